@@ -1,0 +1,105 @@
+"""The one error tree: every error a user can meet says what happened, why, and the next command.
+
+Rules: an error a person can cause or meet is a `DrlibError` with three sentences and an exit code; the CLI prints
+`str(error)` on one line and never a traceback. Broker error codes become these errors in one place, `drlib.wire.codes`.
+Not for: programming errors, which stay ordinary exceptions and do print a traceback.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class DrlibError(Exception):
+    """Something a user can act on.
+
+    `what` happened, `why` it did, and the `remedy`: the next command or edit. `retriable` says that the same call may
+    succeed later without anybody changing anything.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, what: str, why: str, remedy: str, *, retriable: bool = False) -> None:
+        super().__init__(what, why, remedy)
+        self.what = what
+        self.why = why
+        self.remedy = remedy
+        self.retriable = retriable
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}. {self.remedy}"
+
+
+class UsageError(DrlibError):
+    """A wrong key, parameter, file or flag; nothing was started."""
+
+    exit_code = 2
+
+
+class ReadinessError(DrlibError):
+    """The readiness gate of a drill is closed."""
+
+    exit_code = 3
+
+
+class HypothesisFailed(DrlibError):
+    """The steady-state hypothesis did not hold before the drill began."""
+
+    exit_code = 4
+
+
+class DeviatedRolledBack(DrlibError):
+    """A drill deviated and was rolled back."""
+
+    exit_code = 5
+
+
+class Deviated(DrlibError):
+    """A drill deviated and was not rolled back."""
+
+    exit_code = 6
+
+
+class ObjectiveMissed(DrlibError):
+    """The drill ran to its end and missed an objective."""
+
+    exit_code = 7
+
+
+class Aborted(DrlibError):
+    """Somebody stopped it: Ctrl-C, SIGTERM or an abort button."""
+
+    exit_code = 8
+
+
+class ApprovalMissing(DrlibError):
+    """A step needs an approval that was not given."""
+
+    exit_code = 9
+
+
+class LeaseHeld(DrlibError):
+    """Somebody else holds this flow or lane."""
+
+    exit_code = 10
+
+
+class Unreachable(DrlibError):
+    """A cluster did not answer within its deadline."""
+
+    exit_code = 11
+
+    def __init__(self, what: str, why: str, remedy: str) -> None:
+        super().__init__(what, why, remedy, retriable=True)
+
+
+class StalePlan(DrlibError):
+    """The plan no longer matches what is there."""
+
+    exit_code = 12
+
+
+class MissingDependency(DrlibError):
+    """Java, a jar or an optional package is not there."""
+
+    exit_code = 2

@@ -1,0 +1,86 @@
+"""The value objects every layer speaks: frozen, typed, without behaviour that needs I/O.
+
+Words are Kafka's own, except *flow* (A->B), *segment* (a stretch where source and target offsets advance together) and
+*translation* (what a position on one cluster means on the other). Offsets are record offsets; a *position* is the next
+offset to consume. Times are milliseconds since the epoch (`_ms`) unless a name says seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Flow:
+    """One direction of replication between two cluster aliases."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"
+
+    @property
+    def reverse(self) -> Flow:
+        return Flow(self.target, self.source)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Segment:
+    """`count` records whose source and target offsets advance together from (`source`, `target`)."""
+
+    source: int
+    target: int
+    count: int
+
+    @property
+    def source_end(self) -> int:
+        return self.source + self.count
+
+    @property
+    def target_end(self) -> int:
+        return self.target + self.count
+
+
+class TranslationKind(StrEnum):
+    EXACT = "exact"
+    BEHIND = "behind"  # the mirror had not reached the position: at most `records` are read again
+    LOST = "lost"  # `records` of the source at and after the position never reached the target
+    NEVER_MIRRORED = "never-mirrored"  # before the first mirrored record, or nothing mirrored at all
+    UNKNOWN = "unknown"  # the journal cannot say; a guess is not an answer
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """What a position on one side is on the other. `offset` is None only where there is nothing to resume at."""
+
+    offset: int | None
+    kind: TranslationKind
+    records: int = 0
+
+    @property
+    def exact(self) -> bool:
+        return self.kind is TranslationKind.EXACT
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTranslation:
+    """One committed position of a group and its counterpart on the other cluster."""
+
+    group: str
+    source: TopicPartition
+    source_offset: int
+    target: TopicPartition
+    translation: Translation
+    as_of_ms: int  # when the source position was last known to be the committed one
+    metadata: str = ""
