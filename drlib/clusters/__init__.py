@@ -1,0 +1,1 @@
+"""A small synchronous handle on one Kafka cluster."""

@@ -1,0 +1,1 @@
+"""A `connect-mirror-maker.properties` file, read unchanged, as typed settings."""

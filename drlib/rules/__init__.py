@@ -1,0 +1,1 @@
+"""Pure decisions: no sockets, no clocks, no files."""
