@@ -1,0 +1,303 @@
+"""The jars that the lab and Spark run on, from Maven coordinates to verified files on this machine.
+
+Rules: what is on a class path is exactly what `jars.lock` names, byte for byte (SHA-256); the network is touched only by
+`fetch`, never by `classpath`; a jar appears in the store whole or not at all; a second `fetch` costs one small read.
+`python -m drlib.lab.jars` fetches; `python -m drlib.lab.jars --lock` resolves the coordinates again and rewrites the lock.
+
+The store is `$DRLIB_JARS`, or `~/.cache/drlib/jars`. Not for: running Java (`drlib.lab.broker`) or Spark sessions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from drlib.errors import MissingDependency
+
+Kind = Literal["kafka", "mm2", "spark"]
+
+KAFKA_VERSION: Final = "4.3.1"
+JAVA_MINIMUM: Final = 17  # Kafka 4 brokers and Spark 4 both refuse anything older
+
+_SLF4J_BACKEND: Final = "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"  # Kafka speaks slf4j 1.7 and ships log4j 2.25
+
+# `kafka` carries MirrorMaker 2 too: its readers (MirrorClient, RemoteClusterUtils) judge our topics next to the broker.
+_KAFKA_ROOTS: Final = (
+    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+    f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
+    f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}",
+    f"org.apache.kafka:connect-mirror-client:{KAFKA_VERSION}",
+)
+# Exactly these: everything else the connector asks for is already inside pyspark.
+_SPARK_ROOTS: Final = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.0",
+    "org.apache.commons:commons-pool2:2.12.0",
+)
+
+LOCK_PATH: Final = Path(__file__).with_name("jars.lock")
+_LOCK_HEADER: Final = "# sha256 | bytes | class paths | coordinate. Written by: python -m drlib.lab.jars --lock\n"
+_HTTP_TIMEOUT_S: Final = 60
+_ATTEMPTS: Final = 4
+_DOWNLOADS_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One pinned jar: `coordinate` is group:artifact:version, `size` is in bytes."""
+
+    coordinate: str
+    sha256: str
+    size: int
+    kinds: frozenset[str]
+
+    @property
+    def file_name(self) -> str:
+        _, artifact, version = self.coordinate.split(":")
+        return f"{artifact}-{version}.jar"
+
+
+def parse_lock(text: str) -> tuple[Jar, ...]:
+    """The jars of a lock file's text, in class path order. Raises `ValueError` for a line that is not one of ours."""
+    jars = []
+    for line in text.splitlines():
+        if not line or line.startswith("#"):
+            continue
+        sha256, size, kinds, coordinate = line.split(" | ")
+        if not re.fullmatch(r"[0-9a-f]{64}", sha256) or coordinate.count(":") != 2:
+            raise ValueError(f"not a line of a jar lock: {line}")
+        jars.append(Jar(coordinate, sha256, int(size), frozenset(kinds.split(","))))
+    return tuple(jars)
+
+
+def render_lock(jars: Iterable[Jar]) -> str:
+    """The inverse of `parse_lock`."""
+    lines = (f"{jar.sha256} | {jar.size} | {','.join(sorted(jar.kinds))} | {jar.coordinate}\n" for jar in jars)
+    return _LOCK_HEADER + "".join(lines)
+
+
+def store() -> Path:
+    """Where the jars live; it need not exist."""
+    configured = os.environ.get("DRLIB_JARS")
+    return Path(configured).expanduser() if configured else Path.home() / ".cache" / "drlib" / "jars"
+
+
+@functools.cache
+def locked() -> tuple[Jar, ...]:
+    """Every jar of the committed lock."""
+    return parse_lock(LOCK_PATH.read_text(encoding="utf-8"))
+
+
+def classpath(kind: Kind) -> tuple[Path, ...]:
+    """The verified jars of one class path, in a stable order.
+
+    `kafka` and `mm2` hold the broker, its tools and MirrorMaker 2; `spark` holds the Kafka connector without any
+    transitive dependency. Contents were verified when the jars were fetched; here only presence and size are.
+    Raises `MissingDependency` when a jar is not there.
+    """
+    if kind not in get_args(Kind):
+        raise ValueError(f"no class path is called {kind!r}; there are {', '.join(get_args(Kind))}")
+    wanted = [jar for jar in locked() if kind in jar.kinds]
+    absent = missing(wanted)
+    if absent:
+        raise MissingDependency(
+            f"{len(absent)} of {len(wanted)} jars of the {kind} class path are missing",
+            f"{absent[0].file_name} is not in {store()}",
+            "Run `make setup` (or `python -m drlib.lab.jars`)",
+        )
+    return tuple(store() / jar.file_name for jar in wanted)
+
+
+def missing(jars: Iterable[Jar]) -> tuple[Jar, ...]:
+    """Those of `jars` that are not in the store with the locked size."""
+    root = store()
+    return tuple(jar for jar in jars if _size(root / jar.file_name) != jar.size)
+
+
+def fetch(*, on_event: Callable[[str], None] = lambda _: None) -> tuple[Jar, ...]:
+    """Bring every locked jar into the store and return those that had to be downloaded.
+
+    Safe to run from several processes at once. Raises `MissingDependency` when the resolver is not installed, a download
+    keeps failing, or what came is not what the lock pinned.
+    """
+    if not missing(locked()):
+        return ()
+    root = store()
+    root.mkdir(parents=True, exist_ok=True)
+    with _exclusive(root), tempfile.TemporaryDirectory(dir=root, prefix=".incoming-") as incoming:
+        absent = missing(locked())  # another process may have fetched while this one waited
+        done = 0
+        with ThreadPoolExecutor(_DOWNLOADS_AT_ONCE) as pool:
+            pending = {pool.submit(_fetch_one, jar, root, Path(incoming)): jar for jar in absent}
+            try:
+                for future in as_completed(pending):
+                    future.result()
+                    done += 1
+                    on_event(f"[{done}/{len(absent)}] {pending[future].file_name}")
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+    return absent
+
+
+def resolve_lock(*, on_event: Callable[[str], None] = lambda _: None) -> tuple[Jar, ...]:
+    """Resolve the coordinates afresh, download the result and return it as a lock. Needs the network; writes no lock."""
+    root = store()
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root, prefix=".incoming-") as incoming:
+        context = _context(Path(incoming))
+        kinds: dict[str, set[str]] = {}
+        inputs, transitive = context.resolver.resolve([context.create_dependency(root_) for root_ in _KAFKA_ROOTS])
+        for dependency in [*inputs, *(one for one in transitive if one.scope in ("compile", "runtime"))]:
+            coordinate = f"{dependency.groupId}:{dependency.artifactId}:{dependency.version}"
+            kinds.setdefault(coordinate, set()).update({"kafka", "mm2"})
+        # Alone: as a root it would impose its parent's dependency management (another jackson, snappy) on Kafka's.
+        kinds.setdefault(_SLF4J_BACKEND, set()).update({"kafka", "mm2"})
+        for coordinate in _SPARK_ROOTS:
+            kinds.setdefault(coordinate, set()).add("spark")
+        on_event(f"{len(kinds)} jars resolved")
+
+        def pin(coordinate: str) -> Jar:
+            path = _download(coordinate, Path(incoming))
+            return Jar(coordinate, _sha256(path), path.stat().st_size, frozenset(kinds[coordinate]))
+
+        with ThreadPoolExecutor(_DOWNLOADS_AT_ONCE) as pool:
+            return tuple(pool.map(pin, sorted(kinds)))
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime: `path` of the launcher and `version`, its feature release (17, 21, ...)."""
+
+    path: Path
+    version: int
+
+
+def java() -> Java:
+    """The Java of `$JAVA_HOME`, else of `$PATH`. Raises `MissingDependency` when there is none or it is older than 17."""
+    return _java(os.environ.get("JAVA_HOME"), os.environ.get("PATH"))
+
+
+@functools.lru_cache(maxsize=8)
+def _java(home: str | None, search_path: str | None) -> Java:
+    remedy = f"Install a Java {JAVA_MINIMUM} or newer runtime (Debian: `apt-get install openjdk-17-jre-headless`)"
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=search_path)
+    if found is None:
+        raise MissingDependency("Java is missing", "there is no `java` on the PATH and JAVA_HOME is not set", remedy)
+    try:
+        said = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+    except (OSError, subprocess.SubprocessError) as problem:
+        raise MissingDependency("Java does not run", f"`{found} -version` failed with {problem}", remedy) from problem
+    version = java_feature_release(said)
+    if version is None or version < JAVA_MINIMUM:
+        first = said.splitlines()[0] if said else "nothing"
+        raise MissingDependency("Java is too old", f"`{found} -version` says {first}", remedy)
+    return Java(Path(found), version)
+
+
+def java_feature_release(version_output: str) -> int | None:
+    """The feature release in what `java -version` prints: 17 for `"17.0.15"`, 8 for `"1.8.0_392"`, None for neither."""
+    match = re.search(r'version "(?:1\.)?(\d+)', version_output)
+    return int(match[1]) if match else None
+
+
+def _fetch_one(jar: Jar, root: Path, incoming: Path) -> None:
+    path = _download(jar.coordinate, incoming)
+    digest = _sha256(path)
+    if digest != jar.sha256:
+        raise MissingDependency(
+            f"{jar.file_name} is not the pinned file",
+            f"its SHA-256 is {digest} and drlib/lab/jars.lock says {jar.sha256}",
+            "Check the Maven repository that this machine reaches; nothing was installed",
+        )
+    path.replace(root / jar.file_name)
+
+
+def _download(coordinate: str, incoming: Path) -> Path:
+    group, artifact, version = coordinate.split(":")
+    for attempt in range(1, _ATTEMPTS + 1):
+        wanted = _context(incoming).project(group, artifact).at_version(version).artifact()
+        try:
+            return Path(wanted.resolve())
+        except (OSError, RuntimeError) as problem:  # requests' errors are OSErrors; jgo raises RuntimeError for "not found"
+            if wanted.cached_path is not None:
+                Path(wanted.cached_path).unlink(missing_ok=True)  # half a file must not pass for the jar next time
+            if attempt == _ATTEMPTS:
+                raise MissingDependency(
+                    f"{coordinate} could not be downloaded",
+                    f"attempt {attempt} ended with {type(problem).__name__}",
+                    "Check that this machine reaches a Maven repository and run `make setup` again",
+                ) from problem
+            time.sleep(0.2 * attempt)  # a repository that just refused is not asked again in the same instant
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _context(repository: Path):  # type: ignore[no-untyped-def]  # jgo ships untyped; its MavenContext stays in this module
+    try:
+        from jgo.maven import MavenContext
+    except ImportError as problem:
+        raise MissingDependency(
+            "The Maven resolver is missing", "the Python package jgo is not installed", "Run `make setup`"
+        ) from problem
+    return MavenContext(repo_cache=repository, timeout=_HTTP_TIMEOUT_S)
+
+
+@contextlib.contextmanager
+def _exclusive(root: Path) -> Iterator[None]:
+    with (root / ".lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return -1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m drlib.lab.jars [--lock]`: 0 when every jar is there, the error's exit code otherwise."""
+    parser = argparse.ArgumentParser(prog="python -m drlib.lab.jars", description="Fetch the jars of the lab and of Spark.")
+    parser.add_argument("--lock", action="store_true", help="resolve the coordinates again and rewrite jars.lock")
+    options = parser.parse_args(argv)
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    try:
+        if options.lock:
+            LOCK_PATH.write_text(render_lock(resolve_lock(on_event=say)), encoding="utf-8")
+            locked.cache_clear()
+        new = fetch(on_event=say)
+        java()
+    except MissingDependency as problem:
+        say(str(problem))
+        return problem.exit_code
+    say(f"{len(locked())} jars in {store()}, {len(new)} of them new")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
