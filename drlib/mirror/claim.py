@@ -1,0 +1,145 @@
+"""Claim a lane and fence its former owner, with one transactional ID and no transaction around data.
+
+Rules, each there because its absence lost or doubled a record on a real broker:
+- InitProducerId(-1, -1) once per claim: same producer ID, epoch + 1. Never again in that claim, a fenced owner would
+  steal the lane back.
+- AddPartitionsToTxn v3 with every partition of the lane and its journal partition, then EndTxn(abort), v4 at most: the
+  marker then carries exactly our epoch (version 5 bumps it).
+- EndTxn answers before the markers stand: the claim holds only when DescribeTransactions says CompleteAbort with our
+  producer ID and epoch.
+- A partition the coordinator did not know is skipped silently, so DescribeProducers on each leader must show our epoch.
+- 47, 49 and 90 anywhere mean that somebody claimed after us: the lane is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from drlib.errors import Unreachable
+from drlib.mirror.failpoints import hit
+from drlib.mirror.faults import LaneFault, LaneLost
+from drlib.model import TopicPartition
+from drlib.rules.journal import ClaimId
+from drlib.wire import requests
+from drlib.wire.cluster import ClusterClient
+from drlib.wire.codes import FENCED, BrokerError
+from drlib.wire.transport import Connection
+
+# Concurrent transactions, and coordinators that are loading, moved or not yet elected; 3 is a topic just created.
+_AGAIN = frozenset({51, 14, 15, 16, 3, 7})
+COMPLETE_ABORT = "CompleteAbort"
+TRANSACTION_TIMEOUT_MS = 60_000
+CLAIM_DEADLINE_S = 60.0
+
+Answer = TypeVar("Answer")
+
+
+async def claim(
+    target: ClusterClient,
+    transactional_id: str,
+    partitions: Mapping[str, Sequence[int]],
+    *,
+    deadline_s: float = CLAIM_DEADLINE_S,
+) -> ClaimId:
+    """Take the lane named by `transactional_id` over `partitions` (topic -> partitions, its journal's among them).
+
+    Returns the claim; every partition then holds our abort marker and refuses older epochs. Raises `LaneLost` when
+    somebody claimed after us, `LaneFault` when the claim could not be completed before the deadline.
+    """
+    deadline = time.monotonic() + deadline_s
+
+    async def ask(call: Callable[[Connection], Awaitable[Answer]]) -> Answer:
+        return await _ask(target, transactional_id, call, deadline)
+
+    producer_id, epoch = await ask(
+        lambda c: requests.init_producer_id(c, transactional_id, timeout_ms=TRANSACTION_TIMEOUT_MS)
+    )
+    ours = ClaimId(producer_id, epoch)
+    hit("mid-claim")
+    await mark(target, transactional_id, ours, partitions, deadline=deadline)
+    return ours
+
+
+async def mark(
+    target: ClusterClient,
+    transactional_id: str,
+    ours: ClaimId,
+    partitions: Mapping[str, Sequence[int]],
+    *,
+    deadline: float,
+) -> None:
+    """Write our epoch's abort marker into `partitions` and wait until it stands on each leader."""
+
+    async def ask(call: Callable[[Connection], Awaitable[Answer]]) -> Answer:
+        return await _ask(target, transactional_id, call, deadline)
+
+    await ask(
+        lambda c: requests.add_partitions_to_txn(c, transactional_id, ours.producer_id, ours.epoch, partitions)
+    )
+    await ask(lambda c: requests.end_txn_abort(c, transactional_id, ours.producer_id, ours.epoch))
+    while True:
+        state = await ask(lambda c: requests.describe_transaction(c, transactional_id))
+        if (state.producer_id, state.epoch) != (ours.producer_id, ours.epoch):
+            raise LaneLost(transactional_id, f"producer {state.producer_id} epoch {state.epoch} claimed it after us")
+        if state.state == COMPLETE_ABORT:
+            break
+        if time.monotonic() > deadline:
+            raise LaneFault(transactional_id, f"the abort markers were not written in time (state {state.state})")
+        await asyncio.sleep(0.002)
+    await _verify(target, transactional_id, ours, partitions, deadline)
+
+
+async def _verify(
+    target: ClusterClient,
+    transactional_id: str,
+    ours: ClaimId,
+    partitions: Mapping[str, Sequence[int]],
+    deadline: float,
+) -> None:
+    metadata = await target.metadata(tuple(partitions))
+    by_leader: dict[int, dict[str, list[int]]] = {}
+    for topic, numbers in partitions.items():
+        for number in numbers:
+            leader = metadata.topics[topic].partitions[number].leader
+            by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
+    for leader, wanted in by_leader.items():
+        if leader < 0:
+            raise LaneFault(transactional_id, f"no leader for {', '.join(wanted)}")
+        connection = await target.connection(leader, "control")
+        producers = await requests.describe_producers(connection, wanted)
+        for topic, numbers in wanted.items():
+            for number in numbers:
+                states = producers[TopicPartition(topic, number)]
+                epochs = [s.epoch for s in states if s.producer_id == ours.producer_id]
+                if epochs and max(epochs) > ours.epoch:
+                    raise LaneLost(transactional_id, f"{topic}-{number} already knows epoch {max(epochs)}")
+                if ours.epoch not in epochs:
+                    raise LaneFault(transactional_id, f"no marker of ours in {topic}-{number}")
+
+
+async def _ask(
+    target: ClusterClient,
+    transactional_id: str,
+    call: Callable[[Connection], Awaitable[Answer]],
+    deadline: float,
+) -> Answer:
+    """Repeat one call at the coordinator of the transactional ID until it answers for good."""
+    delay = 0.005
+    while True:
+        try:
+            node = await target.coordinator(transactional_id, "transaction")
+            connection = await target.connection(node, "transaction")
+            return await call(connection)
+        except BrokerError as error:
+            if error.code in FENCED:
+                raise LaneLost(transactional_id, error.name) from error
+            if error.code not in _AGAIN or time.monotonic() > deadline:
+                raise LaneFault(transactional_id, str(error)) from error
+        except (Unreachable, TimeoutError, OSError) as error:
+            if time.monotonic() > deadline:
+                raise LaneFault(transactional_id, f"the coordinator does not answer ({error})") from error
+        await asyncio.sleep(delay)
+        delay = min(0.2, delay * 2)

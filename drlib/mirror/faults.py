@@ -1,0 +1,33 @@
+"""How a lane's term of ownership ends, other than by being asked to stop.
+
+`LaneLost`: somebody else claimed the lane; only the group may give it back. `LaneFault`: this claim can't go on (lost
+connection, an answer other than the expected one), so the lane is claimed, fenced and read back anew: the one way out of
+every doubt, because the promise for a sequence never changes and nothing is ever resent blindly.
+"""
+
+from __future__ import annotations
+
+from drlib.errors import DrlibError, LeaseHeld
+
+
+class LaneLost(LeaseHeld):
+    """Another worker holds a newer claim on this lane."""
+
+    def __init__(self, lane: str, why: str) -> None:
+        super().__init__(
+            f"lane {lane} was taken over",
+            why,
+            "Nothing to do: the other worker carries on. Run 'drlib mirror' elsewhere only if that one is gone.",
+        )
+
+
+class LaneFault(DrlibError):
+    """This claim ends in doubt; a new claim reads back what stands and goes on from there."""
+
+    def __init__(self, lane: str, why: str) -> None:
+        super().__init__(
+            f"lane {lane} stopped to read back what it wrote",
+            why,
+            "Nothing to do: it claims the lane again. If this repeats, look at the target cluster.",
+            retriable=True,
+        )

@@ -1,0 +1,298 @@
+"""One flow: finds what to mirror, makes the mirror topics, and runs the lanes the group gives this worker.
+
+Rules: topics are found anew at every refresh; a lane whose partitions changed drains and claims again over the new set.
+Mirror topics get the source's partition count and its non-default settings; a mirror topic with fewer partitions than its
+source is refused by name. The source is only read (MM2's offset-syncs topic apart, where the file asks for it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from drlib.clusters.cluster import Cluster
+from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.errors import DrlibError, Unreachable
+from drlib.mirror.groups import GroupPositions
+from drlib.mirror.lane import Lane, LaneTopic
+from drlib.mirror.membership import Membership
+from drlib.mirror.outside import Mm2Writer
+from drlib.mirror.status import EventLog, FlowStatus, LaneStatus, PartitionStatus
+from drlib.mirror.stream import Outgoing, Stream
+from drlib.model import TopicPartition
+from drlib.rules.lanes import lane_of
+from drlib.rules.names import should_mirror
+from drlib.rules.offset_syncs import OffsetSyncWriter
+from drlib.rules.selection import Selection
+from drlib.wire.cluster import ClusterClient
+from drlib.wire.codes import BrokerError
+
+DRAIN_S = 10.0
+OFFSET_SYNC_COMMIT_S = 1.0
+
+
+@dataclass
+class FlowRunner:
+    """Runs until `stop`; `run` raises what cannot be waited out."""
+
+    settings: FlowSettings
+    source_settings: ClusterSettings
+    target_settings: ClusterSettings
+    worker: str
+    events: EventLog
+    _lanes: dict[int, Lane] = field(default_factory=dict)
+    _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    _streams: dict[TopicPartition, Stream] = field(default_factory=dict)
+    _topics: dict[int, tuple[LaneTopic, ...]] = field(default_factory=dict)
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _records: int = 0
+    _bytes: int = 0
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Connect, then mirror until stopped; what was fetched is then sent, acknowledged and journaled."""
+        flow = self.settings.flow
+        self._source = ClusterClient(self.source_settings.bootstrap_servers, client_id=f"drlib-{flow.source}")
+        self._target = ClusterClient(self.target_settings.bootstrap_servers, client_id=f"drlib-{flow.target}")
+        try:
+            await asyncio.gather(self._source.connect(), self._target.connect())
+            await self._discover()
+            await asyncio.to_thread(self._create_internal_topics)
+            self._writer = Mm2Writer(self.settings, self.source_settings, self.target_settings)
+            self._syncs = OffsetSyncWriter(self.settings.offset_lag_max)
+            self._groups = GroupPositions(
+                self.settings, self.source_settings, self._source, self._writer, self.events, self._streams.get
+            )
+            self.membership = Membership(
+                self._target,
+                f"drlib-{flow.source}-{flow.target}",
+                self.journal_topic,
+                self.settings.lanes,
+                self.settings.session_timeout_ms,
+                self._own,
+            )
+            await self._until_stopped()
+        finally:
+            await self._source.close()
+            await self._target.close()
+
+    @property
+    def journal_topic(self) -> str:
+        return self.settings.policy.journal_topic(self.settings.flow.source)
+
+    async def _until_stopped(self) -> None:
+        duties = [
+            asyncio.create_task(self.membership.run()),
+            asyncio.create_task(self._groups.run()),
+            asyncio.create_task(self._refresh()),
+            asyncio.create_task(self._announce()),
+        ]
+        stopping = asyncio.create_task(self._stop.wait())
+        try:
+            done, _ = await asyncio.wait({*duties, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            for lane in self._lanes.values():
+                lane.stop()
+            if self._tasks:
+                await asyncio.wait(self._tasks.values(), timeout=DRAIN_S)
+            self._groups.emit()
+            self._syncs.commit()
+            self._writer.offset_syncs(self._syncs.take_due())
+        finally:
+            stopping.cancel()
+            for task in (*duties, *self._tasks.values()):
+                task.cancel()
+            await asyncio.gather(*duties, *self._tasks.values(), return_exceptions=True)
+            await asyncio.to_thread(self._writer.close, 5.0)
+
+    # -- topics --------------------------------------------------------------------------------------------------
+
+    async def _discover(self) -> bool:
+        """Look for topics and partitions; True when a lane's share changed."""
+        policy, flow = self.settings.policy, self.settings.flow
+        selection = Selection(self.settings.topics, self.settings.topics_exclude)
+        metadata = await self._source.metadata(None)
+        found = {
+            name: topic
+            for name, topic in metadata.topics.items()
+            if topic.error_code == 0
+            and should_mirror(
+                policy, flow, name, selection.accepts, heartbeats=self.settings.heartbeats_replication_enabled
+            )
+        }
+        new = await self._target.metadata(None)
+        missing = {
+            name: topic
+            for name, topic in found.items()
+            if len(topic.partitions) > len(getattr(new.topics.get(policy.downstream_topic(flow, name)), "partitions", ()))
+        }
+        if missing:
+            await asyncio.to_thread(self._create_mirrors, {n: len(t.partitions) for n, t in missing.items()})
+        shares: dict[int, list[LaneTopic]] = defaultdict(list)
+        for name, topic in sorted(found.items()):
+            numbers: dict[int, list[int]] = defaultdict(list)
+            for number in sorted(topic.partitions):
+                numbers[lane_of(name, number, self.settings.lanes)].append(number)
+            for lane, mine in numbers.items():
+                shares[lane].append(LaneTopic(name, topic.topic_id, policy.downstream_topic(flow, name), tuple(mine)))
+        topics = {lane: tuple(shares[lane]) for lane in range(self.settings.lanes)}
+        changed = topics != self._topics
+        self._topics = topics
+        return changed
+
+    def _create_mirrors(self, partitions: dict[str, int]) -> None:
+        policy, flow = self.settings.policy, self.settings.flow
+        with Cluster(self.source_settings) as source, Cluster(self.target_settings) as target:
+            configs = source.topic_config(list(partitions)) if self.settings.sync_topic_configs else {}
+            there = target.topics()
+            exclude = Selection(self.settings.config_properties_exclude, ())
+            for name, count in partitions.items():
+                mirror = policy.downstream_topic(flow, name)
+                config = {k: v for k, v in configs.get(name, {}).items() if not exclude.accepts(k)}
+                if mirror not in there:
+                    target.create_topic(mirror, count, self.settings.replication_factor, config)
+                elif len(there[mirror].partitions) < count:
+                    target.create_partitions(mirror, count)
+
+    def _create_internal_topics(self) -> None:
+        settings, flow = self.settings, self.settings.flow
+        compact = {"cleanup.policy": "compact"}
+        with Cluster(self.target_settings) as target:
+            target.create_topic(
+                self.journal_topic, settings.lanes, settings.journal_replication_factor, {**compact}
+            )
+            policy = settings.policy
+            if settings.emit_heartbeats:
+                target.create_topic(
+                    policy.heartbeats_topic, 1, settings.heartbeats_topic_replication_factor, compact
+                )
+            target.create_topic(
+                policy.checkpoints_topic(flow.source), 1, settings.checkpoints_topic_replication_factor, compact
+            )
+            if settings.emit_offset_syncs and settings.offset_syncs_location == "target":
+                name = policy.offset_syncs_topic(flow.source)
+                target.create_topic(name, 1, settings.offset_syncs_topic_replication_factor, compact)
+        if settings.emit_offset_syncs and settings.offset_syncs_location == "source":
+            with Cluster(self.source_settings) as source:
+                name = settings.policy.offset_syncs_topic(flow.target)
+                source.create_topic(name, 1, settings.offset_syncs_topic_replication_factor, compact)
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.refresh_topics_s)
+            if not self.settings.refresh_topics_enabled:
+                continue
+            try:
+                if await self._discover():
+                    for number, lane in self._lanes.items():
+                        if lane.topics != self._topics[number]:
+                            lane.retopic(self._topics[number])
+                self.events.resolve("DiscoveryFailed", str(self.settings.flow))
+            except (Unreachable, BrokerError, DrlibError, TimeoutError, OSError) as error:
+                self.events.open("DiscoveryFailed", str(self.settings.flow), str(error))
+
+    # -- lanes ---------------------------------------------------------------------------------------------------
+
+    async def _own(self, lanes: Collection[int]) -> None:
+        """The group gave us these lanes: end the others, begin the new ones."""
+        for number in [n for n in self._lanes if n not in lanes]:
+            self._lanes.pop(number).stop()
+            task = self._tasks.pop(number)
+            with contextlib.suppress(DrlibError, TimeoutError):
+                async with asyncio.timeout(DRAIN_S / 2):
+                    await task
+        for number in sorted(lanes):
+            if number in self._lanes:
+                continue
+            flow = self.settings.flow
+            lane = Lane(
+                number,
+                f"drlib.{flow.source}.{flow.target}.{number}.0",
+                self._source,
+                self._target,
+                TopicPartition(self.journal_topic, number),
+                self._topics.get(number, ()),
+                self.membership,
+                self.events,
+                self.worker,
+                self,
+            )
+            self._lanes[number] = lane
+            self._tasks[number] = asyncio.create_task(lane.run())
+            self._tasks[number].add_done_callback(lambda task, n=number: self._ended(n, task))
+
+    def _ended(self, number: int, task: asyncio.Task[None]) -> None:
+        """A lane that ended while we own it: by an error nobody foresaw, or lost to another claimant."""
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self.events.open("LaneFailed", f"{self.settings.flow} lane {number}", str(error))
+
+    # -- what the lanes tell (pump.Observer) -----------------------------------------------------------------------
+
+    def progressed(self, stream: Stream) -> None:
+        if self._streams.get(stream.source) is not stream:
+            self._streams[stream.source] = stream
+            self._groups.known(stream.source)
+        self._groups.progressed(stream.source)
+
+    def acked(self, stream: Stream, item: Outgoing) -> None:
+        target = item.target
+        for source, count in item.pieces:
+            self._syncs.acked_run(stream.source, source, target, count)
+            target += count
+        self._records += item.batch.count
+        self._bytes += item.batch.size
+        self.progressed(stream)
+
+    async def _announce(self) -> None:
+        """Heartbeats by the owner of lane 0; offset syncs by everybody for their own partitions."""
+        beat_at = commit_at = 0.0
+        loop = asyncio.get_running_loop()
+        while True:
+            now = loop.time()
+            if self.settings.emit_heartbeats and 0 in self._lanes and now >= beat_at:
+                self._writer.heartbeat()
+                beat_at = now + self.settings.emit_heartbeats_s
+            if now >= commit_at:
+                self._syncs.commit()
+                commit_at = now + OFFSET_SYNC_COMMIT_S
+            if self.settings.emit_offset_syncs:
+                self._writer.offset_syncs(self._syncs.take_due())
+            await asyncio.sleep(0.1)
+
+    # -- status --------------------------------------------------------------------------------------------------
+
+    def status(self) -> FlowStatus:
+        lanes = tuple(
+            LaneStatus(
+                n,
+                lane.state.value,
+                lane.claim_id.producer_id if lane.claim_id else -1,
+                lane.claim_id.epoch if lane.claim_id else -1,
+            )
+            for n, lane in sorted(self._lanes.items())
+        )
+        partitions = tuple(
+            PartitionStatus(
+                s.source.topic,
+                s.source.partition,
+                s.target.topic,
+                n,
+                s.position,
+                max(s.covered, 0),
+                s.high_watermark,
+                s.map.target_end or 0,
+                s.parked,
+            )
+            for n, lane in sorted(self._lanes.items())
+            for s in lane.streams
+        )
+        return FlowStatus(str(self.settings.flow), lanes, partitions, self._records, self._bytes)

@@ -1,0 +1,221 @@
+"""Where the consumer groups of the source stand, and the checkpoints that say so on the target.
+
+Rules:
+- Positions come from the source's `__consumer_offsets`, followed like any topic, so that a commit is known on the target
+  milliseconds later; a full poll at start and at every interval makes up for what was missed. Without the right to read
+  that topic the polls go on alone, and an event says so.
+- A position the mirror has not reached gives the pair at the mirrored end, which is exact for what is there; the
+  position itself travels in a header, so that "behind by n" can be said when the source is gone.
+- A checkpoint is written by MM2's rule, or when only that header is news.
+- Only the partitions of our own lanes: other workers speak for theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from drlib.clusters.cluster import Cluster
+from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.errors import DrlibError, Unreachable
+from drlib.mirror.outside import Mm2Writer
+from drlib.mirror.status import EventLog
+from drlib.mirror.stream import Stream
+from drlib.model import TopicPartition, TranslationKind
+from drlib.rules import consumer_offsets
+from drlib.rules.checkpoints import CheckpointStore
+from drlib.rules.mm2_records import Checkpoint
+from drlib.rules.selection import Selection
+from drlib.wire import recode, requests
+from drlib.wire.aborted import AbortedFilter
+from drlib.wire.batch import iter_batches
+from drlib.wire.cluster import ClusterClient
+from drlib.wire.codes import BrokerError, raise_for
+
+OFFSETS_TOPIC = "__consumer_offsets"
+LATEST = -1
+TICK_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    offset: int
+    metadata: str
+    as_of_ms: int
+
+
+class GroupPositions:
+    """Follows the groups of one flow's source and writes their checkpoints."""
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        cluster: ClusterSettings,
+        source: ClusterClient,
+        writer: Mm2Writer,
+        events: EventLog,
+        stream_of: Callable[[TopicPartition], Stream | None],
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._source = source
+        self._writer = writer
+        self._events = events
+        self._stream_of = stream_of
+        self._groups = Selection(settings.groups, settings.groups_exclude)
+        self._positions: dict[tuple[str, TopicPartition], Position] = {}
+        self._groups_of: dict[TopicPartition, set[str]] = defaultdict(set)
+        self._dirty: set[tuple[str, TopicPartition]] = set()
+        self._behind: dict[TopicPartition, set[str]] = defaultdict(set)
+        self._written = CheckpointStore()
+        self._headers: dict[tuple[str, TopicPartition], int] = {}
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow())
+            tasks.create_task(self._polls())
+            tasks.create_task(self._emit_loop())
+
+    def progressed(self, partition: TopicPartition) -> None:
+        """The mirror of `partition` moved: groups that stood ahead of it may be exact now."""
+        for group in self._behind.pop(partition, ()):
+            self._dirty.add((group, partition))
+
+    def known(self, partition: TopicPartition) -> None:
+        """A lane of ours took `partition` over: say where its groups are."""
+        for group in self._groups_of.get(partition, ()):
+            self._dirty.add((group, partition))
+
+    def emit(self) -> None:
+        """Write the checkpoints that are due."""
+        dirty, self._dirty = self._dirty, set()
+        for group, partition in dirty:
+            stream = self._stream_of(partition)
+            position = self._positions.get((group, partition))
+            if stream is None or position is None:
+                continue
+            there = stream.map.forward(position.offset)
+            if there.offset is None:
+                self._behind[partition].add(group)
+                continue
+            upstream = position.offset
+            if there.kind is TranslationKind.BEHIND:
+                upstream -= there.records
+                self._behind[partition].add(group)
+            checkpoint = Checkpoint(group, stream.target, upstream, there.offset, position.metadata)
+            key = (group, stream.target)
+            news = bool(self._written.to_emit([checkpoint]))
+            last = self._written.newest(*key)
+            moved = self._headers.get(key) != position.offset and (last is None or checkpoint.offset >= last.offset)
+            if news or moved:
+                self._writer.checkpoint(checkpoint, position.offset, position.as_of_ms)
+                self._written.written(checkpoint)
+                self._headers[key] = position.offset
+
+    async def _emit_loop(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            if self._settings.emit_checkpoints:
+                self.emit()
+            self._writer.poll()
+
+    def _learn(self, group: str, partition: TopicPartition, position: Position | None) -> None:
+        if not self._groups.accepts(group):
+            return
+        key = (group, partition)
+        if position is None:
+            self._positions.pop(key, None)
+            return
+        known = self._positions.get(key)
+        if known is not None and known.as_of_ms > position.as_of_ms:
+            return
+        if known is None or (known.offset, known.metadata) != (position.offset, position.metadata):
+            self._positions[key] = position
+            self._groups_of[partition].add(group)
+            self._dirty.add(key)
+
+    # -- polling -------------------------------------------------------------------------------------------------
+
+    async def _polls(self) -> None:
+        interval = max(0.2, self._settings.group_positions_poll_ms / 1000)
+        while True:
+            with contextlib.suppress(DrlibError):
+                for group, partition, position in await asyncio.to_thread(self._poll):
+                    self._learn(group, partition, position)
+            await asyncio.sleep(interval)
+
+    def _poll(self) -> Iterable[tuple[str, TopicPartition, Position]]:
+        found = []
+        with Cluster(self._cluster) as cluster:
+            for listing in cluster.groups():
+                if not self._groups.accepts(listing.group):
+                    continue
+                asked = int(time.time() * 1000)
+                for partition, committed in cluster.group_offsets(listing.group).items():
+                    found.append((listing.group, partition, Position(committed.offset, committed.metadata, asked)))
+        return found
+
+    # -- following -----------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Read commits as they are made; start over at the end of the log whenever the source was gone."""
+        delay = 0.1
+        while True:
+            try:
+                metadata = await self._source.metadata([OFFSETS_TOPIC])
+                topic = metadata.topics[OFFSETS_TOPIC]
+                raise_for(topic.error_code, f"following {OFFSETS_TOPIC}")
+                by_node: dict[int, list[int]] = defaultdict(list)
+                for number, found in topic.partitions.items():
+                    by_node[found.leader].append(number)
+                self._events.resolve("GroupTailUnavailable", str(self._settings.flow))
+                async with asyncio.TaskGroup() as tasks:
+                    for node, numbers in by_node.items():
+                        tasks.create_task(self._follow_node(node, topic.topic_id, numbers))
+                delay = 0.1
+            except* (Unreachable, BrokerError, TimeoutError, OSError) as errors:
+                self._events.open("GroupTailUnavailable", str(self._settings.flow), str(errors.exceptions[0]))
+            await asyncio.sleep(delay)
+            delay = min(2.0, delay * 2)
+
+    async def _follow_node(self, node: int, topic_id: requests.TopicId, numbers: list[int]) -> None:
+        connection = await self._source.connection(node, "groups")
+        partitions = [TopicPartition(OFFSETS_TOPIC, n) for n in numbers]
+        ends = await requests.list_offsets(connection, partitions, LATEST)
+        positions = {p.partition: ends[p] for p in partitions}
+        while True:
+            answers = await requests.fetch(
+                connection,
+                [requests.FetchPartition(topic_id, n, at, 1 << 20) for n, at in positions.items()],
+                max_wait_ms=500,
+                min_bytes=1,
+                max_bytes=8 << 20,
+                read_committed=True,
+            )
+            for answer in answers:
+                raise_for(answer.error_code, f"following {OFFSETS_TOPIC}")
+                positions[answer.partition] = self._read(answer, positions[answer.partition])
+
+    def _read(self, answer: requests.FetchedPartition, position: int) -> int:
+        keep = AbortedFilter(answer.aborted)
+        for header, view in iter_batches(answer.records):
+            if header.last_offset < position:
+                continue
+            position = header.next_offset
+            if not keep.keep(header, view) or header.count == 0:
+                continue
+            for record in recode.records(view):
+                commit = consumer_offsets.decode(record.key, record.value)
+                if commit is None:
+                    continue
+                partition = TopicPartition(commit.topic, commit.partition)
+                if commit.offset is None:
+                    self._learn(commit.group, partition, None)
+                else:
+                    at = commit.commit_timestamp_ms
+                    self._learn(commit.group, partition, Position(commit.offset, commit.metadata, at))
+        return position

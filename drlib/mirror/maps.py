@@ -1,0 +1,133 @@
+"""The offset maps of a flow from its journal and what stands in the mirror topics: for the lane at a claim, and read-only.
+
+Rules: an unsealed claim's records are counted in the log itself, from its last Ack to the log end; the count is exact or
+the map says so. Reading takes no lock: done while a lane runs it gives a map that is true for a moment ago.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from drlib.mirror.lane_journal import EARLIEST, LATEST, read_journal
+from drlib.mirror.reading import locate, read_range
+from drlib.model import TopicPartition
+from drlib.rules.journal import Ack, ClaimId, Entry, Placement, Run, Sealed, SourcePartition, TopicNames, Unsure
+from drlib.rules.offset_map import PartitionMap
+from drlib.rules.recovery import TailBatch, recover
+from drlib.wire import requests
+from drlib.wire.cluster import ClusterClient
+
+
+@dataclass
+class Maps:
+    """Maps by source partition, the names of their topics, and what recovery found that the journal lacks."""
+
+    by_partition: dict[SourcePartition, PartitionMap] = field(default_factory=dict)
+    names: dict[uuid.UUID, TopicNames] = field(default_factory=dict)
+    findings: list[Entry] = field(default_factory=list)
+
+    def get(self, key: SourcePartition) -> PartitionMap:
+        return self.by_partition.setdefault(key, PartitionMap())
+
+    @property
+    def target_ids(self) -> Mapping[str, uuid.UUID]:
+        return {n.target_topic: n.target_topic_id for n in self.names.values()}
+
+    def merge(self, other: Maps) -> None:
+        self.by_partition.update(other.by_partition)
+        self.names.update(other.names)
+
+    def source(self, topic: str, partition: int) -> PartitionMap | None:
+        """The map of the newest incarnation of a source topic's partition."""
+        found = None
+        for names in self.names.values():
+            if names.source_topic == topic:
+                found = self.by_partition.get(SourcePartition(names.topic_id, partition), found)
+        return found
+
+
+async def build_maps(
+    target: ClusterClient, entries: Sequence[Entry], ends: Mapping[TopicPartition, int] | None = None
+) -> Maps:
+    """Maps of one lane. `ends`: log ends of its mirror partitions, fetched where not given."""
+    maps = Maps()
+    placements: dict[SourcePartition, dict[ClaimId, list[Placement]]] = defaultdict(lambda: defaultdict(list))
+    runs: dict[SourcePartition, set[ClaimId]] = defaultdict(set)
+    acks: dict[tuple[SourcePartition, ClaimId], Ack] = {}
+    sealed: set[tuple[SourcePartition, ClaimId]] = set()
+    for entry in entries:
+        if isinstance(entry, TopicNames):
+            maps.names[entry.topic_id] = entry
+        elif isinstance(entry, Placement):
+            placements[entry.partition][entry.claim].append(entry)
+        elif isinstance(entry, Run):
+            runs[entry.partition].add(entry.claim)
+        elif isinstance(entry, Ack):
+            acks[entry.partition, entry.claim] = entry
+        elif isinstance(entry, Sealed):
+            sealed.add((entry.partition, entry.claim))
+        partition = getattr(entry, "partition", None)
+        if isinstance(partition, SourcePartition):
+            maps.get(partition).apply(entry)
+    for key, claims in placements.items():
+        for claim, placed in claims.items():
+            if (key, claim) in sealed or claim not in runs[key]:
+                continue
+            found = await _count(target, maps, key, claim, placed, acks.get((key, claim)), ends or {})
+            for entry in found:
+                maps.get(key).apply(entry)
+            maps.findings.extend(found)
+    return maps
+
+
+async def _count(
+    target: ClusterClient,
+    maps: Maps,
+    key: SourcePartition,
+    claim: ClaimId,
+    placed: Sequence[Placement],
+    ack: Ack | None,
+    ends: Mapping[TopicPartition, int],
+) -> list[Entry]:
+    """Count one claim's records in the mirror partition; returns the entries that say so."""
+    partition = TopicPartition(maps.names[key.topic_id].target_topic, key.partition)
+    topic_id, leader = await locate(target, partition)
+    connection = await target.connection(leader, "read")
+    end = ends.get(partition)
+    if end is None:
+        end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
+    start = (await requests.list_offsets(connection, [partition], EARLIEST))[partition]
+    tail_from = ack.target_offset if ack is not None else placed[0].target_offset
+    tail = []
+    if topic_id == maps.names[key.topic_id].target_topic_id:
+        async for header, _ in read_range(connection, topic_id, partition, max(tail_from, start), end):
+            tail.append(
+                TailBatch(
+                    header.base_offset,
+                    header.last_offset,
+                    header.last_offset_delta + 1,
+                    header.producer_id,
+                    header.producer_epoch,
+                    header.base_sequence,
+                    header.is_control,
+                )
+            )
+    result = recover(claim=claim, placements=placed, ack=ack, tail=tail, tail_from=tail_from, marker=end)
+    found: list[Entry] = [*result.placements, Sealed(key, claim, result.q, result.exact)]
+    if not result.exact:
+        found.append(Unsure(key, claim, result.low, result.high, int(time.time() * 1000)))
+    return found
+
+
+async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
+    """The maps of a whole flow, read-only. Raises `BrokerError` when the journal topic is not there."""
+    metadata = await target.metadata([journal_topic])
+    maps = Maps()
+    for number in sorted(metadata.topics[journal_topic].partitions):
+        entries = await read_journal(target, TopicPartition(journal_topic, number))
+        maps.merge(await build_maps(target, entries))
+    return maps

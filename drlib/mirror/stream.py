@@ -1,0 +1,187 @@
+"""One source partition on its way to its mirror partition, within one claim: decisions only, no I/O.
+
+Rules:
+- Batches move verbatim; what can't (gaps, partly below the position, LogAppendTime, old magic) is rebuilt record by record.
+- Control, aborted and empty batches are gaps: read through, never sent.
+- Record number q of the claim is promised for one source offset: a `Run` entry precedes the first record of every stretch
+  that does not continue the one before, and is acknowledged before that record is sent.
+- An answer must carry the expected base offset; anything else ends the claim.
+- What the target refuses, and what arrives corrupt, parks this partition alone with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+from drlib.model import TopicPartition
+from drlib.rules.journal import Ack, ClaimId, Covered, Entry, Run, SourcePartition
+from drlib.rules.offset_map import PartitionMap
+from drlib.wire import recode
+from drlib.wire.aborted import AbortedFilter
+from drlib.wire.batch import SEQUENCE_MODULUS, BatchHeader, OutgoingBatch, iter_batches, rewrite, verify
+from drlib.wire.requests import FetchedPartition
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A batch promised and ready, or on its way."""
+
+    batch: OutgoingBatch
+    pieces: tuple[tuple[int, int], ...]  # (source offset, count) of each stretch in it, in order
+    covers: int  # source position read through once this is acknowledged
+    max_timestamp: int
+    promise: asyncio.Future[None] | None = None
+    target: int = -1  # expected base offset, fixed when it is sent
+
+
+@dataclass(slots=True)
+class Stream:
+    key: SourcePartition
+    source: TopicPartition
+    target: TopicPartition
+    claim: ClaimId
+    map: PartitionMap
+    position: int
+    target_next: int
+    q: int = 0  # records promised in this claim
+    acked: int = 0  # records acknowledged in this claim
+    run_end: int | None = None  # source offset that would continue the current run
+    queue: deque[Outgoing] = field(default_factory=deque)
+    unacked: deque[Outgoing] = field(default_factory=deque)
+    queued_bytes: int = 0
+    high_watermark: int = -1
+    parked: str = ""
+    covered: int = -1
+    journaled: tuple[int, int] = (0, -1)  # (acked, covered) as the journal has them
+    last_timestamp: int = 0  # of our last batch or marker, ms
+    records: int = 0
+    bytes: int = 0
+
+    def take(self, fetched: FetchedPartition) -> list[Entry]:
+        """Plan what was fetched; returns the promises to journal before the new batches are sent."""
+        self.high_watermark = fetched.high_watermark
+        entries: list[Entry] = []
+        aborted = AbortedFilter(fetched.aborted)
+        for header, view in iter_batches(fetched.records):
+            if header.magic >= 2 and header.last_offset < self.position:
+                aborted.keep(header, view)
+                continue
+            if not aborted.keep(header, view) or header.count == 0:
+                self._pass(header.next_offset)
+                continue
+            self._plan(header, view, entries)
+        return entries
+
+    def _plan(self, header: BatchHeader, view: memoryview, entries: list[Entry]) -> None:
+        verbatim = (
+            header.magic == 2
+            and header.contiguous
+            and header.base_offset >= self.position
+            and not header.is_log_append_time
+        )
+        if verbatim:
+            self._promise(header.base_offset, header.count, entries)
+            pieces = [(header.base_offset, header.count)]
+            batch = rewrite(view, header, **self._identity(header.count))
+            end, newest = header.next_offset, header.max_timestamp
+        else:
+            if header.magic >= 2:
+                verify(view, header)
+            records = [r for r in recode.records(view) if r.offset >= self.position]
+            if not records:
+                self._pass(header.next_offset)
+                return
+            pieces = []
+            for record in records:
+                self._promise(record.offset, 1, entries)
+                if pieces and sum(pieces[-1]) == record.offset:
+                    pieces[-1] = (pieces[-1][0], pieces[-1][1] + 1)
+                else:
+                    pieces.append((record.offset, 1))
+            batch = recode.rebuild(records, codec=header.codec, **self._identity(len(records)))
+            end = max(header.next_offset, records[-1].offset + 1)
+            newest = max(r.timestamp for r in records)
+        self.queue.append(Outgoing(batch, tuple(pieces), end, newest))
+        self.queued_bytes += batch.size
+        self.position = end
+
+    def _promise(self, source_offset: int, count: int, entries: list[Entry]) -> None:
+        if self.run_end != source_offset:
+            run = Run(self.key, self.claim, self.q, source_offset)
+            entries.append(run)
+            self.map.apply(run)
+        self.q += count
+        self.run_end = source_offset + count
+
+    def _identity(self, count: int) -> dict[str, int]:
+        return {
+            "producer_id": self.claim.producer_id,
+            "producer_epoch": self.claim.epoch,
+            "base_sequence": (self.q - count) % SEQUENCE_MODULUS,
+        }
+
+    def _pass(self, position: int) -> None:
+        """A gap up to `position`: covered with the batch before it, or at once when nothing is pending."""
+        self.position = max(self.position, position)
+        if self.queue:
+            self.queue[-1].covers = self.position
+        elif self.unacked:
+            self.unacked[-1].covers = self.position
+        else:
+            self.cover(self.position)
+
+    def cover(self, position: int) -> None:
+        """The source is read through to `position` and all of it that is data is on the target."""
+        if position > self.covered:
+            self.covered = position
+            self.map.cover(position)
+
+    def ready(self) -> bool:
+        """True when the next batch may be sent: its promise stands."""
+        if self.parked or not self.queue:
+            return False
+        promise = self.queue[0].promise
+        return promise is None or (promise.done() and not promise.cancelled() and promise.exception() is None)
+
+    def send_next(self) -> OutgoingBatch:
+        """Move the next batch to those on their way and fix the offset its answer must carry."""
+        item = self.queue.popleft()
+        item.promise = None
+        item.target = self.target_next
+        self.target_next += item.batch.count
+        self.queued_bytes -= item.batch.size
+        self.unacked.append(item)
+        return item.batch
+
+    def acknowledge(self, base_offset: int) -> Outgoing | None:
+        """The oldest batch on its way stands at `base_offset`; None when that is not the offset it must have."""
+        item = self.unacked.popleft()
+        if base_offset != item.target:
+            return None
+        self.acked += item.batch.count
+        self.records += item.batch.count
+        self.bytes += item.batch.size
+        self.last_timestamp = item.max_timestamp
+        self.map.ack(self.claim, self.acked)
+        self.cover(item.covers)
+        return item
+
+    def park(self, reason: str) -> None:
+        """Stop this partition alone; what was planned and not acknowledged will be planned anew by a later claim."""
+        self.parked = reason
+        self.queue.clear()
+        self.unacked.clear()
+        self.queued_bytes = 0
+
+    def progress(self) -> list[Entry]:
+        """Ack and Covered entries for what was acknowledged since the journal last heard."""
+        entries: list[Entry] = []
+        acked, covered = self.journaled
+        if self.acked > acked and self.map.target_end is not None:
+            entries.append(Ack(self.key, self.claim, self.acked, self.map.target_end))
+        if self.covered > covered:
+            entries.append(Covered(self.key, self.covered))
+        self.journaled = (self.acked, self.covered)
+        return entries

@@ -1,0 +1,159 @@
+"""Group positions of one cluster as positions on the other, from the journal and the logs, read-only.
+
+Rules: the source's own answer where it can be had, else the newest checkpoint on the target and what its header says of
+the position behind it; where each came from is told. The map includes what stands in the mirror topics beyond the last
+Ack, so a worker that was killed changes nothing. Committing refuses groups with members.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from drlib.clusters.cluster import Cluster
+from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.errors import DrlibError, Unreachable, UsageError
+from drlib.mirror.maps import Maps, read_maps
+from drlib.mirror.outside import AS_OF_HEADER, POSITION_HEADER
+from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
+from drlib.rules.mm2_records import Checkpoint
+from drlib.rules.selection import Selection
+from drlib.wire.cluster import ClusterClient
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPosition:
+    offset: int
+    as_of_ms: int
+    metadata: str
+
+
+Positions = Mapping[tuple[str, TopicPartition], KnownPosition]  # (group, source partition)
+
+
+def flow_settings(settings: MirrorSettings, flow: Flow) -> FlowSettings:
+    """The settings of `flow`. Raises `UsageError` when the file has no such flow."""
+    for found in settings.flows:
+        if found.flow == flow:
+            return found
+    known = ", ".join(str(f.flow) for f in settings.flows) or "none"
+    raise UsageError(f"no flow {flow} in {settings.path}", f"its flows are {known}", "Name one of those with --flow.")
+
+
+def source_positions(settings: MirrorSettings, flow: Flow) -> Positions:
+    """Committed positions as the source tells them. Raises `Unreachable`."""
+    found: dict[tuple[str, TopicPartition], KnownPosition] = {}
+    chosen = flow_settings(settings, flow)
+    groups = Selection(chosen.groups, chosen.groups_exclude)
+    with Cluster(settings.clusters[flow.source]) as cluster:
+        for listing in cluster.groups():
+            if groups.accepts(listing.group):
+                now = int(time.time() * 1000)
+                for partition, committed in cluster.group_offsets(listing.group).items():
+                    found[listing.group, partition] = KnownPosition(committed.offset, now, committed.metadata)
+    return found
+
+
+def checkpointed_positions(settings: MirrorSettings, flow: Flow) -> Positions:
+    """Committed positions as the target last heard of them."""
+    policy = flow_settings(settings, flow).policy
+    topic = policy.checkpoints_topic(flow.source)
+    partition = TopicPartition(topic, 0)
+    found: dict[tuple[str, TopicPartition], KnownPosition] = {}
+    with Cluster(settings.clusters[flow.target]) as cluster:
+        start, end = cluster.log_starts([partition])[partition], cluster.log_ends([partition])[partition]
+        for record in cluster.read({partition: (start, end)}):
+            checkpoint = Checkpoint.decode(record.key, record.value)
+            headers = {name: value for name, value in record.headers if value is not None}
+            source = policy.upstream_topic(checkpoint.partition.topic) or checkpoint.partition.topic
+            found[checkpoint.group, TopicPartition(source, checkpoint.partition.partition)] = KnownPosition(
+                int(headers.get(POSITION_HEADER, str(checkpoint.upstream_offset).encode())),
+                int(headers.get(AS_OF_HEADER, str(record.timestamp).encode())),
+                checkpoint.metadata,
+            )
+    return found
+
+
+def translate_groups(
+    settings: MirrorSettings, flow: Flow, groups: Sequence[str] | None = None, *, source_alive: bool | None = None
+) -> tuple[GroupTranslation, ...]:
+    """Every committed position of `groups` (all when None) on a mirrored topic, translated.
+
+    `source_alive` False reads the target only, True the source only, None tries the source first.
+    Raises `UsageError` for a group nobody knows.
+    """
+    try:
+        positions = checkpointed_positions(settings, flow) if source_alive is False else source_positions(settings, flow)
+    except Unreachable:
+        if source_alive:
+            raise
+        positions = checkpointed_positions(settings, flow)
+    unknown = set(groups or ()) - {group for group, _ in positions}
+    if unknown:
+        raise UsageError(
+            f"unknown group {', '.join(sorted(unknown))}",
+            f"no committed position of it is known for {flow}",
+            f"Known groups: {', '.join(sorted({g for g, _ in positions})) or 'none'}.",
+        )
+    maps, starts = asyncio.run(_read(settings, flow))
+    policy = flow_settings(settings, flow).policy
+    found = []
+    for (group, source), known in sorted(positions.items()):
+        if groups is not None and group not in groups:
+            continue
+        offsets = maps.source(source.topic, source.partition)
+        if offsets is None:
+            continue  # a topic this flow does not mirror
+        target = TopicPartition(policy.downstream_topic(flow, source.topic), source.partition)
+        there = offsets.forward(known.offset, target_log_start=starts.get(target, 0))
+        found.append(GroupTranslation(group, source, known.offset, target, there, known.as_of_ms, known.metadata))
+    return tuple(found)
+
+
+async def _read(settings: MirrorSettings, flow: Flow) -> tuple[Maps, Mapping[TopicPartition, int]]:
+    cluster = settings.clusters[flow.target]
+    policy = flow_settings(settings, flow).policy
+    client = ClusterClient(cluster.bootstrap_servers, client_id="drlib-translate")
+    try:
+        await client.connect()
+        maps = await read_maps(client, policy.journal_topic(flow.source))
+    finally:
+        await client.close()
+    targets = [
+        TopicPartition(maps.names[key.topic_id].target_topic, key.partition)
+        for key in maps.by_partition
+        if key.topic_id in maps.names
+    ]
+    with Cluster(cluster) as there:
+        return maps, there.log_starts(targets)
+
+
+def commit_translations(
+    settings: MirrorSettings, flow: Flow, translations: Sequence[GroupTranslation]
+) -> Mapping[str, Mapping[TopicPartition, int]]:
+    """Commit translated positions on the target; returns what was committed per group.
+
+    Positions that are unknown or have no counterpart are left out. Raises the first group's error.
+    """
+    committed: dict[str, dict[TopicPartition, int]] = {}
+    for item in translations:
+        there: Translation = item.translation
+        if there.offset is not None and there.kind is not TranslationKind.UNKNOWN:
+            committed.setdefault(item.group, {})[item.target] = there.offset
+    with Cluster(settings.clusters[flow.target]) as cluster:
+        for group, offsets in committed.items():
+            cluster.alter_group_offsets(group, offsets)
+    return committed
+
+
+__all__ = [
+    "DrlibError",
+    "KnownPosition",
+    "checkpointed_positions",
+    "commit_translations",
+    "flow_settings",
+    "source_positions",
+    "translate_groups",
+]
