@@ -1,0 +1,112 @@
+"""What a file sets without effect, and what it misspells.
+
+Rules: every key of the file is honoured, named in a `Notice`, or refused; a value is never quoted here, as it may be a
+password. Keys under `drlib.` are all known, so an unknown one is refused outright.
+Not for: values (`drlib.config.values`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drlib.config import keys
+from drlib.config.properties import Entry, PropertiesFile
+from drlib.config.references import resolve
+from drlib.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A key that is set at `line` and has no effect; `text` says why."""
+
+    line: int
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.key}: {self.text}"
+
+
+def check_keys(file: PropertiesFile, aliases: Sequence[str]) -> tuple[Notice, ...]:
+    """A notice for each key without effect, by line. Raises `UsageError` for slips, unknown clusters and security."""
+    effective = file.effective()
+    notices = []
+    for entry in file.entries:
+        scope, key = _split(file, entry, aliases)
+        _refuse_security(file, entry, key)
+        if (later := effective[entry.key]) is not entry:
+            text: str | None = f"it is set again in line {later.line}, and the later line counts"
+        elif keys.is_known(key):
+            text = keys.why_not_used(key) or _misplaced(scope, key)
+        else:
+            _refuse_slip(file, entry, scope, key, aliases)
+            text = "neither Kafka nor drlib knows this key"
+        if text is not None:
+            notices.append(Notice(entry.line, entry.key, text))
+    return tuple(notices)
+
+
+def _split(file: PropertiesFile, entry: Entry, aliases: Sequence[str]) -> tuple[str, str]:
+    """(`A->B`, `A` or the empty string; the rest of the key)."""
+    flows = [f"{source}->{target}" for source in aliases for target in aliases if source != target]
+    for scope in (*flows, *sorted(aliases, key=len, reverse=True)):
+        if entry.key.startswith(f"{scope}."):
+            return scope, entry.key[len(scope) + 1 :]
+    if "->" in entry.key:
+        named = entry.key.split(".")[0]
+        raise UsageError(
+            f"{file.where(entry)}: {entry.key} is not about a flow of this file",
+            f"{named} does not name two different ones of its clusters {', '.join(aliases)}",
+            "Correct the alias, or add it to clusters.",
+        )
+    return "", entry.key
+
+
+def _refuse_security(file: PropertiesFile, entry: Entry, key: str) -> None:
+    if keys.without_client_prefix(key) != "security.protocol":
+        return
+    if resolve(entry.value, file.where(entry)).strip().upper() != "PLAINTEXT":
+        raise UsageError(
+            f"{file.where(entry)}: {entry.key} is not PLAINTEXT",
+            "encrypted and authenticated connections are not supported yet",
+            "Use a PLAINTEXT listener on a trusted network.",
+        )
+
+
+def _misplaced(scope: str, key: str) -> str | None:
+    """Why a key that is honoured elsewhere has no effect, or another one than in MirrorMaker 2, in this place."""
+    if key == "enabled" and "->" not in scope:
+        return "a flow is enabled by its own key, such as A->B.enabled"
+    if key in keys.CLUSTER_KEYS and "->" in scope:
+        return "a cluster is described under its own alias, not under a flow"
+    if key in keys.TOP_LEVEL_KEYS and scope:
+        return "it counts only at the top level of the file"
+    if key in keys.FLOW_KEYS and scope and "->" not in scope and not key.startswith("drlib."):
+        return f"it counts for every flow of {scope} here, while MirrorMaker 2 reads it at the top or under a flow only"
+    return None
+
+
+def _refuse_slip(file: PropertiesFile, entry: Entry, scope: str, key: str, aliases: Sequence[str]) -> None:
+    prefix = f"{scope}." if scope else ""
+    if (meant := keys.meant(key)) is not None:
+        raise UsageError(
+            f"{file.where(entry)}: {entry.key} is not a key",
+            "it looks like a slip of the pen",
+            f"Did you mean {prefix}{meant}?",
+        )
+    if key.startswith("drlib."):
+        known = sorted(name for name in keys.FLOW_KEYS if name.startswith("drlib."))
+        raise UsageError(
+            f"{file.where(entry)}: {entry.key} is not a key", "drlib has no such key", f"It has {', '.join(known)}."
+        )
+    alias, _, rest = key.partition(".")
+    if not scope and rest in keys.CLUSTER_KEYS:
+        close = difflib.get_close_matches(alias.upper(), [known.upper() for known in aliases], n=1)
+        hint = next((f"Did you mean {known}? " for known in aliases if close and known.upper() == close[0]), "")
+        raise UsageError(
+            f"{file.where(entry)}: {entry.key} is about an unknown cluster",
+            f"clusters lists {', '.join(aliases)}",
+            f"{hint}Correct the alias, or add {alias} to clusters.",
+        )

@@ -1,0 +1,77 @@
+"""Reads a `.properties` file with Java's own grammar and keeps the line of every key.
+
+Rules: continuation lines, escapes and separators are those of `java.util.Properties`; the text is UTF-8, as Kafka's
+start scripts read it. Where a key is set twice the later line wins, as in Java.
+Not for: what a key means (`drlib.config.settings`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import javaproperties
+
+from drlib.errors import UsageError
+
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One `key = value`; `line` is where it starts, counted from 1."""
+
+    line: int
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class PropertiesFile:
+    """The entries of one file in their order, repeated keys included."""
+
+    path: Path
+    entries: tuple[Entry, ...]
+
+    def effective(self) -> dict[str, Entry]:
+        """The entry that counts for each key: the last one."""
+        return {entry.key: entry for entry in self.entries}
+
+    def where(self, entry: Entry) -> str:
+        return f"{self.path}:{entry.line}"
+
+
+def read(path: str | Path) -> PropertiesFile:
+    """The file at `path`. Raises `UsageError` when it is not there or not in the grammar."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read", error.strerror or type(error).__name__, "Give the path of a .properties file."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{path} cannot be read", f"it is not UTF-8 at byte {error.start}", "Save the file as UTF-8."
+        ) from error
+    return parse(text, path)
+
+
+def parse(text: str, path: Path) -> PropertiesFile:
+    """`text` as the contents of `path`, which is only named in errors. Raises `UsageError`."""
+    entries: list[Entry] = []
+    line = 1
+    try:
+        for element in javaproperties.parse(text):
+            if isinstance(element, javaproperties.KeyValue):
+                entries.append(Entry(line, element.key, element.value))
+            line += len(_LINE_END.findall(element.source))
+    except javaproperties.InvalidUEscapeError as error:
+        raise UsageError(
+            f"{path}:{line} is not a properties line",
+            f"{error.escape} is not a Unicode escape",
+            r"Write \uXXXX with four hex digits.",
+        ) from error
+    return PropertiesFile(path, tuple(entries))

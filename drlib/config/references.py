@@ -1,0 +1,48 @@
+"""`${env:NAME}` and `${file:/path:key}`: values kept outside the file.
+
+Rules: looked up when a value is needed and not before; what was found is never part of an error or a `repr`, only the
+reference is. Source: Kafka's `EnvVarConfigProvider` and `FileConfigProvider`; `config.providers` need not be declared.
+Not for: other providers; a value that needs one is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+from drlib.config import properties
+from drlib.errors import UsageError
+
+_REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}:]*)\}")
+
+
+def has_reference(text: str) -> bool:
+    return _REFERENCE.search(text) is not None
+
+
+def resolve(text: str, where: str) -> str:
+    """`text` with every reference replaced. `where` is the file and line that a `UsageError` names."""
+    return _REFERENCE.sub(lambda found: _look_up(found, where), text)
+
+
+def _look_up(found: re.Match[str], where: str) -> str:
+    reference, provider, path, key = found.group(0), found.group(1), found.group(2), found.group(3)
+    if provider == "env" and not path:
+        if key in os.environ:
+            return os.environ[key]
+        raise UsageError(
+            f"{where}: {reference} has no value",
+            f"the environment variable {key} is not set",
+            f"Export {key} and run the command again.",
+        )
+    if provider == "file" and path:
+        entry = properties.read(path).effective().get(key)
+        if entry is not None:
+            return entry.value
+        raise UsageError(f"{where}: {reference} has no value", f"{path} holds no key {key}", f"Add {key} to that file.")
+    raise UsageError(
+        f"{where}: {reference} cannot be looked up",
+        f"there is no provider {provider} of that form here",
+        "Use ${env:NAME} or ${file:/path:key}.",
+    )

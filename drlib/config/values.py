@@ -1,0 +1,80 @@
+"""One key of one flow, found at its most specific place and turned into a typed value.
+
+Rules: `A->B.key` beats `B.key`, which beats `A.key`, which beats `key`; every wrong value is a `UsageError` with the
+file and line, which shows a reference as it is written and never what it stands for.
+Not for: keys that are set but have no effect (`drlib.config.keys`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from drlib.config.properties import Entry, PropertiesFile
+from drlib.config.references import resolve
+from drlib.errors import UsageError
+from drlib.rules import selection
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The entries of a file as one scope sees them: `prefixes` from the most specific to the least."""
+
+    file: PropertiesFile
+    entries: Mapping[str, Entry]
+    prefixes: tuple[str, ...]
+
+    def entry(self, key: str) -> Entry | None:
+        return next((self.entries[p + key] for p in self.prefixes if p + key in self.entries), None)
+
+    def text(self, key: str, default: str) -> str:
+        entry = self.entry(key)
+        return default if entry is None else resolve(entry.value, self.file.where(entry)).strip()
+
+    def refuse(self, key: str, why: str, remedy: str) -> NoReturn:
+        """Raises `UsageError` for the value of `key` that counts."""
+        entry = self.entry(key)
+        if entry is None:
+            raise UsageError(f"{self.file.path}: {key} is not set", why, remedy)
+        raise UsageError(f"{self.file.where(entry)}: {entry.key} = {entry.value} cannot be used", why, remedy)
+
+    def boolean(self, key: str, default: bool) -> bool:
+        text = self.text(key, str(default)).lower()
+        if text not in ("true", "false"):
+            self.refuse(key, "it is neither true nor false", "Write true or false.")
+        return text == "true"
+
+    def integer(self, key: str, default: int, *, least: int) -> int:
+        text = self.text(key, str(default))
+        try:
+            number = int(text)
+        except ValueError:
+            self.refuse(key, "it is not a whole number", f"Write a number of at least {least}.")
+        if number < least:
+            self.refuse(key, f"it is below {least}", f"Write a number of at least {least}.")
+        return number
+
+    def replication_factor(self, key: str, default: int) -> int:
+        """At least 1, or -1 for the broker's own default."""
+        number = self.integer(key, default, least=-1)
+        if number == 0:
+            self.refuse(key, "a topic has at least one replica", "Write 1 or more, or -1 for the broker's default.")
+        return number
+
+    def one_of(self, key: str, default: str, choices: Iterable[str]) -> str:
+        text, choices = self.text(key, default), tuple(choices)
+        if text not in choices:
+            self.refuse(key, f"it is not one of {', '.join(choices)}", f"Write {' or '.join(choices)}.")
+        return text
+
+    def patterns(self, key: str, default: str) -> tuple[str, ...]:
+        """A comma list of Java regular expressions, known to be translatable."""
+        patterns = selection.split_list(self.text(key, default))
+        try:
+            selection.validate(patterns)
+        except UsageError as error:
+            entry = self.entry(key)
+            where = f"{self.file.where(entry)}: {entry.key}: " if entry else ""
+            raise UsageError(f"{where}{error.what}", error.why, error.remedy) from error
+        return patterns
