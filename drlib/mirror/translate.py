@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 from drlib.clusters.cluster import Cluster
 from drlib.config.settings import FlowSettings, MirrorSettings
-from drlib.errors import DrlibError, Unreachable, UsageError
+from drlib.errors import Unreachable, UsageError
 from drlib.mirror.maps import Maps, read_maps
 from drlib.mirror.outside import AS_OF_HEADER, POSITION_HEADER
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.rules.mm2_records import Checkpoint
 from drlib.rules.selection import Selection
 from drlib.wire.cluster import ClusterClient
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ def translate_groups(
             f"no committed position of it is known for {flow}",
             f"Known groups: {', '.join(sorted({g for g, _ in positions})) or 'none'}.",
         )
-    maps, starts = asyncio.run(_read(settings, flow))
+    maps, starts = _blocking(_read(settings, flow))
     policy = flow_settings(settings, flow).policy
     found = []
     for (group, source), known in sorted(positions.items()):
@@ -110,6 +114,12 @@ def translate_groups(
         there = offsets.forward(known.offset, target_log_start=starts.get(target, 0))
         found.append(GroupTranslation(group, source, known.offset, target, there, known.as_of_ms, known.metadata))
     return tuple(found)
+
+
+def _blocking(work: Coroutine[object, object, Answer]) -> Answer:
+    """Run to the end on a thread of its own: a notebook's thread already has a running event loop."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 async def _read(settings: MirrorSettings, flow: Flow) -> tuple[Maps, Mapping[TopicPartition, int]]:
@@ -147,13 +157,3 @@ def commit_translations(
             cluster.alter_group_offsets(group, offsets)
     return committed
 
-
-__all__ = [
-    "DrlibError",
-    "KnownPosition",
-    "checkpointed_positions",
-    "commit_translations",
-    "flow_settings",
-    "source_positions",
-    "translate_groups",
-]

@@ -1,0 +1,54 @@
+# Two commands: `make demo` shows the product, `make test` runs everything CI runs. Both set up what they need.
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: help setup demo lab test lint unit integration notebooks lock clean
+
+help:
+	@echo "make demo   two real Kafka clusters, one dies, applications carry on; ends with a report"
+	@echo "make test   everything CI runs"
+	@echo "make setup  only the set-up: .venv with locked dependencies, and the jars"
+	@echo "make lab    JupyterLab on the notebooks"
+
+setup: .venv/.ready
+
+.venv/.ready: requirements.lock pyproject.toml drlib/lab/jars.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; $(PYTHON) is older. Run: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
+	@echo "Setting up: the virtual environment (about two minutes, once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "Setting up: Kafka's and Spark's jars"
+	@$(BIN)/python -m drlib.lab.jars
+	@touch $@
+
+demo: setup
+	@$(BIN)/drlib run runbooks/failover-drill.yaml --lab
+
+lab: setup
+	@$(BIN)/jupyter lab --ip 127.0.0.1 notebooks
+
+test: setup lint unit integration notebooks
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: setup
+	$(BIN)/python -m pytest -q tests/unit tests/contract
+
+integration: setup
+	$(BIN)/python -m pytest -q tests/integration
+
+notebooks: setup
+	$(BIN)/python -m pytest -q tests/notebooks
+
+lock:
+	uv pip compile --universal --python-version 3.11 --extra dev --extra lab --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf .venv .lab runs

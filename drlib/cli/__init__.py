@@ -1,0 +1,37 @@
+"""The `drlib` command: thin typer commands over the layers below.
+
+Rules: every `DrlibError` becomes one line on stderr (what, why, what to do) and its exit code, never a traceback; usage
+errors exit 2; heavy packages are imported by the command that needs them. Exit codes: 0 pass, 1 internal, 2 usage,
+3 readiness gate, 4 hypothesis failed before, 5 deviated and rolled back, 6 deviated, 7 objective missed, 8 aborted,
+9 approval missing, 10 lease held, 11 unreachable, 12 stale plan.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from drlib.errors import Aborted, DrlibError
+
+
+def main() -> None:
+    """Entry point of the `drlib` command."""
+    from drlib.cli.app import app
+
+    try:
+        code = app(standalone_mode=False)
+    except DrlibError as error:
+        print(f"drlib: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(Aborted.exit_code)
+    except typer.Abort:
+        sys.exit(Aborted.exit_code)
+    except Exception as error:
+        if error.__class__.__module__.startswith(("click", "typer")):
+            show = getattr(error, "format_message", lambda: str(error))
+            print(f"drlib: {show()} Run 'drlib --help'.", file=sys.stderr)
+            sys.exit(2)
+        raise
+    sys.exit(code if isinstance(code, int) else 0)

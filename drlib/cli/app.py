@@ -1,0 +1,159 @@
+"""The commands. Each parses, calls one function below and prints; decisions live elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from drlib.errors import UsageError
+from drlib.model import Flow, GroupTranslation
+
+app = typer.Typer(
+    name="drlib",
+    help="Mirror Kafka clusters exactly, and practise failing over.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+lab_app = typer.Typer(help="Real Kafka clusters on this machine.", no_args_is_help=True)
+app.add_typer(lab_app, name="lab")
+
+LAB_DIR = Path(".lab")
+PropertiesFile = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
+LabDirectory = Annotated[Path, typer.Option("--dir", help="Where the lab keeps its state.")]
+
+
+@app.command()
+def mirror(
+    file: PropertiesFile,
+    status: Annotated[Path | None, typer.Option(help="Write the worker's status to this JSON file.")] = None,
+) -> None:
+    """Mirror every enabled flow of FILE until SIGTERM or SIGINT."""
+    from drlib.config.settings import load_mirror_settings
+    from drlib.mirror import worker
+
+    settings = load_mirror_settings(file)
+    errors = Console(stderr=True)
+    for notice in settings.notices:
+        errors.print(f"{file}:{notice.line}: {notice.key}: {notice.text}", style="yellow", highlight=False)
+    shown: set[tuple[str, str]] = set()
+    last = ""
+
+    def show(state: worker.status.WorkerStatus) -> None:
+        nonlocal last
+        if state.state != last:
+            last = state.state
+            flows = ", ".join(f"{f.flow} ({len(f.partitions)} partitions)" for f in state.flows)
+            errors.print(f"{state.state}: {flows}", highlight=False)
+        for event in state.events:
+            key = (event.name, f"{event.entity}{event.opened_ms}{event.resolved_ms}")
+            if key not in shown:
+                shown.add(key)
+                word = "resolved" if event.resolved_ms else "open"
+                errors.print(f"{word}: {event.name} {event.entity}: {event.detail}", highlight=False)
+
+    worker.run(settings, status_path=status, on_state=show)
+
+
+@app.command()
+def translate(
+    file: PropertiesFile,
+    flow: Annotated[str, typer.Option(help="The flow, e.g. 'LEFT->RIGHT'.")],
+    group: Annotated[list[str] | None, typer.Option(help="A group; repeat for more. All when left out.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say what the committed positions of groups are on the other cluster: exact, behind by n, or why not."""
+    from drlib.config.settings import load_mirror_settings
+    from drlib.mirror.translate import translate_groups
+
+    found = translate_groups(load_mirror_settings(file), parse_flow(flow), group)
+    if as_json:
+        print(json.dumps([_row(item) for item in found], indent=2))
+        return
+    table = Table(title=f"Positions for {flow}")
+    for name in ("group", "source", "position", "target", "translated", "meaning"):
+        table.add_column(name, justify="right" if name in {"position", "translated"} else "left")
+    for item in found:
+        there = item.translation
+        meaning = there.kind.value + (f" by {there.records}" if there.records else "")
+        offset = "-" if there.offset is None else str(there.offset)
+        table.add_row(item.group, str(item.source), str(item.source_offset), str(item.target), offset, meaning)
+    Console().print(table)
+
+
+def parse_flow(text: str) -> Flow:
+    """`A->B`. Raises `UsageError` for anything else."""
+    source, arrow, target = text.partition("->")
+    if not (source and arrow and target):
+        raise UsageError(f"'{text}' is no flow", "a flow is two aliases with an arrow", "Write it as 'LEFT->RIGHT'.")
+    return Flow(source.strip(), target.strip())
+
+
+def _row(item: GroupTranslation) -> dict[str, object]:
+    return {
+        "group": item.group,
+        "topic": item.source.topic,
+        "partition": item.source.partition,
+        "position": item.source_offset,
+        "target_topic": item.target.topic,
+        "offset": item.translation.offset,
+        "kind": item.translation.kind.value,
+        "records": item.translation.records,
+        "as_of_ms": item.as_of_ms,
+    }
+
+
+@app.command()
+def run(
+    runbook: Annotated[Path, typer.Argument(help="A file of runbooks/.", metavar="RUNBOOK")],
+    parameter: Annotated[list[str] | None, typer.Option("-p", "--parameter", help="NAME=VALUE")] = None,
+    lab: Annotated[bool, typer.Option("--lab", help="Start the lab for it, and stop it afterwards.")] = False,
+    runs_dir: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
+) -> None:
+    """Execute a runbook: its notebook through papermill, with verdict, scorecard and report."""
+    from drlib.cli.running import run_runbook
+
+    raise typer.Exit(run_runbook(runbook, parameter or [], lab=lab, runs_dir=runs_dir))
+
+
+@lab_app.command("up")
+def lab_up(directory: LabDirectory = LAB_DIR) -> None:
+    """Start clusters LEFT and RIGHT and the link between them."""
+    from drlib.lab.lab import Lab
+
+    console = Console(stderr=True)
+    lab = Lab(directory, on_event=lambda text: console.print(text, highlight=False))
+    try:
+        lab.up()
+    except BaseException:
+        lab.down()
+        raise
+    print(f"LEFT  {lab.clusters['LEFT'].bootstrap}\nRIGHT {lab.clusters['RIGHT'].bootstrap}")
+    print(f"Properties: {lab.write_properties()}\nStop it with: drlib lab down --dir {directory}")
+
+
+@lab_app.command("status")
+def lab_status(directory: LabDirectory = LAB_DIR) -> None:
+    """What runs, with its pid."""
+    from drlib.lab.lab import Lab
+
+    table = Table()
+    for name in ("process", "pid", "state"):
+        table.add_column(name)
+    for process in Lab.attach(directory).status():
+        table.add_row(process.name, str(process.pid), "running" if process.running else "gone")
+    Console().print(table)
+
+
+@lab_app.command("down")
+def lab_down(directory: LabDirectory = LAB_DIR) -> None:
+    """Stop everything the lab started and remove its data."""
+    from drlib.lab.lab import Lab
+
+    Lab.attach(directory).down()
+    print("The lab is down.")
