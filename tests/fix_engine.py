@@ -1,0 +1,225 @@
+"""The engine as a process between two real clusters: a worker on a properties file of its own, and the two logs compared.
+
+Every test has its own pair of aliases, so that journals, groups and transactional IDs of tests never meet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from drlib.mirror import status
+
+Record = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...], int]
+
+
+def wait_for(what: str, condition: Callable[[], bool], deadline_s: float = 60.0) -> None:
+    """Poll until `condition`; fails with `what` after the deadline."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, f"not within {deadline_s:g} s: {what}"
+        time.sleep(0.05)
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
+
+    def visible() -> bool:
+        found = admin.list_topics(timeout=5).topics.get(topic)
+        return found is not None and len(found.partitions) == partitions
+
+    wait_for(f"{topic} is visible", visible)
+
+
+def produce(
+    bootstrap: str, topic: str, count: int, *, partitions: int, first: int = 0, codec: str = "none", batch: int = 16384
+) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "compression.type": codec,
+            "batch.size": batch,
+            "linger.ms": 5,
+            "log_level": 0,
+        }
+    )
+    for number in range(first, first + count):
+        producer.produce(
+            topic,
+            key=f"k{number % 97}".encode(),
+            value=f"{number}".encode() + b"x" * (number % 300),
+            headers=[("n", str(number).encode())],
+            partition=number % partitions,
+        )
+        if number % 1000 == 0:
+            producer.poll(0)
+    assert producer.flush(30) == 0
+
+
+def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Record]]:
+    """Every committed record of a topic, by partition, in log order."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
+    ends = {tp.partition: future.result(10).offset for tp, future in admin.list_offsets(wanted).items()}
+    found: dict[int, list[Record]] = {p: [] for p in range(partitions)}
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"reader-{uuid.uuid4().hex}",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions) if ends[p]])
+        end = time.monotonic() + 60
+        while any(_position(consumer, topic, p) < ends[p] for p in range(partitions) if ends[p]):
+            assert time.monotonic() < end, f"{topic} could not be read to its end {ends}"
+            for message in consumer.consume(1000, timeout=0.2):
+                assert message.error() is None, message.error()
+                found[message.partition()].append(
+                    (
+                        message.key(),
+                        message.value(),
+                        tuple(message.headers() or ()),
+                        message.timestamp()[1],
+                    )
+                )
+    finally:
+        consumer.close()
+    return found
+
+
+def _position(consumer: Consumer, topic: str, partition: int) -> int:
+    (at,) = consumer.position([TopicPartition(topic, partition)])
+    return at.offset
+
+
+@dataclass
+class Engine:
+    """Workers of one flow, ours to start, kill and compare."""
+
+    root: Path
+    left: str
+    right: str
+    source: str
+    target: str
+    topics: str
+    extra: dict[str, str] = field(default_factory=dict)
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def properties(self) -> Path:
+        path = self.root / "mm2.properties"
+        lines = {
+            "clusters": f"{self.source}, {self.target}",
+            f"{self.source}.bootstrap.servers": self.left,
+            f"{self.target}.bootstrap.servers": self.right,
+            f"{self.source}->{self.target}.enabled": "true",
+            "topics": self.topics,
+            "replication.factor": "1",
+            "checkpoints.topic.replication.factor": "1",
+            "heartbeats.topic.replication.factor": "1",
+            "offset-syncs.topic.replication.factor": "1",
+            "refresh.topics.interval.seconds": "1",
+            "emit.checkpoints.interval.seconds": "1",
+            "drlib.session.timeout.ms": "6000",
+            **self.extra,
+        }
+        path.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+        return path
+
+    def status_path(self, number: int) -> Path:
+        return self.root / f"status-{number}.json"
+
+    def start(self, *, failpoint: str = "") -> subprocess.Popen[bytes]:
+        number = len(self.processes)
+        environment = {**os.environ, "DRLIB_FAILPOINT": failpoint}
+        with (self.root / f"worker-{number}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "drlib.cli",
+                    "mirror",
+                    str(self.properties),
+                    "--status",
+                    str(self.status_path(number)),
+                ],
+                env=environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.processes.append(process)
+        return process
+
+    def log(self) -> str:
+        return "\n".join(f"== {p.name}\n{p.read_text()[-6000:]}" for p in sorted(self.root.glob("worker-*.log")))
+
+    def caught_up(self, topic: str, partitions: int, number: int = -1) -> bool:
+        """True when the worker says that all of `topic` that is on the source now is on the target."""
+        number = number % len(self.processes)
+        try:
+            state = status.read(self.status_path(number))
+        except Exception:
+            return False
+        admin = AdminClient({"bootstrap.servers": self.left, "log_level": 0})
+        wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
+        ends = {tp.partition: future.result(10).offset for tp, future in admin.list_offsets(wanted).items()}
+        told = {p.partition: p.mirrored for f in state.flows for p in f.partitions if p.topic == topic}
+        return all(told.get(p, 0) >= end for p, end in ends.items())
+
+    def wait_caught_up(self, topic: str, partitions: int, number: int = -1, deadline_s: float = 60.0) -> None:
+        try:
+            wait_for(f"{topic} is mirrored", lambda: self.caught_up(topic, partitions, number), deadline_s)
+        except AssertionError as error:
+            told = self.status_path(number % len(self.processes))
+            text = json.dumps(json.loads(told.read_text()), indent=1) if told.exists() else "no status"
+            raise AssertionError(f"{error}\n{text[:6000]}\n{self.log()}") from None
+
+    def stop(self, process: subprocess.Popen[bytes], deadline_s: float = 20.0) -> int:
+        process.send_signal(signal.SIGTERM)
+        return process.wait(deadline_s)
+
+    def assert_same(self, topic: str, partitions: int) -> None:
+        """Source and target hold the same records in the same order, none twice."""
+        source = read_all(self.left, topic, partitions)
+        target = read_all(self.right, f"{self.source}.{topic}", partitions)
+        for partition in range(partitions):
+            here, there = source[partition], target[partition]
+            same = next((i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), None)
+            assert same is None, f"partition {partition} differs first at record {same}\n{self.log()}"
+            assert len(here) == len(there), f"partition {partition}: {len(here)} became {len(there)}\n{self.log()}"
+
+    def close(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+                process.wait(10)
+
+
+@pytest.fixture
+def engine(left: str, right: str, fresh_topic: Callable[[], str], tmp_path: Path) -> Iterator[Engine]:
+    """An engine for one fresh topic name, `engine.topics`, between the session's clusters."""
+    tag = uuid.uuid4().hex[:6]
+    found = Engine(tmp_path, left, right, f"SRC{tag}", f"DST{tag}", fresh_topic())
+    yield found
+    found.close()
