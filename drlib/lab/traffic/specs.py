@@ -28,7 +28,8 @@ class ProducerSpec:
     """One producing application.
 
     `backlog` records go as fast as they can, then `records_per_second`; `start_at` skips that many flights of
-    the replay; `max_in_flight` bounds what may be in doubt. `records` is only of `flights-2013`, `tx_*` only of `flights-tx`.
+    the replay; `max_in_flight` bounds what may be in doubt. `records` is only of `flights-2013`, `tx_*` only
+    of `flights-tx`.
     `status`, if set, is a file rewritten every 200 ms with what the application is doing.
     """
 
