@@ -217,7 +217,7 @@ class Engine:
 
 
 @pytest.fixture
-def engine(left: str, right: str, fresh_topic: Callable[[], str], tmp_path: Path) -> Iterator[Engine]:
+def engine(left: str, right: str, fresh_topic: Callable[..., str], tmp_path: Path) -> Iterator[Engine]:
     """An engine for one fresh topic name, `engine.topics`, between the session's clusters."""
     tag = uuid.uuid4().hex[:6]
     found = Engine(tmp_path, left, right, f"SRC{tag}", f"DST{tag}", fresh_topic())

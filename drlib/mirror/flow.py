@@ -24,9 +24,7 @@ from drlib.mirror.status import EventLog, FlowStatus, LaneStatus, PartitionStatu
 from drlib.mirror.stream import Outgoing, Stream
 from drlib.model import TopicPartition
 from drlib.rules.lanes import lane_of
-from drlib.rules.names import should_mirror
 from drlib.rules.offset_syncs import OffsetSyncWriter
-from drlib.rules.selection import Selection
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import BrokerError
 
@@ -116,21 +114,17 @@ class FlowRunner:
     async def _discover(self) -> bool:
         """Look for topics and partitions; True when a lane's share changed."""
         policy, flow = self.settings.policy, self.settings.flow
-        selection = Selection(self.settings.topics, self.settings.topics_exclude)
         metadata = await self._source.metadata(None)
         found = {
             name: topic
             for name, topic in metadata.topics.items()
-            if topic.error_code == 0
-            and should_mirror(
-                policy, flow, name, selection.accepts, heartbeats=self.settings.heartbeats_replication_enabled
-            )
+            if topic.error_code == 0 and self.settings.mirrors_topic(name)
         }
         new = await self._target.metadata(None)
         missing = {
             name: topic
             for name, topic in found.items()
-            if len(topic.partitions) > len(getattr(new.topics.get(policy.downstream_topic(flow, name)), "partitions", ()))
+            if len(topic.partitions) > len(getattr(new.topics.get(policy.remote_topic(flow.source, name)), "partitions", ()))
         }
         if missing:
             await asyncio.to_thread(self._create_mirrors, {n: len(t.partitions) for n, t in missing.items()})
@@ -140,7 +134,7 @@ class FlowRunner:
             for number in sorted(topic.partitions):
                 numbers[lane_of(name, number, self.settings.lanes)].append(number)
             for lane, mine in numbers.items():
-                shares[lane].append(LaneTopic(name, topic.topic_id, policy.downstream_topic(flow, name), tuple(mine)))
+                shares[lane].append(LaneTopic(name, topic.topic_id, policy.remote_topic(flow.source, name), tuple(mine)))
         topics = {lane: tuple(shares[lane]) for lane in range(self.settings.lanes)}
         changed = topics != self._topics
         self._topics = topics
@@ -151,10 +145,9 @@ class FlowRunner:
         with Cluster(self.source_settings) as source, Cluster(self.target_settings) as target:
             configs = source.topic_config(list(partitions)) if self.settings.sync_topic_configs else {}
             there = target.topics()
-            exclude = Selection(self.settings.config_properties_exclude, ())
             for name, count in partitions.items():
-                mirror = policy.downstream_topic(flow, name)
-                config = {k: v for k, v in configs.get(name, {}).items() if not exclude.accepts(k)}
+                mirror = policy.remote_topic(flow.source, name)
+                config = {k: v for k, v in configs.get(name, {}).items() if self.settings.mirrors_config(k)}
                 if mirror not in there:
                     target.create_topic(mirror, count, self.settings.replication_factor, config)
                 elif len(there[mirror].partitions) < count:
@@ -170,23 +163,23 @@ class FlowRunner:
             policy = settings.policy
             if settings.emit_heartbeats:
                 target.create_topic(
-                    policy.heartbeats_topic, 1, settings.heartbeats_topic_replication_factor, compact
+                    policy.heartbeats_topic, 1, settings.heartbeats_replication_factor, compact
                 )
             target.create_topic(
-                policy.checkpoints_topic(flow.source), 1, settings.checkpoints_topic_replication_factor, compact
+                policy.checkpoints_topic(flow.source), 1, settings.checkpoints_replication_factor, compact
             )
             if settings.emit_offset_syncs and settings.offset_syncs_location == "target":
                 name = policy.offset_syncs_topic(flow.source)
-                target.create_topic(name, 1, settings.offset_syncs_topic_replication_factor, compact)
+                target.create_topic(name, 1, settings.offset_syncs_replication_factor, compact)
         if settings.emit_offset_syncs and settings.offset_syncs_location == "source":
             with Cluster(self.source_settings) as source:
                 name = settings.policy.offset_syncs_topic(flow.target)
-                source.create_topic(name, 1, settings.offset_syncs_topic_replication_factor, compact)
+                source.create_topic(name, 1, settings.offset_syncs_replication_factor, compact)
 
     async def _refresh(self) -> None:
         while True:
             await asyncio.sleep(self.settings.refresh_topics_s)
-            if not self.settings.refresh_topics_enabled:
+            if not self.settings.refresh_topics:
                 continue
             try:
                 if await self._discover():

@@ -29,7 +29,6 @@ from drlib.model import TopicPartition, TranslationKind
 from drlib.rules import consumer_offsets
 from drlib.rules.checkpoints import CheckpointStore
 from drlib.rules.mm2_records import Checkpoint
-from drlib.rules.selection import Selection
 from drlib.wire import recode, requests
 from drlib.wire.aborted import AbortedFilter
 from drlib.wire.batch import iter_batches
@@ -66,7 +65,6 @@ class GroupPositions:
         self._writer = writer
         self._events = events
         self._stream_of = stream_of
-        self._groups = Selection(settings.groups, settings.groups_exclude)
         self._positions: dict[tuple[str, TopicPartition], Position] = {}
         self._groups_of: dict[TopicPartition, set[str]] = defaultdict(set)
         self._dirty: set[tuple[str, TopicPartition]] = set()
@@ -124,7 +122,7 @@ class GroupPositions:
             self._writer.poll()
 
     def _learn(self, group: str, partition: TopicPartition, position: Position | None) -> None:
-        if not self._groups.accepts(group):
+        if not self._settings.mirrors_group(group):
             return
         key = (group, partition)
         if position is None:
@@ -152,7 +150,7 @@ class GroupPositions:
         found = []
         with Cluster(self._cluster) as cluster:
             for listing in cluster.groups():
-                if not self._groups.accepts(listing.group):
+                if not self._settings.mirrors_group(listing.group):
                     continue
                 asked = int(time.time() * 1000)
                 for partition, committed in cluster.group_offsets(listing.group).items():

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from drlib.clusters.cluster import Cluster
+from drlib.clusters.descriptions import Range
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.errors import Unreachable, UsageError
 from drlib.mirror.maps import Maps, read_maps
 from drlib.mirror.outside import AS_OF_HEADER, POSITION_HEADER
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.rules.mm2_records import Checkpoint
-from drlib.rules.selection import Selection
 from drlib.wire.cluster import ClusterClient
 
 Answer = TypeVar("Answer")
@@ -50,10 +50,9 @@ def source_positions(settings: MirrorSettings, flow: Flow) -> Positions:
     """Committed positions as the source tells them. Raises `Unreachable`."""
     found: dict[tuple[str, TopicPartition], KnownPosition] = {}
     chosen = flow_settings(settings, flow)
-    groups = Selection(chosen.groups, chosen.groups_exclude)
     with Cluster(settings.clusters[flow.source]) as cluster:
         for listing in cluster.groups():
-            if groups.accepts(listing.group):
+            if chosen.mirrors_group(listing.group):
                 now = int(time.time() * 1000)
                 for partition, committed in cluster.group_offsets(listing.group).items():
                     found[listing.group, partition] = KnownPosition(committed.offset, now, committed.metadata)
@@ -68,13 +67,13 @@ def checkpointed_positions(settings: MirrorSettings, flow: Flow) -> Positions:
     found: dict[tuple[str, TopicPartition], KnownPosition] = {}
     with Cluster(settings.clusters[flow.target]) as cluster:
         start, end = cluster.log_starts([partition])[partition], cluster.log_ends([partition])[partition]
-        for record in cluster.read({partition: (start, end)}):
+        for record in cluster.read({partition: Range(start, end)}):
             checkpoint = Checkpoint.decode(record.key, record.value)
             headers = {name: value for name, value in record.headers if value is not None}
             source = policy.upstream_topic(checkpoint.partition.topic) or checkpoint.partition.topic
             found[checkpoint.group, TopicPartition(source, checkpoint.partition.partition)] = KnownPosition(
                 int(headers.get(POSITION_HEADER, str(checkpoint.upstream_offset).encode())),
-                int(headers.get(AS_OF_HEADER, str(record.timestamp).encode())),
+                int(headers.get(AS_OF_HEADER, str(record.timestamp_ms).encode())),
                 checkpoint.metadata,
             )
     return found
@@ -110,7 +109,7 @@ def translate_groups(
         offsets = maps.source(source.topic, source.partition)
         if offsets is None:
             continue  # a topic this flow does not mirror
-        target = TopicPartition(policy.downstream_topic(flow, source.topic), source.partition)
+        target = TopicPartition(policy.remote_topic(flow.source, source.topic), source.partition)
         there = offsets.forward(known.offset, target_log_start=starts.get(target, 0))
         found.append(GroupTranslation(group, source, known.offset, target, there, known.as_of_ms, known.metadata))
     return tuple(found)

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from drlib.config.settings import load_mirror_settings
 from drlib.mirror.translate import translate_groups
 from drlib.model import Flow, TranslationKind
-from tests.fix_engine import Engine, create_topic, produce, read_all, wait_for
+from fix_engine import Engine, create_topic, produce, read_all, wait_for
 
 PARTITIONS = 3
 KILLS = ["after-fetch", "after-journal-write", "mid-produce", "after-ack", "mid-claim", "after-claim"]
