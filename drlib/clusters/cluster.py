@@ -1,0 +1,266 @@
+"""A synchronous handle on one cluster, over confluent-kafka: topics, log ends, group positions, bounded reads.
+
+Rules: every call has a deadline (`timeout_s`) and raises a `DrlibError`; an answer that is only part of the truth, such
+as groups listed by some coordinators, is an error and not a shorter list. Positions are written only for groups without
+members. librdkafka prints nothing.
+Not for: mirroring, which speaks the protocol itself (`drlib.wire`), and not for asyncio: calls block.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Final, Self
+from uuid import UUID
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
+from confluent_kafka import TopicPartition as ConfluentTopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewTopic, OffsetSpec, ResourceType
+
+from drlib.clusters import scan
+from drlib.clusters.descriptions import (
+    CommittedOffset,
+    GroupListing,
+    Isolation,
+    Range,
+    Record,
+    TopicDescription,
+)
+from drlib.clusters.faults import GroupNotEmpty, as_drlib_error, code_of
+from drlib.config.settings import ClusterSettings
+from drlib.model import TopicPartition
+
+DEFAULT_TIMEOUT_S: Final = 15.0
+_LEVELS: Final = {
+    Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
+    Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
+}
+_MEMBERS_IN_THE_WAY: Final = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP)
+_QUIET: Final = logging.getLogger("drlib.clusters.librdkafka")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+
+
+class Cluster:
+    """`with Cluster(settings) as cluster:`. Every method may raise `Unreachable` or `ClusterRefused`."""
+
+    def __init__(self, settings: ClusterSettings, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self.settings = settings
+        self._timeout_s = timeout_s
+        self._configuration = {**settings.confluent(), "log_level": 0, "error_cb": _ignore}
+        self._admin: Any = None
+
+    def __enter__(self) -> Self:
+        self._admin = AdminClient(dict(self._configuration), logger=_QUIET)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._admin = None  # librdkafka closes its connections when the handle goes
+
+    def cluster_id(self) -> str:
+        """The id the cluster was formatted with; two aliases with one id are one cluster."""
+        doing = "describing the cluster"
+        return str(self._wait(self._call(doing, "describe_cluster"), doing).cluster_id)
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        """All topics, or those of `names` that exist."""
+        doing = "describing topics"
+        if names is None:
+            names = self._list_names(doing)
+        wanted = sorted(set(names))
+        if not wanted:
+            return {}
+        found = {}
+        for name, future in self._call(doing, "describe_topics", TopicCollection(wanted)).items():
+            try:
+                topic = self._result(future)
+            except (KafkaException, TimeoutError) as error:
+                if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue  # deleted between the two questions, or never there
+                raise as_drlib_error(error, self.settings, doing) from error
+            found[name] = TopicDescription(name, _uuid(topic.topic_id), len(topic.partitions), topic.is_internal)
+        return found
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int,
+        config: Mapping[str, str] | None = None,
+    ) -> bool:
+        """True when it was created now, False when it was there already, whatever it looks like.
+
+        `replication_factor` -1 is the broker's default.
+        """
+        doing = f"creating topic {name}"
+        topic = NewTopic(name, partitions, replication_factor, config=dict(config or {}))
+        try:
+            self._result(self._call(doing, "create_topics", [topic], operation_timeout=self._timeout_s)[name])
+        except (KafkaException, TimeoutError) as error:
+            if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            raise as_drlib_error(error, self.settings, doing) from error
+        return True
+
+    def topic_config(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """What was set on each topic itself; values a broker lends it are left out. A topic that is gone is refused."""
+        doing = "describing topic configurations"
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(names))]
+        if not resources:
+            return {}
+        futures = self._call(doing, "describe_configs", resources)
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {
+            resource.name: {
+                entry.name: entry.value for entry in self._wait(future, doing).values() if _number(entry.source) == own
+            }
+            for resource, future in futures.items()
+        }
+
+    def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset still in each log."""
+        return self._offsets(partitions, OffsetSpec.earliest(), Isolation.READ_UNCOMMITTED, "reading log starts")
+
+    def log_ends(
+        self, partitions: Iterable[TopicPartition], isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> dict[TopicPartition, int]:
+        """The offset after the last replicated record; with READ_COMMITTED the last stable offset."""
+        return self._offsets(partitions, OffsetSpec.latest(), isolation, "reading log ends")
+
+    def groups(self) -> tuple[GroupListing, ...]:
+        """Every consumer group of every coordinator, by name."""
+        doing = "listing groups"
+        listed = self._wait(self._call(doing, "list_consumer_groups"), doing)
+        if listed.errors:
+            raise as_drlib_error(listed.errors[0], self.settings, doing)
+        return tuple(sorted((GroupListing(g.group_id, g.state.name) for g in listed.valid), key=lambda g: g.group))
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """The committed positions of `group`; empty when it has none or is not there."""
+        doing = f"reading the positions of group {group}"
+        request = [ConsumerGroupTopicPartitions(group)]
+        found = self._wait(self._call(doing, "list_consumer_group_offsets", request, require_stable=True)[group], doing)
+        positions = {}
+        for item in found.topic_partitions:
+            if item.error is not None:
+                raise as_drlib_error(item.error, self.settings, doing)
+            if item.offset >= 0:
+                positions[TopicPartition(item.topic, item.partition)] = CommittedOffset(
+                    item.offset, item.metadata or ""
+                )
+        return positions
+
+    def alter_group_offsets(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Moves `group` to `positions`, all of them or an error. Raises `GroupNotEmpty` when it has members."""
+        state = next((listing.state for listing in self.groups() if listing.group == group), None)
+        if state not in (None, "EMPTY", "DEAD"):
+            raise self._not_empty(group, state or "")
+        if not positions:
+            return
+        doing = f"moving the positions of group {group}"
+        wanted = [ConfluentTopicPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
+        try:
+            request = [ConsumerGroupTopicPartitions(group, wanted)]
+            moved = self._result(self._call(doing, "alter_consumer_group_offsets", request)[group])
+        except (KafkaException, TimeoutError) as error:
+            # A member may have joined since the listing; the broker then protects it.
+            if code_of(error) in _MEMBERS_IN_THE_WAY:
+                raise self._not_empty(group, "no longer EMPTY") from error
+            raise as_drlib_error(error, self.settings, doing) from error
+        for item in moved.topic_partitions:
+            if item.error is not None and item.error.code() in _MEMBERS_IN_THE_WAY:
+                raise self._not_empty(group, "no longer EMPTY")
+            if item.error is not None:
+                raise as_drlib_error(item.error, self.settings, f"{doing} in {item.topic}-{item.partition}")
+
+    def delete_group(self, group: str) -> bool:
+        """True when it was deleted, False when there was none. Raises `GroupNotEmpty` when it has members."""
+        doing = f"deleting group {group}"
+        try:
+            self._result(self._call(doing, "delete_consumer_groups", [group])[group])
+        except (KafkaException, TimeoutError) as error:
+            if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
+                return False
+            if code_of(error) in _MEMBERS_IN_THE_WAY:
+                raise self._not_empty(group, "not EMPTY") from error
+            raise as_drlib_error(error, self.settings, doing) from error
+        return True
+
+    def read(
+        self, ranges: Mapping[TopicPartition, Range], isolation: Isolation = Isolation.READ_COMMITTED
+    ) -> Iterator[Record]:
+        """The records within `ranges` that are there now, in offset order within a partition.
+
+        A partition ends at its `end` or at the end of what is visible now, whichever comes first: with READ_COMMITTED
+        an open transaction hides what follows it. Raises `OffsetsGone` when a `start` is not in the log.
+        """
+        return scan.read(
+            self.settings, self._configuration, ranges, isolation, timeout_s=self._timeout_s, logger=_QUIET
+        )
+
+    def _list_names(self, doing: str) -> list[str]:
+        try:
+            return list(self._admin.list_topics(timeout=self._timeout_s).topics)
+        except KafkaException as error:
+            raise as_drlib_error(error, self.settings, doing) from error
+
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: Isolation, doing: str
+    ) -> dict[TopicPartition, int]:
+        wanted = {ConfluentTopicPartition(tp.topic, tp.partition): spec for tp in set(partitions)}
+        if not wanted:
+            return {}
+        futures = self._call(doing, "list_offsets", wanted, isolation_level=_LEVELS[isolation])
+        return {
+            TopicPartition(item.topic, item.partition): self._wait(
+                future, f"{doing} of {item.topic}-{item.partition}"
+            ).offset
+            for item, future in futures.items()
+        }
+
+    def _call(self, doing: str, method: str, *arguments: object, **options: object) -> Any:
+        try:
+            return getattr(self._admin, method)(*arguments, request_timeout=self._timeout_s, **options)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise as_drlib_error(error, self.settings, doing) from error
+
+    def _wait(self, future: Future[Any], doing: str) -> Any:
+        try:
+            return self._result(future)
+        except (KafkaException, TimeoutError) as error:
+            raise as_drlib_error(error, self.settings, doing) from error
+
+    def _result(self, future: Future[Any]) -> Any:
+        # librdkafka keeps the deadline; the margin only guards against a future that is never completed.
+        return future.result(self._timeout_s + 5)
+
+    def _not_empty(self, group: str, state: str) -> GroupNotEmpty:
+        return GroupNotEmpty(
+            f"group {group} on {self.settings.alias} is left as it is",
+            f"its state is {state}, so it has members that own its positions",
+            f"Stop the consumers of {group} on {self.settings.alias} and try again.",
+        )
+
+
+def _uuid(topic_id: Any) -> UUID:
+    mask = (1 << 64) - 1
+    most, least = topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits()
+    return UUID(int=(most & mask) << 64 | least & mask)
+
+
+def _number(source: Any) -> int:
+    return int(getattr(source, "value", source))
+
+
+def _ignore(_: KafkaError) -> None:
+    """librdkafka's own view of its connections: every call reports its own failure."""

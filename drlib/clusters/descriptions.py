@@ -1,0 +1,66 @@
+"""What a cluster says about itself, as frozen values.
+
+Rules: Kafka's own names; offsets are record offsets, a committed offset is a position (next to consume).
+Not for: anything that asks a broker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+from uuid import UUID
+
+from drlib.model import TopicPartition
+
+
+class Isolation(StrEnum):
+    """What a reader sees: everything, or only committed transactions up to the last stable offset."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """`topic_id` changes when a topic is deleted and made again. `partitions` is their number."""
+
+    name: str
+    topic_id: UUID
+    partitions: int
+    internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """`state` is Kafka's name in capitals, such as `STABLE` or `EMPTY`."""
+
+    group: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """A group's position in one partition."""
+
+    offset: int
+    metadata: str = ""
+
+
+class Range(NamedTuple):
+    """Offsets from `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as a consumer sees it. A None value is a tombstone; header values may be None."""
+
+    partition: TopicPartition
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()

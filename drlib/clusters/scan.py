@@ -1,0 +1,102 @@
+"""A bounded read of partitions by a plain consumer: it joins no group and commits nothing.
+
+Rules: it starts at exact offsets and never resets; a partition is done at the first record at or past its end or at the
+end of its visible log; silence for the whole deadline is `Unreachable`, not the end.
+Not for: following a log as it grows.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ConfluentTopicPartition
+
+from drlib.clusters.descriptions import Isolation, Range, Record
+from drlib.clusters.faults import OffsetsGone, as_drlib_error, unreachable
+from drlib.config.settings import ClusterSettings
+from drlib.model import TopicPartition
+
+_BATCH: Final = 1000
+_POLL_S: Final = 0.2  # consume() ignores signals while it waits, so it waits briefly
+
+
+def read(
+    cluster: ClusterSettings,
+    configuration: Mapping[str, object],
+    ranges: Mapping[TopicPartition, Range],
+    isolation: Isolation,
+    *,
+    timeout_s: float,
+    logger: logging.Logger,
+) -> Iterator[Record]:
+    """See `Cluster.read`. `timeout_s` is the longest silence before `Unreachable`."""
+    open_ranges = {tp: Range(*bounds) for tp, bounds in ranges.items() if bounds[0] < bounds[1]}
+    if not open_ranges:
+        return
+    consumer: Any = Consumer(
+        {
+            **configuration,
+            "group.id": "drlib-scan",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": isolation.value,
+        },
+        logger=logger,
+    )
+    doing = "reading records"
+    try:
+        consumer.assign([ConfluentTopicPartition(tp.topic, tp.partition, r.start) for tp, r in open_ranges.items()])
+        last_heard = time.monotonic()
+        while open_ranges:
+            messages = consumer.consume(_BATCH, _POLL_S)
+            if messages:
+                last_heard = time.monotonic()
+            elif time.monotonic() - last_heard > timeout_s:
+                raise unreachable(cluster, doing, f"no record and no end of log for {timeout_s:g} s")
+            for message in messages:
+                partition = TopicPartition(message.topic() or "", message.partition())
+                bounds = open_ranges.get(partition)
+                if message.error() is not None:
+                    if _is_end(cluster, message, partition, bounds):
+                        open_ranges.pop(partition, None)
+                    continue
+                if bounds is None:
+                    continue
+                if message.offset() < bounds.end:
+                    yield _record(partition, message)
+                if message.offset() >= bounds.end - 1:
+                    del open_ranges[partition]
+                    consumer.incremental_unassign([ConfluentTopicPartition(partition.topic, partition.partition)])
+    except KafkaException as error:
+        raise as_drlib_error(error, cluster, doing) from error
+    finally:
+        consumer.close()
+
+
+def _is_end(cluster: ClusterSettings, message: Message, partition: TopicPartition, bounds: Range | None) -> bool:
+    """Is this event the end of the visible log? Raises for every other event that cannot heal by itself."""
+    error = message.error()
+    assert error is not None
+    if error.code() == KafkaError._PARTITION_EOF:
+        return True
+    if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        start = bounds.start if bounds else message.offset()
+        raise OffsetsGone(
+            f"{partition} on {cluster.alias} cannot be read from offset {start}",
+            "its log does not hold that offset: retention deleted it, or it was never written",
+            "Read from the log's start instead and account for the records before it.",
+        )
+    if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+        return False  # librdkafka reconnects; the deadline on silence decides
+    raise as_drlib_error(error, cluster, f"reading {partition}")
+
+
+def _record(partition: TopicPartition, message: Message) -> Record:
+    headers = tuple((name, value) for name, value in message.headers() or ())
+    return Record(partition, message.offset(), message.timestamp()[1], message.key(), message.value(), headers)
