@@ -39,13 +39,10 @@ TOP_LEVEL_KEYS: Final = frozenset({"clusters", "config.providers"})
 
 ALIAS_LETTERS: Final = frozenset(string.ascii_letters + string.digits + "._-")
 SECURITY_PREFIXES: Final = ("security.", "ssl.", "sasl.")
+# Longest first, as `producer.override.` begins with `producer.`.
 CLIENT_PREFIXES: Final = (
-    *(f"{side}{client}." for side in ("", "source.", "target.") for client in ("producer", "consumer", "admin")),
-    "source.cluster.",
-    "target.cluster.",
-    "producer.override.",
-    "consumer.override.",
-    "admin.override.",
+    *("source.cluster.", "target.cluster.", "producer.override.", "consumer.override.", "admin.override."),
+    *(f"{side}{client}." for side in ("source.", "target.", "") for client in ("producer", "consumer", "admin")),
 )
 
 _NO_WORKER: Final = "there is no Connect worker here; progress is kept in the journal topic on the target"
