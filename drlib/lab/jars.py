@@ -1,8 +1,9 @@
 """The jars that the lab and Spark run on, from Maven coordinates to verified files on this machine.
 
-Rules: what is on a class path is exactly what `jars.lock` names, byte for byte (SHA-256); the network is touched only by
-`fetch`, never by `classpath`; a jar appears in the store whole or not at all; a second `fetch` costs one small read.
-`python -m drlib.lab.jars` fetches; `python -m drlib.lab.jars --lock` resolves the coordinates again and rewrites the lock.
+Rules: what is on a class path is exactly what `jars.lock` names, byte for byte (SHA-256); the network is touched only
+by `fetch`, never by `classpath`; a jar appears in the store whole or not at all; a second `fetch` costs one small read.
+`python -m drlib.lab.jars` fetches; `python -m drlib.lab.jars --lock` resolves the coordinates again and rewrites the
+lock.
 
 The store is `$DRLIB_JARS`, or `~/.cache/drlib/jars`. Not for: running Java (`drlib.lab.broker`) or Spark sessions.
 """
@@ -34,7 +35,9 @@ Kind = Literal["kafka", "mm2", "spark"]
 KAFKA_VERSION: Final = "4.3.1"
 JAVA_MINIMUM: Final = 17  # Kafka 4 brokers and Spark 4 both refuse anything older
 
-_SLF4J_BACKEND: Final = "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"  # Kafka speaks slf4j 1.7 and ships log4j 2.25
+_SLF4J_BACKEND: Final = (
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"  # Kafka speaks slf4j 1.7 and ships log4j 2.25
+)
 
 # `kafka` carries MirrorMaker 2 too: its readers (MirrorClient, RemoteClusterUtils) judge our topics next to the broker.
 _KAFKA_ROOTS: Final = (
@@ -133,8 +136,8 @@ def missing(jars: Iterable[Jar]) -> tuple[Jar, ...]:
 def fetch(*, on_event: Callable[[str], None] = lambda _: None) -> tuple[Jar, ...]:
     """Bring every locked jar into the store and return those that had to be downloaded.
 
-    Safe to run from several processes at once. Raises `MissingDependency` when the resolver is not installed, a download
-    keeps failing, or what came is not what the lock pinned.
+    Safe to run from several processes at once. Raises `MissingDependency` when the resolver is not installed, a
+    download keeps failing, or what came is not what the lock pinned.
     """
     if not missing(locked()):
         return ()
@@ -157,7 +160,7 @@ def fetch(*, on_event: Callable[[str], None] = lambda _: None) -> tuple[Jar, ...
 
 
 def resolve_lock(*, on_event: Callable[[str], None] = lambda _: None) -> tuple[Jar, ...]:
-    """Resolve the coordinates afresh, download the result and return it as a lock. Needs the network; writes no lock."""
+    """Resolve the coordinates afresh, download the result and return it as a lock, without writing it."""
     root = store()
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root, prefix=".incoming-") as incoming:
@@ -190,7 +193,7 @@ class Java:
 
 
 def java() -> Java:
-    """The Java of `$JAVA_HOME`, else of `$PATH`. Raises `MissingDependency` when there is none or it is older than 17."""
+    """The Java of `$JAVA_HOME`, else of `$PATH`. Raises `MissingDependency` for none, or one older than 17."""
     return _java(os.environ.get("JAVA_HOME"), os.environ.get("PATH"))
 
 
@@ -235,7 +238,10 @@ def _download(coordinate: str, incoming: Path) -> Path:
         wanted = _context(incoming).project(group, artifact).at_version(version).artifact()
         try:
             return Path(wanted.resolve())
-        except (OSError, RuntimeError) as problem:  # requests' errors are OSErrors; jgo raises RuntimeError for "not found"
+        except (
+            OSError,
+            RuntimeError,
+        ) as problem:  # requests' errors are OSErrors; jgo raises RuntimeError for "not found"
             if wanted.cached_path is not None:
                 Path(wanted.cached_path).unlink(missing_ok=True)  # half a file must not pass for the jar next time
             if attempt == _ATTEMPTS:
@@ -279,7 +285,9 @@ def _size(path: Path) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """`python -m drlib.lab.jars [--lock]`: 0 when every jar is there, the error's exit code otherwise."""
-    parser = argparse.ArgumentParser(prog="python -m drlib.lab.jars", description="Fetch the jars of the lab and of Spark.")
+    parser = argparse.ArgumentParser(
+        prog="python -m drlib.lab.jars", description="Fetch the jars of the lab and of Spark."
+    )
     parser.add_argument("--lock", action="store_true", help="resolve the coordinates again and rewrite jars.lock")
     options = parser.parse_args(argv)
 

@@ -1,0 +1,224 @@
+"""A lab: real clusters, the link between them, and one folder that knows about both.
+
+Rules: `state.json` (0600) is the lab, and any process that can read it can attach; `down` leaves no process and, unless
+told to keep it, no data; what `up` started before it failed is taken down again. Not for: what runs on the clusters.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Final, Self
+
+from javaproperties import join_key_value
+
+from drlib.errors import UsageError
+from drlib.lab import jars
+from drlib.lab.broker import BrokerSpec, bootstrap_checkpoint
+from drlib.lab.cluster import Cluster, new_specs
+from drlib.lab.processes import ProcessRegistry, ProcessStatus, write_private
+from drlib.lab.proxy import LinkProxy
+
+_STATE_NAME: Final = "state.json"
+_PROXY: Final = "proxy"
+_PROXY_STATE: Final = "proxy.json"
+
+
+class Lab:
+    """Clusters `aliases` in folder `root`; `extra` is added to every broker's configuration.
+
+    A context manager: `with Lab(root) as lab` is up inside and down, data included, after it. With `detach` the
+    processes outlive this one (`drlib lab up`); without, they die with it whatever happens to it.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        aliases: tuple[str, ...] = ("LEFT", "RIGHT"),
+        *,
+        brokers: int = 1,
+        extra: Mapping[str, str] | None = None,
+        detach: bool = False,
+        on_event: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.root = root.absolute()
+        self.aliases = aliases
+        self.registry = ProcessRegistry(self.root)
+        self.proxy = LinkProxy(self.root / _PROXY_STATE)
+        self._brokers = brokers
+        self._extra = dict(extra or {})
+        self._die_with_parent = not detach
+        self._on_event = on_event
+        self._clusters: dict[str, Cluster] = {}
+
+    @classmethod
+    def attach(cls, root: Path, *, on_event: Callable[[str], None] = lambda _: None) -> Self:
+        """The lab that another process started in `root`. What is restarted here outlives this process.
+
+        Raises `UsageError` when there is none.
+        """
+        state = _read_state(root)
+        if state is None:
+            raise UsageError("There is no lab", f"{root} holds no {_STATE_NAME}", "Run `drlib lab up` first")
+        specs, extra = state
+        lab = cls(root, tuple(specs), extra=extra, detach=True, on_event=on_event)
+        lab._adopt(specs)
+        return lab
+
+    @property
+    def clusters(self) -> Mapping[str, Cluster]:
+        """By alias; empty before `up`."""
+        return MappingProxyType(self._clusters)
+
+    def up(self, *, deadline_s: float = 90.0) -> Self:
+        """Start everything and return when every broker serves. Data kept by `down(keep=True)` is used again.
+
+        Raises `MissingDependency` (Java, jars), `UsageError` (already up), `BrokerFailed`; nothing is left running.
+        """
+        jars.java()
+        jars.classpath("kafka")
+        if any(status.alive for status in self.status()):
+            raise UsageError(
+                "The lab is up already", f"processes of {self.root} are alive", "Run `drlib lab down` first"
+            )
+        bootstrap_checkpoint()
+        kept = _read_state(self.root)
+        try:
+            self._start_proxy({} if kept is None else _links(kept[0]))
+            if kept is None:
+                ports = self.proxy.ports
+                self._adopt(
+                    {
+                        alias: new_specs(alias, str(self.root), [ports[name] for name in self._names(alias)])
+                        for alias in self.aliases
+                    }
+                )
+            else:
+                self._adopt(kept[0])
+            self._publish()
+            for cluster in self._clusters.values():  # launched here and awaited in threads: they start side by side
+                cluster.launch(self._extra)
+            with ThreadPoolExecutor(len(self._clusters)) as pool:
+                for done in [pool.submit(self._await, cluster, deadline_s) for cluster in self._clusters.values()]:
+                    done.result()
+        except BaseException:
+            self.registry.stop_all(deadline_s=1.0)
+            raise
+        return self
+
+    def down(self, *, keep: bool = False, deadline_s: float = 10.0) -> None:
+        """Stop every process on record, whoever started it, and remove the folder unless `keep`. Safe to repeat."""
+        self.registry.stop_all(deadline_s=deadline_s if keep else min(deadline_s, 5.0))
+        if not keep:
+            shutil.rmtree(self.root, ignore_errors=True)
+            self._clusters = {}
+        self._on_event("the lab is down")
+
+    def write_properties(self, path: Path | None = None, *, topics: str = "flights.*", **overrides: str) -> Path:
+        """Write a connect-mirror-maker.properties for first alias -> second over the link, and return where.
+
+        `overrides` are whole keys (`**{"LEFT->RIGHT.topics": "orders"}`); an empty value removes a key. The default
+        path is `connect-mirror-maker.properties` in the lab's folder.
+        """
+        source, target = self.aliases[:2]
+        wanted = {
+            **mirror_properties(
+                source, target, {a: c.link_bootstrap for a, c in self._clusters.items()}, topics=topics
+            ),
+            **overrides,
+        }
+        path = path or self.root / "connect-mirror-maker.properties"
+        write_private(path, "".join(f"{join_key_value(key, value)}\n" for key, value in wanted.items() if value))
+        return path
+
+    def status(self) -> tuple[ProcessStatus, ...]:
+        """Every process of the lab, the dead ones too."""
+        return self.registry.status()
+
+    def __enter__(self) -> Self:
+        return self.up()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.down()
+
+    def _names(self, alias: str) -> list[str]:
+        return [f"{alias}-{node}" for node in range(1, self._brokers + 1)]
+
+    def _start_proxy(self, ports: Mapping[str, int]) -> None:
+        (self.root / _PROXY_STATE).unlink(missing_ok=True)
+        links = [f"{name}={port}" for name, port in ports.items()] or [n for a in self.aliases for n in self._names(a)]
+        argv = [sys.executable, "-m", "drlib.lab.proxy", "--state", str(self.root / _PROXY_STATE), *links]
+        log = self.root / "proxy.log"
+        # The package may be run from its source tree without being installed.
+        path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+        self.registry.start(_PROXY, argv, log=log, env={"PYTHONPATH": path}, die_with_parent=self._die_with_parent)
+        self.proxy.wait_ready()
+
+    def _adopt(self, specs: Mapping[str, tuple[BrokerSpec, ...]]) -> None:
+        self._clusters = {
+            alias: Cluster(those, self.registry, die_with_parent=self._die_with_parent)
+            for alias, those in specs.items()
+        }
+
+    def _publish(self, _: Cluster | None = None) -> None:
+        """Tell the proxy and the state file where the brokers are."""
+        state = {
+            "clusters": {a: [asdict(b.spec) for b in cluster.brokers] for a, cluster in self._clusters.items()},
+            "extra": self._extra,
+        }
+        write_private(self.root / _STATE_NAME, json.dumps(state, indent=1))
+        for cluster in self._clusters.values():
+            for broker in cluster.brokers:
+                self.proxy.target(broker.name, broker.spec.link_port)
+
+    def _await(self, cluster: Cluster, deadline_s: float) -> None:
+        cluster.wait_ready(self._extra, deadline_s, on_new_ports=self._publish)
+        self._on_event(f"{cluster.alias} serves at {cluster.bootstrap}")
+
+
+def mirror_properties(source: str, target: str, bootstraps: Mapping[str, str], *, topics: str) -> dict[str, str]:
+    """MirrorMaker 2 settings for one flow of a lab: what a person would write, with short intervals."""
+    return {
+        "clusters": f"{source}, {target}",
+        f"{source}.bootstrap.servers": bootstraps[source],
+        f"{target}.bootstrap.servers": bootstraps[target],
+        f"{source}->{target}.enabled": "true",
+        f"{target}->{source}.enabled": "false",
+        "topics": topics,
+        "groups": ".*",
+        "replication.factor": "1",
+        "checkpoints.topic.replication.factor": "1",
+        "heartbeats.topic.replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "offset.storage.replication.factor": "1",
+        "status.storage.replication.factor": "1",
+        "config.storage.replication.factor": "1",
+        "refresh.topics.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+        "emit.checkpoints.interval.seconds": "1",
+        "emit.heartbeats.interval.seconds": "1",
+        "sync.group.offsets.enabled": "false",  # a drill translates positions itself, at its own moment
+        "drlib.lanes": "2",
+    }
+
+
+def _links(specs: Mapping[str, tuple[BrokerSpec, ...]]) -> dict[str, int]:
+    return {spec.name: spec.link_advertised_port for those in specs.values() for spec in those}
+
+
+def _read_state(root: Path) -> tuple[dict[str, tuple[BrokerSpec, ...]], dict[str, str]] | None:
+    try:
+        state = json.loads((root / _STATE_NAME).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    specs = {alias: tuple(BrokerSpec(**spec) for spec in those) for alias, those in state["clusters"].items()}
+    return specs, state["extra"]

@@ -1,0 +1,297 @@
+"""Every process of a lab, on record, so that any process can stop it and nothing else is ever stopped.
+
+Rules: a process is known by its pid *and* its start time (in ticks, of this boot), so a recycled pid is left alone;
+signals go through a pidfd opened before that check, so it cannot be recycled in between; each child has a session of
+its own, so a Ctrl-C meant for the parent does not reach it; the record is one 0600 file changed under a lock and replaced
+whole.
+Linux only (`/proc`, pidfd). Not for: knowing what a process is for, or whether it is ready to serve.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from drlib.errors import UsageError
+
+_PR_SET_PDEATHSIG: Final = 1
+_PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl  # looked up here: nothing may be loaded between fork and exec
+_STATE_NAME: Final = "processes.json"
+
+# The kernel delivers the parent-death signal when the *thread* that forked ends. All children that ask for it are
+# therefore forked by this one thread, which lives as long as the process does.
+_SPAWNER: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drlib-spawn")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """One process of a lab. `started_ticks` is field 22 of /proc/PID/stat, `boot_id` the boot that it counts from."""
+
+    name: str
+    pid: int
+    started_ticks: int
+    boot_id: str
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatus:
+    """A record and what /proc says of it now. `state` is the kernel's letter (T: stopped by a signal), "" when gone."""
+
+    name: str
+    pid: int
+    alive: bool
+    state: str
+    log: Path
+
+    @property
+    def paused(self) -> bool:
+        return self.state == "T"
+
+
+class ProcessRegistry:
+    """The processes of the lab in `root`. Two registries on one root, in any processes, see the same records."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        die_with_parent: bool = True,
+    ) -> ProcessRecord:
+        """Start `argv` with both outputs appended to `log` and put it on record under `name`.
+
+        `env` is added to this process's own environment. With `die_with_parent` the kernel kills it when this process
+        ends for whatever reason. Raises `UsageError` when a process of that name is alive, `OSError` when argv[0]
+        cannot run.
+        """
+        with self._locked():
+            records = self._read()
+            known = records.get(name)
+            if known is not None and _state(known):
+                raise UsageError(
+                    f"{name} is running already", f"pid {known.pid} is alive", "Stop it before starting another"
+                )
+            log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            child = _SPAWNER.submit(_spawn, list(argv), log, env, cwd, die_with_parent).result()
+            previous = self._children.pop(name, None)
+            if previous is not None:
+                previous.wait()  # dead already, as checked above; this only collects its exit status
+            self._children[name] = child
+            stat = _stat(child.pid)
+            # A child that is gone before it could be looked at is a zombie of ours until waited for, so it has a stat.
+            assert stat is not None
+            record = ProcessRecord(name, child.pid, stat[1], _boot_id(), str(log))
+            self._write({**records, name: record})
+        return record
+
+    def records(self) -> tuple[ProcessRecord, ...]:
+        """What was started and not stopped through a registry, in the order it was started; dead ones included."""
+        return tuple(self._read().values())
+
+    def status(self) -> tuple[ProcessStatus, ...]:
+        """`records`, each with what the kernel says of it now."""
+        found = []
+        for record in self.records():
+            state = _state(record)
+            found.append(ProcessStatus(record.name, record.pid, bool(state), state, Path(record.log)))
+        return tuple(found)
+
+    def alive(self, name: str) -> bool:
+        """Whether the process on record under `name` runs; False for a name that is not on record."""
+        record = self._read().get(name)
+        return record is not None and bool(_state(record))
+
+    def signal(self, name: str, number: signal.Signals) -> bool:
+        """Send a signal to exactly the recorded process. False when it is gone or its pid belongs to another now."""
+        record = self._read().get(name)
+        if record is None:
+            return False
+        with _opened(record) as pidfd:
+            if pidfd is None:
+                return False
+            signal.pidfd_send_signal(pidfd, number)
+        return True
+
+    def kill(self, name: str, *, deadline_s: float = 10.0) -> bool:
+        """SIGKILL, and wait until it is gone; False when it was. The record stays: its log is of interest."""
+        record = self._read().get(name)
+        killed = record is not None and _end(record, (signal.SIGKILL,), deadline_s)
+        self._reap(name)
+        return killed
+
+    def stop(self, name: str, *, deadline_s: float = 10.0) -> None:
+        """SIGTERM (a paused process is woken for it), SIGKILL at the deadline, and off the record."""
+        self._stop([name], deadline_s)
+
+    def stop_all(self, *, deadline_s: float = 10.0) -> None:
+        """`stop` for everything on record, by whatever process it was started, with one deadline for all of them."""
+        self._stop([record.name for record in self.records()], deadline_s)
+
+    def _stop(self, names: Sequence[str], deadline_s: float) -> None:
+        records = self._read()
+        wanted = [records[name] for name in names if name in records]
+        for record in reversed(wanted):  # what was started last leans on what was started first
+            with _opened(record) as pidfd:
+                if pidfd is not None:
+                    signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+                    signal.pidfd_send_signal(pidfd, signal.SIGCONT)
+        end = time.monotonic() + deadline_s
+        for record in wanted:
+            if not _gone_by(record, end):
+                _end(record, (signal.SIGKILL,), 10.0)
+            self._reap(record.name)
+        with self._locked():
+            current = self._read()
+            # Only the very processes that were stopped: one restarted under the same name meanwhile keeps its record.
+            self._write({name: record for name, record in current.items() if record not in wanted})
+
+    def _reap(self, name: str) -> None:
+        child = self._children.get(name)
+        if child is not None and child.poll() is not None:
+            del self._children[name]
+
+    def _read(self) -> dict[str, ProcessRecord]:
+        try:
+            text = (self.root / _STATE_NAME).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return {}
+        return {name: ProcessRecord(**fields) for name, fields in json.loads(text).items()}
+
+    def _write(self, records: Mapping[str, ProcessRecord]) -> None:
+        write_private(
+            self.root / _STATE_NAME, json.dumps({name: asdict(record) for name, record in records.items()}, indent=1)
+        )
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        descriptor = os.open(self.root / "processes.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
+        handle.write(text)
+    draft.replace(path)
+
+
+def wait_until(holds: Callable[[], bool], deadline_s: float, *, every_s: float = 0.05) -> bool:
+    """Ask `holds` until it is true or `deadline_s` seconds have passed; whether it came true."""
+    end = time.monotonic() + deadline_s
+    while not holds():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(every_s)
+    return True
+
+
+def _spawn(
+    argv: list[str], log: Path, env: Mapping[str, str] | None, cwd: Path | None, die_with_parent: bool
+) -> subprocess.Popen[bytes]:
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(env or {})},
+            cwd=cwd,
+            start_new_session=True,
+            preexec_fn=_bind_to(os.getpid()) if die_with_parent else None,  # noqa: PLW1509  # two system calls, no Python locks
+        )
+    finally:
+        os.close(descriptor)
+
+
+def _bind_to(parent: int) -> Callable[[], None]:
+    def bind() -> None:
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)  # not SIGTERM: a paused process would never act on it
+        if os.getppid() != parent:  # it died before the line above took effect
+            os._exit(1)
+
+    return bind
+
+
+def _end(record: ProcessRecord, numbers: Sequence[signal.Signals], deadline_s: float) -> bool:
+    """Send the signals to the recorded process and wait for its end. False when it was gone before."""
+    with _opened(record) as pidfd:
+        if pidfd is None:
+            return False
+        for number in numbers:
+            signal.pidfd_send_signal(pidfd, number)
+    if not _gone_by(record, time.monotonic() + deadline_s):
+        raise TimeoutError(f"{record.name} (pid {record.pid}) outlived SIGKILL by {deadline_s} s")
+    return True
+
+
+def _gone_by(record: ProcessRecord, end: float) -> bool:
+    with _opened(record) as pidfd:
+        if pidfd is None:
+            return True
+        poller = select.poll()
+        poller.register(pidfd, select.POLLIN)  # a pidfd turns readable when its process ends, child or not
+        return bool(poller.poll(max(0.0, end - time.monotonic()) * 1000))
+
+
+@contextlib.contextmanager
+def _opened(record: ProcessRecord) -> Iterator[int | None]:
+    """A pidfd of the recorded process, or None when that process is gone, zombies included."""
+    try:
+        pidfd = os.pidfd_open(record.pid)
+    except ProcessLookupError:
+        yield None
+        return
+    try:
+        # Opened first and checked second: from here on the descriptor means this process, whoever has the number.
+        yield pidfd if _state(record) else None
+    finally:
+        os.close(pidfd)
+
+
+def _state(record: ProcessRecord) -> str:
+    stat = _stat(record.pid)
+    if stat is None or stat[1] != record.started_ticks or record.boot_id != _boot_id() or stat[0] in "ZX":
+        return ""
+    return stat[0]
+
+
+def _stat(pid: int) -> tuple[str, int] | None:
+    """State letter and start time in ticks since boot of a process, from /proc/PID/stat (proc(5))."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text[text.rindex(")") + 2 :].split()  # the command name before it may itself hold spaces and brackets
+    return fields[0], int(fields[19])
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
