@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from drlib.mirror.lane_journal import EARLIEST, LATEST, read_journal
 from drlib.mirror.reading import locate, read_range
 from drlib.model import TopicPartition
-from drlib.rules.journal import Ack, ClaimId, Entry, Placement, Run, Sealed, SourcePartition, TopicNames, Unsure
+from drlib.rules.journal import Ack, ClaimId, Entry, Foreign, Placement, Run, Sealed, SourcePartition, TopicNames, Unsure
 from drlib.rules.offset_map import PartitionMap
 from drlib.rules.recovery import TailBatch, recover
 from drlib.wire import requests
@@ -117,9 +117,11 @@ async def _count(
                 )
             )
     result = recover(claim=claim, placements=placed, ack=ack, tail=tail, tail_from=tail_from, marker=end)
+    now = int(time.time() * 1000)
     found: list[Entry] = [*result.placements, Sealed(key, claim, result.q, result.exact)]
+    found += [Foreign(key, other.target_offset, other.count, now) for other in result.foreign]
     if not result.exact:
-        found.append(Unsure(key, claim, result.low, result.high, int(time.time() * 1000)))
+        found.append(Unsure(key, claim, result.low, result.high, now))
     return found
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from drlib.clusters.cluster import Cluster
 from drlib.clusters.descriptions import Range
-from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.config.settings import MirrorSettings
 from drlib.errors import Unreachable, UsageError
 from drlib.mirror.maps import Maps, read_maps
 from drlib.mirror.outside import AS_OF_HEADER, POSITION_HEADER
@@ -37,19 +37,10 @@ class KnownPosition:
 Positions = Mapping[tuple[str, TopicPartition], KnownPosition]  # (group, source partition)
 
 
-def flow_settings(settings: MirrorSettings, flow: Flow) -> FlowSettings:
-    """The settings of `flow`. Raises `UsageError` when the file has no such flow."""
-    for found in settings.flows:
-        if found.flow == flow:
-            return found
-    known = ", ".join(str(f.flow) for f in settings.flows) or "none"
-    raise UsageError(f"no flow {flow} in {settings.path}", f"its flows are {known}", "Name one of those with --flow.")
-
-
 def source_positions(settings: MirrorSettings, flow: Flow) -> Positions:
     """Committed positions as the source tells them. Raises `Unreachable`."""
     found: dict[tuple[str, TopicPartition], KnownPosition] = {}
-    chosen = flow_settings(settings, flow)
+    chosen = settings.flow(flow.source, flow.target)
     with Cluster(settings.clusters[flow.source]) as cluster:
         for listing in cluster.groups():
             if chosen.mirrors_group(listing.group):
@@ -61,7 +52,7 @@ def source_positions(settings: MirrorSettings, flow: Flow) -> Positions:
 
 def checkpointed_positions(settings: MirrorSettings, flow: Flow) -> Positions:
     """Committed positions as the target last heard of them."""
-    policy = flow_settings(settings, flow).policy
+    policy = settings.flow(flow.source, flow.target).policy
     topic = policy.checkpoints_topic(flow.source)
     partition = TopicPartition(topic, 0)
     found: dict[tuple[str, TopicPartition], KnownPosition] = {}
@@ -101,7 +92,7 @@ def translate_groups(
             f"Known groups: {', '.join(sorted({g for g, _ in positions})) or 'none'}.",
         )
     maps, starts = _blocking(_read(settings, flow))
-    policy = flow_settings(settings, flow).policy
+    policy = settings.flow(flow.source, flow.target).policy
     found = []
     for (group, source), known in sorted(positions.items()):
         if groups is not None and group not in groups:
@@ -123,7 +114,7 @@ def _blocking(work: Coroutine[object, object, Answer]) -> Answer:
 
 async def _read(settings: MirrorSettings, flow: Flow) -> tuple[Maps, Mapping[TopicPartition, int]]:
     cluster = settings.clusters[flow.target]
-    policy = flow_settings(settings, flow).policy
+    policy = settings.flow(flow.source, flow.target).policy
     client = ClusterClient(cluster.bootstrap_servers, client_id="drlib-translate")
     try:
         await client.connect()
