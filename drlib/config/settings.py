@@ -24,12 +24,12 @@ from drlib.model import Flow
 from drlib.rules.names import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy, should_mirror
 from drlib.rules.selection import Selection, split_list
 
-TOPICS_EXCLUDE_DEFAULT: Final = r".*[\-\.]internal, .*\.replica, __.*"
+TOPICS_EXCLUDE_DEFAULT: Final = r"mm2.*\.internal, .*\.replica, __.*"
 GROUPS_EXCLUDE_DEFAULT: Final = "console-consumer-.*, connect-.*, __.*"
 CONFIG_PROPERTIES_EXCLUDE_DEFAULT: Final = (
-    r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
-    r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, unclean\.leader\.election\.enable, "
-    r"min\.insync\.replicas"
+    "follower.replication.throttled.replicas, leader.replication.throttled.replicas, "
+    "message.timestamp.difference.max.ms, log.message.timestamp.before.max.ms, log.message.timestamp.after.max.ms, "
+    "message.timestamp.type, unclean.leader.election.enable, min.insync.replicas"
 )
 _MIRROR_PACKAGE: Final = "org.apache.kafka.connect.mirror"
 _POLICIES: Final[Mapping[str, type[ReplicationPolicy]]] = {

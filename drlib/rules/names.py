@@ -18,7 +18,8 @@ from drlib.model import Flow
 
 DEFAULT_SEPARATOR: Final = "."
 HEARTBEATS: Final = "heartbeats"
-JOURNAL_PREFIX: Final = "drlib-journal"
+# Two underscores: a MirrorMaker 2 beside us leaves such a name alone, whatever its version and separator.
+JOURNAL_PREFIX: Final = "__drlib-journal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class ReplicationPolicy(ABC):
     def is_cycle(self, topic: str, target: str, source: str | None = None) -> bool:
         """Would mirroring `topic` to `target` bring it back to where it has been?
 
-        `source` is the alias of the flow's own source: a name that carries it has been around once (KAFKA-9914).
+        `source` is the alias of the flow's own source: a name that carries it went round (KAFKA-9914, Kafka 4.4).
         """
 
     def original_topic(self, topic: str) -> str:
@@ -83,7 +84,7 @@ class ReplicationPolicy(ABC):
         return f"mm2-offset-syncs{self.internal_separator}{other_alias}{self.internal_separator}internal"
 
     def journal_topic(self, source: str) -> str:
-        """Our lanes' promises, on the target of a flow from `source`."""
+        """Our lanes' promises, on the target of a flow from `source`: `__drlib-journal.LEFT.internal`."""
         return f"{JOURNAL_PREFIX}{self.internal_separator}{source}{self.internal_separator}internal"
 
     def is_heartbeats(self, topic: str) -> bool:
@@ -94,10 +95,12 @@ class ReplicationPolicy(ABC):
         return topic.endswith(f"{self.internal_separator}checkpoints{self.internal_separator}internal")
 
     def is_internal(self, topic: str) -> bool:
-        """Topics that belong to brokers, to Connect or to a replicator and are never mirrored."""
-        return topic.startswith(("__", ".")) or topic.endswith(
-            (f"{self.internal_separator}internal", "-internal", ".internal")
-        )
+        """Topics that belong to brokers or to a replicator and are never mirrored (as of KIP-1074).
+
+        Since then an application's `audit.internal` is an ordinary topic.
+        """
+        replicators = topic.startswith("mm2") and topic.endswith(f"{self.internal_separator}internal")
+        return replicators or topic.startswith(("__", ".")) or self.is_checkpoints(topic)
 
     def downstream_topic(self, flow: Flow, topic: str) -> str:
         """What a topic of the flow's source is called on its target.

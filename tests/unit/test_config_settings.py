@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from drlib.config import settings as module
 from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
 from drlib.model import Flow
@@ -306,8 +305,3 @@ def test_references_are_looked_up_when_used_and_never_shown(
 def test_an_unknown_flow_is_a_usage_error(load: Load):
     with pytest.raises(UsageError, match="LEFT, RIGHT"):
         load().flow("LEFT", "MIDDLE")
-
-
-def test_defaults_are_written_as_in_kafka():
-    assert module.TOPICS_EXCLUDE_DEFAULT == r".*[\-\.]internal, .*\.replica, __.*"
-    assert FlowSettings(flow=Flow("A", "B")).config_properties_exclude[-1] == r"min\.insync\.replicas"

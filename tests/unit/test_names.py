@@ -44,11 +44,11 @@ def test_remote_topic_uses_the_separator():
 @pytest.mark.parametrize(
     ("policy", "checkpoints", "syncs", "journal"),
     [
-        (DEFAULT, "A.checkpoints.internal", "mm2-offset-syncs.B.internal", "drlib-journal.A.internal"),
-        (UNDERSCORE, "A_checkpoints_internal", "mm2-offset-syncs_B_internal", "drlib-journal_A_internal"),
-        (TWO, "A__checkpoints__internal", "mm2-offset-syncs__B__internal", "drlib-journal__A__internal"),
-        (TWO_DOTTED, "A.checkpoints.internal", "mm2-offset-syncs.B.internal", "drlib-journal.A.internal"),
-        (IDENTITY, "A.checkpoints.internal", "mm2-offset-syncs.B.internal", "drlib-journal.A.internal"),
+        (DEFAULT, "A.checkpoints.internal", "mm2-offset-syncs.B.internal", "__drlib-journal.A.internal"),
+        (UNDERSCORE, "A_checkpoints_internal", "mm2-offset-syncs_B_internal", "__drlib-journal_A_internal"),
+        (TWO, "A__checkpoints__internal", "mm2-offset-syncs__B__internal", "__drlib-journal__A__internal"),
+        (TWO_DOTTED, "A.checkpoints.internal", "mm2-offset-syncs.B.internal", "__drlib-journal.A.internal"),
+        (IDENTITY, "A.checkpoints.internal", "mm2-offset-syncs.B.internal", "__drlib-journal.A.internal"),
     ],
 )
 def test_internal_names_follow_the_separator_unless_told_not_to(policy, checkpoints, syncs, journal):
@@ -66,18 +66,21 @@ def test_internal_names_follow_the_separator_unless_told_not_to(policy, checkpoi
         ("__consumer_offsets", True),
         (".hidden", True),
         ("mm2-offsets.CLUSTER.internal", True),
-        ("mm2-offsets-CLUSTER-internal", True),
+        ("A.checkpoints.internal", True),
+        ("mm2-offsets-CLUSTER-internal", False),
         ("mm2-offsets_CLUSTER_internal", False),
+        ("audit.internal", False),
+        ("audit-internal", False),
         ("internal", False),
     ],
 )
-def test_internal_topics_of_the_java_policy_test(topic: str, internal: bool):
+def test_internal_topics_are_those_of_brokers_and_replicators(topic: str, internal: bool):
     assert DEFAULT.is_internal(topic) is internal
 
 
-def test_internal_topics_with_another_separator_include_both_forms():
+def test_internal_topics_follow_the_separator():
     assert UNDERSCORE.is_internal("mm2-offsets_CLUSTER_internal")
-    assert UNDERSCORE.is_internal("mm2-offsets.CLUSTER.internal")
+    assert not UNDERSCORE.is_internal("mm2-offsets.CLUSTER.internal")
     assert not TWO_DOTTED.is_internal("mm2-offsets__CLUSTER__internal")
 
 
@@ -121,7 +124,7 @@ def test_mirrored_topics_are_chosen_or_heartbeats_and_neither_internal_nor_cycle
     assert not mirrors("B.heartbeats", True)
     assert not mirrors("B.orders", True)
     assert not mirrors("__consumer_offsets", True)
-    assert not mirrors("drlib-journal.C.internal", True)
+    assert not mirrors("__drlib-journal.C.internal", True)
 
 
 def test_a_topic_from_the_target_goes_home_under_its_own_name():
