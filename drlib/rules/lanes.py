@@ -1,0 +1,46 @@
+"""Which lane a partition belongs to, and which worker runs which lanes.
+
+Rules: both are functions of names alone, so that every worker and every reader comes to the same answer. The partitions
+of one topic go to lanes one after another. Workers hold equally many lanes, give or take one; when a worker comes or
+goes, most of the others' lanes stay where they are, because every lane moved is a claim.
+Not for: who is a member; the group protocol decides that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+
+
+def lane_of(topic: str, partition: int, lanes: int) -> int:
+    """The lane, in [0, `lanes`), of a source partition."""
+    if lanes < 1:
+        raise ValueError(f"{lanes} lanes")
+    return (zlib.crc32(topic.encode()) + partition) % lanes
+
+
+def assign(lanes: int, members: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
+    """The lanes of each member, ascending; every member has an entry, if need be an empty one.
+
+    Rendezvous hashing under a bound: the best-liked (lane, member) pairs first, as long as the member has room.
+    """
+    if lanes < 0:
+        raise ValueError(f"{lanes} lanes")
+    shares: dict[str, list[int]] = {member: [] for member in sorted(set(members))}
+    if not shares:
+        return {}
+    each, extra = divmod(lanes, len(shares))
+    free = set(range(lanes))
+    for _, lane, member in sorted((_liking(lane, member), lane, member) for lane in range(lanes) for member in shares):
+        share = shares[member]
+        if lane not in free or len(share) > each or (len(share) == each and not extra):
+            continue
+        extra -= len(share) == each
+        share.append(lane)
+        free.discard(lane)
+    return {member: tuple(sorted(share)) for member, share in shares.items()}
+
+
+def _liking(lane: int, member: str) -> bytes:
+    return hashlib.blake2b(member.encode(), digest_size=8, key=lane.to_bytes(4)).digest()
