@@ -1,8 +1,9 @@
 """The active-cluster pointer: one small file that says which cluster the applications use.
 
-Rules: written by atomic rename, so a reader sees the old or the new one and never half; the version only grows; readers
-look every 50 ms. `cutover` is where each remote topic ends for the applications: they read it up to there, then the
-local topic of the same name. `hold` asks producers to finish what is in flight and wait (a planned move drains first).
+Rules: written by atomic rename, so a reader sees the old or the new one and never half; the version only grows;
+readers look every 50 ms. `cutover` is where each remote topic ends for the applications: they read it up to there,
+then the local topic of the same name. `hold` asks producers to finish what is in flight and wait (a planned move
+drains first).
 Not for: deciding to move; that is the drill's.
 """
 

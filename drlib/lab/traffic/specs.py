@@ -1,7 +1,8 @@
 """What an application is told: one small JSON file, parsed to a frozen value before anything is opened.
 
-Rules: an unknown or mistyped key is a UsageError that names it; no secrets; every path is the file's own business, so a
-spec is written by the program that starts the application. Paths are absolute or relative to the working directory.
+Rules: an unknown or mistyped key is a UsageError that names it; no secrets; every path is the file's own business,
+so a spec is written by the program that starts the application. Paths are absolute or relative to the working
+directory.
 Not for: what may change while the application runs; that is the pointer.
 """
 

@@ -1,0 +1,116 @@
+"""Being an application: one argument, one spec, SIGTERM, an exit code, and a status file.
+
+Rules: SIGTERM and SIGINT only set a flag, which the loops look at every few milliseconds; a `DrlibError` is one
+line on stderr and its exit code; the status file is replaced atomically and at most every 200 ms.
+Not for: the work itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from drlib.errors import DrlibError, UsageError
+
+STATUS_EVERY_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class AppStatus:
+    """What an application is doing. `phase`: starting, running, waiting (its cluster does not answer), holding, moving,
+    stopped. `done`: records acknowledged (a producer) or processed (a consumer)."""
+
+    app: str
+    pid: int
+    phase: str
+    cluster: str
+    pointer_version: int
+    done: int
+    in_flight: int
+    at_ms: int
+
+
+class StatusFile:
+    """Writes `AppStatus`; does nothing without a path."""
+
+    def __init__(self, app: str, path: str | None) -> None:
+        self._app = app
+        self._path = None if path is None else Path(path)
+        self._written = float("-inf")
+        self._phase = ""
+
+    def report(self, phase: str, cluster: str, pointer_version: int, done: int, in_flight: int = 0) -> None:
+        now = time.monotonic()
+        if self._path is None or (phase == self._phase and now - self._written < STATUS_EVERY_S):
+            return
+        self._written, self._phase = now, phase
+        status = AppStatus(self._app, os.getpid(), phase, cluster, pointer_version, done, in_flight, now_ms())
+        fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        fresh.write_text(json.dumps(asdict(status)) + "\n")
+        fresh.replace(self._path)
+
+
+def read_status(path: Path) -> AppStatus | None:
+    """The last status, None while there is none. Raises UsageError for a file that is none."""
+    try:
+        return AppStatus(**json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{path.name} is no status", str(error), "Give the status file of an application") from None
+
+
+class Stop:
+    """Set by SIGTERM or SIGINT; waiting on it is a sleep that a signal ends."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def install(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._event.set())
+
+    def set(self) -> None:
+        self._event.set()
+
+    def __call__(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        return self._event.wait(max(0.0, seconds))
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def abandon(close: Callable[[], object], seconds: float) -> bool:
+    """Runs `close` on a daemon thread and waits at most `seconds`; False when it has not come back.
+
+    A client of a dead cluster may take long to say goodbye, and nobody is there to hear it.
+    """
+    thread = threading.Thread(target=close, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return not thread.is_alive()
+
+
+def run_app(argv: Sequence[str], run: Callable[[Path, Stop], None]) -> int:
+    """Runs one application to its end and returns its exit code. The only argument is the path of the spec."""
+    stop = Stop()
+    stop.install()
+    try:
+        if len(argv) != 1:
+            raise UsageError("one argument expected", f"got {len(argv)}", "Give the path of the spec file")
+        run(Path(argv[0]), stop)
+    except DrlibError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0

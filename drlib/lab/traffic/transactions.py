@@ -1,0 +1,181 @@
+"""The transactional application: a small transaction every 200 ms, every third aborted on purpose.
+
+Rules: every record says in its headers which transaction it belongs to (`tx`) and what was meant to become of it
+(`outcome`: commit or abort); a record is acknowledged when its transaction is. A transaction whose end was not
+heard when the pointer moves is in doubt as a whole: what the mirror topic on the new cluster holds is not sent
+again.
+Not for: throughput.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from drlib.lab.traffic import flights, specs
+from drlib.lab.traffic.fleet import Sent, place, record_headers
+from drlib.lab.traffic.flights import Flight
+from drlib.lab.traffic.history_files import HistoryWriter
+from drlib.lab.traffic.in_doubt import look_up
+from drlib.lab.traffic.pointer import Pointer, PointerWatcher
+from drlib.lab.traffic.process import StatusFile, Stop, abandon, now_ms
+from drlib.rules.history import NO_OFFSET, ProducedStatus, digest
+
+_CALL_S = 0.3
+_STOP_WITHIN_S = 1.5
+
+
+class Transactions:
+    """One run of the application."""
+
+    def __init__(self, spec: specs.ProducerSpec, stop: Stop, history: HistoryWriter) -> None:
+        self._spec = spec
+        self._stop = stop
+        self._history = history
+        self._watcher = PointerWatcher(Path(spec.pointer))
+        self._status = StatusFile(f"producer:{spec.topic}", spec.status)
+        self._stopping_since: float | None = None
+        self._done = 0
+
+    def run(self) -> None:
+        pointer = self._watcher.wait(self._spec.pointer_deadline_s, self._stop)
+        if pointer is None:
+            return
+        ahead = flights.stream(self._spec.start_at)
+        numbers = count()
+        doubts: list[Sent] = []
+        while not self._stop():
+            again = self._not_there(pointer, doubts)
+            producer = Producer(
+                {
+                    "bootstrap.servers": pointer.bootstrap,
+                    "transactional.id": self._spec.transactional_id,
+                    "transaction.timeout.ms": 10_000,
+                    "partitioner": "murmur2_random",
+                    "linger.ms": 0,
+                    "reconnect.backoff.max.ms": 500,
+                    "socket.timeout.ms": 5_000,
+                    "log_level": 2,
+                }
+            )
+            doubts = self._on_one_cluster(pointer, producer, again, ahead, numbers)
+            self._history.flush()
+            producer.purge(in_queue=True, in_flight=True, blocking=True)
+            abandon(producer.close, 0.5)
+            pointer = self._watcher.current() or pointer
+        self._status.report("stopped", pointer.active, pointer.version, self._done, len(doubts))
+
+    def _on_one_cluster(
+        self, pointer: Pointer, producer: Producer, again: list[Flight], ahead: Iterator[Flight], numbers: Iterator[int]
+    ) -> list[Sent]:
+        """Transactions until the pointer moves or the application stops; returns the records of one left in doubt."""
+        if not self._call(pointer, producer.init_transactions):
+            return [Sent(flight, now_ms(), 0) for flight in again]
+        next_at = time.monotonic()
+        while not self._leaving(pointer):
+            self._status.report("running", pointer.active, pointer.version, self._done)
+            newest = self._watcher.current() or pointer
+            if newest.hold or self._stop.wait(min(0.05, next_at - time.monotonic())) or time.monotonic() < next_at:
+                continue
+            next_at = max(next_at + self._spec.tx_every_s, time.monotonic())
+            number = next(numbers)
+            abort = number % 3 == 2 and not again
+            batch, again = (again, []) if again else (list(islice(ahead, self._spec.tx_records)), [])
+            doubts = self._one(pointer, producer, number, batch, abort)
+            if doubts:
+                return doubts
+        return [Sent(flight, now_ms(), 0) for flight in again]
+
+    def _one(self, pointer: Pointer, producer: Producer, number: int, batch: list[Flight], abort: bool) -> list[Sent]:
+        """One transaction. Returns its records when its end was not heard."""
+        producer.begin_transaction()
+        sent: list[Sent] = []
+        places: dict[str, tuple[int, int]] = {}
+        for flight in batch:
+            headers = [
+                *record_headers(flight),
+                ("tx", b"%d" % number),
+                ("outcome", b"abort" if abort else b"commit"),
+            ]
+            key, stamp = flight.key.encode(), now_ms()
+            sent.append(Sent(flight, stamp, digest(key, flight.value, headers, stamp)))
+            producer.produce(
+                self._spec.topic,
+                value=flight.value,
+                key=key,
+                headers=headers,
+                timestamp=stamp,
+                on_delivery=partial(_placed, places, flight.id),
+            )
+        if abort:  # aborting drops what is still queued, and an abort without records leaves nothing to skip
+            producer.flush(_STOP_WITHIN_S)
+        try:
+            heard = self._call(pointer, producer.abort_transaction if abort else producer.commit_transaction)
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+            abort, heard = True, self._call(pointer, producer.abort_transaction)
+        status = ProducedStatus.IN_DOUBT if not heard else ProducedStatus.ABORTED if abort else ProducedStatus.ACKED
+        self._history.append_all(
+            one.row(pointer.active, self._spec.topic, status, *places.get(one.flight.id, (NO_OFFSET, NO_OFFSET)))
+            for one in sent
+        )
+        self._done += len(sent) if status is ProducedStatus.ACKED else 0
+        # an abort nobody confirmed is none the less never a commit: the coordinator ends it by its time-out
+        return sent if status is ProducedStatus.IN_DOUBT and not abort else []
+
+    def _call(self, pointer: Pointer, transactional: Callable[..., Any]) -> bool:
+        """Calls again while nobody answers; False when the pointer moved or stopping took too long.
+
+        Raises KafkaException for a definite no.
+        """
+        while True:
+            try:
+                transactional(_CALL_S)
+                return True
+            except KafkaException as error:
+                kafka_error: KafkaError = error.args[0]
+                if not kafka_error.retriable() and kafka_error.code() != KafkaError._TIMED_OUT:
+                    raise
+            self._status.report("waiting", pointer.active, pointer.version, self._done)
+            if self._moved(pointer) or self._stopped_long():
+                return False
+
+    def _leaving(self, pointer: Pointer) -> bool:
+        return self._stop() or self._moved(pointer)
+
+    def _moved(self, pointer: Pointer) -> bool:
+        newest = self._watcher.current()
+        return newest is not None and newest.bootstrap != pointer.bootstrap
+
+    def _stopped_long(self) -> bool:
+        if not self._stop():
+            return False
+        if self._stopping_since is None:
+            self._stopping_since = time.monotonic()
+        return time.monotonic() - self._stopping_since > _STOP_WITHIN_S
+
+    def _not_there(self, pointer: Pointer, doubts: list[Sent]) -> list[Flight]:
+        remote = pointer.remote_topic(self._spec.topic)
+        if not doubts or remote is None:
+            return [sent.flight for sent in doubts]
+        oldest_ms = min(sent.sent_ms for sent in doubts)
+        there = look_up(pointer.bootstrap, remote, {sent.flight.id for sent in doubts}, oldest_ms, self._stop)
+        if there is None:
+            return []
+        for sent in doubts:
+            if (seen := there.get(sent.flight.id)) is not None:
+                found = (seen.partition, seen.offset)
+                self._history.append(sent.row(pointer.active, remote, ProducedStatus.MIRRORED, *found))
+        return [sent.flight for sent in doubts if sent.flight.id not in there]
+
+
+def _placed(places: dict[str, tuple[int, int]], name: str, error: KafkaError | None, message: Message) -> None:
+    if error is None:
+        places[name] = (place(message.partition()), place(message.offset()))
