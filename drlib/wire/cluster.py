@@ -1,0 +1,241 @@
+"""One cluster: who its brokers are, and a connection to each of them per purpose.
+
+Rules:
+- A connection is kept per (node, purpose), so that a long poll never stands in front of a produce; a lost one is opened
+  anew when it is next asked for. Nothing is resent here.
+- Every socket has TCP_USER_TIMEOUT and SO_LINGER 0: no kernel delivers bytes of ours after we gave up.
+- Brokers are found again through any that is known, then through the bootstrap addresses.
+- The versions of the requests we send are checked at the first connection to each broker.
+Not for: topics, groups and configs as an administrator sees them, that is `drlib.clusters`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+
+from drlib.errors import Unreachable, UsageError
+from drlib.wire import versions
+from drlib.wire.codes import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, raise_for
+from drlib.wire.transport import Connection
+
+USER_TIMEOUT_MS: Final = 10_000
+COORDINATOR_DEADLINE_S: Final = 30.0
+NO_TOPIC_ID: Final = uuid.UUID(int=0)
+_ELECTING: Final = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+_KINDS: Final = {"group": 0, "transaction": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    node_id: int
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    """`leader` is a node ID, -1 when there is none."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    error_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """A topic, or why there is nothing to say of it: `error_code` 3 for one that is not there."""
+
+    name: str
+    topic_id: uuid.UUID
+    error_code: int
+    partitions: Mapping[int, PartitionMetadata]
+    internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    cluster_id: str
+    controller_id: int
+    brokers: Mapping[int, Broker]
+    topics: Mapping[str, TopicMetadata]
+
+
+class ClusterClient:
+    """Connections to one cluster. `bootstrap`: host:port addresses."""
+
+    def __init__(self, bootstrap: Sequence[str], *, client_id: str = "drlib", timeout_s: float = 10.0) -> None:
+        self.bootstrap = tuple(_address(a) for a in bootstrap)
+        if not self.bootstrap:
+            raise UsageError("no broker address was given", "bootstrap.servers is empty", "Set bootstrap.servers.")
+        self.client_id = client_id
+        self.timeout_s = timeout_s
+        self.brokers: dict[int, Broker] = {}
+        self._connections: dict[tuple[int, str], Connection] = {}
+        self._locks: dict[tuple[int, str], asyncio.Lock] = {}
+        self._checked: set[str] = set()
+        self._seed: Connection | None = None
+        self._seed_lock = asyncio.Lock()
+
+    async def connect(self) -> ClusterMetadata:
+        """Reach one broker, check its versions, learn the others. Raises `Unreachable` or `UsageError`."""
+        return await self.metadata([])
+
+    async def close(self) -> None:
+        """End every connection and wait until the sockets are released."""
+        open_ones = [*self._connections.values(), *([self._seed] if self._seed else [])]
+        self._connections.clear()
+        self._seed = None
+        await _close(open_ones, abort=False)
+
+    async def drop(self, purpose: str) -> None:
+        """Abort every connection of one purpose: what it had not sent is never sent."""
+        keys = [key for key in self._connections if key[1] == purpose]
+        await _close([self._connections.pop(key) for key in keys], abort=True)
+
+    async def metadata(self, topics: Sequence[str] | None) -> ClusterMetadata:
+        """What the cluster says of `topics`; None for all of them. Never creates a topic. Raises `Unreachable`."""
+        wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
+        message = MetadataRequest[versions.version("Metadata")](topics=wanted, allow_auto_topic_creation=False)
+        seed = await self._any_broker()
+        found = _metadata(await seed.request(message, timeout_s=self.timeout_s))
+        if found.brokers:
+            self.brokers = dict(found.brokers)
+        return found
+
+    async def connection(self, node_id: int, purpose: str = "control") -> Connection:
+        """The connection to a node for one purpose, opened when there is none. Raises `Unreachable`."""
+        key = (node_id, purpose)
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            kept = self._connections.get(key)
+            if kept is not None and not kept.is_lost:
+                return kept
+            if node_id not in self.brokers:
+                await self.metadata([])
+            broker = self.brokers.get(node_id)
+            if broker is None:
+                raise Unreachable(
+                    f"node {node_id} can't be reached",
+                    f"the cluster at {self._addresses()} does not list it",
+                    "See whether that broker runs.",
+                )
+            opened = await self._open(broker.host, broker.port)
+            self._connections[key] = opened
+            return opened
+
+    async def coordinator(
+        self, key: str, kind: Literal["group", "transaction"], *, deadline_s: float = COORDINATOR_DEADLINE_S
+    ) -> int:
+        """Node ID of the coordinator of a group or transactional ID.
+
+        Waits up to `deadline_s` for one to be elected and loaded, then raises `BrokerError`.
+        """
+        message_class = FindCoordinatorRequest[versions.version("FindCoordinator")]
+        deadline = time.monotonic() + deadline_s
+        delay = 0.01
+        while True:
+            seed = await self._any_broker()
+            answer = await seed.request(
+                message_class(key_type=_KINDS[kind], coordinator_keys=[key]), timeout_s=self.timeout_s
+            )
+            (found,) = answer.coordinators
+            if found.error_code not in _ELECTING or time.monotonic() > deadline:
+                raise_for(found.error_code, f"finding the coordinator of {kind} {key}", found.error_message)
+                self.brokers[found.node_id] = Broker(found.node_id, found.host, found.port)
+                return int(found.node_id)
+            await asyncio.sleep(delay)
+            delay = min(0.2, delay * 2)
+
+    async def _any_broker(self) -> Connection:
+        async with self._seed_lock:
+            if self._seed is not None and not self._seed.is_lost:
+                return self._seed
+            known = [(b.host, b.port) for b in self.brokers.values()]
+            reasons = []
+            for host, port in dict.fromkeys([*known, *self.bootstrap]):
+                try:
+                    self._seed = await self._open(host, port)
+                except Unreachable as error:
+                    reasons.append(f"{host}:{port}: {error.why}")
+                else:
+                    return self._seed
+            raise Unreachable(
+                f"no broker of the cluster at {self._addresses()} can be reached",
+                "; ".join(reasons),
+                "See whether the cluster runs and whether bootstrap.servers is right.",
+            )
+
+    async def _open(self, host: str, port: int) -> Connection:
+        opened = await Connection.open(
+            host,
+            port,
+            client_id=self.client_id,
+            timeout_s=self.timeout_s,
+            user_timeout_ms=USER_TIMEOUT_MS,
+            linger_zero=True,
+        )
+        if opened.peer not in self._checked:
+            try:
+                answer = await opened.request(ApiVersionsRequest[versions.API_VERSIONS](), timeout_s=self.timeout_s)
+                versions.check(opened.peer, {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys})
+            except BaseException:
+                opened.close(abort=True)
+                raise
+            self._checked.add(opened.peer)
+        return opened
+
+    def _addresses(self) -> str:
+        return ", ".join(f"{host}:{port}" for host, port in self.bootstrap)
+
+
+async def _close(connections: Sequence[Connection], *, abort: bool) -> None:
+    for connection in connections:
+        connection.close(abort=abort)
+    for connection in connections:
+        await connection.wait_closed()
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.strip().rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise UsageError(
+            f"{text!r} is not a broker address", "it is not of the form host:port", "Correct bootstrap.servers."
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _metadata(answer: Any) -> ClusterMetadata:
+    topics = {
+        t.name: TopicMetadata(
+            name=t.name,
+            topic_id=t.topic_id or NO_TOPIC_ID,
+            error_code=t.error_code,
+            partitions={
+                p.partition_index: PartitionMetadata(
+                    partition=p.partition_index,
+                    leader=p.leader_id,
+                    leader_epoch=p.leader_epoch,
+                    replicas=tuple(p.replica_nodes),
+                    isr=tuple(p.isr_nodes),
+                    error_code=p.error_code,
+                )
+                for p in t.partitions
+            },
+            internal=bool(t.is_internal),
+        )
+        for t in answer.topics
+    }
+    brokers = {b.node_id: Broker(b.node_id, b.host, b.port) for b in answer.brokers}
+    return ClusterMetadata(answer.cluster_id or "", answer.controller_id, brokers, topics)

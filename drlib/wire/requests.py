@@ -1,0 +1,241 @@
+"""The few requests the engine sends, each a coroutine over one connection with typed arguments and a typed answer.
+
+Rules: an error code becomes a `BrokerError` here, except where a caller must decide per partition (`fetch`). Nothing is
+retried. Every coroutine raises `ConnectionLost` when the connection ends or its deadline passes.
+Source: the message definitions of Kafka, in the versions of `drlib.wire.versions`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsRequest
+from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+
+from drlib.model import TopicPartition
+from drlib.wire import fetching
+from drlib.wire.codes import raise_for
+from drlib.wire.fetching import DivergingEpoch, FetchedPartition, FetchPartition, TopicId
+from drlib.wire.groups import (
+    GroupListing,
+    JoinedGroup,
+    MemberIdRequired,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_fetch,
+    sync_group,
+)
+from drlib.wire.transport import Connection
+from drlib.wire.versions import version
+
+__all__ = [
+    "Connection",
+    "DivergingEpoch",
+    "FetchPartition",
+    "FetchedPartition",
+    "GroupListing",
+    "JoinedGroup",
+    "MemberIdRequired",
+    "ProducerState",
+    "TopicId",
+    "TransactionState",
+    "add_partitions_to_txn",
+    "describe_producers",
+    "describe_transaction",
+    "end_txn_abort",
+    "fetch",
+    "fetch_future",
+    "heartbeat",
+    "init_producer_id",
+    "join_group",
+    "leave_group",
+    "list_groups",
+    "list_offsets",
+    "offset_fetch",
+    "sync_group",
+]
+
+Isolation = Literal["read_uncommitted", "read_committed"]
+FETCH_GRACE_S = 20.0  # beyond the long poll: a disk or a link may be slow
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionState:
+    """`state` is Kafka's: Empty, Ongoing, PrepareAbort, CompleteAbort, ..."""
+
+    state: str
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """What a partition's leader remembers of one producer; `last_timestamp` in ms, -1 for none."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp: int
+
+
+async def init_producer_id(conn: Connection, transactional_id: str | None, timeout_ms: int) -> tuple[int, int]:
+    """Producer ID and epoch; with a transactional ID the former holder's epoch + 1.
+
+    An open transaction of the former holder is aborted first: until then the answer is 51, CONCURRENT_TRANSACTIONS.
+    """
+    answer = await conn.request(
+        InitProducerIdRequest[version("InitProducerId")](
+            transactional_id=transactional_id, transaction_timeout_ms=timeout_ms, producer_id=-1, producer_epoch=-1
+        )
+    )
+    raise_for(answer.error_code, f"getting a producer ID for {transactional_id or 'an idempotent producer'}")
+    return answer.producer_id, answer.producer_epoch
+
+
+async def add_partitions_to_txn(
+    conn: Connection, transactional_id: str, producer_id: int, epoch: int, partitions: Mapping[str, Sequence[int]]
+) -> None:
+    """Add partitions (topic -> numbers) to the transaction. Raises `BrokerError` when any of them failed."""
+    topic_class = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    answer = await conn.request(
+        AddPartitionsToTxnRequest[version("AddPartitionsToTxn")](
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=[topic_class(name=t, partitions=list(p)) for t, p in partitions.items()],
+        )
+    )
+    failed = [
+        (p.partition_error_code, f"{t.name}-{p.partition_index}")
+        for t in answer.results_by_topic_v3_and_below
+        for p in t.results_by_partition
+        if p.partition_error_code
+    ]
+    # 55 only says that another partition of the same request failed; the cause is the one to raise.
+    for code, partition in sorted(failed, key=lambda f: f[0] == 55)[:1]:
+        raise_for(code, f"adding {partition} to transaction {transactional_id}")
+
+
+async def end_txn_abort(conn: Connection, transactional_id: str, producer_id: int, epoch: int) -> None:
+    """Ask for the abort; answered before the markers are written. The epoch stays as it is (EndTxn below v5)."""
+    answer = await conn.request(
+        EndTxnRequest[version("EndTxn")](
+            transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=False
+        )
+    )
+    raise_for(answer.error_code, f"aborting transaction {transactional_id}")
+
+
+async def describe_transaction(conn: Connection, transactional_id: str) -> TransactionState:
+    """The coordinator's view of a transactional ID."""
+    answer = await conn.request(
+        DescribeTransactionsRequest[version("DescribeTransactions")](transactional_ids=[transactional_id])
+    )
+    (found,) = answer.transaction_states
+    raise_for(found.error_code, f"describing transaction {transactional_id}")
+    return TransactionState(found.transaction_state, found.producer_id, found.producer_epoch)
+
+
+async def describe_producers(
+    conn: Connection, partitions: Mapping[str, Sequence[int]]
+) -> dict[TopicPartition, list[ProducerState]]:
+    """The producers each partition's leader remembers. The connection must be to that leader."""
+    topic_class = DescribeProducersRequest.TopicRequest
+    answer = await conn.request(
+        DescribeProducersRequest[version("DescribeProducers")](
+            topics=[topic_class(name=t, partition_indexes=list(p)) for t, p in partitions.items()]
+        )
+    )
+    found: dict[TopicPartition, list[ProducerState]] = {}
+    for topic in answer.topics:
+        for p in topic.partitions:
+            partition = TopicPartition(topic.name, p.partition_index)
+            raise_for(p.error_code, f"describing the producers of {partition}", p.error_message)
+            found[partition] = [
+                ProducerState(a.producer_id, a.producer_epoch, a.last_sequence, a.last_timestamp)
+                for a in p.active_producers
+            ]
+    return found
+
+
+async def list_offsets(
+    conn: Connection,
+    partitions: Iterable[TopicPartition],
+    timestamp: int,
+    isolation: Isolation = "read_uncommitted",
+) -> dict[TopicPartition, int]:
+    """Offset per partition: the log end for -1, the log start for -2, else the first record from `timestamp` (ms) on.
+
+    read_committed makes the log end the last stable offset. The connection must be to the leaders. An offset of -1
+    means that there is no such record.
+    """
+    topic_class = ListOffsetsRequest.ListOffsetsTopic
+    partition_class = topic_class.ListOffsetsPartition
+    topics: dict[str, list[Any]] = {}
+    for p in partitions:
+        asked = partition_class(partition_index=p.partition, current_leader_epoch=-1, timestamp=timestamp)
+        topics.setdefault(p.topic, []).append(asked)
+    answer = await conn.request(
+        ListOffsetsRequest[version("ListOffsets")](
+            replica_id=-1,
+            isolation_level=1 if isolation == "read_committed" else 0,
+            topics=[topic_class(name=t, partitions=p) for t, p in topics.items()],
+        )
+    )
+    found: dict[TopicPartition, int] = {}
+    for topic in answer.topics:
+        for p in topic.partitions:
+            partition = TopicPartition(topic.name, p.partition_index)
+            raise_for(p.error_code, f"listing the offsets of {partition}")
+            found[partition] = p.offset
+    return found
+
+
+def fetch_future(
+    conn: Connection,
+    partitions: Iterable[FetchPartition],
+    *,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+    read_committed: bool,
+) -> asyncio.Future[tuple[int, list[FetchedPartition]]]:
+    """Send a fetch without waiting; the future gives the error code of the whole answer and its partitions."""
+    body = fetching.encode(
+        partitions, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, read_committed=read_committed
+    )
+    return conn.submit(
+        fetching.API_KEY, fetching.VERSION, [body], fetching.decode, timeout_s=max_wait_ms / 1000 + FETCH_GRACE_S
+    )
+
+
+async def fetch(
+    conn: Connection,
+    partitions: Iterable[FetchPartition],
+    *,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+    read_committed: bool,
+) -> list[FetchedPartition]:
+    """Fetch from partitions this broker leads. Each answer has its own error code, to be looked at first.
+
+    The broker returns at least the first batch whole even when it is larger than `max_bytes`. Partitions it has nothing
+    to say of still come back, with empty records.
+    """
+    code, found = await fetch_future(
+        conn,
+        partitions,
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        read_committed=read_committed,
+    )
+    raise_for(code, f"fetching from {conn.peer}")
+    return found
