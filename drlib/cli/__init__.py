@@ -30,7 +30,7 @@ def main() -> None:
         sys.exit(Aborted.exit_code)
     except Exception as error:
         if error.__class__.__module__.startswith(("click", "typer")):
-            show = getattr(error, "format_message", lambda: str(error))
+            show = getattr(error, "format_message", error.__str__)
             print(f"drlib: {show()} Run 'drlib --help'.", file=sys.stderr)
             sys.exit(2)
         raise

@@ -23,7 +23,7 @@ from confluent_kafka import (
     TopicCollection,
 )
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewPartitions, NewTopic, OffsetSpec, ResourceType
 
 from drlib.clusters import scan
 from drlib.clusters.descriptions import (
@@ -111,6 +111,11 @@ class Cluster:
                 return False
             raise as_drlib_error(error, self.settings, doing) from error
         return True
+
+    def create_partitions(self, name: str, partitions: int) -> None:
+        """Grows a topic to `partitions` in all."""
+        doing = f"adding partitions to {name}"
+        self._wait(self._call(doing, "create_partitions", [NewPartitions(name, partitions)])[name], doing)
 
     def topic_config(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """What was set on each topic itself; values a broker lends it are left out. A topic that is gone is refused."""

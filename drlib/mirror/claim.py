@@ -76,9 +76,7 @@ async def mark(
     async def ask(call: Callable[[Connection], Awaitable[Answer]]) -> Answer:
         return await _ask(target, transactional_id, call, deadline)
 
-    await ask(
-        lambda c: requests.add_partitions_to_txn(c, transactional_id, ours.producer_id, ours.epoch, partitions)
-    )
+    await ask(lambda c: requests.add_partitions_to_txn(c, transactional_id, ours.producer_id, ours.epoch, partitions))
     await ask(lambda c: requests.end_txn_abort(c, transactional_id, ours.producer_id, ours.epoch))
     while True:
         state = await ask(lambda c: requests.describe_transaction(c, transactional_id))

@@ -12,6 +12,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import partial
 
 from drlib.clusters.cluster import Cluster
 from drlib.config.settings import ClusterSettings, FlowSettings
@@ -25,11 +26,16 @@ from drlib.mirror.stream import Outgoing, Stream
 from drlib.model import TopicPartition
 from drlib.rules.lanes import lane_of
 from drlib.rules.offset_syncs import OffsetSyncWriter
-from drlib.wire.cluster import ClusterClient
+from drlib.wire.cluster import ClusterClient, ClusterMetadata
 from drlib.wire.codes import BrokerError
 
 DRAIN_S = 10.0
 OFFSET_SYNC_COMMIT_S = 1.0
+
+
+def _partitions(metadata: ClusterMetadata, topic: str) -> int:
+    found = metadata.topics.get(topic)
+    return len(found.partitions) if found else 0
 
 
 @dataclass
@@ -124,7 +130,7 @@ class FlowRunner:
         missing = {
             name: topic
             for name, topic in found.items()
-            if len(topic.partitions) > len(getattr(new.topics.get(policy.remote_topic(flow.source, name)), "partitions", ()))
+            if len(topic.partitions) > _partitions(new, policy.remote_topic(flow.source, name))
         }
         if missing:
             await asyncio.to_thread(self._create_mirrors, {n: len(t.partitions) for n, t in missing.items()})
@@ -134,7 +140,9 @@ class FlowRunner:
             for number in sorted(topic.partitions):
                 numbers[lane_of(name, number, self.settings.lanes)].append(number)
             for lane, mine in numbers.items():
-                shares[lane].append(LaneTopic(name, topic.topic_id, policy.remote_topic(flow.source, name), tuple(mine)))
+                shares[lane].append(
+                    LaneTopic(name, topic.topic_id, policy.remote_topic(flow.source, name), tuple(mine))
+                )
         topics = {lane: tuple(shares[lane]) for lane in range(self.settings.lanes)}
         changed = topics != self._topics
         self._topics = topics
@@ -150,21 +158,17 @@ class FlowRunner:
                 config = {k: v for k, v in configs.get(name, {}).items() if self.settings.mirrors_config(k)}
                 if mirror not in there:
                     target.create_topic(mirror, count, self.settings.replication_factor, config)
-                elif len(there[mirror].partitions) < count:
+                elif there[mirror].partitions < count:
                     target.create_partitions(mirror, count)
 
     def _create_internal_topics(self) -> None:
         settings, flow = self.settings, self.settings.flow
         compact = {"cleanup.policy": "compact"}
         with Cluster(self.target_settings) as target:
-            target.create_topic(
-                self.journal_topic, settings.lanes, settings.journal_replication_factor, {**compact}
-            )
+            target.create_topic(self.journal_topic, settings.lanes, settings.journal_replication_factor, {**compact})
             policy = settings.policy
             if settings.emit_heartbeats:
-                target.create_topic(
-                    policy.heartbeats_topic, 1, settings.heartbeats_replication_factor, compact
-                )
+                target.create_topic(policy.heartbeats_topic, 1, settings.heartbeats_replication_factor, compact)
             target.create_topic(
                 policy.checkpoints_topic(flow.source), 1, settings.checkpoints_replication_factor, compact
             )
@@ -218,9 +222,9 @@ class FlowRunner:
             )
             self._lanes[number] = lane
             self._tasks[number] = asyncio.create_task(lane.run())
-            self._tasks[number].add_done_callback(lambda task, n=number: self._ended(n, task))
+            self._tasks[number].add_done_callback(partial(self._ended, number=number))
 
-    def _ended(self, number: int, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[None], *, number: int) -> None:
         """A lane that ended while we own it: by an error nobody foresaw, or lost to another claimant."""
         if task.cancelled():
             return

@@ -15,7 +15,18 @@ from dataclasses import dataclass, field
 from drlib.mirror.lane_journal import EARLIEST, LATEST, read_journal
 from drlib.mirror.reading import locate, read_range
 from drlib.model import TopicPartition
-from drlib.rules.journal import Ack, ClaimId, Entry, Foreign, Placement, Run, Sealed, SourcePartition, TopicNames, Unsure
+from drlib.rules.journal import (
+    Ack,
+    ClaimId,
+    Entry,
+    Foreign,
+    Placement,
+    Run,
+    Sealed,
+    SourcePartition,
+    TopicNames,
+    Unsure,
+)
 from drlib.rules.offset_map import PartitionMap
 from drlib.rules.recovery import TailBatch, recover
 from drlib.wire import requests

@@ -132,9 +132,7 @@ class Membership:
         while True:
             await asyncio.sleep(interval)
             sent = time.monotonic()
-            await requests.heartbeat(
-                connection, group=self.group, generation=self.generation, member_id=self.member_id
-            )
+            await requests.heartbeat(connection, group=self.group, generation=self.generation, member_id=self.member_id)
             self._answered(sent)
 
     def _answered(self, sent: float) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from drlib.errors import Unreachable
@@ -42,6 +43,10 @@ FETCH_WAIT_MS = 200
 OFFSET_OUT_OF_RANGE = 1
 _MOVED = frozenset({3, 5, 6, 74, 75, 76})  # the partition's leader is elsewhere or not yet known
 _OTHER_TOPIC = frozenset({100, 103})  # unknown or inconsistent topic ID: deleted, or deleted and made again
+
+
+async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
+    await asyncio.gather(*tasks)
 
 
 class Observer(Protocol):
@@ -94,16 +99,16 @@ class Pump:
         fetch = asyncio.create_task(self._fetching())
         progress = asyncio.create_task(self._progress())
         senders = [asyncio.create_task(self._send_loop(node, group)) for node, group in by_node.items()]
-        sending = asyncio.gather(*senders)
+        sending = asyncio.create_task(_all(senders))
+        ends: set[asyncio.Future[None]] = {fetch, progress, sending, self._failed}
         try:
-            done, _ = await asyncio.wait({fetch, progress, sending, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
-            for task in (fetch, progress, *senders):
+            for task in (fetch, progress, sending, *senders):
                 task.cancel()
-            await asyncio.gather(fetch, progress, *senders, return_exceptions=True)
-            sending.cancel()
+            await asyncio.gather(fetch, progress, sending, *senders, return_exceptions=True)
             if not self._failed.done():
                 self._failed.cancel()
         await self.journal.append([entry for stream in self.streams for entry in stream.progress()])
@@ -209,7 +214,9 @@ class Pump:
                 await self.journal.append([loss])
                 stream.map.apply(loss)
                 self.events.open(
-                    "SourceLoss", str(stream.source), f"offsets {loss.first} to {start - 1} expired before they were read"
+                    "SourceLoss",
+                    str(stream.source),
+                    f"offsets {loss.first} to {start - 1} expired before they were read",
                 )
                 stream.position = start
             elif stream.position > end:
@@ -261,7 +268,7 @@ class Pump:
             self._in_flight += 1
             hit("after-claim")
             answer = connection.produce_many(topics)
-            answer.add_done_callback(lambda f, w=window: self._answered(f, w))
+            answer.add_done_callback(partial(self._answered, window=window))
             hit("mid-produce")
             await connection.drain()
 

@@ -79,7 +79,9 @@ def translate_groups(
     Raises `UsageError` for a group nobody knows.
     """
     try:
-        positions = checkpointed_positions(settings, flow) if source_alive is False else source_positions(settings, flow)
+        positions = (
+            checkpointed_positions(settings, flow) if source_alive is False else source_positions(settings, flow)
+        )
     except Unreachable:
         if source_alive:
             raise
@@ -146,4 +148,3 @@ def commit_translations(
         for group, offsets in committed.items():
             cluster.alter_group_offsets(group, offsets)
     return committed
-

@@ -84,7 +84,9 @@ async def mirror(
             for runner in runners:
                 group.create_task(runner.run())
     except* asyncio.CancelledError:
-        raise Aborted("the mirror was stopped at once", "a second signal came", "Nothing to do: nothing is lost.") from None
+        raise Aborted(
+            "the mirror was stopped at once", "a second signal came", "Nothing to do: nothing is lost."
+        ) from None
     finally:
         reporting.cancel()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
+from fix_engine import Engine, create_topic, produce, read_all, wait_for
 
 from drlib.config.settings import load_mirror_settings
 from drlib.mirror.translate import translate_groups
 from drlib.model import Flow, TranslationKind
-from fix_engine import Engine, create_topic, produce, read_all, wait_for
 
 PARTITIONS = 3
 KILLS = ["after-fetch", "after-journal-write", "mid-produce", "after-ack", "mid-claim", "after-claim"]
@@ -84,8 +84,10 @@ def test_a_paused_owner_comes_back_after_a_takeover_and_changes_nothing(engine: 
         writing.join()
     wait_for(
         "both workers together have everything",
-        lambda: len(read_all(engine.right, f"{engine.source}.{topic}", PARTITIONS)[0])
-        >= len(read_all(engine.left, topic, PARTITIONS)[0]),
+        lambda: (
+            len(read_all(engine.right, f"{engine.source}.{topic}", PARTITIONS)[0])
+            >= len(read_all(engine.left, topic, PARTITIONS)[0])
+        ),
     )
     assert engine.stop(sleeper) == 0, engine.log()
     assert engine.stop(heir) == 0, engine.log()
