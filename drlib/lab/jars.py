@@ -98,7 +98,9 @@ def render_lock(jars: Iterable[Jar]) -> str:
 def store() -> Path:
     """Where the jars live; it need not exist."""
     configured = os.environ.get("DRLIB_JARS")
-    return Path(configured).expanduser() if configured else Path.home() / ".cache" / "drlib" / "jars"
+    if configured:
+        return Path(configured).expanduser().absolute()  # brokers run in folders of their own
+    return Path.home() / ".cache" / "drlib" / "jars"
 
 
 @functools.cache
@@ -211,7 +213,7 @@ def _java(home: str | None, search_path: str | None) -> Java:
     if version is None or version < JAVA_MINIMUM:
         first = said.splitlines()[0] if said else "nothing"
         raise MissingDependency("Java is too old", f"`{found} -version` says {first}", remedy)
-    return Java(Path(found), version)
+    return Java(Path(found).absolute(), version)
 
 
 def java_feature_release(version_output: str) -> int | None:

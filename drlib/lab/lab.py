@@ -1,7 +1,8 @@
 """A lab: real clusters, the link between them, and one folder that knows about both.
 
 Rules: `state.json` (0600) is the lab, and any process that can read it can attach; `down` leaves no process and, unless
-told to keep it, no data; what `up` started before it failed is taken down again. Not for: what runs on the clusters.
+told to keep it, no data; what `up` started before it failed is taken down again; a folder that holds anything else is
+neither used nor removed. Not for: what runs on the clusters.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from drlib.lab.proxy import LinkProxy
 _STATE_NAME: Final = "state.json"
 _PROXY: Final = "proxy"
 _PROXY_STATE: Final = "proxy.json"
+_MARK: Final = ".drlib-lab"  # says that the folder is the lab's own, and that `down` may remove it
 
 
 class Lab:
@@ -80,7 +82,8 @@ class Lab:
     def up(self, *, deadline_s: float = 90.0) -> Self:
         """Start everything and return when every broker serves. Data kept by `down(keep=True)` is used again.
 
-        Raises `MissingDependency` (Java, jars), `UsageError` (already up), `BrokerFailed`; nothing is left running.
+        Raises `MissingDependency` (Java, jars), `UsageError` (already up, or the folder holds something else),
+        `BrokerFailed`; nothing of this call is left running then.
         """
         jars.java()
         jars.classpath("kafka")
@@ -88,11 +91,14 @@ class Lab:
             raise UsageError(
                 "The lab is up already", f"processes of {self.root} are alive", "Run `drlib lab down` first"
             )
+        self._claim_folder()
         bootstrap_checkpoint()
         kept = _read_state(self.root)
         try:
             self._start_proxy({} if kept is None else _links(kept[0]))
             if kept is None:
+                for name in (name for alias in self.aliases for name in self._names(alias)):
+                    shutil.rmtree(self.root / name, ignore_errors=True)  # of an `up` that failed
                 ports = self.proxy.ports
                 self._adopt(
                     {
@@ -101,6 +107,8 @@ class Lab:
                     }
                 )
             else:
+                self.aliases = tuple(kept[0])
+                self._extra = {**kept[1], **self._extra}
                 self._adopt(kept[0])
             self._publish()
             for cluster in self._clusters.values():  # launched here and awaited in threads: they start side by side
@@ -110,13 +118,15 @@ class Lab:
                     done.result()
         except BaseException:
             self.registry.stop_all(deadline_s=1.0)
+            if kept is None:  # logs stay to be read, but this is no lab to attach to or to take up again
+                (self.root / _STATE_NAME).unlink(missing_ok=True)
             raise
         return self
 
     def down(self, *, keep: bool = False, deadline_s: float = 10.0) -> None:
         """Stop every process on record, whoever started it, and remove the folder unless `keep`. Safe to repeat."""
         self.registry.stop_all(deadline_s=deadline_s if keep else min(deadline_s, 5.0))
-        if not keep:
+        if not keep and (self.root / _MARK).exists():
             shutil.rmtree(self.root, ignore_errors=True)
             self._clusters = {}
         self._on_event("the lab is down")
@@ -152,6 +162,18 @@ class Lab:
 
     def _names(self, alias: str) -> list[str]:
         return [f"{alias}-{node}" for node in range(1, self._brokers + 1)]
+
+    def _claim_folder(self) -> None:
+        if (self.root / _MARK).exists():
+            return
+        strangers = [path.name for path in self.root.iterdir() if not path.name.startswith("processes.")]
+        if strangers:
+            raise UsageError(
+                f"{self.root} is not a lab's folder",
+                f"it holds {strangers[0]}, and taking the lab down would remove that",
+                "Name a folder that is empty or does not exist",
+            )
+        write_private(self.root / _MARK, "drlib lab\n")
 
     def _start_proxy(self, ports: Mapping[str, int]) -> None:
         (self.root / _PROXY_STATE).unlink(missing_ok=True)

@@ -137,7 +137,7 @@ class ProcessRegistry:
         """SIGKILL, and wait until it is gone; False when it was. The record stays: its log is of interest."""
         record = self._read().get(name)
         killed = record is not None and _end(record, (signal.SIGKILL,), deadline_s)
-        self._reap(name)
+        self._reap_all()
         return killed
 
     def stop(self, name: str, *, deadline_s: float = 10.0) -> None:
@@ -151,6 +151,9 @@ class ProcessRegistry:
     def _stop(self, names: Sequence[str], deadline_s: float) -> None:
         records = self._read()
         wanted = [records[name] for name in names if name in records]
+        if not wanted:
+            self._reap_all()
+            return
         for record in reversed(wanted):  # what was started last leans on what was started first
             with _opened(record) as pidfd:
                 if pidfd is not None:
@@ -160,16 +163,15 @@ class ProcessRegistry:
         for record in wanted:
             if not _gone_by(record, end):
                 _end(record, (signal.SIGKILL,), 10.0)
-            self._reap(record.name)
+        self._reap_all()
         with self._locked():
             current = self._read()
             # Only the very processes that were stopped: one restarted under the same name meanwhile keeps its record.
             self._write({name: record for name, record in current.items() if record not in wanted})
 
-    def _reap(self, name: str) -> None:
-        child = self._children.get(name)
-        if child is not None and child.poll() is not None:
-            del self._children[name]
+    def _reap_all(self) -> None:
+        """Collect the exit status of children that ended, whichever process ended them."""
+        self._children = {name: child for name, child in self._children.items() if child.poll() is None}
 
     def _read(self) -> dict[str, ProcessRecord]:
         try:

@@ -23,7 +23,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast, get_args
 
 from drlib.errors import Unreachable, UsageError
 from drlib.lab.ports import free_ports
@@ -179,21 +179,25 @@ class _Link:
     async def set_cut(self, cut: bool) -> None:
         if cut == self.cut:
             return
-        self.cut = cut
         if not cut:
             await self.listen()
-        elif self._server is not None:
+        self.cut = cut
+        if cut and self._server is not None:
             self._server.close()
             self._server = None
             self.reset()
 
     def change(self, direction: str, toxics: dict[str, object]) -> None:
+        if direction not in get_args(Direction):
+            raise ValueError(f"{direction} is no direction")
         given = {key: value for key, value in toxics.items() if value is not None}
         for name, shaper in (("requests", self.requests), ("responses", self.responses)):
             if direction in (name, "both"):
                 shaper.change(replace(shaper.toxics, **given))  # type: ignore[arg-type]
         for half in tuple(self.halves):
             half.reconsider()
+            if half.other is not None and not half.other.open:
+                half.other.reconsider()  # it left, but what it said last is still under way
 
     def reset(self) -> None:
         for half in tuple(self.halves):
@@ -227,6 +231,7 @@ class _Half(asyncio.Protocol):
         self.queue: collections.deque[tuple[float, bytes]] = collections.deque()
         self.queued = 0
         self.ended = False  # the peer will send no more
+        self.end_told = False  # and `other` has been told
         self.open = False
         self.writable = True  # whether `other` may write to us
         self._reading = True
@@ -321,8 +326,9 @@ class _Half(asyncio.Protocol):
 
     def _finish(self, other: _Half) -> None:
         if self.open and other.open:
-            if other.transport.can_write_eof():
-                with contextlib.suppress(OSError, RuntimeError):
+            if not self.end_told:
+                self.end_told = True
+                with contextlib.suppress(OSError, RuntimeError):  # it may be closing at this very moment
                     other.transport.write_eof()
             if other.ended and not other.queue:
                 self.transport.close()
