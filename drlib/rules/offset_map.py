@@ -150,11 +150,15 @@ class PartitionMap:
 
     @property
     def position(self) -> int | None:
-        """The next source offset to mirror: past the last mirrored record, what was read through, and known losses."""
-        ends = [end for end in (self._segments.source_end, self._covered) if end is not None]
-        if not ends:
+        """The next source offset to mirror: past the last mirrored record, what was read through, and known losses.
+
+        Where there is neither, it is the first record ever promised: what expires from there on would be a loss.
+        """
+        known = [end for end in (self._segments.source_end, self._covered) if end is not None]
+        promised = [] if known else [state.runs.at(0)[0] for state in self._claims.values() if state.runs]
+        if not known and not promised:
             return None
-        position = max(ends)
+        position = max(known) if known else min(promised)
         for first, following in sorted(self._losses.items()):
             if first <= position < following:
                 position = following
@@ -191,14 +195,14 @@ class PartitionMap:
 
     def _forward(self, g: int) -> Translation:
         segments, position = self._segments, self.position
+        for low, high, target, _, _ in self._uncertain():
+            if low <= g < high:
+                return Translation(target, TranslationKind.UNKNOWN)
         if not segments:
             target = self._target_next()
             if position is None or g < self._started(position):
                 return Translation(target, TranslationKind.NEVER_MIRRORED)
             return _reached(target, g - position) if g > position else _lost(target, self.lost(g, position))
-        for low, high, target, _ in self._uncertain():
-            if low <= g < high:
-                return Translation(target, TranslationKind.UNKNOWN)
         found = segments.find_source(g)
         if found is None:
             first = segments[0]
@@ -218,13 +222,13 @@ class PartitionMap:
     def _backward(self, t: int) -> Translation:
         segments = self._segments
         end = self._target_next()
+        for _, _, low, high, source in self._uncertain():
+            if low < t < high:
+                return Translation(source, TranslationKind.UNKNOWN)
         if not segments:
             if end is None or t < end:
                 return Translation(self.position, TranslationKind.NEVER_MIRRORED)
             return _reached(self.position, t - end)
-        for source, _, low, high in self._uncertain():
-            if low < t < high:
-                return Translation(source, TranslationKind.UNKNOWN)
         found = segments.find_target(t)
         if found is None:
             return Translation(segments[0].source, TranslationKind.NEVER_MIRRORED)
@@ -252,20 +256,28 @@ class PartitionMap:
     def _foreign_in(self, first: int, end: int) -> int:
         return sum(max(0, min(end, at + n) - max(first, at)) for at, n in self._foreign.items())
 
-    def _uncertain(self) -> Iterator[tuple[int, int, int, int]]:
-        """(source low, high, target low, high): records that may stand there, between what surely stands."""
+    def _uncertain(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """Stretches of records that may stand or not: source low and high, target low and high, their first record.
+
+        On both sides a stretch begins where what surely stands ends, because the first of them may be next to it.
+        """
         for claim, (low, high) in self._unsure.items():
             state = self._claims.get(claim)
             if state is None or not state.runs or not state.placements or high <= low:
                 continue
-            before = self._segments.find_source(state.runs.at(low)[0] - 1)
-            source = before[0].source_end if before is not None else 0
-            source_end = state.runs.at(high - 1)[0] + 1
+            first = state.runs.at(low)[0]
+            before = self._segments.find_source(first - 1)
             target = state.placements.at(low - 1)[0] + 1 if low else state.placements.at(0)[0]
             following = self._segments.next_target(target)
             if following is None:
                 following = max(self._target_next() or 0, target + high - low)
-            yield source, source_end, target, following
+            yield (
+                before[0].source_end if before is not None else 0,
+                state.runs.at(high - 1)[0] + 1,
+                target,
+                following,
+                first,
+            )
 
 
 class _Line:
