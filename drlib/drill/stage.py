@@ -64,7 +64,15 @@ class Stage:
         """Start a worker and wait until it owns its lanes."""
         self.mirror_status_path.unlink(missing_ok=True)
         self._mirrors += 1
-        argv = [sys.executable, "-m", "drlib.cli", "mirror", str(self.properties), "--status", str(self.mirror_status_path)]
+        argv = [
+            sys.executable,
+            "-m",
+            "drlib.cli",
+            "mirror",
+            str(self.properties),
+            "--status",
+            str(self.mirror_status_path),
+        ]
         self.lab.registry.start(self._mirror, argv, log=self.lab.root / f"{self._mirror}.log")
         self.wait("the mirror runs", lambda: self._told().state == "running" and self._lanes_run(), 60)
 
@@ -181,6 +189,8 @@ class Stage:
         while not holds():
             if time.monotonic() > end:
                 raise Unreachable(
-                    f"waited for: {what}", f"it was not so within {deadline_s:g} s", f"Look at the logs in {self.lab.root}."
+                    f"waited for: {what}",
+                    f"it was not so within {deadline_s:g} s",
+                    f"Look at the logs in {self.lab.root}.",
                 )
             time.sleep(0.05)

@@ -1,0 +1,101 @@
+"""What happened in a drill, as it happened: `journal.jsonl`, append-only, each line chained to the one before.
+
+Rules: a line is on disk before the next step begins; `hash` is SHA-256 over the line without it, which holds the hash of
+the line before, so a line changed or taken out afterwards shows. A torn last line (the process was killed) is dropped and
+said. Words are Chaos Toolkit's where it has one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from drlib.errors import DrlibError
+
+Scalar = str | int | float | bool | None
+FIRST = "0" * 64
+
+
+class JournalTampered(DrlibError):
+    """A line of a drill's journal is not what was written."""
+
+    def __init__(self, path: Path, line: int) -> None:
+        super().__init__(
+            f"{path.name} was changed after the fact", f"line {line} breaks the chain", "Don't rely on this run."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    seq: int
+    at: str  # UTC, ISO 8601
+    event: str
+    data: Mapping[str, Scalar]
+    previous: str
+    hash: str
+
+
+class DrillJournal:
+    """Opens or continues the journal at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        lines, whole = _read(path) if path.exists() else ((), 0)
+        self._seq = len(lines)
+        self._previous = lines[-1].hash if lines else FIRST
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.ftruncate(self._file, whole)
+        os.lseek(self._file, 0, os.SEEK_END)
+
+    def write(self, event: str, **data: Scalar) -> None:
+        """Append one event and wait until it is on disk."""
+        body: dict[str, object] = {
+            "seq": self._seq,
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "event": event,
+            "data": data,
+            "previous": self._previous,
+        }
+        self._previous = _digest(body)
+        self._seq += 1
+        os.write(self._file, (json.dumps({**body, "hash": self._previous}) + "\n").encode())
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def read(path: Path) -> tuple[Line, ...]:
+    """The lines of a journal, checked. Raises `JournalTampered`; a torn last line is left out."""
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[tuple[Line, ...], int]:
+    """The lines, and how many bytes of the file they are."""
+    found: list[Line] = []
+    previous, whole = FIRST, 0
+    raw = path.read_bytes()
+    for number, text in enumerate(raw.splitlines(keepends=True), 1):
+        if not text.endswith(b"\n"):
+            break
+        try:
+            body = json.loads(text)
+            digest = body.pop("hash")
+            line = Line(body["seq"], body["at"], body["event"], body["data"], body["previous"], digest)
+        except (ValueError, KeyError, AttributeError):
+            raise JournalTampered(path, number) from None
+        if line.previous != previous or digest != _digest(body) or line.seq != len(found):
+            raise JournalTampered(path, number)
+        previous = digest
+        whole += len(text)
+        found.append(line)
+    return tuple(found), whole
+
+
+def _digest(body: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,133 @@
+"""What a drill came to, as `scorecard.json` says it: typed, frozen, versioned by its fields.
+
+Rules: a number nobody could establish is None, never 0; a check carries its evidence in words. Seconds are wall-clock
+differences of a monotonic clock; counts are records.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Verdict(StrEnum):
+    PASS = "pass"
+    CONDITIONS = "conditions"  # everything holds, at a stated price: records the objective allows to lose
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RtoSeconds(_Frozen):
+    """Fault to: noticed, decided, acted, verified. Each is the time that stage took; None when it was not reached."""
+
+    detect: float | None = None
+    decide: float | None = None
+    act: float | None = None
+    verify: float | None = None
+    total: float | None = None
+
+
+class Rpo(_Frozen):
+    """Acknowledged on the source and not on the target."""
+
+    records: int | None = None
+    seconds: float | None = None
+
+
+class Records(_Frozen):
+    produced: int | None = None
+    mirrored: int | None = None
+    lost: int | None = None
+    duplicated: int | None = None
+    out_of_order: int | None = None
+
+
+class GroupScore(_Frozen):
+    """`positions`: how its positions were translated, by kind."""
+
+    group: str
+    re_read: int | None = None
+    skipped: int | None = None
+    positions: dict[str, int] = {}
+
+
+class Check(_Frozen):
+    name: str
+    verdict: Verdict
+    evidence: str
+
+
+class Objectives(_Frozen):
+    rto_seconds: float | None = None
+    rpo_records: int | None = None
+    rpo_seconds: float | None = None
+
+
+class PartitionOffsets(_Frozen):
+    """One partition before and after: where the source ended, how far it was mirrored, where the mirror ends."""
+
+    topic: str
+    partition: int
+    source_end: int | None
+    mirrored_to: int | None
+    target_end: int | None
+    unmirrored: int | None
+
+
+class LostExample(_Frozen):
+    """One record that only the source has."""
+
+    id: str
+    key: str
+    partition: int
+    offset: int
+    acked_ms: int
+
+
+class Mark(_Frozen):
+    """A moment of the drill. `at_ms` since the epoch, UTC."""
+
+    name: str
+    at_ms: int
+    detail: str = ""
+
+
+class Sample(_Frozen):
+    """Totals at one moment, for the picture: records produced, mirrored, consumed by group."""
+
+    at_ms: int
+    produced: int
+    mirrored: int
+    consumed: dict[str, int]
+
+
+class Scorecard(_Frozen):
+    runbook: str
+    run_id: str
+    verdict: Verdict
+    rto_seconds: RtoSeconds
+    rpo: Rpo
+    records: Records
+    groups: tuple[GroupScore, ...]
+    checks: tuple[Check, ...]
+    objectives: Objectives = Objectives()
+    started_ms: int = 0
+    finished_ms: int = 0
+    marks: tuple[Mark, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    partitions: tuple[PartitionOffsets, ...] = ()
+    lost_examples: tuple[LostExample, ...] = ()
+    environment: dict[str, str] = {}
+
+    def write(self, path: Path) -> None:
+        path.write_text(self.model_dump_json(indent=2) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Scorecard:
+        return cls.model_validate_json(path.read_bytes())

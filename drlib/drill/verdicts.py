@@ -1,0 +1,63 @@
+"""From checks and objectives to one verdict and one exit code: pure, a table.
+
+Rules: any failed check fails the drill; else anything unknown makes it unknown; else records lost within the objective
+make it a pass with conditions. A missed objective is a failed check of its own and exit code 7; any other failure 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from drlib.drill.scorecard import Check, Objectives, Rpo, RtoSeconds, Verdict
+
+OBJECTIVE: Final = "objective: "
+EXIT_CODES: Final[Mapping[Verdict, int]] = {
+    Verdict.PASS: 0,
+    Verdict.CONDITIONS: 0,
+    Verdict.FAIL: 6,
+    Verdict.UNKNOWN: 6,
+}
+MISSED: Final = 7
+
+
+def objective_checks(objectives: Objectives, rto: RtoSeconds, rpo: Rpo) -> tuple[Check, ...]:
+    """One check for each objective that is set."""
+    pairs = (
+        ("RTO in seconds", objectives.rto_seconds, rto.total),
+        ("RPO in records", objectives.rpo_records, rpo.records),
+        ("RPO in seconds", objectives.rpo_seconds, rpo.seconds),
+    )
+    checks = []
+    for name, target, achieved in pairs:
+        if target is None:
+            continue
+        if achieved is None:
+            checks.append(Check(name=OBJECTIVE + name, verdict=Verdict.UNKNOWN, evidence="not measured"))
+            continue
+        verdict = Verdict.PASS if achieved <= target else Verdict.FAIL
+        margin = target - achieved
+        evidence = f"{achieved:g} of at most {target:g}, margin {margin:g}"
+        checks.append(Check(name=OBJECTIVE + name, verdict=verdict, evidence=evidence))
+    return tuple(checks)
+
+
+def overall(checks: Iterable[Check], lost: int | None) -> Verdict:
+    """The verdict of a drill. No checks at all is unknown."""
+    verdicts = [check.verdict for check in checks]
+    if not verdicts:
+        return Verdict.UNKNOWN
+    for worst in (Verdict.FAIL, Verdict.UNKNOWN):
+        if worst in verdicts:
+            return worst
+    if lost is None:
+        return Verdict.UNKNOWN
+    return Verdict.CONDITIONS if lost or Verdict.CONDITIONS in verdicts else Verdict.PASS
+
+
+def exit_code(verdict: Verdict, checks: Iterable[Check]) -> int:
+    """The exit code of a finished drill: 7 when nothing but objectives failed."""
+    failed = [check for check in checks if check.verdict is Verdict.FAIL]
+    if failed and all(check.name.startswith(OBJECTIVE) for check in failed):
+        return MISSED
+    return EXIT_CODES[verdict]
