@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka.errors import for_code
+from kafka.errors import UnknownError, for_code
 
 from drlib.errors import DrlibError
 
@@ -96,8 +96,15 @@ _OTHER_REMEDY: Final = "Look at the broker's log for this request."
 
 def name_of(code: int) -> str:
     """Kafka's name of an error code, such as NOT_LEADER_OR_FOLLOWER; UNKNOWN_CODE_n for one newer than this table."""
-    known = for_code(code)
-    return str(known.message) if known.errno == code else f"UNKNOWN_CODE_{code}"
+    return _known(code)[0]
+
+
+def _known(code: int) -> tuple[str, str]:
+    """Name and description."""
+    found = for_code(code)
+    if code != -1 and issubclass(found, UnknownError):
+        return f"UNKNOWN_CODE_{code}", ""
+    return str(found.message), str(found.description or "")
 
 
 class BrokerError(DrlibError):
@@ -107,8 +114,7 @@ class BrokerError(DrlibError):
         self.code = code
         self.name = name_of(code)
         self.context = context
-        known = for_code(code)
-        about = detail or (str(known.description) if known.errno == code and known.description else "")
+        about = detail or _known(code)[1]
         why = f"the broker answered {self.name} ({code})" + (f", {about.rstrip('. ')}" if about else "")
         super().__init__(f"{context} failed", why, _remedy(code), retriable=code in RETRIABLE)
 
