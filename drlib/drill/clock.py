@@ -6,6 +6,7 @@ None, and so is the total until the last is.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ class RtoClock:
     def seconds(self) -> RtoSeconds:
         """Seconds per stage, to the millisecond."""
         values: dict[str, float | None] = {}
-        for before, stage in zip(STAGES, STAGES[1:], strict=False):
+        for before, stage in itertools.pairwise(STAGES):
             values[stage] = self._between(before, stage)
         return RtoSeconds(**values, total=self._between("fault", "verify"))
 

@@ -98,6 +98,7 @@ class Pump:
             by_node.setdefault(leaders[stream.target.topic, stream.target.partition], []).append(stream)
         fetch = asyncio.create_task(self._fetching())
         progress = asyncio.create_task(self._progress())
+        by_node = by_node or {-1: []}  # a lane with nothing to copy still waits to be told
         senders = [asyncio.create_task(self._send_loop(node, group)) for node, group in by_node.items()]
         sending = asyncio.create_task(_all(senders))
         ends: set[asyncio.Future[None]] = {fetch, progress, sending, self._failed}
@@ -235,6 +236,11 @@ class Pump:
         return any(s.ready() for s in self.streams)
 
     async def _send_loop(self, node: int, streams: Sequence[Stream]) -> None:
+        if not streams:
+            while not self._draining:
+                self._work.clear()
+                await self._work.wait()
+            return
         connection = await self.target.connection(node, f"produce-{self.lane}")
         window = asyncio.Semaphore(WINDOW)
         order = list(streams)

@@ -16,6 +16,7 @@ from drlib.model import Flow, TranslationKind
 
 PARTITIONS = 3
 KILLS = ["after-fetch", "after-journal-write", "mid-produce", "after-ack", "mid-claim", "after-claim"]
+LATER = [("after-fetch", 5), ("mid-produce", 4), ("after-ack", 4), ("mid-claim", 2)]
 
 
 def test_copies_every_codec_and_drains_on_sigterm(engine: Engine) -> None:
@@ -29,13 +30,12 @@ def test_copies_every_codec_and_drains_on_sigterm(engine: Engine) -> None:
     engine.assert_same(topic, PARTITIONS)
 
 
-@pytest.mark.parametrize("passage", [1, 4])
-@pytest.mark.parametrize("stage", KILLS)
+@pytest.mark.parametrize(("stage", "passage"), [*((stage, 1) for stage in KILLS), *LATER])
 def test_kill_nine_loses_and_doubles_nothing(engine: Engine, stage: str, passage: int) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, PARTITIONS)
     produce(engine.left, topic, 3000, partitions=PARTITIONS, batch=4000)
-    first = engine.start(failpoint=f"{stage}:{1 if stage == 'mid-claim' else passage}")
+    first = engine.start(failpoint=f"{stage}:{passage}")
     more = threading.Event()
 
     def traffic() -> None:
@@ -131,8 +131,8 @@ def test_old_records_and_compacted_gaps_keep_their_place(engine: Engine) -> None
     for number in range(2000):
         producer.produce(topic, value=b"%d" % number, partition=0, timestamp=1_357_000_000_000 + number)
     assert producer.flush(30) == 0
-    first = engine.start(failpoint="mid-produce:2")
-    first.wait(60)
+    first = engine.start(failpoint="after-ack:1")
+    assert first.wait(60) == -signal.SIGKILL, engine.log()
     worker = engine.start()
     engine.wait_caught_up(topic, 1)
     assert engine.stop(worker) == 0, engine.log()

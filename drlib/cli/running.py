@@ -1,0 +1,83 @@
+"""`drlib run`: parameters checked, lab up if asked, the runbook executed, everything down again, the result shown.
+
+Rules: nothing starts before parameters are right; Ctrl-C and SIGTERM end the run with its folder finished and exit 8;
+whatever `--lab` started is stopped on every way out, further signals notwithstanding.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from drlib.runbook import parameters
+from drlib.runbook.execute import RunResult, execute, resolve
+from drlib.runbook.model import load
+
+
+def run_runbook(path: Path, pairs: list[str], *, lab: bool, runs_dir: Path) -> int:
+    """Run the runbook at `path`; returns the exit code."""
+    from drlib.views import terminal
+
+    runbook = load(path)
+    given = parameters.parse(pairs, parameters.declared(runbook.notebook))
+    resolve(runbook, given)
+    print(f"{runbook.title}\n")
+    with terminal.Progress() as progress:
+        result = _run(runbook, given, lab, runs_dir, progress.stage, progress.advance)
+    terminal.print_scorecard(result.scorecard, result.report)
+    if result.error:
+        print(f"drlib: {result.error}", file=sys.stderr)
+    return result.exit_code
+
+
+def _run(runbook, given, lab, runs_dir, stage, advance) -> RunResult:  # type: ignore[no-untyped-def]
+    def on_progress(step: str, share: float) -> None:
+        stage(step)
+        advance(share, step)
+
+    if not lab:
+        return execute(runbook, given, runs_dir=runs_dir, lab_dir=None, on_progress=on_progress)
+    from drlib.lab.lab import Lab
+
+    root = runs_dir.absolute().parent / f".lab-{os.getpid()}-{secrets.token_hex(2)}"
+    here = Lab(root, on_event=lambda text: stage(text))
+    with _signals_interrupt():
+        try:
+            stage("starting clusters LEFT and RIGHT")
+            here.up()
+            return execute(runbook, given, runs_dir=runs_dir, lab_dir=root, on_progress=on_progress)
+        finally:
+            with _signals_ignored():
+                stage("stopping everything that was started")
+                here.down()
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """SIGTERM is like Ctrl-C."""
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _signals_ignored() -> Iterator[None]:
+    """Cleaning up is not interrupted; it has deadlines of its own."""
+    before = [(n, signal.signal(n, signal.SIG_IGN)) for n in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)

@@ -1,0 +1,1 @@
+"""Runbooks: a notebook with parameters and objectives, executed by papermill into a run folder."""
