@@ -195,9 +195,9 @@ class PartitionMap:
 
     def _forward(self, g: int) -> Translation:
         segments, position = self._segments, self.position
-        for low, high, target, _, _ in self._uncertain():
+        for low, high, beginning, _, _ in self._uncertain():
             if low <= g < high:
-                return Translation(target, TranslationKind.UNKNOWN)
+                return Translation(beginning, TranslationKind.UNKNOWN)
         if not segments:
             target = self._target_next()
             if position is None or g < self._started(position):
@@ -267,7 +267,7 @@ class PartitionMap:
                 continue
             first = state.runs.at(low)[0]
             before = self._segments.find_source(first - 1)
-            target = state.placements.at(low - 1)[0] + 1 if low else state.placements.at(0)[0]
+            target = state.placements.at(low)[0]
             following = self._segments.next_target(target)
             if following is None:
                 following = max(self._target_next() or 0, target + high - low)

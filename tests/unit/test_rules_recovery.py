@@ -124,6 +124,7 @@ class TestLiteralTails:
 
     def test_nothing_counts_from_the_marker_on(self) -> None:
         assert run([ours(1, 2, 0), ours(3, 4, 2), ours(7, 1, 6)], 5) == found(4, 5)
+        assert run([ours(1, 2, 0), other(3, 1)], 3) == found(2, 3)
 
     def test_the_sequence_wraps_at_31_bits(self) -> None:
         ack = Ack(P, C, 3 * MODULUS - 2, 100)
@@ -329,7 +330,7 @@ def test_the_map_after_recovery_never_skips_and_is_unknown_where_it_must_be(cras
         could_be = result.low < result.high and sources[result.low] <= g <= sources[result.high - 1]
         if could_be:
             assert answer.kind is TranslationKind.UNKNOWN
-        elif result.exact:
+        elif result.exact or g > sources[result.high - 1] or (result.low and g <= sources[result.low - 1]):
             assert answer.kind is not TranslationKind.UNKNOWN
         if answer.exact and answer.offset is not None:
             assert [s for s, t in pairs if t >= answer.offset and s < g and (t in readable or t >= crash.end)] == []
