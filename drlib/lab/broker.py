@@ -101,6 +101,9 @@ def server_properties(spec: BrokerSpec, extra: Mapping[str, str]) -> dict[str, s
         "share.coordinator.state.topic.replication.factor": factor,
         "share.coordinator.state.topic.min.isr": minimum,
         "group.initial.rebalance.delay.ms": "0",
+        # A broker that comes back from kill -9 is let in only when the session of its former self has ended.
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
         "group.min.session.timeout.ms": "1000",  # a drill should not wait 6 s for a killed consumer
         # The mirror's fence is a producer epoch; a lab left paused over a week-end must still know it.
         "producer.id.expiration.ms": _FOREVER_MS,

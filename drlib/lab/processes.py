@@ -128,7 +128,7 @@ class ProcessRegistry:
         if record is None:
             return False
         with _opened(record) as pidfd:
-            if pidfd is None:
+            if pidfd is None or _ended(pidfd, 0):
                 return False
             signal.pidfd_send_signal(pidfd, number)
         return True
@@ -245,7 +245,7 @@ def _bind_to(parent: int) -> Callable[[], None]:
 def _end(record: ProcessRecord, numbers: Sequence[signal.Signals], deadline_s: float) -> bool:
     """Send the signals to the recorded process and wait for its end. False when it was gone before."""
     with _opened(record) as pidfd:
-        if pidfd is None:
+        if pidfd is None or _ended(pidfd, 0):
             return False
         for number in numbers:
             signal.pidfd_send_signal(pidfd, number)
@@ -256,16 +256,19 @@ def _end(record: ProcessRecord, numbers: Sequence[signal.Signals], deadline_s: f
 
 def _gone_by(record: ProcessRecord, end: float) -> bool:
     with _opened(record) as pidfd:
-        if pidfd is None:
-            return True
-        poller = select.poll()
-        poller.register(pidfd, select.POLLIN)  # a pidfd turns readable when its process ends, child or not
-        return bool(poller.poll(max(0.0, end - time.monotonic()) * 1000))
+        return pidfd is None or _ended(pidfd, max(0.0, end - time.monotonic()))
+
+
+def _ended(pidfd: int, wait_s: float) -> bool:
+    """Whether the process ends within `wait_s`. Its first thread may be a zombie while others still hold its ports."""
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)  # readable once the last thread is gone, child of ours or not
+    return bool(poller.poll(wait_s * 1000))
 
 
 @contextlib.contextmanager
 def _opened(record: ProcessRecord) -> Iterator[int | None]:
-    """A pidfd of the recorded process, or None when that process is gone, zombies included."""
+    """A pidfd of the recorded process, or None when that is gone; one that ended and was not waited for has one."""
     try:
         pidfd = os.pidfd_open(record.pid)
     except ProcessLookupError:
@@ -273,16 +276,18 @@ def _opened(record: ProcessRecord) -> Iterator[int | None]:
         return
     try:
         # Opened first and checked second: from here on the descriptor means this process, whoever has the number.
-        yield pidfd if _state(record) else None
+        yield pidfd if _is(record, _stat(record.pid)) else None
     finally:
         os.close(pidfd)
 
 
 def _state(record: ProcessRecord) -> str:
     stat = _stat(record.pid)
-    if stat is None or stat[1] != record.started_ticks or record.boot_id != _boot_id() or stat[0] in "ZX":
-        return ""
-    return stat[0]
+    return stat[0] if stat is not None and _is(record, stat) and stat[0] not in "ZX" else ""
+
+
+def _is(record: ProcessRecord, stat: tuple[str, int] | None) -> bool:
+    return stat is not None and stat[1] == record.started_ticks and record.boot_id == _boot_id()
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
