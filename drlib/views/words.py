@@ -1,0 +1,70 @@
+"""Numbers and times in words, the same in every view.
+
+Rules: None is "unknown", never 0; times are UTC and say so where they stand alone; seconds keep the digits that matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from drlib.drill.scorecard import Verdict
+
+UNKNOWN: Final = "unknown"
+STAGES: Final[Mapping[str, str]] = {
+    "detect": "fault to noticed",
+    "decide": "noticed to decided",
+    "act": "decided to switched over",
+    "verify": "switched over to proven",
+}
+VERDICTS: Final[Mapping[Verdict, tuple[str, str]]] = {
+    Verdict.PASS: ("PASS", "Every check holds and nothing was lost."),
+    Verdict.CONDITIONS: ("PASS WITH CONDITIONS", "Every check holds, at a price stated below."),
+    Verdict.FAIL: ("FAIL", "At least one check does not hold."),
+    Verdict.UNKNOWN: ("UNKNOWN", "Something could not be established, so nothing is claimed."),
+}
+
+
+def count(value: int | None) -> str:
+    """12,345 or "unknown"."""
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def seconds(value: float | None) -> str:
+    """ "0.042 s", "3.21 s", "12.3 s", "2 min 05 s", or "unknown"."""
+    if value is None:
+        return UNKNOWN
+    for below, digits in ((1, 3), (9.995, 2), (119.95, 1)):
+        if abs(value) < below:
+            return f"{value:.{digits}f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest:02d} s"
+
+
+def moment(at_ms: int) -> str:
+    """ "2026-11-21 10:15:03.120 UTC"; 0 is a time nobody wrote down: "unknown"."""
+    if not at_ms:
+        return UNKNOWN
+    return f"{utc(at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % 1000:03d} UTC"
+
+
+def clock(at_ms: int) -> str:
+    """ "10:15:03.120", where the day and UTC are said nearby."""
+    return f"{utc(at_ms):%H:%M:%S}.{at_ms % 1000:03d}"
+
+
+def utc(at_ms: int) -> datetime:
+    """The moment, to the second."""
+    return datetime.fromtimestamp(at_ms // 1000, UTC)
+
+
+def share(part: float | None, whole: float | None) -> str:
+    """ "37 %" or "unknown"."""
+    return UNKNOWN if part is None or not whole else f"{part / whole:.0%}".replace("%", " %")
+
+
+def kinds(positions: Mapping[str, int]) -> str:
+    """ "11 exact, 1 behind", most first; "none" for no positions at all."""
+    ordered = sorted(positions.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{number:,} {kind}" for kind, number in ordered) or "none"
