@@ -47,7 +47,7 @@ class Stage:
         self.traffic = traffic
         self.histories = run_dir / "history"
         self.pointer_path = lab.root / pointers.POINTER_NAME
-        self.properties = lab.write_properties(**{"drlib.lanes": str(lanes)})
+        self.properties = lab.write_properties(None, topics="flights.*", **{"drlib.lanes": str(lanes)})
         self._mirrors = sum(r.name.startswith(MIRROR) for r in lab.registry.records())
 
     @property

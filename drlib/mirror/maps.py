@@ -31,6 +31,7 @@ from drlib.rules.offset_map import PartitionMap
 from drlib.rules.recovery import TailBatch, recover
 from drlib.wire import requests
 from drlib.wire.cluster import ClusterClient
+from drlib.wire.codes import raise_for
 
 
 @dataclass
@@ -62,9 +63,12 @@ class Maps:
 
 
 async def build_maps(
-    target: ClusterClient, entries: Sequence[Entry], ends: Mapping[TopicPartition, int] | None = None
+    target: ClusterClient, entries: Sequence[Entry], ends: Mapping[TopicPartition, int], *, reading: bool = False
 ) -> Maps:
-    """Maps of one lane. `ends`: log ends of its mirror partitions, fetched where not given."""
+    """Maps of one lane. `ends`: log ends of its mirror partitions; fetched now for topics that are mirrored no more.
+
+    `reading`: the lane may be running, so the ends may be older than the journal.
+    """
     maps = Maps()
     placements: dict[SourcePartition, dict[ClaimId, list[Placement]]] = defaultdict(lambda: defaultdict(list))
     runs: dict[SourcePartition, set[ClaimId]] = defaultdict(set)
@@ -88,7 +92,7 @@ async def build_maps(
         for claim, placed in claims.items():
             if (key, claim) in sealed or claim not in runs[key]:
                 continue
-            found = await _count(target, maps, key, claim, placed, acks.get((key, claim)), ends or {})
+            found = await _count(target, maps, key, claim, placed, acks.get((key, claim)), ends, reading)
             for entry in found:
                 maps.get(key).apply(entry)
             maps.findings.extend(found)
@@ -103,6 +107,7 @@ async def _count(
     placed: Sequence[Placement],
     ack: Ack | None,
     ends: Mapping[TopicPartition, int],
+    ends_may_lag: bool,
 ) -> list[Entry]:
     """Count one claim's records in the mirror partition; returns the entries that say so."""
     partition = TopicPartition(maps.names[key.topic_id].target_topic, key.partition)
@@ -113,6 +118,8 @@ async def _count(
         end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
     start = (await requests.list_offsets(connection, [partition], EARLIEST))[partition]
     tail_from = ack.target_offset if ack is not None else placed[0].target_offset
+    if ends_may_lag:
+        end = max(end, tail_from)  # an Ack read after the ends may be newer than they are
     tail = []
     if topic_id == maps.names[key.topic_id].target_topic_id:
         async for header, _ in read_range(connection, topic_id, partition, max(tail_from, start), end):
@@ -139,8 +146,25 @@ async def _count(
 async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
     """The maps of a whole flow, read-only. Raises `BrokerError` when the journal topic is not there."""
     metadata = await target.metadata([journal_topic])
+    raise_for(metadata.topics[journal_topic].error_code, f"reading the journal {journal_topic}")
     maps = Maps()
     for number in sorted(metadata.topics[journal_topic].partitions):
-        entries = await read_journal(target, TopicPartition(journal_topic, number))
-        maps.merge(await build_maps(target, entries))
+        partition = TopicPartition(journal_topic, number)
+        # The log ends first, then the journal: every record below those ends then has its promise in what is read.
+        ends = await _ends(target, await read_journal(target, partition))
+        maps.merge(await build_maps(target, await read_journal(target, partition), ends, reading=True))
     return maps
+
+
+async def _ends(target: ClusterClient, entries: Sequence[Entry]) -> Mapping[TopicPartition, int]:
+    """Log ends of the mirror partitions that a journal speaks of."""
+    names = {e.topic_id: e.target_topic for e in entries if isinstance(e, TopicNames)}
+    wanted = {
+        TopicPartition(names[e.partition.topic_id], e.partition.partition) for e in entries if isinstance(e, Placement)
+    }
+    ends: dict[TopicPartition, int] = {}
+    for partition in sorted(wanted):
+        _, leader = await locate(target, partition)
+        connection = await target.connection(leader, "read")
+        ends.update(await requests.list_offsets(connection, [partition], LATEST))
+    return ends

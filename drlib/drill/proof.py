@@ -1,0 +1,238 @@
+"""The proof of a failover: the independent checker, the Spark audit, and the scorecard they lead to.
+
+Rules: checker and audit share no code with the engine and are compared with each other; what one of them could not see
+is unknown. Records the source holds and nobody had acknowledged are told apart from lost ones.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Final
+
+from drlib.analysis.result import AuditResult
+from drlib.clusters.cluster import Cluster
+from drlib.config.settings import ClusterSettings
+from drlib.drill.scorecard import (
+    Check,
+    GroupScore,
+    LostExample,
+    Mark,
+    Objectives,
+    PartitionOffsets,
+    Records,
+    Rpo,
+    RtoSeconds,
+    Sample,
+    Scorecard,
+    Verdict,
+)
+from drlib.drill.stage import FLOW, GROUPS, Stage
+from drlib.drill.table import Table
+from drlib.drill.verdicts import objective_checks, overall
+from drlib.lab import jars
+from drlib.lab.traffic.history_files import read_history
+from drlib.lab.traffic.scan import scan
+from drlib.model import GroupTranslation, TopicPartition
+from drlib.rules.check_report import CheckReport, Evidence
+from drlib.rules.checker import check
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AUDITED: Final = ("flights", "flights-2013", "flights-tx")
+PARTITIONS: Final = 6
+ANY_LOSS: Final = 10**9  # without an objective any loss of the tail is a price, not a failure
+
+
+class Proof:
+    """Gathers the evidence of one drill."""
+
+    def __init__(self, stage: Stage, objectives: Objectives) -> None:
+        self._stage = stage
+        self._objectives = objectives
+        self._report: CheckReport | None = None
+        self._audits: dict[str, AuditResult] = {}
+        self._session: Future[SparkSession] | None = None
+        self._source_ends: dict[int, int] = {}
+        self._target_ends: dict[int, int] = {}
+
+    def warm_up(self) -> None:
+        """Start Spark while something else runs."""
+        from drlib.analysis.session import start_in_background
+
+        if self._session is None:
+            self._session = start_in_background("failover-drill")
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.result().stop()
+            self._session = None
+
+    def check(self) -> Table:
+        """Judge histories and a scan of RIGHT."""
+        history = read_history(*(self._stage.history(name) for name in ("flights", *GROUPS)))
+        right = self._bootstrap(FLOW.target)
+        remote = f"{FLOW.source}.flights"
+        allowed = self._objectives.rpo_records
+        self._report = check(
+            Evidence(
+                source=FLOW.source,
+                target=FLOW.target,
+                topic="flights",
+                remote_topic=remote,
+                groups=GROUPS,
+                produced=history.produced,
+                consumed=history.consumed,
+                committed=history.committed,
+                mirrored=(*scan(right, remote), *scan(right, "flights")),
+                torn=history.torn,
+                open=history.open,
+                missing=history.missing,
+                rpo_records_allowed=ANY_LOSS if allowed is None else allowed,
+            )
+        )
+        rows = [{"check": f.name, "verdict": f.verdict.value, "evidence": f.evidence} for f in self._report.findings]
+        return Table("The independent checker", rows)
+
+    def audit(self) -> Table:
+        """Compare both clusters with Spark."""
+        from drlib.analysis.audit import audit_topics
+
+        self.warm_up()
+        assert self._session is not None
+        session = self._session.result()
+        left, right = self._bootstrap(FLOW.source), self._bootstrap(FLOW.target)
+        for topic in AUDITED:
+            self._audits[topic] = audit_topics(session, left, right, topic, f"{FLOW.source}.{topic}")
+        self._source_ends = self._ends(FLOW.source, "flights")
+        self._target_ends = self._ends(FLOW.target, f"{FLOW.source}.flights")
+        rows = [
+            {
+                "topic": topic,
+                "on LEFT": found.source_records,
+                "on RIGHT": found.target_records,
+                "only on LEFT": found.missing,
+                "invented": found.invented,
+                "duplicated": found.duplicated,
+                "out of order": found.out_of_order,
+                "altered": found.altered,
+                "verdict": found.verdict.value,
+            }
+            for topic, found in self._audits.items()
+        ]
+        return Table("Both clusters compared with Spark", rows)
+
+    def scorecard(
+        self,
+        *,
+        runbook: str,
+        run_id: str,
+        rto: RtoSeconds,
+        translations: Sequence[GroupTranslation],
+        started_ms: int,
+        marks: tuple[Mark, ...],
+        samples: tuple[Sample, ...],
+    ) -> Scorecard:
+        """Everything in one typed value; what was not gathered is None and its verdict unknown."""
+        report = self._report
+        rpo = Rpo(records=report.rpo_records, seconds=report.rpo_seconds) if report else Rpo()
+        checks = [*self._checks(), *objective_checks(self._objectives, rto, rpo)]
+        kinds: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
+        for item in translations:
+            kinds[item.group][item.translation.kind.value] += 1
+        return Scorecard(
+            runbook=runbook,
+            run_id=run_id,
+            verdict=overall(checks, report.lost_count if report else None),
+            rto_seconds=rto,
+            rpo=rpo,
+            records=Records(
+                produced=report.produced,
+                mirrored=report.mirrored,
+                lost=report.lost_count,
+                duplicated=report.duplicated_count,
+                out_of_order=report.out_of_order_count,
+            )
+            if report
+            else Records(),
+            groups=tuple(
+                GroupScore(group=g.group, re_read=g.re_read, skipped=g.skipped, positions=dict(kinds[g.group]))
+                for g in (report.groups if report else ())
+            ),
+            checks=tuple(checks),
+            objectives=self._objectives,
+            started_ms=started_ms,
+            finished_ms=int(time.time() * 1000),
+            marks=marks,
+            samples=samples,
+            partitions=self._partitions(),
+            lost_examples=tuple(
+                LostExample(id=r.id, key=r.key, partition=r.partition, offset=r.offset, acked_ms=r.acked_ms)
+                for r in (report.lost if report else ())
+            ),
+            environment={
+                "kafka": jars.KAFKA_VERSION,
+                "python": platform.python_version(),
+                "system": f"{platform.system()} {platform.machine()}",
+            },
+        )
+
+    def _checks(self) -> list[Check]:
+        found = [
+            Check(name=f.name, verdict=Verdict(f.verdict.value), evidence=f.evidence)
+            for f in (self._report.findings if self._report else ())
+        ]
+        for topic, audit in self._audits.items():
+            evidence = "; ".join(audit.reasons) or (
+                f"{audit.source_records} records on LEFT, {audit.target_records} on RIGHT, {audit.missing} only on LEFT"
+            )
+            found.append(Check(name=f"Spark: {topic}", verdict=Verdict(audit.verdict.value), evidence=evidence))
+        if self._report is not None and "flights" in self._audits:
+            found.append(_agreement(self._report, self._audits["flights"]))
+        return found
+
+    def _partitions(self) -> tuple[PartitionOffsets, ...]:
+        audit = self._audits.get("flights")
+        missing = {row.partition: row.missing for row in audit.per_partition} if audit else {}
+        rows = []
+        for number in range(PARTITIONS):
+            end, unmirrored = self._source_ends.get(number), missing.get(number)
+            mirrored = end - unmirrored if end is not None and unmirrored is not None else None
+            rows.append(
+                PartitionOffsets(
+                    topic="flights",
+                    partition=number,
+                    source_end=end,
+                    mirrored_to=mirrored,
+                    target_end=self._target_ends.get(number),
+                    unmirrored=unmirrored,
+                )
+            )
+        return tuple(rows)
+
+    def _bootstrap(self, alias: str) -> str:
+        return self._stage.lab.clusters[alias].bootstrap
+
+    def _ends(self, alias: str, topic: str) -> dict[int, int]:
+        settings = ClusterSettings(alias, tuple(self._bootstrap(alias).split(",")))
+        with Cluster(settings) as cluster:
+            ends = cluster.log_ends([TopicPartition(topic, n) for n in range(PARTITIONS)])
+        return {partition.partition: end for partition, end in ends.items()}
+
+
+def _agreement(report: CheckReport, audit: AuditResult) -> Check:
+    """Checker and Spark must tell the same: what only LEFT has is what was lost, and what nobody had acknowledged."""
+    name = "checker and Spark agree"
+    if report.lost_count is None or audit.missing is None:
+        return Check(name=name, verdict=Verdict.UNKNOWN, evidence="one of them could not see everything")
+    extra = audit.missing - report.lost_count
+    same = extra >= 0 and report.mirrored == audit.target_records
+    evidence = (
+        f"{report.mirrored} and {audit.target_records} mirrored; {audit.missing} only on LEFT, "
+        f"{report.lost_count} of them acknowledged, {extra} never acknowledged"
+    )
+    return Check(name=name, verdict=Verdict.PASS if same else Verdict.FAIL, evidence=evidence)
