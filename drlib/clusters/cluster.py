@@ -23,7 +23,15 @@ from confluent_kafka import (
     TopicCollection,
 )
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewPartitions, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from drlib.clusters import scan
 from drlib.clusters.descriptions import (
@@ -113,7 +121,7 @@ class Cluster:
         return True
 
     def create_partitions(self, name: str, partitions: int) -> None:
-        """Grows a topic to `partitions` in all."""
+        """Grows a topic to `partitions` in all. Refused when it has as many already."""
         doing = f"adding partitions to {name}"
         self._wait(self._call(doing, "create_partitions", [NewPartitions(name, partitions)])[name], doing)
 

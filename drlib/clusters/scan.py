@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -22,6 +22,8 @@ from drlib.model import TopicPartition
 
 _BATCH: Final = 1000
 _POLL_S: Final = 0.2  # consume() ignores signals while it waits, so it waits briefly
+
+_NEW_TOPIC_S: Final = 2.0  # how long a topic may be unknown to a broker before it counts as not there
 
 
 def read(
@@ -53,12 +55,13 @@ def read(
     try:
         consumer.assign([ConfluentTopicPartition(tp.topic, tp.partition, r.start) for tp, r in open_ranges.items()])
         last_heard = time.monotonic()
+        known = False
         while open_ranges:
             messages = consumer.consume(_BATCH, _POLL_S)
-            if messages:
-                last_heard = time.monotonic()
-            elif time.monotonic() - last_heard > timeout_s:
+            if not messages and time.monotonic() - last_heard > timeout_s:
                 raise unreachable(cluster, doing, f"no record and no end of log for {timeout_s:g} s")
+            if not messages and not known and time.monotonic() - last_heard > _NEW_TOPIC_S:
+                known = _all_known(consumer, cluster, open_ranges, timeout_s)
             for message in messages:
                 partition = TopicPartition(message.topic() or "", message.partition())
                 bounds = open_ranges.get(partition)
@@ -73,10 +76,25 @@ def read(
                 if message.offset() >= bounds.end - 1:
                     del open_ranges[partition]
                     consumer.incremental_unassign([ConfluentTopicPartition(partition.topic, partition.partition)])
+            if messages:
+                last_heard = time.monotonic()  # after the caller has had them, whose pace is not the cluster's silence
     except KafkaException as error:
         raise as_drlib_error(error, cluster, doing) from error
     finally:
         consumer.close()
+
+
+def _all_known(consumer: Any, cluster: ClusterSettings, partitions: Iterable[TopicPartition], timeout_s: float) -> bool:
+    """librdkafka waits in silence for a partition that is not there, so a silence is a reason to ask.
+
+    Raises `ClusterRefused`, or `Unreachable` when nobody answers.
+    """
+    topics = consumer.list_topics(timeout=timeout_s).topics
+    for partition in partitions:
+        if partition.topic not in topics or partition.partition not in topics[partition.topic].partitions:
+            missing = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+            raise as_drlib_error(missing, cluster, f"reading {partition}")
+    return True
 
 
 def _is_end(cluster: ClusterSettings, message: Message, partition: TopicPartition, bounds: Range | None) -> bool:

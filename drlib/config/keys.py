@@ -69,7 +69,8 @@ _CLIENT: Final = _names(
     partitioner.ignore.keys transaction.timeout.ms transaction.two.phase.commit.enable transactional.id
     allow.auto.create.topics auto.commit.interval.ms auto.offset.reset check.crcs enable.auto.commit
     exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes group.protocol group.remote.assignor
-    isolation.level max.partition.fetch.bytes max.poll.records partition.assignment.strategy
+    isolation.level max.partition.fetch.bytes max.poll.records partition.assignment.strategy config.providers
+    internal.throw.on.fetch.stable.offset.unsupported share.acknowledgement.mode share.acquire.mode
     """
 )
 _SECURITY: Final = _names(
@@ -88,6 +89,13 @@ _SECURITY: Final = _names(
     sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer sasl.oauthbearer.header.urlencode
     sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
     sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
+    sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.template.file
+    sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
+    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope ssl.client.auth
     sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url
     """
 )
@@ -107,7 +115,7 @@ _WORKER: Final = _names(
     dedicated.mode.enable.internal.rest name connector.class config.action.reload errors.log.enable
     errors.log.include.messages errors.retry.delay.max.ms errors.retry.timeout errors.tolerance tasks.max.enforce
     connector.plugin.version forwarding.admin.class source.cluster.alias target.cluster.alias
-    consumer.poll.timeout.ms metrics.context add.source.alias.to.metrics
+    consumer.poll.timeout.ms metrics.context metric.names.formats add.source.alias.to.metrics
     """
 )
 _CONVERSION: Final = _names(

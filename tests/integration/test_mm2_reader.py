@@ -1,0 +1,208 @@
+"""MirrorMaker 2's own Java classes judge our records, names, patterns, keys and defaults."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from drlib.clusters import Cluster
+from drlib.config.keys import is_known
+from drlib.config.settings import (
+    CONFIG_PROPERTIES_EXCLUDE_DEFAULT,
+    GROUPS_EXCLUDE_DEFAULT,
+    TOPICS_EXCLUDE_DEFAULT,
+    ClusterSettings,
+    FlowSettings,
+)
+from drlib.lab import jars
+from drlib.lab.lab import Lab
+from drlib.model import Flow, TopicPartition
+from drlib.rules import selection
+from drlib.rules.mm2_records import Checkpoint, Heartbeat
+from drlib.rules.names import DefaultReplicationPolicy, IdentityReplicationPolicy
+
+SOURCES = Path(__file__).parents[1] / "java"
+MIRROR = "org.apache.kafka.connect.mirror"
+FLOW = FlowSettings(flow=Flow("A", "B"))
+
+# comma list, name, java.util.regex's answer; the unit tests hold our translation to the same table.
+PATTERNS = [line.split("\t") for line in (SOURCES / "patterns.tsv").read_text().splitlines()]
+TOPICS = [
+    *("orders", "A.orders", "B.A.orders", "orders.v1", "A.", "A..", "A..x", ".x", "..x", "A__x", "A___x", "__A__x"),
+    *("heartbeats", "A.heartbeats", "B.A.heartbeats", "my-heartbeats", "A_heartbeats", "A__heartbeats"),
+    *("__consumer_offsets", "mm2-configs.A.internal", "mm2-configs_A_internal", "mm2-configs__A__internal"),
+    *(
+        "A.checkpoints.internal",
+        "A_checkpoints_internal",
+        "audit.internal",
+        "audit-internal",
+        "internal",
+        "mm2.internal",
+    ),
+]
+POLICIES = [
+    (kind, separator, internal)
+    for kind in ("default", "identity")
+    for separator in ("._", "_", "__", ".")
+    for internal in ("true", "false")
+]
+
+
+def java(program: str, *arguments: str, questions: list[tuple[str, ...]] | None = None) -> str:
+    """Standard output of one of the programs in tests/java, run from its source on the lab's jars."""
+    found = shutil.which("java")
+    assert found is not None, "a Java 17 is needed on the PATH"
+    classpath = ":".join(str(jar) for jar in jars.classpath("mm2"))
+    done = subprocess.run(
+        [found, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(SOURCES / program), *arguments],
+        input="".join("\t".join(fields) + "\n" for fields in questions or ()),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[tuple[str, ...], str]:
+    """Every question of this module, answered by one JVM."""
+    questions = [
+        *(("regex", patterns, name) for patterns, name, _ in PATTERNS),
+        *(("policy", *policy, topic) for policy in POLICIES for topic in TOPICS),
+        *(("keys", name) for name in KEY_OWNERS),
+        *(("default", owner, key) for owner, key, _ in DEFAULTS),
+    ]
+    lines = java("Mm2Rules.java", questions=questions).splitlines()
+    assert len(lines) == len(questions)
+    return dict(zip(questions, lines, strict=True))
+
+
+def test_the_table_of_patterns_says_what_java_says(answers: dict[tuple[str, ...], str]) -> None:
+    assert [answers["regex", patterns, name] for patterns, name, _ in PATTERNS] == [said for _, _, said in PATTERNS]
+
+
+def test_names_are_those_of_the_java_policies(answers: dict[tuple[str, ...], str]) -> None:
+    for kind, separator, internal in POLICIES:
+        options = {"separator": separator, "internal_separator_enabled": internal == "true"}
+        policy = (
+            IdentityReplicationPolicy(**options, source_alias="A")
+            if kind == "identity"
+            else DefaultReplicationPolicy(**options)
+        )
+        for topic in TOPICS:
+            ours = (
+                policy.remote_topic("A", topic),
+                "null" if (source := policy.source_of(topic)) is None else source,
+                policy.upstream_topic(topic) or "null",
+                policy.original_topic(topic),
+                str(policy.is_internal(topic)).lower(),
+                str(policy.is_heartbeats(topic)).lower(),
+                policy.checkpoints_topic("A"),
+                policy.offset_syncs_topic("B"),
+            )
+            assert "\t".join(ours) == answers["policy", kind, separator, internal, topic], (kind, separator, topic)
+
+
+def test_mirror_maker_leaves_our_journal_alone(answers: dict[tuple[str, ...], str]) -> None:
+    journal = DefaultReplicationPolicy().journal_topic("LEFT")
+    questions = [("policy", "default", separator, "true", journal) for separator in (".", "_", "__")]
+    assert [line.split("\t")[4] for line in java("Mm2Rules.java", questions=questions).splitlines()] == ["true"] * 3
+
+
+KEY_OWNERS = (
+    *(f"{MIRROR}.Mirror{part}Config" for part in ("Source", "Checkpoint", "Heartbeat", "Maker")),
+    "org.apache.kafka.connect.runtime.distributed.DistributedConfig",
+    *("ProducerConfig", "ConsumerConfig", "AdminClientConfig"),
+)
+
+
+@pytest.mark.parametrize("owner", KEY_OWNERS)
+def test_every_key_of_kafka_is_known(answers: dict[tuple[str, ...], str], owner: str) -> None:
+    prefix = {"ProducerConfig": "producer.", "ConsumerConfig": "consumer.", "AdminClientConfig": "admin."}
+    known = answers["keys", owner].split(" ")
+    assert len(known) > 10
+    assert [key for key in known if not is_known(prefix.get(owner, "") + key)] == []
+
+
+def java_value(value: object) -> str:
+    if isinstance(value, str):
+        return f"[{', '.join(selection.split_list(value))}]" if "," in value or "*" in value else value
+    return str(value).lower()
+
+
+SOURCE, CHECKPOINT, HEARTBEAT = (f"{MIRROR}.Mirror{part}Config" for part in ("Source", "Checkpoint", "Heartbeat"))
+DEFAULTS: list[tuple[str, str, object]] = [
+    (SOURCE, "topics", ".*"),
+    (SOURCE, "topics.exclude", TOPICS_EXCLUDE_DEFAULT),
+    (SOURCE, "config.properties.exclude", CONFIG_PROPERTIES_EXCLUDE_DEFAULT),
+    (SOURCE, "replication.factor", FLOW.replication_factor),
+    (SOURCE, "refresh.topics.enabled", FLOW.refresh_topics),
+    (SOURCE, "refresh.topics.interval.seconds", FLOW.refresh_topics_s),
+    (SOURCE, "sync.topic.configs.enabled", FLOW.sync_topic_configs),
+    (SOURCE, "sync.topic.configs.interval.seconds", FLOW.sync_topic_configs_s),
+    (SOURCE, "offset.lag.max", FLOW.offset_lag_max),
+    (SOURCE, "offset-syncs.topic.location", FLOW.offset_syncs_location),
+    (SOURCE, "offset-syncs.topic.replication.factor", FLOW.offset_syncs_replication_factor),
+    (SOURCE, "emit.offset-syncs.enabled", FLOW.emit_offset_syncs),
+    (SOURCE, "heartbeats.replication.enabled", FLOW.heartbeats_replication),
+    (SOURCE, "admin.timeout.ms", FLOW.admin_timeout_ms),
+    (SOURCE, "replication.policy.separator", "."),
+    (CHECKPOINT, "groups", ".*"),
+    (CHECKPOINT, "groups.exclude", GROUPS_EXCLUDE_DEFAULT),
+    (CHECKPOINT, "refresh.groups.enabled", FLOW.refresh_groups),
+    (CHECKPOINT, "refresh.groups.interval.seconds", FLOW.refresh_groups_s),
+    (CHECKPOINT, "emit.checkpoints.enabled", FLOW.emit_checkpoints),
+    (CHECKPOINT, "emit.checkpoints.interval.seconds", FLOW.emit_checkpoints_s),
+    (CHECKPOINT, "sync.group.offsets.enabled", FLOW.sync_group_offsets),
+    (CHECKPOINT, "sync.group.offsets.interval.seconds", FLOW.sync_group_offsets_s),
+    (CHECKPOINT, "checkpoints.topic.replication.factor", FLOW.checkpoints_replication_factor),
+    (HEARTBEAT, "emit.heartbeats.enabled", FLOW.emit_heartbeats),
+    (HEARTBEAT, "emit.heartbeats.interval.seconds", FLOW.emit_heartbeats_s),
+    (HEARTBEAT, "heartbeats.topic.replication.factor", FLOW.heartbeats_replication_factor),
+]
+
+
+@pytest.mark.parametrize(("owner", "key", "ours"), DEFAULTS)
+def test_defaults_are_those_of_kafka(answers: dict[tuple[str, ...], str], owner: str, key: str, ours: object) -> None:
+    assert java_value(ours) == answers["default", owner, key]
+
+
+def test_java_readers_find_our_checkpoints_and_heartbeats(lab: Lab) -> None:
+    right = lab.clusters["RIGHT"].bootstrap
+    policy = DefaultReplicationPolicy()
+    checkpoints, beats = policy.checkpoints_topic("LEFT"), policy.remote_topic("LEFT", policy.heartbeats_topic)
+    orders, payments = TopicPartition("LEFT.orders", 0), TopicPartition("LEFT.payments", 2)
+    written = [
+        Checkpoint("billing", orders, 100, 90),
+        Checkpoint("billing", payments, 7, 7, "shard=7"),
+        Checkpoint("billing", orders, 150, 140, "at noon"),
+        Checkpoint("other", orders, 1, 1),
+    ]
+    with Cluster(ClusterSettings("RIGHT", tuple(right.split(",")))) as cluster:
+        for topic in (checkpoints, beats):
+            cluster.create_topic(topic, 1, 1, {"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": right, "acks": "all"})
+    for checkpoint in written:
+        producer.produce(checkpoints, key=checkpoint.key(), value=checkpoint.value(), partition=0)
+    beat = Heartbeat("LEFT", "RIGHT", 1700000000000)
+    producer.produce(beats, key=beat.key(), value=beat.value(), partition=0, timestamp=beat.timestamp_ms)
+    assert producer.flush(30) == 0
+
+    seen = json.loads(java("TranslateOffsets.java", right, "LEFT", "billing", "other", "nobody"))
+
+    assert seen["groups"] == {
+        "billing": {"LEFT.orders-0": [140, "at noon"], "LEFT.payments-2": [7, "shard=7"]},
+        "other": {"LEFT.orders-0": [1, ""]},
+        "nobody": {},
+    }
+    assert seen["hops"] == 1
+    assert "LEFT" in seen["upstreamClusters"]
+    assert beats in seen["heartbeatTopics"]
+    assert checkpoints in seen["checkpointTopics"]
