@@ -2,9 +2,9 @@
 
 Rules:
 - A connection is kept per (node, purpose), so that a long poll never stands in front of a produce; a lost one is opened
-  anew when it is next asked for. Nothing is resent here.
+  anew when it is next asked for. Nothing is resent here but the question who is where, once, to another broker.
 - Every socket has TCP_USER_TIMEOUT and SO_LINGER 0: no kernel delivers bytes of ours after we gave up.
-- Brokers are found again through any that is known, then through the bootstrap addresses.
+- Brokers are found again through any that is known, then the bootstrap addresses; one that failed comes last.
 - The versions of the requests we send are checked at the first connection to each broker.
 Not for: topics, groups and configs as an administrator sees them, that is `drlib.clusters`.
 """
@@ -23,7 +23,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, 
 from drlib.errors import Unreachable, UsageError
 from drlib.wire import versions
 from drlib.wire.codes import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, raise_for
-from drlib.wire.transport import Connection
+from drlib.wire.transport import Connection, ConnectionLost
 
 USER_TIMEOUT_MS: Final = 10_000
 COORDINATOR_DEADLINE_S: Final = 30.0
@@ -88,6 +88,7 @@ class ClusterClient:
         self._checked: set[str] = set()
         self._seed: Connection | None = None
         self._seed_lock = asyncio.Lock()
+        self._failed = ""
 
     async def connect(self) -> ClusterMetadata:
         """Reach one broker, check its versions, learn the others. Raises `Unreachable` or `UsageError`."""
@@ -109,8 +110,7 @@ class ClusterClient:
         """What the cluster says of `topics`; None for all of them. Never creates a topic. Raises `Unreachable`."""
         wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
         message = MetadataRequest[versions.version("Metadata")](topics=wanted, allow_auto_topic_creation=False)
-        seed = await self._any_broker()
-        found = _metadata(await seed.request(message, timeout_s=self.timeout_s))
+        found = _metadata(await self._ask(message))
         if found.brokers:
             self.brokers = dict(found.brokers)
         return found
@@ -146,10 +146,7 @@ class ClusterClient:
         deadline = time.monotonic() + deadline_s
         delay = 0.01
         while True:
-            seed = await self._any_broker()
-            answer = await seed.request(
-                message_class(key_type=_KINDS[kind], coordinator_keys=[key]), timeout_s=self.timeout_s
-            )
+            answer = await self._ask(message_class(key_type=_KINDS[kind], coordinator_keys=[key]))
             (found,) = answer.coordinators
             if found.error_code not in _ELECTING or time.monotonic() > deadline:
                 raise_for(found.error_code, f"finding the coordinator of {kind} {key}", found.error_message)
@@ -158,13 +155,24 @@ class ClusterClient:
             await asyncio.sleep(delay)
             delay = min(0.2, delay * 2)
 
+    async def _ask(self, message: Any) -> Any:
+        """The answer of any broker: a second one is asked when the connection to the first ends."""
+        seed = await self._any_broker()
+        try:
+            return await seed.request(message, timeout_s=self.timeout_s)
+        except ConnectionLost:
+            self._failed = seed.peer
+            seed = await self._any_broker()
+            return await seed.request(message, timeout_s=self.timeout_s)
+
     async def _any_broker(self) -> Connection:
         async with self._seed_lock:
             if self._seed is not None and not self._seed.is_lost:
                 return self._seed
             known = [(b.host, b.port) for b in self.brokers.values()]
             reasons = []
-            for host, port in dict.fromkeys([*known, *self.bootstrap]):
+            candidates = dict.fromkeys([*known, *self.bootstrap])
+            for host, port in sorted(candidates, key=lambda address: f"{address[0]}:{address[1]}" == self._failed):
                 try:
                     self._seed = await self._open(host, port)
                 except Unreachable as error:

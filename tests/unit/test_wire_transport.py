@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
 
 from drlib.errors import Unreachable, UsageError
+from drlib.wire import versions
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.transport import MAX_FRAME, Connection, ConnectionLost
 
@@ -256,6 +257,46 @@ async def test_a_cluster_that_is_gone_is_named_with_all_its_addresses() -> None:
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="not a broker address"):
         ClusterClient([address])
+
+
+async def test_a_silent_broker_is_passed_over() -> None:
+    """One of two brokers goes silent after the first answers: the other is asked, and asked first from then on."""
+    asked: list[str] = []
+    entry = ApiVersionsResponse.ApiVersion
+    versions_body = ApiVersionsResponse[0](
+        error_code=0,
+        api_keys=[entry(api_key=k, min_version=0, max_version=v) for k, v in versions.REQUIRED.values()],
+    ).encode()
+    metadata_version = versions.version("Metadata")
+    metadata_body = MetadataResponse[metadata_version](
+        throttle_time_ms=0, brokers=[], cluster_id="c", controller_id=1, topics=[]
+    ).encode()
+
+    def broker(name: str, answers: int) -> Peer:
+        left = answers
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal left
+            while True:
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                data = await reader.readexactly(size)
+                of_versions = int.from_bytes(data[:2], "big") == ApiVersionsRequest.API_KEY
+                if not of_versions:
+                    asked.append(name)
+                    left -= 1
+                    if left < 0:
+                        continue
+                out = data[4:8] + (bytes(versions_body) if of_versions else b"\0" + bytes(metadata_body))
+                writer.write(struct.pack(">i", len(out)) + out)
+
+        return serve
+
+    async with listening(broker("A", 1)) as first, listening(broker("B", 100)) as second:
+        client = ClusterClient([f"127.0.0.1:{first}", f"127.0.0.1:{second}"], timeout_s=0.3)
+        for _ in range(3):
+            assert (await client.metadata([])).cluster_id == "c"
+        assert asked == ["A", "A", "B", "B"]
+        await client.close()
 
 
 async def test_a_broker_that_is_too_old_is_refused() -> None:
