@@ -8,8 +8,10 @@ Not for: real clusters, and resuming after the kernel died; both need plans and 
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +51,7 @@ class FailoverDrill:
 
     def __init__(
         self,
-        run_dir: str | Path,
+        run_dir: str | Path,  # empty: a new one under ../runs
         lab_dir: str | Path,
         *,
         traffic: Traffic | None = None,
@@ -57,7 +59,7 @@ class FailoverDrill:
         objectives: Objectives | None = None,
         runbook: str = "failover-drill",
     ) -> None:
-        self.run_dir = Path(run_dir).absolute()
+        self.run_dir = Path(run_dir or _fresh(runbook)).absolute()
         self.run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.objectives = objectives or Objectives()
         self.runbook = runbook
@@ -82,7 +84,9 @@ class FailoverDrill:
             self._stage.start_applications()
             self._stage.start_mirror()
             self._sampler.start()
-            rows: list[dict[str, Scalar]] = [{"process": s.name, "pid": s.pid, "alive": s.alive} for s in self._lab.status()]
+            rows: list[dict[str, Scalar]] = [
+                {"process": s.name, "pid": s.pid, "alive": s.alive} for s in self._lab.status()
+            ]
             return Table("What runs", rows)
 
         return self._once("prepare", step)
@@ -193,7 +197,9 @@ class FailoverDrill:
             self._stage.move_applications(self._cutover)
             self._clock.mark("act")
             self._mark("applications moved", "the pointer names RIGHT")
-            rows: list[dict[str, Scalar]] = [{"partition": p.partition, "remote topic ends at": ends[p]} for p in partitions]
+            rows: list[dict[str, Scalar]] = [
+                {"partition": p.partition, "remote topic ends at": ends[p]} for p in partitions
+            ]
             return Table("Cutover", rows)
 
         return self._once("move", step)
@@ -226,13 +232,16 @@ class FailoverDrill:
 
         def step() -> Table:
             self._stage.stop("flights", "flights-tx")
-            counts: list[int] = []
+            local = [TopicPartition("flights", n) for n in range(PARTITIONS)]
+            with Cluster(self._settings(FLOW.target)) as right:
+                ends = right.log_ends(local)
 
-            def idle() -> bool:
-                counts.append(sum(self._stage.done(g) for g in GROUPS))
-                return len(counts) > 20 and counts[-20] == counts[-1]
+                def through(group: str) -> bool:
+                    positions = right.group_offsets(group)
+                    return all(p in positions and positions[p].offset >= ends[p] for p in local)
 
-            self._stage.wait("the groups have read everything", idle, 60)
+                for group in GROUPS:
+                    self._stage.wait(f"{group} has read everything", lambda g=group: through(g), 60)  # type: ignore[misc]
             self._stage.stop(*GROUPS, "flights-2013")
             self._sampler.stop()
             return self._proof.check()
@@ -337,6 +346,11 @@ def _lab(root: Path) -> tuple[Lab, bool]:
     except UsageError:
         pass
     return Lab(root).up(), True
+
+
+def _fresh(runbook: str) -> Path:
+    """A new run folder beside the notebooks, for a notebook that was given none."""
+    return Path("..") / "runs" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{runbook}-{secrets.token_hex(3)}"
 
 
 def _now() -> int:

@@ -1,8 +1,9 @@
 """What happened in a drill, as it happened: `journal.jsonl`, append-only, each line chained to the one before.
 
-Rules: a line is on disk before the next step begins; `hash` is SHA-256 over the line without it, which holds the hash of
-the line before, so a line changed or taken out afterwards shows. A torn last line (the process was killed) is dropped and
-said. Words are Chaos Toolkit's where it has one.
+Rules: a line is on disk before the next step begins; `hash` is SHA-256 over the line without it, which holds the hash
+of the line before, so a line changed or taken out afterwards shows. A torn last line (the process was killed) is
+dropped, and `verify` says so. Lines cut off at the end do not break the chain: the manifest's digest shows those.
+Words are Chaos Toolkit's where it has one.
 """
 
 from __future__ import annotations
@@ -40,12 +41,21 @@ class Line:
     hash: str
 
 
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a whole chain holds. `torn`: the last line was cut off when its writer died; it is not counted."""
+
+    lines: int
+    last: str  # the last line's hash, which stands for all of them
+    torn: bool
+
+
 class DrillJournal:
     """Opens or continues the journal at `path`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        lines, whole = _read(path) if path.exists() else ((), 0)
+        lines, whole, _ = _read(path) if path.exists() else ((), 0, False)
         self._seq = len(lines)
         self._previous = lines[-1].hash if lines else FIRST
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
@@ -61,10 +71,13 @@ class DrillJournal:
             "data": data,
             "previous": self._previous,
         }
-        self._previous = _digest(body)
-        self._seq += 1
-        os.write(self._file, (json.dumps({**body, "hash": self._previous}) + "\n").encode())
+        digest = _digest(body)
+        rest = (json.dumps({**body, "hash": digest}) + "\n").encode()
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
         os.fsync(self._file)
+        self._previous = digest
+        self._seq += 1
 
     def close(self) -> None:
         os.close(self._file)
@@ -75,8 +88,14 @@ def read(path: Path) -> tuple[Line, ...]:
     return _read(path)[0]
 
 
-def _read(path: Path) -> tuple[tuple[Line, ...], int]:
-    """The lines, and how many bytes of the file they are."""
+def verify(path: Path) -> Verified:
+    """Follow the chain to its end. Raises `JournalTampered` at the first line that is not what was written."""
+    lines, _, torn = _read(path)
+    return Verified(len(lines), lines[-1].hash if lines else FIRST, torn)
+
+
+def _read(path: Path) -> tuple[tuple[Line, ...], int, bool]:
+    """The lines, how many bytes of the file they are, and whether a torn one follows."""
     found: list[Line] = []
     previous, whole = FIRST, 0
     raw = path.read_bytes()
@@ -94,7 +113,7 @@ def _read(path: Path) -> tuple[tuple[Line, ...], int]:
         previous = digest
         whole += len(text)
         found.append(line)
-    return tuple(found), whole
+    return tuple(found), whole, whole < len(raw)
 
 
 def _digest(body: Mapping[str, object]) -> str:

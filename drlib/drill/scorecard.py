@@ -6,6 +6,7 @@ differences of a monotonic clock; counts are records.
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 
@@ -126,8 +127,15 @@ class Scorecard(_Frozen):
     environment: dict[str, str] = {}
 
     def write(self, path: Path) -> None:
-        path.write_text(self.model_dump_json(indent=2) + "\n")
+        """Put it at `path` in one move: a reader, or a kernel killed meanwhile, leaves the old file or the new one."""
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        with draft.open("w") as file:
+            file.write(self.model_dump_json(indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
 
     @classmethod
     def read(cls, path: Path) -> Scorecard:
+        """Raises ValueError (pydantic's) for anything that is no scorecard."""
         return cls.model_validate_json(path.read_bytes())

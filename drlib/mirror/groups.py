@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar, cast
 
 from drlib.clusters.cluster import Cluster
 from drlib.config.settings import ClusterSettings, FlowSettings
@@ -38,6 +40,34 @@ from drlib.wire.codes import BrokerError, raise_for
 OFFSETS_TOPIC = "__consumer_offsets"
 LATEST = -1
 TICK_S = 0.05
+POLL_TIMEOUT_S = 5.0
+
+Answer = TypeVar("Answer")
+
+
+async def _in_daemon(work: Callable[[], Answer]) -> Answer:
+    """Run blocking `work` on a thread that nobody waits for when the process ends."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Answer] = loop.create_future()
+
+    def settle(answer: Answer | None, error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(cast("Answer", answer))
+
+    def run() -> None:
+        try:
+            answer, error = work(), None
+        except DrlibError as refused:
+            answer, error = None, refused
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            loop.call_soon_threadsafe(settle, answer, error)
+
+    threading.Thread(target=run, name="group-poll", daemon=True).start()
+    return await done
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +101,7 @@ class GroupPositions:
         self._behind: dict[TopicPartition, set[str]] = defaultdict(set)
         self._written = CheckpointStore()
         self._headers: dict[tuple[str, TopicPartition], int] = {}
+        self._following_broke = False
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -141,14 +172,15 @@ class GroupPositions:
     async def _polls(self) -> None:
         interval = max(0.2, self._settings.group_positions_poll_ms / 1000)
         while True:
-            with contextlib.suppress(DrlibError):
-                for group, partition, position in await asyncio.to_thread(self._poll):
-                    self._learn(group, partition, position)
+            if not self._following_broke:  # a source that is gone is not asked: an answer takes its time-out
+                with contextlib.suppress(DrlibError):
+                    for group, partition, position in await _in_daemon(self._poll):
+                        self._learn(group, partition, position)
             await asyncio.sleep(interval)
 
     def _poll(self) -> Iterable[tuple[str, TopicPartition, Position]]:
         found = []
-        with Cluster(self._cluster) as cluster:
+        with Cluster(self._cluster, timeout_s=POLL_TIMEOUT_S) as cluster:
             for listing in cluster.groups():
                 if not self._settings.mirrors_group(listing.group):
                     continue
@@ -171,11 +203,13 @@ class GroupPositions:
                 for number, found in topic.partitions.items():
                     by_node[found.leader].append(number)
                 self._events.resolve("GroupTailUnavailable", str(self._settings.flow))
+                self._following_broke = False
                 async with asyncio.TaskGroup() as tasks:
                     for node, numbers in by_node.items():
                         tasks.create_task(self._follow_node(node, topic.topic_id, numbers))
                 delay = 0.1
             except* (Unreachable, BrokerError, TimeoutError, OSError) as errors:
+                self._following_broke = any(not isinstance(e, BrokerError) for e in errors.exceptions)
                 self._events.open("GroupTailUnavailable", str(self._settings.flow), str(errors.exceptions[0]))
             await asyncio.sleep(delay)
             delay = min(2.0, delay * 2)

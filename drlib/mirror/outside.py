@@ -55,7 +55,8 @@ class Mm2Writer:
         """Flush the target's records; those for a source that is gone are given up."""
         self._target.flush(timeout_s)
         if self._sync_producer is not self._target:
-            self._sync_producer.flush(min(timeout_s, 1.0))
+            if self._sync_producer.flush(min(timeout_s, 0.5)):
+                self._sync_producer.purge()
 
     def _produce(
         self,

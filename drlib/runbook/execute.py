@@ -1,7 +1,8 @@
 """Execute a runbook: folder, notebook through papermill, scorecard, report, manifest, exit code.
 
-Rules: the folder is finished whatever happens: a failing cell, a dead kernel, an interrupt. A notebook that wrote no
-scorecard has verdict unknown. The exit code is the failing error's own, by name, where it is one of ours.
+Rules: the folder is finished whatever happens: a failing cell, a dead kernel, a signal. A notebook that wrote no
+scorecard, or did not run to its end, never passes. Ctrl-C and SIGTERM end the cell that runs (see `stopping`) and do
+not disturb the finishing. The exit code is the failing error's own, by name, where it is one of ours.
 """
 
 from __future__ import annotations
@@ -11,18 +12,22 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from drlib import errors
 from drlib.drill import journal, verdicts
 from drlib.drill.scorecard import Check, Records, Rpo, RtoSeconds, Scorecard, Verdict
+from drlib.errors import Aborted
 from drlib.runbook import folder as folders
-from drlib.runbook import parameters
-from drlib.runbook.engine import Listener, listen
+from drlib.runbook import outcome, parameters
 from drlib.runbook.model import Runbook, Value
+from drlib.runbook.outcome import Outcome
+from drlib.runbook.steps import Listener, listen
+from drlib.runbook.stopping import Stop
 
-SCORECARD = "scorecard.json"
-JOURNAL = "journal.jsonl"
-EXECUTED = "executed.ipynb"
+SCORECARD: Final = "scorecard.json"
+JOURNAL: Final = "journal.jsonl"
+EXECUTED: Final = "executed.ipynb"
+RAN: Final = "the runbook ran to its end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,10 @@ class RunResult:
     exit_code: int
     error: str
 
+    @property
+    def verdict(self) -> Verdict:
+        return self.scorecard.verdict
+
 
 def resolve(runbook: Runbook, given: Mapping[str, Value]) -> dict[str, Value]:
     """The parameters a run will have: the runbook's, then those given. Raises `UsageError`."""
@@ -43,9 +52,18 @@ def resolve(runbook: Runbook, given: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def execute(
-    runbook: Runbook, given: Mapping[str, Value], *, runs_dir: Path, lab_dir: Path | None, on_progress: Listener
+    runbook: Runbook,
+    given: Mapping[str, Value],
+    *,
+    runs_dir: Path,
+    lab_dir: Path | None,
+    on_progress: Listener,
+    stop: Stop | None = None,
 ) -> RunResult:
-    """Run it to its end. Raises `UsageError` before anything starts; afterwards every outcome is a `RunResult`."""
+    """Run it to its end. Raises `UsageError` before anything starts; afterwards every outcome is a `RunResult`.
+
+    `stop` is for whoever wants to stop the run from another thread; signals stop it in any case.
+    """
     known = parameters.declared(runbook.notebook)
     values = resolve(runbook, given)
     run = folders.create(runs_dir, runbook.name)
@@ -55,23 +73,17 @@ def execute(
         **runbook.objectives.model_dump(),
     }
     values.update({name: value for name, value in own.items() if name in known and value is not None})
+    stop = stop or Stop()
     started = int(time.time() * 1000)
-    code, error = _execute(runbook, values, run.path, on_progress)
-    card = _scorecard(runbook, run, started, error)
-    if not code:
-        code = verdicts.exit_code(card.verdict, card.checks)
-    from drlib.views.report import write_report
-
-    path = run.path / JOURNAL
-    lines = journal.read(path) if path.exists() else ()
-    executed = run.path / EXECUTED
-    report = write_report(card, lines, run.path, notebook=executed if executed.exists() else None)
-    folders.seal(run.path)
-    return RunResult(run.path, card, report, code, error)
+    with stop.on_signals():
+        ended = _execute(runbook, values, run.path, on_progress, stop)
+        return _finish(runbook, run, started, ended)
 
 
-def _execute(runbook: Runbook, values: Mapping[str, Value], run_dir: Path, on_progress: Listener) -> tuple[int, str]:
-    """Exit code and error line of the notebook's execution; (0, "") when it ran to its end."""
+def _execute(
+    runbook: Runbook, values: Mapping[str, Value], run_dir: Path, on_progress: Listener, stop: Stop
+) -> Outcome:
+    """Run the notebook; whatever went wrong is the outcome."""
     import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
@@ -89,49 +101,72 @@ def _execute(runbook: Runbook, values: Mapping[str, Value], run_dir: Path, on_pr
                 autosave_cell_every=0,
                 request_save_on_cell_execute=True,
                 cwd=str(runbook.notebook.parent),
+                stop=stop,
             )
         except PapermillExecutionError as error:
-            return exit_code_of(error.ename), str(error.evalue)
-        except DeadKernelError:
-            return errors.Deviated.exit_code, "the notebook's kernel died"
-        except (KeyboardInterrupt, errors.Aborted):
-            return errors.Aborted.exit_code, "stopped by a signal"
-    return 0, ""
+            ended = outcome.failed_cell(error.ename, str(error.evalue), error.exec_count)
+        except (DeadKernelError, Aborted):
+            ended = outcome.KERNEL_DIED
+        except Exception as error:
+            ended = outcome.failed(error)
+        else:
+            return outcome.COMPLETED
+    return outcome.stopped(stop.signal.name) if stop.signal is not None else ended
 
 
-def exit_code_of(name: str) -> int:
-    """The exit code of the error class `name` of our tree; 8 for an interrupt, 1 for anything else."""
-    if name == "KeyboardInterrupt":
-        return errors.Aborted.exit_code
-    waiting = [errors.DrlibError]
-    while waiting:
-        kind = waiting.pop()
-        if kind.__name__ == name:
-            return kind.exit_code
-        waiting.extend(kind.__subclasses__())
-    return 1
+def _finish(runbook: Runbook, run: folders.RunFolder, started: int, ended: Outcome) -> RunResult:
+    """Scorecard, report and manifest of a run that ended so."""
+    from drlib.views.report import write_report
+
+    lines, doubt = _journal(run.path / JOURNAL)
+    error = ended.error or doubt
+    card = _scorecard(runbook, run, started, error)
+    code = ended.code or verdicts.exit_code(card.verdict, card.checks)
+    executed = run.path / EXECUTED
+    try:
+        report = write_report(card, lines, run.path, notebook=executed if executed.exists() else None)
+    finally:
+        folders.seal(run.path)
+    return RunResult(run.path, card, report, code, error)
+
+
+def _journal(path: Path) -> tuple[tuple[journal.Line, ...], str]:
+    """The journal's lines, and why they are not to be relied on."""
+    if not path.exists():
+        return (), ""
+    try:
+        return journal.read(path), ""
+    except journal.JournalTampered as error:
+        return (), str(error)
 
 
 def _scorecard(runbook: Runbook, run: folders.RunFolder, started: int, error: str) -> Scorecard:
+    """The notebook's scorecard; with an `error` it says so and no longer passes; one of our own when there is none."""
     path = run.path / SCORECARD
-    if path.exists():
-        return Scorecard.read(path)
-    card = Scorecard(
-        runbook=runbook.name,
-        run_id=run.run_id,
-        verdict=Verdict.UNKNOWN,
-        rto_seconds=RtoSeconds(),
-        rpo=Rpo(),
-        records=Records(),
-        groups=(),
-        checks=(
-            Check(
-                name="the runbook ran to its end", verdict=Verdict.UNKNOWN, evidence=error or "no scorecard was written"
-            ),
-        ),
-        objectives=runbook.objectives,
-        started_ms=started,
-        finished_ms=int(time.time() * 1000),
-    )
+    written = path.exists()
+    try:
+        card = Scorecard.read(path) if written else None
+    except ValueError as unreadable:
+        card, error = None, error or f"{SCORECARD} cannot be read: {str(unreadable).splitlines()[0]}"
+    if card is not None and not error:
+        return card
+    stopped = Check(name=RAN, verdict=Verdict.UNKNOWN, evidence=error or "no scorecard was written")
+    if card is not None:
+        checks = (*card.checks, stopped)
+        card = card.model_copy(update={"checks": checks, "verdict": verdicts.overall(checks, card.records.lost)})
+    else:
+        card = Scorecard(
+            runbook=runbook.name,
+            run_id=run.run_id,
+            verdict=Verdict.UNKNOWN,
+            rto_seconds=RtoSeconds(),
+            rpo=Rpo(),
+            records=Records(),
+            groups=(),
+            checks=(stopped,),
+            objectives=runbook.objectives,
+            started_ms=started,
+            finished_ms=int(time.time() * 1000),
+        )
     card.write(path)
     return card

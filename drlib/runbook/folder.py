@@ -1,12 +1,15 @@
 """One folder a run: runs/<UTC>-<runbook>-<id>/, private, with a manifest of what is in it.
 
-Rules: folders 0700, files 0600; `manifest.sha256` is what `sha256sum -c` reads and is written last.
+Rules: folders 0700, files 0600; `manifest.sha256` is what `sha256sum -c` reads, is written last, and appears whole or
+not at all. Links are neither followed nor listed: what they point to is not this run's.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,26 +33,41 @@ def create(runs_dir: Path, runbook: str) -> RunFolder:
 
 
 def seal(folder: Path) -> Path:
-    """Make every file private and write the manifest over all of them."""
+    """Make everything in it private and write the manifest over all files."""
     lines = []
-    for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST):
-        path.chmod(0o600)
-        lines.append(f"{_digest(path)}  {path.relative_to(folder).as_posix()}\n")
+    for path in _entries(folder):
+        if path.is_dir():
+            path.chmod(0o700)
+        elif path.is_file():
+            path.chmod(0o600)
+            lines.append(f"{_digest(path)}  {_name(path, folder)}\n")
     manifest = folder / MANIFEST
-    manifest.write_text("".join(lines))
-    manifest.chmod(0o600)
+    draft = folder / f".{MANIFEST}.{secrets.token_hex(6)}"
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.writelines(lines)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(manifest)
     return manifest
 
 
 def broken(folder: Path) -> tuple[str, ...]:
-    """Names that are missing or not what the manifest says."""
-    found = []
-    for line in (folder / MANIFEST).read_text().splitlines():
-        digest, _, name = line.partition("  ")
-        path = folder / name
-        if not path.is_file() or _digest(path) != digest:
-            found.append(name)
-    return tuple(found)
+    """Names that are missing, not what the manifest says, or not in it at all."""
+    listed = {line[66:]: line[:64] for line in (folder / MANIFEST).read_text().splitlines()}  # 64 hex digits, 2 spaces
+    found = {_name(path, folder): path for path in _entries(folder) if path.is_file()}
+    changed = [name for name, digest in listed.items() if name not in found or _digest(found[name]) != digest]
+    return (*changed, *sorted(found.keys() - listed.keys()))
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """Files and folders below, in the order of their names, without links and the manifest."""
+    for path in sorted(folder.rglob("*")):
+        if not path.is_symlink() and path.relative_to(folder).as_posix() != MANIFEST:
+            yield path
+
+
+def _name(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).as_posix()
 
 
 def _digest(path: Path) -> str:

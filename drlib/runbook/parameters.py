@@ -1,67 +1,89 @@
 """What a notebook can be told, and what it is told: checked before anything starts.
 
 Rules: papermill only warns of a misspelt parameter and lets a string through for a number, so the notebook's annotated
-parameters cell is read first; an unknown name or a value of another type is a `UsageError`. A secret is never a value:
-it would be written into the executed notebook. It is named as `env:NAME` or `file:PATH`.
+parameters cell is read first (it is parsed, never run); an unknown name or a value of another type is a `UsageError`.
+A secret is never a value: it would be written into the executed notebook. It is named as `env:NAME` or `file:PATH`.
 """
 
 from __future__ import annotations
 
 import ast
 import difflib
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import nbformat
 
 from drlib.errors import UsageError
 from drlib.runbook.model import Value
 
-SECRET = re.compile(r"password|passwd|secret|token|credential|api_?key|private_?key", re.IGNORECASE)
-REFERENCE = re.compile(r"(env|file):.+")
+SECRET_NAME: Final = re.compile(r"password|passwd|secret|token|credential|api_?key|private_?key|jaas", re.IGNORECASE)
+SECRET_VALUE: Final = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY|\b(password|passwd|secret|token)\s*=|://[^/\s:@]+:[^/\s@]+@", re.IGNORECASE
+)
+REFERENCE: Final = re.compile(r"(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)")
+KINDS: Final[Mapping[str, type]] = {"str": str, "int": int, "float": float, "bool": bool, "list": list}
+Scalar = bool | int | float | str
 
 
-def declared(notebook: Path) -> dict[str, Value | None]:
-    """Name and default of each parameter of the notebook's `parameters` cell."""
-    for cell in nbformat.read(notebook, as_version=4).cells:
-        if "parameters" not in cell.metadata.get("tags", ()):
-            continue
-        found: dict[str, Value | None] = {}
-        for node in ast.parse(cell.source).body:
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
-                found[node.target.id] = ast.literal_eval(node.value)
-            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                found[node.targets[0].id] = ast.literal_eval(node.value)
-        return found
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a parameter takes: values of `kind`, for a list of `item`s when it says of what, None where `optional`."""
+
+    kind: type
+    item: type | None
+    optional: bool
+    default: Value | None
+
+    def __str__(self) -> str:
+        return f"{self.kind.__name__}[{self.item.__name__}]" if self.item else self.kind.__name__
+
+
+def declared(notebook: Path) -> dict[str, Parameter]:
+    """The parameters of the notebook's `parameters` cell. Raises `UsageError` when they cannot be told from it."""
+    try:
+        cells = nbformat.read(notebook, as_version=4).cells  # type: ignore[no-untyped-call]
+    except (OSError, ValueError, nbformat.ValidationError, nbformat.reader.NotJSONError) as error:
+        raise UsageError(
+            f"{notebook.name} is no notebook", str(error).split("\n", 1)[0], "Give a .ipynb file."
+        ) from None
+    for cell in cells:
+        if "parameters" in cell.metadata.get("tags", ()):
+            return dict(_parameters(notebook.name, cell.source))
     raise UsageError(f"{notebook.name} takes no parameters", "no cell is tagged 'parameters'", "Tag one.")
 
 
-def parse(pairs: Sequence[str], known: Mapping[str, Value | None]) -> dict[str, Value]:
-    """`NAME=VALUE` as typed as the defaults in `known`."""
+def parse(pairs: Sequence[str], known: Mapping[str, Parameter]) -> dict[str, Value]:
+    """`NAME=VALUE`, each read as its parameter's type; a list is separated by commas. Raises `UsageError`."""
     given: dict[str, Value] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
             raise UsageError(f"parameter '{pair}'", "it has no '='", "Write it as NAME=VALUE.")
         check_name(name, known)
-        given[name] = _typed(name, text, known[name])
+        _refuse_secret(name, text)
+        if name in given:
+            raise UsageError(f"parameter {name}", "it is given twice", "Give it once; a list is separated by commas.")
+        given[name] = _parsed(name, text, known[name])
     return given
 
 
-def check(given: Mapping[str, Value], known: Mapping[str, Value | None]) -> dict[str, Value]:
+def check(given: Mapping[str, Value], known: Mapping[str, Parameter]) -> dict[str, Value]:
     """Values of a runbook against the notebook that takes them. Raises `UsageError`."""
     for name, value in given.items():
         check_name(name, known)
-        default = known[name]
-        fits = default is None or type(value) is type(default) or (isinstance(default, float) and type(value) is int)
-        if not fits:
-            raise _mistyped(name, value, default)
-        _refuse_secret(name, value)
+        for part in value if isinstance(value, list) else [value]:
+            _refuse_secret(name, part)
+        if not _fits(value, known[name]):
+            raise _mistyped(name, value, known[name])
     return dict(given)
 
 
-def check_name(name: str, known: Mapping[str, Value | None]) -> None:
+def check_name(name: str, known: Mapping[str, Parameter]) -> None:
     """Raises `UsageError` with a suggestion when the notebook has no such parameter."""
     if name not in known:
         near = difflib.get_close_matches(name, known, 1)
@@ -69,29 +91,99 @@ def check_name(name: str, known: Mapping[str, Value | None]) -> None:
         raise UsageError(f"unknown parameter {name}", "the notebook has none of that name", hint)
 
 
-def _typed(name: str, text: str, default: Value | None) -> Value:
-    _refuse_secret(name, text)
-    if default is None or isinstance(default, str):
-        return text
-    if isinstance(default, bool):
-        if text.lower() in {"true", "false"}:
-            return text.lower() == "true"
-        raise _mistyped(name, text, default)
+def _parameters(notebook: str, source: str) -> Iterator[tuple[str, Parameter]]:
     try:
-        if isinstance(default, list):
-            return [part.strip() for part in text.split(",") if part.strip()]
-        return type(default)(text)
+        body = ast.parse(source).body
+    except SyntaxError as error:
+        raise _unreadable(notebook, error.lineno or 1, error.msg) from None
+    for node in body:
+        annotation: ast.expr | None = None
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            name, annotation = node.target.id, node.annotation
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+        else:
+            continue
+        try:
+            default = ast.literal_eval(node.value) if node.value is not None else None
+        except ValueError:
+            raise _unreadable(notebook, node.lineno, f"the default of {name} is no plain value") from None
+        found = _parameter(annotation, default)
+        if found is None:
+            raise _unreadable(notebook, node.lineno, f"{name} is no str, int, float, bool or list of them")
+        yield name, found
+
+
+def _parameter(annotation: ast.expr | None, default: Value | None) -> Parameter | None:
+    """None for a type or a default there is no parameter of."""
+    optional = default is None
+    names = [type(default).__name__] if annotation is None else ast.unparse(annotation).replace(" ", "").split("|")
+    if "None" in names:
+        optional = True
+        names.remove("None")
+    match = re.fullmatch(r"(\w+)(?:\[(\w+)\])?", names[0]) if len(names) == 1 else None
+    if (
+        match is None
+        or match[1] not in KINDS
+        or (match[2] is not None and (match[2] not in KINDS or match[1] != "list"))
+    ):
+        return None
+    found = Parameter(KINDS[match[1]], KINDS[match[2]] if match[2] else None, optional, default)
+    return found if default is None or _fits(default, found) else None
+
+
+def _fits(value: Value | None, parameter: Parameter) -> bool:
+    if value is None:
+        return parameter.optional
+    if isinstance(value, list):
+        kinds = [parameter.item] if parameter.item else [str, int, float, bool]
+        return parameter.kind is list and all(any(_is(part, kind) for kind in kinds) for part in value)
+    return _is(value, parameter.kind)
+
+
+def _is(value: object, kind: type) -> bool:
+    """bool is no int here, an int is a float, and no number is infinite: objectives are compared with them."""
+    if kind is float:
+        return type(value) in {int, float} and math.isfinite(value)  # type: ignore[arg-type]
+    return type(value) is kind
+
+
+def _parsed(name: str, text: str, parameter: Parameter) -> Value:
+    if parameter.kind is not list:
+        return _scalar(name, text, parameter.kind, parameter)
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return [_scalar(name, part, parameter.item or str, parameter) for part in parts]
+
+
+def _scalar(name: str, text: str, kind: type, parameter: Parameter) -> Scalar:
+    if kind is str:
+        return text
+    if kind is bool:
+        if text.lower() not in {"true", "false"}:
+            raise _mistyped(name, text, parameter)
+        return text.lower() == "true"
+    try:
+        value: Scalar = int(text) if kind is int else float(text)
     except ValueError:
-        raise _mistyped(name, text, default) from None
+        raise _mistyped(name, text, parameter) from None
+    if not _is(value, kind):
+        raise _mistyped(name, text, parameter)
+    return value
 
 
-def _mistyped(name: str, value: object, default: object) -> UsageError:
-    kind = type(default).__name__
-    return UsageError(f"parameter {name}", f"{value!r} is no {kind}", f"Give a {kind}, for example {default!r}.")
+def _mistyped(name: str, value: object, parameter: Parameter) -> UsageError:
+    example = "" if parameter.default is None else f", for example {parameter.default!r}"
+    return UsageError(f"parameter {name}", f"{value!r} is no {parameter}", f"Give a {parameter}{example}.")
+
+
+def _unreadable(notebook: str, line: int, why: str) -> UsageError:
+    return UsageError(f"{notebook}, parameters cell, line {line}", why, "Write it as `name: type = plain value`.")
 
 
 def _refuse_secret(name: str, value: object) -> None:
-    if SECRET.search(name) and isinstance(value, str) and value and not REFERENCE.fullmatch(value):
+    if not isinstance(value, str) or not value or REFERENCE.fullmatch(value):
+        return
+    if SECRET_NAME.search(name) or SECRET_VALUE.search(value):
         raise UsageError(
             f"parameter {name}",
             "it looks like a secret, and parameters are written into the executed notebook",

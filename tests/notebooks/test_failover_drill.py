@@ -1,0 +1,99 @@
+"""The product as a person runs it: the failover drill through `drlib run`, twice the same, and stopped half-way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drlib.drill import journal
+from drlib.runbook import folder
+
+ROOT = Path(__file__).parents[2]
+RUNBOOK = ROOT / "runbooks" / "failover-drill.yaml"
+SMALL = ["-p", "backlog=20000", "-p", "records_per_second=2000"]
+
+
+def start(runs: Path, *more: str) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "drlib.cli", "run", str(RUNBOOK), "--lab", "--runs-dir", str(runs), *SMALL, *more]
+    return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def processes_of(place: Path) -> list[str]:
+    """Command lines of processes that name a path under `place`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if str(place) in line:
+                found.append(line[:200])
+    return found
+
+
+@pytest.fixture(scope="module")
+def drill(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """One drill, run to its end: its folder and what the terminal showed."""
+    place = tmp_path_factory.mktemp("drill")
+    process = start(place / "runs")
+    shown, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, shown[-6000:]
+    (run,) = (place / "runs").iterdir()
+    assert processes_of(place) == []
+    yield run, shown
+
+
+@pytest.mark.timeout(330)
+def test_the_drill_passes_and_accounts_for_every_record(drill: tuple[Path, str]) -> None:
+    card = json.loads((drill[0] / "scorecard.json").read_text())
+    assert card["verdict"] in {"pass", "conditions"}
+    assert card["runbook"] == "failover-drill"
+    records = card["records"]
+    assert records["produced"] > 20_000
+    assert records["lost"] == card["rpo"]["records"] == records["produced"] - records["mirrored"]
+    assert (records["duplicated"], records["out_of_order"]) == (0, 0)
+    assert {g["group"]: (g["re_read"], g["skipped"]) for g in card["groups"]} == {"arrivals": (0, 0), "delays": (0, 0)}
+    assert all(check["verdict"] == "pass" and check["evidence"] for check in card["checks"])
+    assert {"Spark: flights", "Spark: flights-2013", "Spark: flights-tx", "checker and Spark agree"} <= {
+        check["name"] for check in card["checks"]
+    }
+    rto = card["rto_seconds"]
+    stages = sum(rto[stage] for stage in ("detect", "decide", "act", "verify"))
+    assert stages == pytest.approx(rto["total"], abs=0.01)
+
+
+def test_the_run_folder_is_whole_private_and_offline(drill: tuple[Path, str]) -> None:
+    run, shown = drill
+    expected = {"executed.ipynb", "report.html", "scorecard.json", "journal.jsonl", "manifest.sha256"}
+    assert expected <= {path.name for path in run.iterdir()}
+    assert run.stat().st_mode & 0o777 == 0o700
+    assert folder.broken(run) == ()
+    events = [(line.event, line.data.get("step")) for line in journal.read(run / "journal.jsonl")]
+    assert ("step-succeeded", "conclude") in events
+    assert str(run / "report.html") in shown.replace("\n", "")
+    assert "Traceback" not in shown
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("stage", ["starting clusters", "steady state", "kill LEFT"])
+def test_ctrl_c_stops_everything_that_was_started(tmp_path: Path, stage: str) -> None:
+    process = start(tmp_path / "runs")
+    assert process.stdout is not None
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if stage in line:
+            break
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=90)
+    assert process.returncode == 8, seen + rest
+    assert "Traceback" not in rest
+    assert processes_of(tmp_path) == []
