@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from drlib.errors import Aborted
 from drlib.runbook import parameters
 from drlib.runbook.execute import RunResult, execute, resolve
 from drlib.runbook.model import load
@@ -46,12 +47,16 @@ def _run(runbook, given, lab, runs_dir, stage, advance) -> RunResult:  # type: i
     from drlib.lab.lab import Lab
 
     root = runs_dir.absolute().parent / f".lab-{os.getpid()}-{secrets.token_hex(2)}"
-    here = Lab(root, on_event=lambda text: stage(text))
+    here = Lab(root, on_event=stage)
     with _signals_interrupt():
         try:
             stage("starting clusters LEFT and RIGHT")
             here.up()
             return execute(runbook, given, runs_dir=runs_dir, lab_dir=root, on_progress=on_progress)
+        except KeyboardInterrupt:
+            raise Aborted(
+                "the run was stopped", "a signal came before the notebook began", "Start it again when you want to."
+            ) from None
         finally:
             with _signals_ignored():
                 stage("stopping everything that was started")
