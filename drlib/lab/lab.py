@@ -24,8 +24,8 @@ from drlib.errors import UsageError
 from drlib.lab import jars
 from drlib.lab.broker import BrokerSpec, bootstrap_checkpoint
 from drlib.lab.cluster import Cluster, new_specs
+from drlib.lab.link_proxy import LinkProxy
 from drlib.lab.processes import ProcessRegistry, ProcessStatus, write_private
-from drlib.lab.proxy import LinkProxy
 
 _STATE_NAME: Final = "state.json"
 _PROXY: Final = "proxy"

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from drlib.errors import UsageError
+from drlib.lab.link_proxy import LinkProxy
 from drlib.lab.processes import ProcessRegistry, wait_until
-from drlib.lab.proxy import LinkProxy
 
 LINK = "LEFT-1"
 
