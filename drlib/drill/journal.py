@@ -106,7 +106,7 @@ def _read(path: Path) -> tuple[tuple[Line, ...], int, bool]:
             body = json.loads(text)
             digest = body.pop("hash")
             line = Line(body["seq"], body["at"], body["event"], body["data"], body["previous"], digest)
-        except (ValueError, KeyError, AttributeError):
+        except (ValueError, KeyError, AttributeError, TypeError):
             raise JournalTampered(path, number) from None
         if line.previous != previous or digest != _digest(body) or line.seq != len(found):
             raise JournalTampered(path, number)

@@ -37,7 +37,7 @@ def objective_checks(objectives: Objectives, rto: RtoSeconds, rpo: Rpo) -> tuple
             continue
         verdict = Verdict.PASS if achieved <= target else Verdict.FAIL
         margin = target - achieved
-        evidence = f"{achieved:g} of at most {target:g}, margin {margin:g}"
+        evidence = f"{_plain(achieved)} of at most {_plain(target)}, margin {_plain(margin)}"
         checks.append(Check(name=OBJECTIVE + name, verdict=verdict, evidence=evidence))
     return tuple(checks)
 
@@ -61,3 +61,8 @@ def exit_code(verdict: Verdict, checks: Iterable[Check]) -> int:
     if failed and all(check.name.startswith(OBJECTIVE) for check in failed):
         return MISSED
     return EXIT_CODES[verdict]
+
+
+def _plain(number: float) -> str:
+    """At most three decimals, and every digit before them: a record too many must show."""
+    return f"{number:.3f}".rstrip("0").rstrip(".")

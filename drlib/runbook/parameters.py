@@ -47,7 +47,12 @@ def declared(notebook: Path) -> dict[str, Parameter]:
     """The parameters of the notebook's `parameters` cell. Raises `UsageError` when they cannot be told from it."""
     try:
         cells = nbformat.read(notebook, as_version=4).cells  # type: ignore[no-untyped-call]
-    except (OSError, ValueError, nbformat.ValidationError, nbformat.reader.NotJSONError) as error:
+    except (
+        OSError,
+        ValueError,
+        AttributeError,
+        nbformat.ValidationError,
+    ) as error:  # AttributeError: JSON of no object
         raise UsageError(
             f"{notebook.name} is no notebook", str(error).split("\n", 1)[0], "Give a .ipynb file."
         ) from None

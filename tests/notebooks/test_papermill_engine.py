@@ -1,0 +1,281 @@
+"""Runbooks on real kernels: what fails, dies or is stopped leaves a finished folder, and no kernel."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+from tiny_notebook import tiny_runbook, write_notebook
+
+from drlib.drill.scorecard import Objectives, Verdict
+from drlib.errors import UsageError
+from drlib.runbook import folder as folders
+from drlib.runbook.execute import RunResult, execute
+from drlib.runbook.model import Runbook
+from drlib.runbook.stopping import Stop
+
+CARD = """\
+from pathlib import Path
+from drlib.drill.journal import DrillJournal
+from drlib.drill.scorecard import Check, Records, Rpo, RtoSeconds, Scorecard, Verdict
+journal = DrillJournal(Path(run_dir) / "journal.jsonl")
+journal.write("step-started", step="conclude")
+check = Check(name="it held", verdict=Verdict("{verdict}"), evidence="seen")
+card = Scorecard(runbook="tiny", run_id=Path(run_dir).name, verdict=Verdict("{verdict}"), rto_seconds=RtoSeconds(),
+    rpo=Rpo(records=0), records=Records(lost=0), groups=(), checks=(check,))
+card.write(Path(run_dir) / "scorecard.json")
+journal.write("step-succeeded", step="conclude")
+"""
+PID = "import os\nfrom pathlib import Path\n(Path(run_dir) / 'kernel.pid').write_text(str(os.getpid()))"
+FOREVER = "import time\nwhile True:\n    time.sleep(0.05)"
+STUBBORN = "import time\nwhile True:\n    try:\n        time.sleep(0.05)\n    except KeyboardInterrupt:\n        pass"
+
+
+class Told:
+    """Steps as they were told; `at` acts when a step begins."""
+
+    def __init__(self, at: dict[str, Callable[[], object]] | None = None) -> None:
+        self.steps: list[tuple[str, float]] = []
+        self._at = at or {}
+
+    def __call__(self, step: str, share: float) -> None:
+        self.steps.append((step, share))
+        self._at.get(step, lambda: None)()
+
+
+def run(book: Runbook, tmp_path: Path, told: Told | None = None, stop: Stop | None = None, **given) -> RunResult:
+    """Execute it, and hold what holds for every run."""
+    result = execute(
+        book, given, runs_dir=tmp_path / "runs", lab_dir=None, on_progress=told or Told(), stop=stop or Stop()
+    )
+    assert folders.broken(result.folder) == ()
+    listed = (result.folder / folders.MANIFEST).read_text()
+    assert all(name in listed for name in ("scorecard.json", "report.html", "executed.ipynb"))
+    assert result.report.is_file()
+    return result
+
+
+def executed(result: RunResult) -> nbformat.NotebookNode:
+    return nbformat.read(result.folder / "executed.ipynb", as_version=4)
+
+
+def states(result: RunResult) -> list[str]:
+    """What became of each code cell, parameters left out."""
+    cells = [c for c in executed(result).cells if c.cell_type == "code"]
+    return [c.metadata.papermill.status for c in cells if "injected-parameters" not in c.metadata.get("tags", ())][1:]
+
+
+def kernel_pid(path: Path, deadline_s: float = 60) -> int:
+    """The pid that a cell wrote below `path`, waited for."""
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        for found in path.rglob("kernel.pid"):
+            if text := found.read_text():
+                return int(text)
+        time.sleep(0.02)
+    raise AssertionError("no kernel wrote its pid")
+
+
+def gone(pid: int, deadline_s: float = 15) -> bool:
+    """Whether the process ends: there is none of that pid, or it is a zombie nobody has waited for yet."""
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_run_to_the_end_passes_with_everything_in_its_folder(tmp_path: Path) -> None:
+    book = tiny_runbook(
+        tmp_path, ("first-step", "assert pace == 4.5 and count == 3"), PID, ("conclude", CARD.format(verdict="pass"))
+    )
+    told = Told()
+    result = run(book, tmp_path, told, pace=4.5)
+    assert (result.exit_code, result.error, result.verdict) == (0, "", Verdict.PASS)
+    assert [step for step, _ in told.steps] == ["first step", "conclude"]
+    shares = [share for _, share in told.steps]
+    assert 0 < shares[0] < shares[1] < 1
+    names = {"executed.ipynb", "journal.jsonl", "kernel.pid", "manifest.sha256", "report.html", "scorecard.json"}
+    assert {p.name for p in result.folder.iterdir()} == names
+    assert "PASS" in result.report.read_text()[:2_000_000]
+    assert set(states(result)) == {"completed"}
+    assert gone(kernel_pid(result.folder), 1)
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("conditions", 0), ("fail", 6), ("unknown", 6)])
+def test_the_scorecards_verdict_is_the_exit_code(tmp_path: Path, verdict: str, code: int) -> None:
+    result = run(tiny_runbook(tmp_path, CARD.format(verdict=verdict)), tmp_path)
+    assert (result.verdict.value, result.exit_code, result.error) == (verdict, code, "")
+
+
+def test_objectives_reach_the_notebook_that_takes_them(tmp_path: Path) -> None:
+    cell = "run_dir: str = ''\nrto_seconds: float = 1.0\n"
+    notebook = write_notebook(tmp_path / "n.ipynb", "assert rto_seconds == 30.0", parameters=cell)
+    book = Runbook(name="tiny", title="t", notebook=notebook, objectives=Objectives(rto_seconds=30, rpo_records=5))
+    result = run(book, tmp_path)
+    assert result.scorecard.objectives.rpo_records == 5
+    assert result.scorecard.checks[0].evidence == "no scorecard was written"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"paec": 1.0}, "Did you mean pace?"),
+        ({"pace": "fast"}, "is no float"),
+        ({"label": "password=hunter2"}, "looks like a secret"),
+    ],
+)
+def test_wrong_parameters_start_nothing(tmp_path: Path, given: dict, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        run(tiny_runbook(tmp_path, "pass"), tmp_path, **given)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_one_of_our_errors_is_told_in_its_own_words_and_exit_code(tmp_path: Path) -> None:
+    failing = "from drlib.errors import HypothesisFailed\nraise HypothesisFailed('LEFT lags', 'by 9 records', 'Wait.')"
+    result = run(tiny_runbook(tmp_path, "1", failing, "never = 1"), tmp_path)
+    assert (result.exit_code, result.error) == (4, "LEFT lags: by 9 records. Wait.")
+    assert result.verdict is Verdict.UNKNOWN
+    assert states(result) == ["completed", "failed", "pending"]
+    outputs = [o for c in executed(result).cells if c.cell_type == "code" for o in c.outputs]
+    (shown,) = [o.traceback for o in outputs if o.output_type == "error"]
+    assert shown == ["HypothesisFailed: LEFT lags: by 9 records. Wait."]
+    assert "LEFT lags: by 9 records. Wait." in result.report.read_text()
+
+
+def test_a_defect_is_told_with_its_kind_and_keeps_its_traceback(tmp_path: Path) -> None:
+    result = run(tiny_runbook(tmp_path, "1 / 0"), tmp_path)
+    assert result.exit_code == 1
+    assert "ZeroDivisionError: division by zero" in result.error
+    assert "ZeroDivisionError" in (result.folder / "executed.ipynb").read_text()
+
+
+def test_failing_after_a_passing_scorecard_passes_no_more(tmp_path: Path) -> None:
+    result = run(tiny_runbook(tmp_path, CARD.format(verdict="pass"), "1 / 0"), tmp_path)
+    assert result.exit_code == 1
+    assert result.verdict is Verdict.UNKNOWN
+    assert [check.verdict for check in result.scorecard.checks] == [Verdict.PASS, Verdict.UNKNOWN]
+    assert json.loads((result.folder / "scorecard.json").read_text())["verdict"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("scorecard.json", '{"half":', "scorecard.json cannot be read"),
+        ("journal.jsonl", '{"seq": 0}\\n', "journal.jsonl was changed after the fact"),
+    ],
+)
+def test_evidence_that_cannot_be_relied_on_passes_nothing(tmp_path: Path, name: str, content: str, told: str) -> None:
+    spoil = f"(Path(run_dir) / '{name}').write_text('{content}')"
+    result = run(tiny_runbook(tmp_path, CARD.format(verdict="pass"), spoil), tmp_path)
+    assert result.verdict is Verdict.UNKNOWN
+    assert result.exit_code == 6
+    assert told in result.scorecard.checks[-1].evidence
+
+
+def test_a_kernel_that_dies_in_a_cell_leaves_a_finished_folder(tmp_path: Path) -> None:
+    dies = f"{PID}\nimport signal\nos.kill(os.getpid(), signal.SIGKILL)"
+    result = run(tiny_runbook(tmp_path, "before = 1", dies, "never = 1"), tmp_path)
+    assert (result.exit_code, result.error) == (6, "the notebook's kernel died")
+    assert result.verdict is Verdict.UNKNOWN
+    assert states(result) == ["completed", "failed", "pending"]
+    assert gone(kernel_pid(result.folder), 1)
+
+
+def test_what_a_dead_kernel_had_started_goes_with_it(tmp_path: Path) -> None:
+    child = "import subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
+    cell = f"{child}\nfrom pathlib import Path\n(Path(run_dir) / 'kernel.pid').write_text(str(child.pid))"
+    result = run(tiny_runbook(tmp_path, cell, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"), tmp_path)
+    assert result.exit_code == 6
+    assert gone(kernel_pid(result.folder), 5)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_interrupts_the_cell_which_ends_its_own_affairs(tmp_path: Path, number: signal.Signals) -> None:
+    tidy = f"{PID}\ntry:\n{textwrap.indent(FOREVER, '    ')}\nfinally:\n    (Path(run_dir) / 'tidied').touch()"
+    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+
+    def press() -> None:
+        kernel_pid(tmp_path)
+        os.kill(os.getpid(), number)
+
+    presser = threading.Thread(target=press)
+    result = run(tiny_runbook(tmp_path, ("wait", tidy), "never = 1"), tmp_path, Told({"wait": presser.start}))
+    presser.join()
+    assert (result.exit_code, result.verdict) == (8, Verdict.UNKNOWN)
+    assert result.error == f"stopped by {number.name}; the notebook's kernel was ended"
+    assert (result.folder / "tidied").exists()
+    assert states(result) == ["failed", "pending"]
+    assert gone(kernel_pid(result.folder), 1)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == handlers
+
+
+def test_a_stop_between_cells_starts_no_other_cell(tmp_path: Path) -> None:
+    stop = Stop()
+    told = Told({"first": lambda: stop.__setattr__("signal", signal.SIGTERM)})
+    result = run(tiny_runbook(tmp_path, ("first", PID), ("second", "never = 1")), tmp_path, told, stop)
+    assert (result.exit_code, [step for step, _ in told.steps]) == (8, ["first"])
+    assert states(result) == ["completed", "failed"]
+    assert gone(kernel_pid(result.folder), 1)
+
+
+def test_a_kernel_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+    stop = Stop(grace_s=1.0)
+
+    def press() -> None:
+        kernel_pid(tmp_path)
+        stop.request(signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    result = run(tiny_runbook(tmp_path, ("wait", f"{PID}\n{STUBBORN}")), tmp_path, Told({"wait": presser.start}), stop)
+    presser.join()
+    assert result.exit_code == 8
+    assert gone(kernel_pid(result.folder), 1)
+
+
+def test_a_kernel_does_not_outlive_a_killed_run(tmp_path: Path) -> None:
+    tiny_runbook(tmp_path, f"{PID}\n{FOREVER}")
+    source = (
+        "import sys; from pathlib import Path; from tiny_notebook import tiny_runbook\n"
+        "from drlib.runbook.execute import execute; from drlib.runbook.model import Runbook\n"
+        "book = Runbook(name='tiny', title='t', notebook=Path(sys.argv[1]))\n"
+        "execute(book, {}, runs_dir=Path(sys.argv[2]), lab_dir=None, on_progress=lambda *_: None)\n"
+    )
+    argv = [sys.executable, "-c", source, str(tmp_path / "tiny.ipynb"), str(tmp_path / "runs")]
+    with subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}) as process:
+        pid = kernel_pid(tmp_path)
+        process.kill()
+    assert gone(pid, 30)
+
+
+def test_nothing_is_logged_and_traffic_to_the_kernel_is_encrypted(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    encrypted = (
+        "from IPython import get_ipython\n"
+        "import json\nfrom ipykernel.connect import get_connection_file\n"
+        "info = json.loads(open(get_connection_file()).read())\n"
+        "assert info.get('curve_publickey'), sorted(info)"
+    )
+    result = run(tiny_runbook(tmp_path, encrypted, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"), tmp_path)
+    assert result.error == "the notebook's kernel died"
+    told = capfd.readouterr()
+    assert (told.out, told.err) == ("", "")
+
+
+def test_papermills_own_command_finds_the_engine(tmp_path: Path) -> None:
+    notebook = write_notebook(tmp_path / "n.ipynb", "assert pace == 9.0")
+    argv = [sys.executable, "-m", "papermill", "--engine", "drlib", "-p", "pace", "9.0", str(notebook), "out.ipynb"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out.ipynb").is_file()
