@@ -82,7 +82,7 @@ def rto_figure(card: Scorecard) -> go.Figure:
             font={"size": 13, "color": INK},
         )
     deep = max(row for row, _ in above)
-    figure.update_layout(barmode="overlay", height=196 + 20 * deep, margin={"t": 78 + 20 * deep})
+    figure.update_layout(barmode="overlay", height=190 + 20 * deep, margin={"t": 72 + 20 * deep, "l": 16})
     figure.update_xaxes(range=[0, scale], title="seconds since the fault", ticksuffix=" s")
     figure.update_yaxes(visible=False)
     return figure
@@ -218,7 +218,7 @@ def partitions_figure(card: Scorecard) -> go.Figure:
         showarrow=False,
         font={"size": 13, "color": INK},
     )
-    figure.update_layout(barmode="overlay", margin={"t": 78, "l": 20 + int(CHARACTER * max(map(len, names)))})
+    figure.update_layout(barmode="overlay", margin={"t": 66, "l": 24 + int(CHARACTER * max(map(len, names)))})
     figure.update_xaxes(title="offset", tickformat=",", range=[0, top * 1.22 or 1])
     figure.update_yaxes(
         autorange="reversed", type="category", showgrid=False, tickmode="array", tickvals=names, tickfont={"size": 12}
@@ -264,7 +264,17 @@ def _figure(title: str, *, height: int) -> go.Figure:
     figure = go.Figure()
     figure.update_layout(
         template="none",
-        title={"text": f"<b>{title}</b>", "x": 0, "xref": "paper", "xanchor": "left", "font": {"size": 16}},
+        title={
+            "text": f"<b>{title}</b>",
+            "x": 0,
+            "xref": "container",
+            "xanchor": "left",
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "pad": {"t": 8, "l": 2},
+            "font": {"size": 16},
+        },
         font={"family": "system-ui, -apple-system, Segoe UI, Roboto, sans-serif", "size": 13, "color": INK},
         margin={"l": 70, "r": 24, "t": 70, "b": 52},
         paper_bgcolor="white",

@@ -54,7 +54,7 @@ class Shown:
 
 def text_of(shown: Shown) -> str:
     """The title, an aligned table with numbers to the right, and the note."""
-    cells = [[_short(_one_line(cell(row.get(column)))) for column in shown.columns] for row in shown.rows]
+    cells = [[_short(words.one_line(cell(row.get(column)))) for column in shown.columns] for row in shown.rows]
     numeric = [_numeric(shown, column) for column in shown.columns]
     widths = [max(map(_width, [column, *(line[n] for line in cells)])) for n, column in enumerate(shown.columns)]
 
@@ -111,11 +111,6 @@ def _numeric(shown: Shown, column: str) -> bool:
     values = [row.get(column) for row in shown.rows]
     known = [value for value in values if value is not None]
     return bool(known) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in known)
-
-
-def _one_line(text: str) -> str:
-    """Line breaks and control characters (a terminal would obey them) as spaces."""
-    return "".join(" " if unicodedata.category(c) == "Cc" else c for c in text)
 
 
 def _width(text: str) -> int:

@@ -35,7 +35,6 @@ class Progress:
         self._began = now()
         self._bar: Bar | None = None
         self._task: TaskID | None = None
-        self._stage = ""
 
     def __enter__(self) -> Progress:
         self._began = self._now()
@@ -62,7 +61,7 @@ class Progress:
 
     def stage(self, text: str) -> None:
         """The stage before is done, this one begins."""
-        self._stage = text
+        text = words.one_line(text)
         if self._bar is None:
             line = f"  [{self._now() - self._began:6.1f}s] {text}"
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -74,7 +73,7 @@ class Progress:
         """How far the stage is, 0 to 1, and a few words. Not said where nobody watches."""
         if self._bar is None or self._task is None:
             return
-        self._bar.update(self._task, total=1.0, completed=min(max(fraction, 0.0), 1.0), detail=text)
+        self._bar.update(self._task, total=1.0, completed=min(max(fraction, 0.0), 1.0), detail=words.one_line(text))
 
     def _finish(self, *, done: bool) -> None:
         """A finished stage has a full bar; one that was broken off stays as it stands, and says so."""
@@ -106,7 +105,9 @@ def print_scorecard(card: Scorecard, report: Path, console: Console | None = Non
 def _head(card: Scorecard) -> Text:
     word, meaning = words.VERDICTS[card.verdict]
     return Text.assemble(
-        (f" {word} ", f"bold reverse {COLOURS[card.verdict]}"), f"  {card.runbook} {card.run_id}\n", (meaning, "dim")
+        (f" {word} ", f"bold reverse {COLOURS[card.verdict]}"),
+        f"  {words.one_line(card.runbook)} {words.one_line(card.run_id)}\n",
+        (meaning, "dim"),
     )
 
 
@@ -120,7 +121,7 @@ def _numbers(card: Scorecard) -> Table:
     table.add_row(Text("RTO"), Text(f"{words.seconds(rto.total)}{against}"))
     split = " → ".join(f"{name} {words.seconds(getattr(rto, name))}" for name in words.STAGES)
     table.add_row(Text(""), Text(split))
-    table.add_row(Text("RPO"), Text(f"{words.count(card.rpo.records)} records, {words.seconds(card.rpo.seconds)}"))
+    table.add_row(Text("RPO"), Text(words.at_risk(card.rpo)))
     counts = (
         ("produced", records.produced),
         ("mirrored", records.mirrored),
@@ -140,7 +141,7 @@ def _groups(card: Scorecard) -> Table:
     table.add_column("positions", overflow="fold")
     for group in card.groups:
         cells = (group.group, words.count(group.re_read), words.count(group.skipped), words.kinds(group.positions))
-        table.add_row(*map(Text, cells))
+        table.add_row(*(Text(words.one_line(text)) for text in cells))
     return table
 
 
@@ -151,5 +152,5 @@ def _checks(card: Scorecard) -> Table:
     table.add_column("evidence", overflow="fold", ratio=3)
     for check in card.checks:
         verdict = Text(check.verdict.value, style=f"bold {COLOURS[check.verdict]}")
-        table.add_row(verdict, Text(check.name), Text(check.evidence))
+        table.add_row(verdict, Text(words.one_line(check.name)), Text(words.one_line(check.evidence)))
     return table

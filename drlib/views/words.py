@@ -5,11 +5,12 @@ Rules: None is "unknown", never 0; times are UTC and say so where they stand alo
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from drlib.drill.scorecard import Verdict
+from drlib.drill.scorecard import Rpo, Verdict
 
 UNKNOWN: Final = "unknown"
 STAGES: Final[Mapping[str, str]] = {
@@ -29,6 +30,18 @@ VERDICTS: Final[Mapping[Verdict, tuple[str, str]]] = {
 def count(value: int | None) -> str:
     """12,345 or "unknown"."""
     return UNKNOWN if value is None else f"{value:,}"
+
+
+def records(value: int | None) -> str:
+    """ "1 record", "12,345 records" or "unknown"."""
+    return UNKNOWN if value is None else f"{value:,} record{'' if value == 1 else 's'}"
+
+
+def at_risk(rpo: Rpo) -> str:
+    """ "118 records, 0.031 s"; one "unknown" when neither is known."""
+    if rpo.records is None and rpo.seconds is None:
+        return UNKNOWN
+    return f"{records(rpo.records)}, {seconds(rpo.seconds)}"
 
 
 def seconds(value: float | None) -> str:
@@ -68,3 +81,8 @@ def kinds(positions: Mapping[str, int]) -> str:
     """ "11 exact, 1 behind", most first; "none" for no positions at all."""
     ordered = sorted(positions.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{number:,} {kind}" for kind, number in ordered) or "none"
+
+
+def one_line(text: str) -> str:
+    """Line breaks and control characters (a terminal would obey them) as spaces."""
+    return "".join(" " if unicodedata.category(c) == "Cc" else c for c in text)
