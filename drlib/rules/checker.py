@@ -253,7 +253,7 @@ def _judge_group(
     knows_source = bool(acked) and bool(last_commit)
     parts = [f"last source commit {commit_rows}", f"{len(consumed)} processed", f"{len(unread)} yet to read"]
     parts += [f"read again: {sorted(again)[:3]}"] * bool(again) + [f"skipped: {skipped[:3]}"] * bool(skipped)
-    parts += [str(disordered[0])] * bool(disordered)
+    parts += [str(record) for record in disordered[:1]]
     parts += ["a commit whose outcome was never heard"] * _left_unknown(commits, evidence.source)
     return GroupReport(
         group,
