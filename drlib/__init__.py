@@ -1,13 +1,20 @@
 """Disaster recovery and failover for Apache Kafka: an exact mirror, and drills that prove it.
 
-The names below are the public API; everything else may change. Importing this module starts nothing.
+The names below are the public API; everything else may change. They are loaded when first used (PEP 562), so importing
+this package, or one module of it, starts and loads nothing else.
 """
 
-from drlib.drill.failover import FailoverDrill
-from drlib.drill.scorecard import Objectives, Scorecard, Verdict
-from drlib.drill.stage import Traffic
-from drlib.errors import DrlibError
-from drlib.model import Flow, GroupTranslation, Segment, TopicPartition, Translation, TranslationKind
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from drlib.drill.failover import FailoverDrill
+    from drlib.drill.scorecard import Objectives, Scorecard, Verdict
+    from drlib.drill.stage import Traffic
+    from drlib.errors import DrlibError
+    from drlib.model import Flow, GroupTranslation, Segment, TopicPartition, Translation, TranslationKind
 
 __all__ = [
     "DrlibError",
@@ -23,3 +30,24 @@ __all__ = [
     "TranslationKind",
     "Verdict",
 ]
+
+_HOMES = {
+    "DrlibError": "drlib.errors",
+    "FailoverDrill": "drlib.drill.failover",
+    "Flow": "drlib.model",
+    "GroupTranslation": "drlib.model",
+    "Objectives": "drlib.drill.scorecard",
+    "Scorecard": "drlib.drill.scorecard",
+    "Segment": "drlib.model",
+    "TopicPartition": "drlib.model",
+    "Traffic": "drlib.drill.stage",
+    "Translation": "drlib.model",
+    "TranslationKind": "drlib.model",
+    "Verdict": "drlib.drill.scorecard",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'drlib' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

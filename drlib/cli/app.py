@@ -127,12 +127,8 @@ def lab_up(directory: LabDirectory = LAB_DIR) -> None:
     from drlib.lab.lab import Lab
 
     console = Console(stderr=True)
-    lab = Lab(directory, on_event=lambda text: console.print(text, highlight=False))
-    try:
-        lab.up()
-    except BaseException:
-        lab.down()
-        raise
+    lab = Lab(directory, detach=True, on_event=lambda text: console.print(text, highlight=False))
+    lab.up()
     print(f"LEFT  {lab.clusters['LEFT'].bootstrap}\nRIGHT {lab.clusters['RIGHT'].bootstrap}")
     print(f"Properties: {lab.write_properties()}\nStop it with: drlib lab down --dir {directory}")
 
@@ -146,7 +142,7 @@ def lab_status(directory: LabDirectory = LAB_DIR) -> None:
     for name in ("process", "pid", "state"):
         table.add_column(name)
     for process in Lab.attach(directory).status():
-        table.add_row(process.name, str(process.pid), "running" if process.running else "gone")
+        table.add_row(process.name, str(process.pid), "running" if process.alive else "gone")
     Console().print(table)
 
 

@@ -226,9 +226,7 @@ class FlowRunner:
 
     def _ended(self, task: asyncio.Task[None], *, number: int) -> None:
         """A lane that ended while we own it: by an error nobody foresaw, or lost to another claimant."""
-        if task.cancelled():
-            return
-        error = task.exception()
+        error = None if task.cancelled() else task.exception()
         if error is not None:
             self.events.open("LaneFailed", f"{self.settings.flow} lane {number}", str(error))
 

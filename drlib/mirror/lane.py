@@ -181,7 +181,7 @@ class Lane:
                     map=offsets,
                     position=position,
                     target_next=end,
-                    covered=offsets.covered if offsets.covered is not None else -1,
+                    covered=offsets.position if offsets.position is not None else -1,
                     last_timestamp=int(time.time() * 1000),
                 )
                 stream.journaled = (0, stream.covered)

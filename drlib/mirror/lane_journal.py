@@ -55,8 +55,11 @@ class LaneJournal:
     _tail: asyncio.Task[None] | None = None
 
     async def append(self, entries: Sequence[Entry]) -> None:
-        """Write `entries` and wait until they are acknowledged by the in-sync replicas."""
-        await self.begin(entries)
+        """Write `entries` and wait until they are acknowledged by the in-sync replicas.
+
+        Whoever waits may be cancelled; the write goes on, because later ones are numbered behind it.
+        """
+        await asyncio.shield(self.begin(entries))
 
     def begin(self, entries: Sequence[Entry]) -> asyncio.Task[None]:
         """Start writing `entries`, in order after those begun before; the task ends when they are acknowledged."""

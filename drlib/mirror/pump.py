@@ -29,7 +29,7 @@ from drlib.rules.journal import Parked, SourceLoss, SourceTruncated
 from drlib.wire import requests
 from drlib.wire.batch import CorruptBatch, OutgoingBatch
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import FENCED, REFUSED, BrokerError
+from drlib.wire.codes import FENCED, REFUSED, BrokerError, name_of
 from drlib.wire.transport import ProduceResult
 
 QUEUE_BYTES = 4 << 20  # per partition: what may wait between fetch and produce
@@ -41,7 +41,7 @@ PROGRESS_S = 1.0  # how often acknowledged progress is journaled
 FETCH_WAIT_MS = 200
 
 OFFSET_OUT_OF_RANGE = 1
-_MOVED = frozenset({3, 5, 6, 74, 75, 76})  # the partition's leader is elsewhere or not yet known
+_MOVED = frozenset({3, 5, 6, 74, 75})  # the partition's leader is elsewhere or not yet known
 _OTHER_TOPIC = frozenset({100, 103})  # unknown or inconsistent topic ID: deleted, or deleted and made again
 
 
@@ -302,7 +302,10 @@ class Pump:
             elif result.error_code in FENCED:
                 self._fail(LaneLost(self.lane, f"{stream.target} refused our epoch (code {result.error_code})"))
             elif result.error_code in REFUSED:
-                self._park(stream, f"{stream.target} refuses the data: code {result.error_code} {result.error_message}")
+                refusal = (
+                    f"{name_of(result.error_code)} (code {result.error_code}) {result.error_message or ''}".strip()
+                )
+                self._park(stream, f"{stream.target} refuses the data: {refusal}")
             else:
                 self._fail(LaneFault(self.lane, f"{stream.target} answered code {result.error_code}"))
 
