@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from drlib.analysis.result import AuditExample, AuditResult, Fault, PartitionAudit, conclude, unreadable
-from drlib.analysis.topics import TopicRange, field_hashes, pin_range, read_topic
+from drlib.analysis.topics import TopicRange, field_hashes, pin_range, read_topic, with_identity
 
 FIELDS = ("key", "value", "headers", "timestamp")
 EXAMPLES = 20
@@ -85,6 +85,21 @@ def failover_audit(
         return unreadable(reason)
     finally:
         contents.unpersist()
+
+
+def rehearse(spark: SparkSession) -> None:
+    """Audit one literal record against itself: the JVM then has loaded and compiled what an audit needs."""
+    record = with_identity(
+        spark.range(1).select(
+            sf.lit(0).alias("partition"),
+            sf.col("id").alias("offset"),
+            sf.timestamp_millis(sf.lit(0)).alias("timestamp"),
+            sf.lit(b"key").alias("key"),
+            sf.lit(b"value").alias("value"),
+            sf.array(sf.struct(sf.lit("id").alias("key"), sf.lit(b"1").alias("value"))).alias("headers"),
+        )
+    )
+    failover_audit(record, record)
 
 
 def reading_failure(text: str) -> str | None:

@@ -11,11 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from drlib.rules.check_report import Verdict
 
-class Verdict(StrEnum):
-    PASS = "pass"
-    FAIL = "fail"
-    UNKNOWN = "unknown"
+__all__ = ["AuditExample", "AuditResult", "Fault", "PartitionAudit", "Verdict", "conclude", "unreadable"]
 
 
 class Fault(StrEnum):

@@ -4,7 +4,7 @@ Rules: offsets are pinned before anything is read, so reading the same frame twi
 committed ends at the last stable offset, for an open transaction must not hold the reader up. A range that vanished
 (retention, deleted records) fails the read: it is never skipped silently.
 Columns: partition int, offset long, timestamp (Kafka's, milliseconds), key and value binary, headers
-array<struct<key,value>>, id long (header `id`), event_time timestamp (header `event_time`), content_hash long.
+array<struct<key,value>>, id long (header `id`), event_time timestamp (header `event-time`), content_hash long.
 Not for: following a topic as it grows.
 """
 
@@ -22,7 +22,10 @@ from pyspark.sql import functions as sf
 from drlib.errors import Unreachable, UsageError
 
 TIMEOUT_S = 15.0
-ID_HEADER, EVENT_TIME_HEADER = "id", "event_time"
+# Each task ends at the end of its partition and waits there for a fetch of nothing: with Kafka's 500 ms that is more than
+# half of the time a scan takes (250,000 records in 6 partitions: 3.1 s, with 10 ms 1.3 s).
+FETCH_MAX_WAIT_MS = 10
+ID_HEADER, EVENT_TIME_HEADER = "id", "event-time"  # what the lab's applications write
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ def read_topic(
         .option("endingOffsets", json.dumps({topic: {str(p): offset for p, offset in end.items()}}))
         .option("includeHeaders", "true")
         .option("failOnDataLoss", "true")
+        .option("kafka.fetch.max.wait.ms", str(FETCH_MAX_WAIT_MS))
         .option("kafka.isolation.level", "read_committed" if read_committed else "read_uncommitted")
         .load()
     )
