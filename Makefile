@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo lab test lint unit integration notebooks lock clean
+.PHONY: help setup demo lab test lint unit integration notebooks pictures lock clean
 
 help:
 	@echo "make demo   two real Kafka clusters, one dies, applications carry on; ends with a report"
@@ -46,6 +46,10 @@ integration: setup
 
 notebooks: setup
 	$(BIN)/python -m pytest -q tests/notebooks
+	$(BIN)/python -m pytest -q --nbval-lax notebooks
+
+pictures: setup
+	$(BIN)/python docs/make_pictures.py
 
 lock:
 	uv pip compile --universal --python-version 3.11 --extra dev --extra lab --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock

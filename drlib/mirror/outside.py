@@ -54,9 +54,8 @@ class Mm2Writer:
     def close(self, timeout_s: float) -> None:
         """Flush the target's records; those for a source that is gone are given up."""
         self._target.flush(timeout_s)
-        if self._sync_producer is not self._target:
-            if self._sync_producer.flush(min(timeout_s, 0.5)):
-                self._sync_producer.purge()
+        if self._sync_producer is not self._target and self._sync_producer.flush(min(timeout_s, 0.5)):
+            self._sync_producer.purge()
 
     def _produce(
         self,

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,7 +39,7 @@ def processes_of(place: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def drill(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+def drill(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """One drill, run to its end: its folder and what the terminal showed."""
     place = tmp_path_factory.mktemp("drill")
     process = start(place / "runs")
@@ -48,7 +47,7 @@ def drill(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]
     assert process.returncode == 0, shown[-6000:]
     (run,) = (place / "runs").iterdir()
     assert processes_of(place) == []
-    yield run, shown
+    return run, shown
 
 
 @pytest.mark.timeout(330)
