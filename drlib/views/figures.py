@@ -7,7 +7,7 @@ Okabe-Ito's, and no meaning rests on colour alone. What was not measured is said
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import plotly.graph_objects as go
 
@@ -15,6 +15,7 @@ from drlib.drill.scorecard import PartitionOffsets, Scorecard
 from drlib.views import words
 from drlib.views.layout import rows, spread
 
+T = TypeVar("T")
 ORANGE, SKY, GREEN, BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
 VERMILLION, PURPLE, YELLOW, INK, GRID = "#D55E00", "#CC79A7", "#F0E442", "#1f2933", "#e3e8ee"
 STAGE_COLOURS: Final = {"detect": ORANGE, "decide": SKY, "act": GREEN, "verify": BLUE}
@@ -53,7 +54,7 @@ def rto_figure(card: Scorecard) -> go.Figure:
     if missing:
         labels.append((f"{', '.join(missing)}: {words.UNKNOWN}", at))
     above = _label_rows([(text, x / scale) for text, x in labels])
-    for (text, x), (row, centre) in zip(labels, above, strict=True):
+    for (text, x), (row, centre) in _highest_first(labels, above):
         figure.add_annotation(
             x=x,
             y=1.0,
@@ -65,6 +66,7 @@ def rto_figure(card: Scorecard) -> go.Figure:
             arrowhead=0,
             arrowwidth=1,
             arrowcolor="#7b8794",
+            bgcolor="white",
             font={"size": 13, "color": INK},
         )
     if target is not None:
@@ -128,7 +130,7 @@ def traffic_figure(card: Scorecard) -> go.Figure:
     first, last = min([first, *(m.at_ms for m in card.marks)]), max([last, *(m.at_ms for m in card.marks)])
     reach = max(last - first, 1)
     above = _label_rows([(mark.name, (mark.at_ms - first) / reach) for mark in card.marks])
-    for mark, (row, centre) in zip(card.marks, above, strict=True):
+    for mark, (row, centre) in _highest_first(card.marks, above):
         figure.add_shape(
             type="line",
             x0=_iso(mark.at_ms),
@@ -150,6 +152,7 @@ def traffic_figure(card: Scorecard) -> go.Figure:
             arrowhead=0,
             arrowwidth=1,
             arrowcolor="#7b8794",
+            bgcolor="white",
             font={"size": 12, "color": INK},
         )
     deep = max((row for row, _ in above), default=0)
@@ -260,6 +263,11 @@ def _label_rows(labels: Sequence[tuple[str, float]]) -> list[tuple[int, float]]:
     return [(row, (a + b) / 2) for row, (a, b) in zip(rows(placed), placed, strict=True)]
 
 
+def _highest_first(labelled: Sequence[T], places: Sequence[tuple[int, float]]) -> list[tuple[T, tuple[int, float]]]:
+    """What is drawn later covers: a lower label stands before the line that leads to a higher one."""
+    return sorted(zip(labelled, places, strict=True), key=lambda pair: -pair[1][0])
+
+
 def _figure(title: str, *, height: int) -> go.Figure:
     figure = go.Figure()
     figure.update_layout(
@@ -283,7 +291,8 @@ def _figure(title: str, *, height: int) -> go.Figure:
         height=height or None,
     )
     figure.update_xaxes(gridcolor=GRID, zeroline=False, linecolor="#9aa5b1", ticks="outside", tickcolor="#9aa5b1")
-    figure.update_yaxes(gridcolor=GRID, zeroline=False)
+    figure.update_xaxes(title_font_size=13)
+    figure.update_yaxes(gridcolor=GRID, zeroline=False, ticks="outside", tickcolor="white", title_font_size=13)
     return figure
 
 

@@ -27,6 +27,7 @@ from drlib.drill.journal import Line
 from drlib.drill.scorecard import Scorecard
 from drlib.views import figures, words
 from drlib.views.notebook_cells import read_cells
+from drlib.views.rich import cell
 
 NAME: Final = "report.html"
 MOST_LOST: Final = 50
@@ -138,7 +139,9 @@ def _told(line: Line) -> tuple[str, str]:
     """The step and the rest of a line, in words."""
     data = dict(line.data)
     step = str(data.pop("step", "") or "")
-    told = ", ".join(f"{key} {words.UNKNOWN if value is None else value}" for key, value in data.items())
+    told = ", ".join(
+        f"{key} {cell(value) if value is None or isinstance(value, bool) else value}" for key, value in data.items()
+    )
     return (step, f"{line.event}: {told}" if told else line.event) if step else (line.event, told)
 
 
