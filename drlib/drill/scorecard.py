@@ -50,11 +50,12 @@ class Records(_Frozen):
 
 
 class GroupScore(_Frozen):
-    """`positions`: how its positions were translated, by kind."""
+    """`positions`: how its positions were translated, by kind. `reached`: its last commit had crossed before the fault."""
 
     group: str
     re_read: int | None = None
     skipped: int | None = None
+    reached: bool | None = None
     positions: dict[str, int] = {}
 
 

@@ -33,6 +33,7 @@ from drlib.model import TopicPartition
 from drlib.rules.history import CommitStatus, Committed, Consumed, Mirrored
 
 _SILENT_S = 1.0
+_BATCH_S = 0.25  # how long a batch may fill up: applications commit a few times a second, not with every record
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,10 @@ class Reading:
         topic, remote = self._spec.topic, pointer.remote_topic(self._spec.topic)
         plan = ReadPlan(topic, remote, pointer.cutover.get(remote, ())) if remote is not None else ReadPlan(topic)
         max_batch = self._spec.max_batch
-        if self._rate > 0:  # small enough to be even: about ten batches a second
-            max_batch = max(1, min(max_batch, int(self._rate / 10)))
-        consumer = OrderedConsumer(
-            {"bootstrap.servers": pointer.bootstrap}, self._spec.group, plan, max_batch=max_batch
-        )
+        if self._rate > 0:  # small enough to be even: about four batches a second
+            max_batch = max(1, min(max_batch, int(self._rate * _BATCH_S)))
+        connection = {"bootstrap.servers": pointer.bootstrap}
+        consumer = OrderedConsumer(connection, self._spec.group, plan, max_batch=max_batch, poll_s=_BATCH_S)
         try:
             if self._doubt is not None and self._doubt.cluster != pointer.active:
                 self._settle(consumer, pointer, self._doubt, remote)

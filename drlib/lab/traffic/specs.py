@@ -65,7 +65,7 @@ class ConsumerSpec:
     topic: str = "flights"
     records_per_second: float = 0.0
     after_move_records_per_second: float | None = None
-    max_batch: int = 500
+    max_batch: int = 2000
     status: str | None = None
     pointer_deadline_s: float = 30.0
 
