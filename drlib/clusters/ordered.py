@@ -123,6 +123,7 @@ class OrderedConsumer:
         self._polled: dict[TopicPartition, int] = {}  # the position after what has been polled
         self._stash: list[ck.Message] = []  # polled while a commit was under way
         self._asked = 0.0
+        self._closed = False
         self._commits: list[tuple[ck.KafkaError | None, dict[TopicPartition, int]]] = []
         self._consumer: Any = ck.Consumer(
             {
@@ -225,6 +226,9 @@ class OrderedConsumer:
 
     def close(self, timeout_s: float = 5.0) -> bool:
         """Leaves the group. False when the cluster has not let go within `timeout_s`; the client is abandoned then."""
+        if self._closed:
+            return True
+        self._closed = True
         self._assigned.clear()
         closing = threading.Thread(target=self._consumer.close, daemon=True)
         closing.start()
