@@ -115,20 +115,21 @@ class Transactions:
             )
         if abort:  # aborting drops what is still queued, and an abort without records leaves nothing to skip
             producer.flush(_STOP_WITHIN_S)
+        ended = ProducedStatus.ABORTED if abort else ProducedStatus.ACKED
         try:
             heard = self._call(pointer, producer.abort_transaction if abort else producer.commit_transaction)
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
                 raise
-            abort, heard = True, self._call(pointer, producer.abort_transaction)
-        status = ProducedStatus.IN_DOUBT if not heard else ProducedStatus.ABORTED if abort else ProducedStatus.ACKED
+            ended, heard = ProducedStatus.ABORTED, self._call(pointer, producer.abort_transaction)
+        # an abort nobody confirmed is none the less never a commit: the coordinator ends it by its time-out
+        status = ended if heard or abort else ProducedStatus.IN_DOUBT
         self._history.append_all(
             one.row(pointer.active, self._spec.topic, status, *places.get(one.flight.id, (NO_OFFSET, NO_OFFSET)))
             for one in sent
         )
         self._done += len(sent) if status is ProducedStatus.ACKED else 0
-        # an abort nobody confirmed is none the less never a commit: the coordinator ends it by its time-out
-        return sent if status is ProducedStatus.IN_DOUBT and not abort else []
+        return sent if status is ProducedStatus.IN_DOUBT else []
 
     def _call(self, pointer: Pointer, transactional: Callable[..., Any]) -> bool:
         """Calls again while nobody answers; False when the pointer moved or stopping took too long.
