@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -64,6 +65,8 @@ def execute(
 
     `stop` is for whoever wants to stop the run from another thread; signals stop it in any case.
     """
+    for needed in ("papermill", "drlib.views.report"):  # an installation that lacks one must not leave a folder behind
+        import_module(needed)
     known = parameters.declared(runbook.notebook)
     values = resolve(runbook, given)
     run = folders.create(runs_dir, runbook.name)
