@@ -40,9 +40,13 @@ def decode(data: bytes) -> Mapping[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     try:
         _, topics = struct.unpack_from(">hi", data, 0)
+        if topics < 0:
+            raise struct.error(f"{topics} topics")
         at = 6
         for _ in range(topics):
             (length,) = struct.unpack_from(">h", data, at)
+            if length < 0:
+                raise struct.error(f"a topic's name of {length} bytes")
             topic = data[at + 2 : at + 2 + length].decode()
             at += 2 + length
             (count,) = struct.unpack_from(">i", data, at)

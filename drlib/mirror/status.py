@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from drlib.errors import UsageError
 
@@ -90,12 +90,17 @@ def write(path: Path, status: WorkerStatus) -> None:
 
 
 def read(path: Path) -> WorkerStatus:
-    """The last state written. Raises `UsageError` when there is none."""
+    """The last state written. Raises `UsageError` when there is none, or something else is there."""
     try:
         return _ADAPTER.validate_json(path.read_bytes())
     except FileNotFoundError:
         raise UsageError(
             f"no worker status at {path}", "no worker has written one", "Start one: drlib mirror FILE --status PATH"
+        ) from None
+    except ValidationError as error:
+        first = str(error.errors()[0]["msg"])
+        raise UsageError(
+            f"{path} is no worker status", first[:1].lower() + first[1:], "Give the file of `drlib mirror --status`."
         ) from None
 
 

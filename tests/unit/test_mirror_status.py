@@ -1,0 +1,104 @@
+"""A worker's status file and its events."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from drlib.errors import UsageError
+from drlib.mirror import status
+from drlib.mirror.status import Event, EventLog, FlowStatus, LaneStatus, PartitionStatus, WorkerStatus
+
+
+def partition(number: int, mirrored: int, high_watermark: int) -> PartitionStatus:
+    return PartitionStatus("flights", number, "LEFT.flights", 0, mirrored, mirrored, high_watermark, mirrored)
+
+
+STATE = WorkerStatus(
+    4711,
+    1_700_000_000_000,
+    "mirroring",
+    (
+        FlowStatus(
+            "LEFT->RIGHT", (LaneStatus(0, "open", 12, 3),), (partition(0, 90, 100), partition(1, 5, 6)), 95, 9500
+        ),
+        FlowStatus("RIGHT->LEFT", (), (partition(0, 8, 7),), 8, 800),
+    ),
+    (Event("parked", "flights-0", "out of range ☂", 1, 2),),
+)
+
+
+def test_a_state_comes_back_whole(tmp_path: Path) -> None:
+    path = tmp_path / "status.json"
+    status.write(path, STATE)
+    assert status.read(path) == STATE
+
+
+def test_only_the_owner_reads_it_and_no_draft_stays(tmp_path: Path) -> None:
+    path = tmp_path / "status.json"
+    status.write(path, STATE)
+    status.write(path, STATE)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [found.name for found in tmp_path.iterdir()] == ["status.json"]
+
+
+def test_a_state_that_cannot_be_put_there_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "status.json").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        status.write(tmp_path / "status.json", STATE)
+    assert [found.name for found in tmp_path.iterdir()] == ["status.json"]
+
+
+def test_lag_is_what_the_source_holds_beyond_the_mirrored_and_never_negative() -> None:
+    assert [p.lag for flow in STATE.flows for p in flow.partitions] == [10, 1, 0]
+    assert STATE.lag == 11
+
+
+def test_no_status_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no worker status at .*--status"):
+        status.read(tmp_path / "status.json")
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"pid": 1', json.dumps({"pid": "x"})])
+def test_a_file_that_is_no_status_is_an_error_of_ours(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "status.json"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=r"status\.json is no worker status"):
+        status.read(path)
+
+
+def test_an_event_is_open_once_until_it_is_resolved() -> None:
+    log = EventLog()
+    assert log.open("parked", "flights-0", "first")
+    assert not log.open("parked", "flights-0", "again")
+    assert log.open("parked", "flights-1", "another")
+    assert [(e.entity, e.detail, e.resolved_ms) for e in log.snapshot()] == [
+        ("flights-0", "first", None),
+        ("flights-1", "another", None),
+    ]
+    assert log.resolve("parked", "flights-0")
+    assert not log.resolve("parked", "flights-0")
+    still, done = log.snapshot()
+    assert (still.entity, still.resolved_ms) == ("flights-1", None)
+    assert (done.entity, done.detail) == ("flights-0", "first")
+    assert done.resolved_ms is not None
+    assert done.resolved_ms >= done.opened_ms
+
+
+def test_a_resolved_event_opens_again() -> None:
+    log = EventLog()
+    for detail in ("one", "two"):
+        assert log.open("parked", "flights-0", detail)
+        assert log.resolve("parked", "flights-0")
+    assert [e.detail for e in log.snapshot()] == ["one", "two"]
+
+
+def test_resolved_events_are_kept_up_to_a_hundred_and_open_ones_all() -> None:
+    log = EventLog()
+    for number in range(250):
+        log.open("parked", f"flights-{number}", "")
+        if number % 2:
+            log.resolve("parked", f"flights-{number}")
+    found = log.snapshot()
+    assert sum(e.resolved_ms is None for e in found) == 125
+    assert [e.entity for e in found if e.resolved_ms is not None] == [f"flights-{n}" for n in range(51, 250, 2)]
