@@ -29,6 +29,10 @@ class DrlibError(Exception):
     def __str__(self) -> str:
         return f"{self.what}: {self.why}. {self.remedy}"
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in a notebook: the three sentences, as the terminal does."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class UsageError(DrlibError):
     """A wrong key, parameter, file or flag; nothing was started."""
