@@ -39,7 +39,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 unit: setup
-	$(BIN)/python -m pytest -q tests/unit
+	$(BIN)/python -m pytest -q tests/unit tests/contract
 
 integration: setup
 	$(BIN)/python -m pytest -q tests/integration
