@@ -29,6 +29,9 @@ def main() -> None:
     except typer.Abort:
         sys.exit(Aborted.exit_code)
     except Exception as error:
+        if error.__class__.__name__ == "NoArgsIsHelpError":
+            print(getattr(error, "format_message", error.__str__)())
+            sys.exit(2)
         if error.__class__.__module__.startswith(("click", "typer")):
             show = getattr(error, "format_message", error.__str__)
             print(f"drlib: {show()} Run 'drlib --help'.", file=sys.stderr)

@@ -88,10 +88,10 @@ def translate(
 
 def parse_flow(text: str) -> Flow:
     """`A->B`. Raises `UsageError` for anything else."""
-    source, arrow, target = text.partition("->")
+    source, arrow, target = (part.strip() for part in text.partition("->"))
     if not (source and arrow and target):
         raise UsageError(f"'{text}' is no flow", "a flow is two aliases with an arrow", "Write it as 'LEFT->RIGHT'.")
-    return Flow(source.strip(), target.strip())
+    return Flow(source, target)
 
 
 def _row(item: GroupTranslation) -> dict[str, object]:

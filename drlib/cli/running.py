@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -61,6 +62,7 @@ def _run(runbook, given, lab, runs_dir, stage, advance) -> RunResult:  # type: i
             with _signals_ignored():
                 stage("stopping everything that was started")
                 here.down()
+                shutil.rmtree(root, ignore_errors=True)  # ours alone; a lab that never came up leaves it behind
 
 
 @contextmanager
