@@ -149,7 +149,10 @@ class Reading:
             partitions = {TopicPartition(remote, seen.partition) for seen in there.values()}
             positions = {p.partition: offset for p, offset in consumer.committed(partitions).items()}
             processed = settle(doubt.records, there, positions)
-            ends = {record.partition: record.offset + 1 for record in processed}
+            # Where some of the batch will come again its commit was not taken, whatever became of the rest.
+            done = {record_id(record) for record in processed}
+            again = {record.partition for record in doubt.records if record_id(record) not in done}
+            ends = {r.partition: r.offset + 1 for r in processed if r.partition not in again}
             self._processed(doubt.cluster, processed, ends, CommitStatus.RESOLVED)
         self._doubt = None
 
