@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,14 @@ def started(registry: ProcessRegistry, name: str, argv: list[str]) -> int:
     record = registry.start(name, argv, log=log)
     assert wait_until(lambda: "up" in log.read_text(), 10)
     return record.pid
+
+
+def started_ticks(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
+def ticks_since_boot() -> int:
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def exists(pid: int) -> bool:
@@ -73,6 +82,8 @@ def test_a_recycled_pid_is_left_alone(tmp_path: Path) -> None:
     registry = ProcessRegistry(tmp_path / "lab")
     bystander = subprocess.Popen(SLEEPER, stdout=subprocess.DEVNULL)
     try:
+        # Both would otherwise start in one tick of 10 ms now and then, and no recycled pid ever does.
+        assert wait_until(lambda: ticks_since_boot() > started_ticks(bystander.pid), 5)
         gone = started(registry, "one", SLEEPER)
         registry.kill("one")
         records = json.loads((tmp_path / "lab" / "processes.json").read_text())
