@@ -3,11 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo lab test lint unit integration notebooks pictures lock clean
+.PHONY: help setup demo lab test test-all lint unit integration notebooks pictures lock clean
 
 help:
 	@echo "make demo   two real Kafka clusters, one dies, applications carry on; ends with a report"
 	@echo "make test   everything CI runs"
+	@echo "make test-all  that, and what takes minutes: long faults, the real MirrorMaker 2 beside ours"
 	@echo "make setup  only the set-up: .venv with locked dependencies, and the jars"
 	@echo "make lab    JupyterLab on the notebooks"
 
@@ -32,6 +33,9 @@ lab: setup
 
 test: setup lint unit integration notebooks
 
+test-all: test
+	$(BIN)/python -m pytest -q -m "long or mm2" tests/integration
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -42,7 +46,7 @@ unit: setup
 	$(BIN)/python -m pytest -q tests/unit tests/contract
 
 integration: setup
-	$(BIN)/python -m pytest -q tests/integration
+	$(BIN)/python -m pytest -q -m "not long and not mm2" tests/integration
 
 notebooks: setup
 	$(BIN)/python -m pytest -q tests/notebooks

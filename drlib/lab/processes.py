@@ -1,7 +1,7 @@
 """Every process of a lab, on record, so that any process can stop it and nothing else is ever stopped.
 
-Rules: a process is known by its pid *and* its start time (in ticks of 10 ms, of this boot), so a recycled pid is left alone;
-signals go through a pidfd opened before that check, so it cannot be recycled in between; each child has a session of
+Rules: a process is known by its pid *and* its start time (in ticks of 10 ms, of this boot), so a recycled pid is left
+alone; signals go through a pidfd opened before that check, so it cannot be recycled in between; each child has a session of
 its own, so a Ctrl-C meant for the parent does not reach it; the record is one 0600 file, changed under a lock and
 replaced whole. Linux only (`/proc`, pidfd). Not for: knowing what a process is for, or
 whether it is ready to serve.
