@@ -1,13 +1,11 @@
-"""The data path of one lane within one claim: fetch, promise, produce, acknowledge.
+"""The data path of one lane within one claim: what was fetched is promised, produced and acknowledged.
 
 Rules:
-- One fetch loop per source broker asks for every partition it leads; a partition whose queue is full is left out, so
-  memory is bounded by partitions x `QUEUE_BYTES`. A source that goes away ends nothing: the loop comes back to it, and
-  what was fetched is still sent.
 - One request holds at most one batch per partition; requests are pipelined per target broker, answers come in order.
 - Before every send the membership's deadline is checked.
 - An answer other than the expected one ends the claim (`LaneFault`); a fenced epoch ends ownership (`LaneLost`).
-- Retention that overtook us is a `SourceLoss` in the ledger, never a silent jump.
+- A promise is begun when a batch is planned and is acknowledged before that batch is sent.
+Not for: reading the source, that is `drlib.mirror.fetcher`.
 """
 
 from __future__ import annotations
@@ -18,31 +16,22 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from drlib.errors import Unreachable
 from drlib.mirror.failpoints import hit
 from drlib.mirror.faults import LaneFault, LaneLost
-from drlib.mirror.lane_journal import EARLIEST, LATEST, LaneJournal
+from drlib.mirror.fetcher import Fetcher
+from drlib.mirror.lane_journal import LaneJournal
 from drlib.mirror.membership import Membership
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Outgoing, Stream
-from drlib.rules.journal import Parked, SourceLoss, SourceTruncated
-from drlib.wire import requests
-from drlib.wire.batch import CorruptBatch, OutgoingBatch
+from drlib.rules.journal import Entry, Parked
+from drlib.wire.batch import OutgoingBatch
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import FENCED, REFUSED, BrokerError, name_of
+from drlib.wire.codes import FENCED, REFUSED, name_of
 from drlib.wire.transport import ProduceResult
 
-QUEUE_BYTES = 4 << 20  # per partition: what may wait between fetch and produce
-FETCH_BYTES = 16 << 20
-PARTITION_BYTES = 1 << 20
 REQUEST_BYTES = 2 << 20
 WINDOW = 8  # produce requests on their way per target broker
 PROGRESS_S = 1.0  # how often acknowledged progress is journaled
-FETCH_WAIT_MS = 200
-
-OFFSET_OUT_OF_RANGE = 1
-_MOVED = frozenset({3, 5, 6, 74, 75})  # the partition's leader is elsewhere or not yet known
-_OTHER_TOPIC = frozenset({100, 103})  # unknown or inconsistent topic ID: deleted, or deleted and made again
 
 
 async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -82,9 +71,8 @@ class Pump:
         self.events = events
         self.observer = observer
         self._targets = {(s.target.topic, s.target.partition): s for s in streams}
-        self._sources = {(s.key.topic_id, s.key.partition): s for s in streams}
         self._work = asyncio.Event()
-        self._room = asyncio.Event()
+        self._fetcher = Fetcher(lane, source, journal, streams, events, self)
         self._draining = False
         self._in_flight = 0
         self._failed: asyncio.Future[None] | None = None
@@ -96,7 +84,7 @@ class Pump:
         by_node: dict[int, list[Stream]] = {}
         for stream in self.streams:
             by_node.setdefault(leaders[stream.target.topic, stream.target.partition], []).append(stream)
-        fetch = asyncio.create_task(self._fetching())
+        fetch = asyncio.create_task(self._fetcher.run())
         progress = asyncio.create_task(self._progress())
         by_node = by_node or {-1: []}  # a lane with nothing to copy still waits to be told
         senders = [asyncio.create_task(self._send_loop(node, group)) for node, group in by_node.items()]
@@ -117,81 +105,30 @@ class Pump:
     def drain(self) -> None:
         """Fetch no more; `run` returns when all that was fetched is acknowledged and journaled."""
         self._draining = True
+        self._fetcher.drain()
         self._work.set()
 
-    # -- source side ---------------------------------------------------------------------------------------------
+    # -- what the fetcher tells --------------------------------------------------------------------------------------
 
-    async def _fetching(self) -> None:
-        """One loop per source broker, laid out anew whenever leaders move or the source comes back."""
-        delay = 0.05
-        while not self._draining:
-            try:
-                metadata = await self.source.metadata(sorted({s.source.topic for s in self.streams}))
-                by_node: dict[int, list[Stream]] = {}
-                for stream in self.streams:
-                    topic = metadata.topics.get(stream.source.topic)
-                    found = topic.partitions.get(stream.source.partition) if topic else None
-                    if found is not None and found.leader >= 0 and not stream.parked:
-                        by_node.setdefault(found.leader, []).append(stream)
-                self.events.resolve("SourceUnreachable", self.lane)
-                async with asyncio.TaskGroup() as group:
-                    for node, streams in by_node.items():
-                        group.create_task(self._fetch_loop(node, streams))
-                    if len(by_node) == 0:
-                        await asyncio.sleep(0.5)
-                delay = 0.05
-            except* (Unreachable, BrokerError, TimeoutError, OSError) as errors:
-                self.events.open("SourceUnreachable", self.lane, str(errors.exceptions[0]))
-            await asyncio.sleep(delay)
-            delay = min(2.0, delay * 2)
-        await asyncio.Event().wait()  # draining: the senders decide when it is over
-
-    async def _fetch_loop(self, node: int, streams: Sequence[Stream]) -> None:
-        connection = await self.source.connection(node, f"fetch-{self.lane}")
-        while not self._draining:
-            wanted = [s for s in streams if not s.parked and s.queued_bytes < QUEUE_BYTES]
-            if not wanted:
-                self._room.clear()
-                await self._room.wait()
-                continue
-            answers = await requests.fetch(
-                connection,
-                [requests.FetchPartition(s.key.topic_id, s.key.partition, s.position, PARTITION_BYTES) for s in wanted],
-                max_wait_ms=FETCH_WAIT_MS,
-                min_bytes=1,
-                max_bytes=FETCH_BYTES,
-                read_committed=True,
-            )
-            if any(len(a.records) for a in answers):
-                hit("after-fetch")
-            moved = False
-            for answer in answers:
-                stream = self._sources[answer.topic_id, answer.partition]
-                if answer.error_code in _MOVED:
-                    moved = True
-                elif answer.error_code:
-                    await self._source_error(connection, stream, answer.error_code)
-                else:
-                    self._accept(stream, answer)
-            if moved:
-                return
-            if self._ready():
-                self._work.set()
-
-    def _accept(self, stream: Stream, answer: requests.FetchedPartition) -> None:
-        before = len(stream.queue)
-        try:
-            entries = stream.take(answer)
-        except CorruptBatch as corrupt:
-            self._park(stream, str(corrupt))
-            return
+    def read(self, stream: Stream, planned: Sequence[Outgoing], entries: Sequence[Entry]) -> None:
+        """The source was read further: `entries` must stand in the journal before any of `planned` is sent."""
         self.observer.progressed(stream)
-        if not entries:
-            return
-        promise = self.journal.begin(entries)
-        for item in list(stream.queue)[before:]:
-            item.promise = promise
-        promise.add_done_callback(self._promised)
+        if entries:
+            promise = self.journal.begin(entries)
+            for item in planned:
+                item.promise = promise
+            promise.add_done_callback(self._promised)
+        elif planned:
+            self._work.set()
+
+    def park(self, stream: Stream, reason: str) -> None:
+        """Stop one partition, visibly; the others go on."""
+        at = stream.covered if stream.covered >= 0 else stream.position
+        stream.park(reason)
+        self.events.open("Parked", str(stream.source), reason)
+        parked = Parked(stream.key, at, reason, int(time.time() * 1000))
+        stream.map.apply(parked)
+        self.journal.begin([parked]).add_done_callback(self._promised)
 
     def _promised(self, promise: asyncio.Task[None]) -> None:
         if promise.cancelled():
@@ -203,37 +140,7 @@ class Pump:
         hit("after-journal-write")
         self._work.set()
 
-    async def _source_error(self, connection: requests.Connection, stream: Stream, code: int) -> None:
-        now = int(time.time() * 1000)
-        if code in _OTHER_TOPIC:
-            self._park(stream, f"topic {stream.source.topic} was deleted or made again on the source (code {code})")
-        elif code == OFFSET_OUT_OF_RANGE:
-            start = (await requests.list_offsets(connection, [stream.source], EARLIEST))[stream.source]
-            end = (await requests.list_offsets(connection, [stream.source], LATEST))[stream.source]
-            if stream.position < start:
-                loss = SourceLoss(stream.key, stream.position, start, now)
-                await self.journal.append([loss])
-                stream.map.apply(loss)
-                self.events.open(
-                    "SourceLoss",
-                    str(stream.source),
-                    f"offsets {loss.first} to {start - 1} expired before they were read",
-                )
-                stream.position = start
-            elif stream.position > end:
-                await self.journal.append([SourceTruncated(stream.key, end, stream.position, now)])
-                self._park(stream, f"the source's log ends at {end}, below our position {stream.position}")
-        else:
-            raise_error = BrokerError(code, f"fetching {stream.source}")
-            if not raise_error.retriable:
-                self._park(stream, str(raise_error))
-            else:
-                raise raise_error
-
     # -- target side ---------------------------------------------------------------------------------------------
-
-    def _ready(self) -> bool:
-        return any(s.ready() for s in self.streams)
 
     async def _send_loop(self, node: int, streams: Sequence[Stream]) -> None:
         if not streams:
@@ -270,7 +177,7 @@ class Pump:
                 window.release()
                 continue
             order = [s for s in order if s not in sent] + sent  # round robin
-            self._room.set()
+            self._fetcher.room()
             self._in_flight += 1
             hit("after-claim")
             answer = connection.produce_many(topics)
@@ -305,17 +212,9 @@ class Pump:
                 refusal = (
                     f"{name_of(result.error_code)} (code {result.error_code}) {result.error_message or ''}".strip()
                 )
-                self._park(stream, f"{stream.target} refuses the data: {refusal}")
+                self.park(stream, f"{stream.target} refuses the data: {refusal}")
             else:
                 self._fail(LaneFault(self.lane, f"{stream.target} answered code {result.error_code}"))
-
-    def _park(self, stream: Stream, reason: str) -> None:
-        at = stream.covered if stream.covered >= 0 else stream.position
-        stream.park(reason)
-        self.events.open("Parked", str(stream.source), reason)
-        parked = Parked(stream.key, at, reason, int(time.time() * 1000))
-        stream.map.apply(parked)
-        self.journal.begin([parked]).add_done_callback(self._promised)
 
     def _fail(self, error: BaseException) -> None:
         if self._failed is not None and not self._failed.done():
