@@ -46,7 +46,7 @@ def mirror(
 
     def show(state: worker.status.WorkerStatus) -> None:
         nonlocal last
-        if state.state != last:
+        if state.state not in ("starting", last):  # nothing has started before both clusters answered
             last = state.state
             flows = ", ".join(f"{f.flow} ({len(f.partitions)} partitions)" for f in state.flows)
             errors.print(f"{state.state}: {flows}", highlight=False)

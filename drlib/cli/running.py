@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from drlib.errors import Aborted
+from drlib.errors import Aborted, DrlibError
+from drlib.lab.lab import Lab
 from drlib.runbook import parameters
 from drlib.runbook.execute import RunResult, execute, resolve
 from drlib.runbook.model import load
@@ -45,9 +46,8 @@ def _run(runbook, given, lab, runs_dir, stage, advance) -> RunResult:  # type: i
 
     if not lab:
         return execute(runbook, given, runs_dir=runs_dir, lab_dir=None, on_progress=on_progress)
-    from drlib.lab.lab import Lab
-
     root = runs_dir.absolute().parent / f".lab-{os.getpid()}-{secrets.token_hex(2)}"
+    root.parent.mkdir(parents=True, exist_ok=True)
     here = Lab(root, on_event=stage)
     with _signals_interrupt():
         try:
@@ -61,8 +61,23 @@ def _run(runbook, given, lab, runs_dir, stage, advance) -> RunResult:  # type: i
         finally:
             with _signals_ignored():
                 stage("stopping everything that was started")
-                here.down()
-                shutil.rmtree(root, ignore_errors=True)  # ours alone; a lab that never came up leaves it behind
+                _end(here)
+
+
+def _end(lab: Lab) -> None:
+    """Everything down and the folder gone; a folder whose processes live is kept, as it is how they are found."""
+    try:
+        lab.down()
+    except (DrlibError, OSError) as error:  # TimeoutError among them: a process outlived SIGKILL
+        print(f"drlib: {error}", file=sys.stderr)
+    if alive := [f"{one.name} (pid {one.pid})" for one in lab.status() if one.alive]:
+        print(
+            f"drlib: {', '.join(alive)} could not be stopped: the lab's folder {lab.root} is kept. "
+            f"Stop what is left with: drlib lab down --dir {lab.root}",
+            file=sys.stderr,
+        )
+        return
+    shutil.rmtree(lab.root, ignore_errors=True)  # ours alone; a lab that never came up leaves it behind
 
 
 @contextmanager

@@ -82,7 +82,7 @@ class Lab:
     def up(self, *, deadline_s: float = 90.0) -> Self:
         """Start everything and return when every broker serves. Data kept by `down(keep=True)` is used again.
 
-        Raises `MissingDependency` (Java, jars), `UsageError` (already up, or the folder holds something else),
+        Raises `MissingDependency` (Java, jars), `UsageError` (already up, the folder holds something else or is in none),
         `BrokerFailed`; nothing of this call is left running then.
         """
         jars.java()
@@ -166,6 +166,13 @@ class Lab:
     def _claim_folder(self) -> None:
         if (self.root / _MARK).exists():
             return
+        if not self.root.parent.is_dir():  # most likely a slip of the pen: a lab elsewhere would be a silent answer
+            raise UsageError(
+                f"There is no lab in {self.root}",
+                f"and none is started there, since there is no folder {self.root.parent} either",
+                "Correct the path, or make that folder first",
+            )
+        self.root.mkdir(mode=0o700, exist_ok=True)
         strangers = [path.name for path in self.root.iterdir() if not path.name.startswith("processes.")]
         if strangers:
             raise UsageError(

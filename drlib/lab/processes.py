@@ -65,8 +65,7 @@ class ProcessRegistry:
     """The processes of the lab in `root`. Two registries on one root, in any processes, see the same records."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.root = root  # made when the first process is started: to look is not to make
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(
@@ -187,6 +186,7 @@ class ProcessRegistry:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self.root / "processes.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

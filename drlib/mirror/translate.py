@@ -16,13 +16,15 @@ from typing import TypeVar
 
 from drlib.clusters.cluster import Cluster
 from drlib.clusters.descriptions import Range
-from drlib.config.settings import MirrorSettings
+from drlib.config.settings import ClusterSettings, MirrorSettings
 from drlib.errors import Unreachable, UsageError
 from drlib.mirror.maps import Maps, read_maps
 from drlib.mirror.outside import AS_OF_HEADER, POSITION_HEADER
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.rules.mm2_records import Checkpoint
 from drlib.wire.cluster import ClusterClient
+
+ANSWER_S = 5.0  # what a cluster has to answer the first question; the work itself has longer deadlines
 
 Answer = TypeVar("Answer")
 
@@ -76,14 +78,20 @@ def translate_groups(
     """Every committed position of `groups` (all when None) on a mirrored topic, translated.
 
     `source_alive` False reads the target only, True the source only, None tries the source first.
-    Raises `UsageError` for a group nobody knows.
+    Raises `UsageError` for a group nobody knows, `Unreachable` naming every cluster that is needed and silent.
     """
+    settings.flow(flow.source, flow.target)
+    asked = [flow.target] if source_alive is False else [flow.target, flow.source]
+    silent = _blocking(_silent([settings.clusters[alias] for alias in asked]))
+    if flow.target in silent or source_alive:
+        _refuse_silence(silent)
     try:
-        positions = (
-            checkpointed_positions(settings, flow) if source_alive is False else source_positions(settings, flow)
-        )
+        if source_alive is False or silent:
+            positions = checkpointed_positions(settings, flow)
+        else:
+            positions = source_positions(settings, flow)
     except Unreachable:
-        if source_alive:
+        if source_alive is not None:
             raise
         positions = checkpointed_positions(settings, flow)
     unknown = set(groups or ()) - {group for group, _ in positions}
@@ -112,6 +120,34 @@ def _blocking(work: Coroutine[object, object, Answer]) -> Answer:
     """Run to the end on a thread of its own: a notebook's thread already has a running event loop."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         return pool.submit(asyncio.run, work).result()
+
+
+async def _silent(clusters: Sequence[ClusterSettings]) -> Mapping[str, Unreachable]:
+    """Those that do not answer a first question, all asked at once: a slow client would ask them one after another."""
+
+    async def ask(cluster: ClusterSettings) -> Unreachable | None:
+        client = ClusterClient(cluster.bootstrap_servers, client_id="drlib-translate", timeout_s=ANSWER_S)
+        try:
+            await client.connect()
+        except Unreachable as error:
+            return error
+        finally:
+            await client.close()
+        return None
+
+    answers = await asyncio.gather(*map(ask, clusters))
+    return {c.alias: error for c, error in zip(clusters, answers, strict=True) if error is not None}
+
+
+def _refuse_silence(silent: Mapping[str, Unreachable]) -> None:
+    if not silent:
+        return
+    aliases = " and ".join(sorted(silent))
+    raise Unreachable(
+        f"{aliases} cannot be reached",
+        "; ".join(dict.fromkeys(error.why for _, error in sorted(silent.items()))),
+        f"Start {aliases}, or correct {' and '.join(f'{a}.bootstrap.servers' for a in sorted(silent))}.",
+    )
 
 
 async def _read(settings: MirrorSettings, flow: Flow) -> tuple[Maps, Mapping[TopicPartition, int]]:

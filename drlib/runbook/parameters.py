@@ -177,8 +177,9 @@ def _scalar(name: str, text: str, kind: type, parameter: Parameter) -> Scalar:
 
 
 def _mistyped(name: str, value: object, parameter: Parameter) -> UsageError:
+    article = "an" if str(parameter).startswith("int") else "a"
     example = "" if parameter.default is None else f", for example {parameter.default!r}"
-    return UsageError(f"parameter {name}", f"{value!r} is no {parameter}", f"Give a {parameter}{example}.")
+    return UsageError(f"parameter {name}", f"{value!r} is no {parameter}", f"Give {article} {parameter}{example}.")
 
 
 def _unreadable(notebook: str, line: int, why: str) -> UsageError:

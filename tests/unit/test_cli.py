@@ -95,12 +95,18 @@ def test_mirroring_from_a_cluster_nobody_reaches(file: Path, closed: tuple[int, 
     began = time.monotonic()
     result = drlib("mirror", str(file))
     assert time.monotonic() - began < 15
-    assert result.returncode == 11
-    assert "Traceback" not in result.stderr
-    assert result.stderr.startswith("starting: LEFT->RIGHT")
-    last = result.stderr.splitlines()[-1]
-    assert last.startswith("drlib: ")
-    assert str(closed[0]) in last or str(closed[1]) in last
+    line = told(result, 11)
+    assert str(closed[0]) in line or str(closed[1]) in line
+
+
+def test_translating_between_clusters_nobody_reaches(file: Path, closed: tuple[int, int]) -> None:
+    began = time.monotonic()
+    result = drlib("translate", str(file), "--flow", "LEFT->RIGHT")
+    assert time.monotonic() - began < 10
+    line = told(result, 11)
+    assert "LEFT and RIGHT cannot be reached" in line
+    assert str(closed[0]) in line
+    assert str(closed[1]) in line
 
 
 def test_an_unknown_runbook_names_those_there_are() -> None:
@@ -112,7 +118,7 @@ def test_an_unknown_runbook_names_those_there_are() -> None:
     ("pair", "words"),
     [
         ("recods_per_second=1", "Did you mean records_per_second?"),
-        ("lanes=many", "'many' is no int"),
+        ("lanes=many", "'many' is no int. Give an int, for example 2."),
         ("records_per_second=nan", "'nan' is no float"),
         ("lanes", "it has no '='"),
         ("run_dir=password=hunter", "looks like a secret"),
@@ -148,6 +154,13 @@ def test_there_is_no_lab_to_stop(tmp_path: Path) -> None:
 def test_a_lab_without_java(tmp_path: Path) -> None:
     result = drlib("lab", "up", "--dir", str(tmp_path / "lab"), PATH=str(tmp_path), JAVA_HOME=None)
     assert "Java" in told(result, 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lab_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    result = drlib("lab", "up", "--dir", str(tmp_path / "labs" / "one"))
+    assert f"there is no folder {tmp_path / 'labs'}" in told(result, 2)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_with_its_lab_without_java_leaves_nothing(tmp_path: Path) -> None:
