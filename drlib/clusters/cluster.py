@@ -140,6 +140,14 @@ class Cluster:
             for resource, future in futures.items()
         }
 
+    def broker_config(self) -> dict[str, str | None]:
+        """The settings of one broker of the cluster, whichever answers: for what all brokers should have alike."""
+        doing = "describing a broker's configuration"
+        nodes = self._wait(self._call(doing, "describe_cluster"), doing).nodes
+        resource = ConfigResource(ResourceType.BROKER, str(min(node.id for node in nodes)))
+        found = self._wait(self._call(doing, "describe_configs", [resource])[resource], doing)
+        return {entry.name: entry.value for entry in found.values()}
+
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset still in each log."""
         return self._offsets(partitions, OffsetSpec.earliest(), Isolation.READ_UNCOMMITTED, "reading log starts")

@@ -70,8 +70,11 @@ async def mark(
     partitions: Mapping[str, Sequence[int]],
     *,
     deadline: float,
-) -> None:
-    """Write our epoch's abort marker into `partitions` and wait until it stands on each leader."""
+) -> Mapping[TopicPartition, int]:
+    """Write our epoch's abort marker into `partitions` and wait until it stands on each leader.
+
+    Returns the last sequence of ours that each leader knows: -1 where this epoch wrote nothing, or was forgotten.
+    """
 
     async def ask(call: Callable[[Connection], Awaitable[Answer]]) -> Answer:
         return await _ask(target, transactional_id, call, deadline)
@@ -87,7 +90,7 @@ async def mark(
         if time.monotonic() > deadline:
             raise LaneFault(transactional_id, f"the abort markers were not written in time (state {state.state})")
         await asyncio.sleep(0.002)
-    await _verify(target, transactional_id, ours, partitions, deadline)
+    return await _verify(target, transactional_id, ours, partitions)
 
 
 async def _verify(
@@ -95,14 +98,15 @@ async def _verify(
     transactional_id: str,
     ours: ClaimId,
     partitions: Mapping[str, Sequence[int]],
-    deadline: float,
-) -> None:
+) -> Mapping[TopicPartition, int]:
     metadata = await target.metadata(tuple(partitions))
     by_leader: dict[int, dict[str, list[int]]] = {}
     for topic, numbers in partitions.items():
         for number in numbers:
-            leader = metadata.topics[topic].partitions[number].leader
+            there = metadata.topics[topic].partitions.get(number)
+            leader = there.leader if there is not None else -1
             by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
+    known: dict[TopicPartition, int] = {}
     for leader, wanted in by_leader.items():
         if leader < 0:
             raise LaneFault(transactional_id, f"no leader for {', '.join(wanted)}")
@@ -116,6 +120,10 @@ async def _verify(
                     raise LaneLost(transactional_id, f"{topic}-{number} already knows epoch {max(epochs)}")
                 if ours.epoch not in epochs:
                     raise LaneFault(transactional_id, f"no marker of ours in {topic}-{number}")
+                known[TopicPartition(topic, number)] = next(
+                    s.last_sequence for s in states if (s.producer_id, s.epoch) == (ours.producer_id, ours.epoch)
+                )
+    return known
 
 
 async def _ask(

@@ -7,6 +7,8 @@ every doubt, because the promise for a sequence never changes and nothing is eve
 
 from __future__ import annotations
 
+import uuid
+
 from drlib.errors import DrlibError, LeaseHeld
 
 
@@ -30,4 +32,19 @@ class LaneFault(DrlibError):
             why,
             "Nothing to do: it claims the lane again. If this repeats, look at the target cluster.",
             retriable=True,
+        )
+
+
+class ClaimAgain(LaneFault):
+    """Nothing went wrong, but only a new claim can go on: the target had forgotten this one, or its epochs run out."""
+
+
+class MirrorTopicRecreated(DrlibError):
+    """A mirror topic was deleted, or made again: what stood there, and where, is gone."""
+
+    def __init__(self, topic: str, was: uuid.UUID, now: uuid.UUID | None) -> None:
+        super().__init__(
+            f"mirror topic {topic} is not the one this lane wrote to",
+            f"it had topic ID {was} and is now " + ("deleted" if now is None else f"another one, {now}"),
+            "Its partitions are parked, the others go on. Keep consumers away from it until it is mirrored anew.",
         )

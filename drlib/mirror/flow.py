@@ -18,7 +18,8 @@ from drlib.clusters.cluster import Cluster
 from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.mirror.groups import GroupPositions
-from drlib.mirror.lane import Lane, LaneTopic
+from drlib.mirror.lane import ROTATE_AT_EPOCH, Lane, LaneTopic
+from drlib.mirror.markers import now_ms
 from drlib.mirror.membership import Membership
 from drlib.mirror.outside import Mm2Writer
 from drlib.mirror.status import EventLog, FlowStatus, LaneStatus, PartitionStatus
@@ -26,6 +27,7 @@ from drlib.mirror.stream import Outgoing, Stream
 from drlib.model import TopicPartition
 from drlib.rules.lanes import lane_of
 from drlib.rules.offset_syncs import OffsetSyncWriter
+from drlib.rules.rearm import Expiry, guarded
 from drlib.wire.cluster import ClusterClient, ClusterMetadata
 from drlib.wire.codes import BrokerError
 
@@ -47,6 +49,8 @@ class FlowRunner:
     target_settings: ClusterSettings
     worker: str
     events: EventLog
+    rotate_at_epoch: int = ROTATE_AT_EPOCH
+    _expiry: Expiry = field(default_factory=Expiry)
     _lanes: dict[int, Lane] = field(default_factory=dict)
     _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
     _streams: dict[TopicPartition, Stream] = field(default_factory=dict)
@@ -67,6 +71,7 @@ class FlowRunner:
             await asyncio.gather(self._source.connect(), self._target.connect())
             await self._discover()
             await asyncio.to_thread(self._create_internal_topics)
+            self._expiry = await asyncio.to_thread(self._read_expiry)
             self._writer = Mm2Writer(self.settings, self.source_settings, self.target_settings)
             self._syncs = OffsetSyncWriter(self.settings.offset_lag_max)
             self._groups = GroupPositions(
@@ -180,6 +185,16 @@ class FlowRunner:
                 name = settings.policy.offset_syncs_topic(flow.target)
                 source.create_topic(name, 1, settings.offset_syncs_replication_factor, compact)
 
+    def _read_expiry(self) -> Expiry:
+        """How long the target remembers producers; Kafka's defaults, and an event, where we may not ask."""
+        try:
+            with Cluster(self.target_settings) as target:
+                return Expiry.of(target.broker_config())
+        except DrlibError as error:
+            detail = f"{error} Kafka's defaults are assumed for how long it remembers producers."
+            self.events.open("BrokerConfigUnknown", self.settings.flow.target, detail)
+            return Expiry()
+
     async def _refresh(self) -> None:
         while True:
             await asyncio.sleep(self.settings.refresh_topics_s)
@@ -210,7 +225,7 @@ class FlowRunner:
             flow = self.settings.flow
             lane = Lane(
                 number,
-                f"drlib.{flow.source}.{flow.target}.{number}.0",
+                f"drlib.{flow.source}.{flow.target}.{number}",
                 self._source,
                 self._target,
                 TopicPartition(self.journal_topic, number),
@@ -219,6 +234,8 @@ class FlowRunner:
                 self.events,
                 self.worker,
                 self,
+                self._expiry,
+                self.rotate_at_epoch,
             )
             self._lanes[number] = lane
             self._tasks[number] = asyncio.create_task(lane.run())
@@ -266,6 +283,7 @@ class FlowRunner:
     # -- status --------------------------------------------------------------------------------------------------
 
     def status(self) -> FlowStatus:
+        now = now_ms()
         lanes = tuple(
             LaneStatus(
                 n,
@@ -286,6 +304,7 @@ class FlowRunner:
                 s.high_watermark,
                 s.map.target_end or 0,
                 s.parked,
+                not s.parked and guarded(s.last, self._expiry, now),
             )
             for n, lane in sorted(self._lanes.items())
             for s in lane.streams

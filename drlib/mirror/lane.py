@@ -2,7 +2,9 @@
 
 Rules: the state machine is the table `MOVES`. Every doubt leads through `CLAIMING`: a new epoch, a fence, and the log
 itself says what of ours stands. What recovery finds is journaled before the first new batch. Claims back off
-exponentially, since each costs an epoch.
+exponentially, since each costs an epoch; before they run out the lane moves to a new transactional ID: claim and fence
+under the old one, journal the next generation, go on under the new one. A mirror topic that is gone, or whose log
+contradicts the journal, is parked by name and not claimed; it is looked at again while the others go on.
 """
 
 from __future__ import annotations
@@ -16,21 +18,31 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from drlib.errors import Unreachable
+from drlib.errors import DrlibError, Unreachable
 from drlib.mirror.claim import claim
-from drlib.mirror.faults import LaneFault, LaneLost
-from drlib.mirror.lane_journal import EARLIEST, LATEST, LaneJournal, read_journal
-from drlib.mirror.maps import build_maps
+from drlib.mirror.faults import ClaimAgain, LaneFault, LaneLost, MirrorTopicRecreated
+from drlib.mirror.lane_journal import LaneJournal, read_journal
+from drlib.mirror.maps import Maps, build_maps, gone_topics
+from drlib.mirror.markers import now_ms, tell_foreign
 from drlib.mirror.membership import Membership
 from drlib.mirror.pump import Observer, Pump
-from drlib.mirror.reading import locate
+from drlib.mirror.reading import LogEnds, locate, log_ends, log_starts
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Stream
 from drlib.model import TopicPartition
-from drlib.rules.journal import Claim, ClaimId, Entry, Incarnation, Placement, SourcePartition, TopicNames
-from drlib.wire import requests
+from drlib.rules.journal import (
+    Claim,
+    ClaimId,
+    Entry,
+    Foreign,
+    Incarnation,
+    SourcePartition,
+    TopicNames,
+)
+from drlib.rules.offset_map import PartitionMap
+from drlib.rules.rearm import Expiry
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import BrokerError
+from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
 
 
 class LaneState(StrEnum):
@@ -56,6 +68,8 @@ MOVES: Final[Mapping[LaneState, frozenset[LaneState]]] = {
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 10.0
 QUIET_AFTER_S = 30.0  # a claim that lasted this long resets the back-off
+ROTATE_AT_EPOCH = 30_000  # of 32,767: what is left is for claimants that race while the lane moves to its next ID
+TOPICS_LOOK_S = 2.0  # how often the mirror topics' IDs are compared
 
 
 @dataclass(frozen=True)
@@ -71,7 +85,7 @@ class LaneTopic:
 @dataclass
 class Lane:
     number: int
-    transactional_id: str
+    name: str  # its transactional IDs are this and a generation
     source: ClusterClient
     target: ClusterClient
     journal_partition: TopicPartition
@@ -80,6 +94,9 @@ class Lane:
     events: EventLog
     worker: str
     observer: Observer
+    expiry: Expiry = field(default_factory=Expiry)
+    rotate_at_epoch: int = ROTATE_AT_EPOCH
+    generation: int = 0
     state: LaneState = LaneState.CLAIMING
     claim_id: ClaimId | None = None
     streams: tuple[Stream, ...] = ()
@@ -87,6 +104,11 @@ class Lane:
     _stopping: bool = False
     _again: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _names: dict[uuid.UUID, TopicNames] | None = None  # as the journal had them last; None before it was read
+
+    @property
+    def transactional_id(self) -> str:
+        return f"{self.name}.{self.generation}"
 
     async def run(self) -> None:
         """Own the lane until `stop`; returns when it is stopped or lost."""
@@ -101,13 +123,15 @@ class Lane:
                     continue
                 break
             except LaneLost as lost:
-                self.events.open("LaneLost", self.transactional_id, str(lost))
+                self.events.open("LaneLost", self.name, str(lost))
                 self._move(LaneState.LOST)
                 break
+            except ClaimAgain:
+                pass
             except (LaneFault, Unreachable, BrokerError, TimeoutError, OSError) as error:
                 if isinstance(error, BrokerError) and not error.retriable:
                     raise
-                self.events.open("LaneFault", self.transactional_id, str(error))
+                self.events.open("LaneFault", self.name, str(error))
             self._move(LaneState.BACKING_OFF)
             backoff = FIRST_BACKOFF_S if time.monotonic() - began > QUIET_AFTER_S else backoff
             if not self._stopping:
@@ -148,52 +172,44 @@ class Lane:
     async def _term(self) -> None:
         """One claim from beginning to end."""
         topics = self.topics
-        partitions: dict[str, list[int]] = defaultdict(list)
-        for topic in topics:
-            partitions[topic.target].extend(topic.partitions)
-        partitions[self.journal_partition.topic].append(self.journal_partition.partition)
-        ours = await claim(self.target, self.transactional_id, partitions)
+        if self._names is None:
+            self._remember(await read_journal(self.target, self.journal_partition))
+        gone = await self._gone(topics)
+        ours, entries = await self._take([t for t in topics if t.target not in gone])
         self.claim_id = ours
         self._move(LaneState.RECOVERING)
         _, journal_leader = await locate(self.target, self.journal_partition)
         journal = LaneJournal(self.target, self.journal_partition, ours, self.transactional_id, journal_leader)
-        leaders, ends = await self._target_ends(topics)
-        entries = await read_journal(self.target, self.journal_partition)
-        maps = await build_maps(self.target, entries, ends)
-        new: list[Entry] = [Claim(ours, 0, int(time.time() * 1000), self.worker), *maps.findings]
+        mine = [TopicPartition(t.target, n) for t in topics if t.target not in gone for n in t.partitions]
+        log = await log_ends(self.target, mine)
+        maps = await build_maps(self.target, entries, log.ends)
+        new: list[Entry] = [Claim(ours, self.generation, now_ms(), self.worker), *maps.findings]
         new += self._incarnations(entries, topics)
-        streams = []
+        streams: list[Stream] = []
+        parked: list[Stream] = []
         for topic in topics:
             starts = await self._source_starts(topic)
-            target_id = maps.target_ids.get(topic.target)
-            new.append(TopicNames(topic.topic_id, topic.source, topic.target, target_id or await self._id(topic)))
+            known = maps.names.get(topic.topic_id) or maps.of_target(topic.target)
+            target_id = known.target_topic_id if known is not None else await self._id(topic)
+            new.append(TopicNames(topic.topic_id, topic.source, topic.target, target_id))
             for number in topic.partitions:
                 key = SourcePartition(topic.topic_id, number)
-                offsets = maps.get(key)
-                end = ends[TopicPartition(topic.target, number)]
-                placement = Placement(key, ours, 0, end)
-                position = offsets.position if offsets.position is not None else starts[number]
-                stream = Stream(
-                    key=key,
-                    source=TopicPartition(topic.source, number),
-                    target=TopicPartition(topic.target, number),
-                    claim=ours,
-                    map=offsets,
-                    position=position,
-                    target_next=end,
-                    covered=offsets.position if offsets.position is not None else -1,
-                    last_timestamp=int(time.time() * 1000),
-                )
-                stream.journaled = (0, stream.covered)
-                offsets.apply(placement)
-                new.append(placement)
-                streams.append(stream)
+                why = gone.get(topic.target) or maps.refused.get(key)
+                if why is None:
+                    streams.append(self._stream(topic, key, ours, target_id, maps, log, starts.get(number, 0)))
+                else:
+                    parked.append(self._parked(topic, key, ours, why))
+        new += [s.start(now_ms()) for s in streams]
         await journal.append(new)
-        self.streams = tuple(streams)
+        for entry in new:
+            if isinstance(entry, TopicNames):
+                self._names = {**(self._names or {}), entry.topic_id: entry}
+        self._tell(maps, parked, streams)
+        self.streams = (*streams, *parked)
         for stream in streams:
             self.observer.progressed(stream)
-        self.events.resolve("LaneFault", self.transactional_id)
-        self.events.resolve("LaneLost", self.transactional_id)
+        self.events.resolve("LaneFault", self.name)
+        self.events.resolve("LaneLost", self.name)
         self._move(LaneState.RUNNING)
         self._pump = Pump(
             self.transactional_id,
@@ -204,21 +220,122 @@ class Lane:
             self.membership,
             self.events,
             self.observer,
+            self.expiry,
         )
+        looking = asyncio.create_task(self._look(self._pump, topics, gone))
         try:
             if self._stopping or self._again:
                 self._pump.drain()
-            await self._pump.run(leaders)
+            await self._pump.run({(p.topic, p.partition): leader for p, leader in log.leaders.items()})
             self._move(LaneState.DRAINING)
         finally:
             self._pump = None
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
             for purpose in ("produce", "journal"):
                 await self.target.drop(f"{purpose}-{self.transactional_id}")
+
+    # -- claiming ------------------------------------------------------------------------------------------------
+
+    async def _take(self, topics: Sequence[LaneTopic]) -> tuple[ClaimId, list[Entry]]:
+        """Claim and fence under the newest generation; returns the claim and the journal as it stands behind the fence."""
+        partitions: dict[str, list[int]] = defaultdict(list)
+        for topic in topics:
+            partitions[topic.target].extend(topic.partitions)
+        partitions[self.journal_partition.topic].append(self.journal_partition.partition)
+        while True:
+            ours = await claim(self.target, self.transactional_id, partitions)
+            entries = await read_journal(self.target, self.journal_partition)
+            generation = self.generation
+            self._remember(entries)
+            if self.generation > generation:
+                continue  # somebody moved the lane on before our fence: that ID is nobody's any more
+            if ours.epoch < self.rotate_at_epoch:
+                return ours, entries
+            # The old ID's producer stays fenced; whoever claims under it from now on reads this behind its fence.
+            _, leader = await locate(self.target, self.journal_partition)
+            journal = LaneJournal(self.target, self.journal_partition, ours, self.transactional_id, leader)
+            await journal.append([Claim(ours, self.generation + 1, now_ms(), self.worker)])
+            await self.target.drop(f"journal-{self.transactional_id}")
+            self.generation += 1
+
+    def _remember(self, entries: Sequence[Entry]) -> None:
+        self._names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
+        self.generation = max([self.generation, *(e.generation for e in entries if isinstance(e, Claim))])
+
+    def _stream(
+        self,
+        topic: LaneTopic,
+        key: SourcePartition,
+        ours: ClaimId,
+        target_id: uuid.UUID,
+        maps: Maps,
+        log: LogEnds,
+        source_start: int,
+    ) -> Stream:
+        target = TopicPartition(topic.target, key.partition)
+        offsets = maps.get(key)
+        position = offsets.position if offsets.position is not None else source_start
+        covered = offsets.position if offsets.position is not None else -1
+        return Stream(
+            key=key,
+            source=TopicPartition(topic.source, key.partition),
+            target=target,
+            claim=ours,
+            map=offsets,
+            position=position,
+            target_next=log.ends[target],
+            covered=covered,
+            journaled=(0, covered),
+            target_id=target_id,
+        )
+
+    def _parked(self, topic: LaneTopic, key: SourcePartition, ours: ClaimId, why: DrlibError) -> Stream:
+        """A partition that this claim does not copy: there to be seen, never to be sent to."""
+        target = TopicPartition(topic.target, key.partition)
+        source = TopicPartition(topic.source, key.partition)
+        return Stream(key, source, target, ours, PartitionMap(), position=0, target_next=0, parked=str(why))
+
+    # -- mirror topics that are not what they were -----------------------------------------------------------------
+
+    async def _gone(self, topics: Sequence[LaneTopic]) -> dict[str, MirrorTopicRecreated]:
+        """By name: mirror topics of ours that were deleted or made again since they were written to."""
+        known = {n.target_topic: n for n in (self._names or {}).values()}
+        names = [known[t.target] for t in topics if t.target in known]
+        gone = await gone_topics(self.target, names)
+        return {n.target_topic: gone[n.topic_id] for n in names if n.topic_id in gone}
+
+    async def _look(self, pump: Pump, topics: Sequence[LaneTopic], gone: Mapping[str, MirrorTopicRecreated]) -> None:
+        """A mirror topic that goes, or comes back as it was, ends the claim: the next one looks anew."""
+        while True:
+            await asyncio.sleep(TOPICS_LOOK_S)
+            try:
+                found = await self._gone(topics)
+            except (DrlibError, TimeoutError, OSError):
+                continue  # the target does not answer: whoever sends will say so
+            if found.keys() != gone.keys():
+                changed = ", ".join(sorted(found.keys() ^ gone.keys()))
+                pump.fail(LaneFault(self.name, f"mirror topic {changed} is not the one it was"))
+                return
+
+    def _tell(self, maps: Maps, parked: Sequence[Stream], streams: Sequence[Stream]) -> None:
+        for entry in maps.findings:
+            if isinstance(entry, Foreign):
+                topic = maps.names[entry.partition.topic_id].target_topic
+                partition = TopicPartition(topic, entry.partition.partition)
+                tell_foreign(self.events, str(partition), entry.target_offset, entry.count)
+        for stream in parked:
+            contradicts = stream.key in maps.refused and not isinstance(maps.refused[stream.key], MirrorTopicRecreated)
+            name = "MirrorContradiction" if contradicts else "MirrorTopicRecreated"
+            self.events.open(name, str(stream.target), stream.parked)
+        for stream in streams:
+            for name in ("MirrorContradiction", "MirrorTopicRecreated"):
+                self.events.resolve(name, str(stream.target))
 
     def _incarnations(self, entries: Sequence[Entry], topics: Sequence[LaneTopic]) -> list[Entry]:
         """Topics whose ID is not the one the journal knew: made again on the source."""
         known = {e.source_topic: e.topic_id for e in entries if isinstance(e, TopicNames)}
-        now = int(time.time() * 1000)
+        now = now_ms()
         found: list[Entry] = []
         for topic in topics:
             before = known.get(topic.source)
@@ -231,30 +348,12 @@ class Lane:
         topic_id, _ = await locate(self.target, TopicPartition(topic.target, topic.partitions[0]))
         return topic_id
 
-    async def _target_ends(
-        self, topics: Sequence[LaneTopic]
-    ) -> tuple[dict[tuple[str, int], int], dict[TopicPartition, int]]:
-        """Leader and log end of each mirror partition, read after the fence."""
-        metadata = await self.target.metadata([t.target for t in topics])
-        leaders: dict[tuple[str, int], int] = {}
-        by_node: dict[int, list[TopicPartition]] = defaultdict(list)
-        for topic in topics:
-            for number in topic.partitions:
-                leader = metadata.topics[topic.target].partitions[number].leader
-                leaders[topic.target, number] = leader
-                by_node[leader].append(TopicPartition(topic.target, number))
-        ends: dict[TopicPartition, int] = {}
-        for node, wanted in by_node.items():
-            connection = await self.target.connection(node, "control")
-            ends.update(await requests.list_offsets(connection, wanted, LATEST))
-        return leaders, ends
-
     async def _source_starts(self, topic: LaneTopic) -> dict[int, int]:
-        starts: dict[int, int] = {}
+        """Log starts of a source topic; 0 for a partition without an answer, which the fetcher will ask for again."""
         metadata = await self.source.metadata([topic.source])
-        for number in topic.partitions:
-            leader = metadata.topics[topic.source].partitions[number].leader
-            connection = await self.source.connection(leader, "control")
-            partition = TopicPartition(topic.source, number)
-            starts[number] = (await requests.list_offsets(connection, [partition], EARLIEST))[partition]
-        return starts
+        found = metadata.topics[topic.source]
+        if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:  # deleted: what was mirrored of it keeps its map
+            return {}
+        raise_for(found.error_code, f"looking up {topic.source}")
+        wanted = [TopicPartition(topic.source, number) for number in topic.partitions if number in found.partitions]
+        return {p.partition: start for p, start in (await log_starts(self.source, wanted)).items()}

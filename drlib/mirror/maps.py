@@ -1,7 +1,9 @@
 """The offset maps of a flow from its journal and what stands in the mirror topics: for the lane at a claim, and read-only.
 
 Rules: an unsealed claim's records are counted in the log itself, from its last Ack to the log end; the count is exact or
-the map says so. Reading takes no lock: done while a lane runs it gives a map that is true for a moment ago.
+the map says so. Reading takes no lock: done while a lane runs it gives a map that is true for a moment ago. A mirror
+topic that is gone or another one now, and a partition whose log contradicts the journal, are refused one by one: they have
+no map, and the others are none the worse.
 """
 
 from __future__ import annotations
@@ -9,11 +11,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from drlib.errors import DrlibError
+from drlib.mirror.faults import MirrorTopicRecreated
 from drlib.mirror.lane_journal import EARLIEST, LATEST, read_journal
-from drlib.mirror.reading import locate, read_range
+from drlib.mirror.reading import locate, log_ends, read_range
 from drlib.model import TopicPartition
 from drlib.rules.journal import (
     Ack,
@@ -27,11 +31,11 @@ from drlib.rules.journal import (
     TopicNames,
     Unsure,
 )
-from drlib.rules.offset_map import PartitionMap
-from drlib.rules.recovery import TailBatch, recover
+from drlib.rules.offset_map import MapContradiction, PartitionMap
+from drlib.rules.recovery import RecoveryContradiction, TailBatch, recover
 from drlib.wire import requests
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import raise_for
+from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
 
 
 @dataclass
@@ -41,17 +45,34 @@ class Maps:
     by_partition: dict[SourcePartition, PartitionMap] = field(default_factory=dict)
     names: dict[uuid.UUID, TopicNames] = field(default_factory=dict)
     findings: list[Entry] = field(default_factory=list)
+    refused: dict[SourcePartition, DrlibError] = field(default_factory=dict)  # no map can be had, and why
 
     def get(self, key: SourcePartition) -> PartitionMap:
         return self.by_partition.setdefault(key, PartitionMap())
 
-    @property
-    def target_ids(self) -> Mapping[str, uuid.UUID]:
-        return {n.target_topic: n.target_topic_id for n in self.names.values()}
+    def of_target(self, topic: str) -> TopicNames | None:
+        """What the journal last said of a mirror topic, whichever incarnation of its source it was for."""
+        return next((n for n in reversed(self.names.values()) if n.target_topic == topic), None)
 
     def merge(self, other: Maps) -> None:
         self.by_partition.update(other.by_partition)
         self.names.update(other.names)
+        self.refused.update(other.refused)
+
+    def refuse(self, key: SourcePartition, why: DrlibError) -> None:
+        self.refused[key] = why
+        self.by_partition.pop(key, None)
+
+    def refusal(self, topic: str, partition: int) -> DrlibError | None:
+        """Why there is no map of a source topic's partition; None when there is one, or it was never mirrored."""
+        return next(
+            (
+                self.refused[SourcePartition(names.topic_id, partition)]
+                for names in self.names.values()
+                if names.source_topic == topic and SourcePartition(names.topic_id, partition) in self.refused
+            ),
+            None,
+        )
 
     def source(self, topic: str, partition: int) -> PartitionMap | None:
         """The map of the newest incarnation of a source topic's partition."""
@@ -86,17 +107,48 @@ async def build_maps(
         elif isinstance(entry, Sealed):
             sealed.add((entry.partition, entry.claim))
         partition = getattr(entry, "partition", None)
-        if isinstance(partition, SourcePartition):
-            maps.get(partition).apply(entry)
+        if isinstance(partition, SourcePartition) and partition not in maps.refused:
+            try:
+                maps.get(partition).apply(entry)
+            except MapContradiction as error:
+                maps.refuse(partition, error)
+    gone = await gone_topics(target, maps.names.values())
+    for key in list(maps.by_partition):
+        if key.topic_id in gone:
+            maps.refuse(key, gone[key.topic_id])
     for key, claims in placements.items():
-        for claim, placed in claims.items():
-            if (key, claim) in sealed or claim not in runs[key]:
-                continue
-            found = await _count(target, maps, key, claim, placed, acks.get((key, claim)), ends, reading)
-            for entry in found:
-                maps.get(key).apply(entry)
-            maps.findings.extend(found)
+        if key in maps.refused:
+            continue
+        findings: list[Entry] = []
+        try:
+            for claim, placed in claims.items():
+                if (key, claim) in sealed or claim not in runs[key]:
+                    continue
+                found = await _count(target, maps, key, claim, placed, acks.get((key, claim)), ends, reading)
+                for entry in found:
+                    maps.get(key).apply(entry)
+                findings += found
+        except (RecoveryContradiction, MapContradiction) as error:
+            maps.refuse(key, error)
+        else:
+            maps.findings += findings
     return maps
+
+
+async def gone_topics(target: ClusterClient, names: Iterable[TopicNames]) -> Mapping[uuid.UUID, MirrorTopicRecreated]:
+    """By source topic ID: the mirror topics that are not there, or not the ones that were written to."""
+    wanted = list(names)
+    metadata = await target.metadata(sorted({n.target_topic for n in wanted}))
+    gone: dict[uuid.UUID, MirrorTopicRecreated] = {}
+    for each in wanted:
+        found = metadata.topics[each.target_topic]
+        if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+            gone[each.topic_id] = MirrorTopicRecreated(each.target_topic, each.target_topic_id, None)
+            continue
+        raise_for(found.error_code, f"looking up {each.target_topic}")
+        if found.topic_id != each.target_topic_id:
+            gone[each.topic_id] = MirrorTopicRecreated(each.target_topic, each.target_topic_id, found.topic_id)
+    return gone
 
 
 async def _count(
@@ -121,19 +173,18 @@ async def _count(
     if ends_may_lag:
         end = max(end, tail_from)  # an Ack read after the ends may be newer than they are
     tail = []
-    if topic_id == maps.names[key.topic_id].target_topic_id:
-        async for header, _ in read_range(connection, topic_id, partition, max(tail_from, start), end):
-            tail.append(
-                TailBatch(
-                    header.base_offset,
-                    header.last_offset,
-                    header.last_offset_delta + 1,
-                    header.producer_id,
-                    header.producer_epoch,
-                    header.base_sequence,
-                    header.is_control,
-                )
+    async for header, _ in read_range(connection, topic_id, partition, max(tail_from, start), end):
+        tail.append(
+            TailBatch(
+                header.base_offset,
+                header.last_offset,
+                header.last_offset_delta + 1,
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.is_control,
             )
+        )
     result = recover(claim=claim, placements=placed, ack=ack, tail=tail, tail_from=tail_from, marker=end)
     now = int(time.time() * 1000)
     found: list[Entry] = [*result.placements, Sealed(key, claim, result.q, result.exact)]
@@ -158,13 +209,11 @@ async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
 
 async def _ends(target: ClusterClient, entries: Sequence[Entry]) -> Mapping[TopicPartition, int]:
     """Log ends of the mirror partitions that a journal speaks of."""
-    names = {e.topic_id: e.target_topic for e in entries if isinstance(e, TopicNames)}
+    names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
+    gone = await gone_topics(target, names.values())
     wanted = {
-        TopicPartition(names[e.partition.topic_id], e.partition.partition) for e in entries if isinstance(e, Placement)
+        TopicPartition(names[e.partition.topic_id].target_topic, e.partition.partition)
+        for e in entries
+        if isinstance(e, Placement) and e.partition.topic_id not in gone
     }
-    ends: dict[TopicPartition, int] = {}
-    for partition in sorted(wanted):
-        _, leader = await locate(target, partition)
-        connection = await target.connection(leader, "read")
-        ends.update(await requests.list_offsets(connection, [partition], LATEST))
-    return ends
+    return (await log_ends(target, sorted(wanted))).ends

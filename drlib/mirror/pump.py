@@ -3,7 +3,10 @@
 Rules:
 - One request holds at most one batch per partition; requests are pipelined per target broker, answers come in order.
 - Before every send the membership's deadline is checked.
-- An answer other than the expected one ends the claim (`LaneFault`); a fenced epoch ends ownership (`LaneLost`).
+- An answer other than the expected one ends the claim (`LaneFault`); a fenced epoch ends ownership (`LaneLost`). The
+  exception is a batch that stands further on than expected: it is in the log once, behind what others wrote there, so its
+  place is journaled, what is before it is read and told, and the copy goes on.
+- A partition that is due for a marker of ours (`drlib.mirror.markers`) is held back until that stands.
 - A promise is begun when a batch is planned and is acknowledged before that batch is sent.
 Not for: reading the source, that is `drlib.mirror.fetcher`.
 """
@@ -16,14 +19,18 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
+from drlib.errors import DrlibError
 from drlib.mirror.failpoints import hit
 from drlib.mirror.faults import LaneFault, LaneLost
 from drlib.mirror.fetcher import Fetcher
+from drlib.mirror.foreign import foreign_ranges
 from drlib.mirror.lane_journal import LaneJournal
+from drlib.mirror.markers import Markers, report_foreign
 from drlib.mirror.membership import Membership
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Outgoing, Stream
 from drlib.rules.journal import Entry, Parked
+from drlib.rules.rearm import Expiry
 from drlib.wire.batch import OutgoingBatch
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import FENCED, REFUSED, name_of
@@ -61,6 +68,7 @@ class Pump:
         membership: Membership,
         events: EventLog,
         observer: Observer,
+        expiry: Expiry,
     ) -> None:
         self.lane = lane
         self.source = source
@@ -73,6 +81,8 @@ class Pump:
         self._targets = {(s.target.topic, s.target.partition): s for s in streams}
         self._work = asyncio.Event()
         self._fetcher = Fetcher(lane, source, journal, streams, events, self)
+        self._markers = Markers(lane, target, journal, streams, expiry, events, self._work.set)
+        self._inquiries: set[asyncio.Task[None]] = set()
         self._draining = False
         self._in_flight = 0
         self._failed: asyncio.Future[None] | None = None
@@ -86,18 +96,23 @@ class Pump:
             by_node.setdefault(leaders[stream.target.topic, stream.target.partition], []).append(stream)
         fetch = asyncio.create_task(self._fetcher.run())
         progress = asyncio.create_task(self._progress())
+        marking = asyncio.create_task(self._markers.run())
         by_node = by_node or {-1: []}  # a lane with nothing to copy still waits to be told
         senders = [asyncio.create_task(self._send_loop(node, group)) for node, group in by_node.items()]
         sending = asyncio.create_task(_all(senders))
-        ends: set[asyncio.Future[None]] = {fetch, progress, sending, self._failed}
+        ends: set[asyncio.Future[None]] = {fetch, progress, marking, sending, self._failed}
         try:
             done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
+            await asyncio.gather(*self._inquiries)
         finally:
-            for task in (fetch, progress, sending, *senders):
+            for inquiry in self._inquiries:
+                inquiry.cancel()
+            duties = (fetch, progress, marking, sending, *senders)
+            for task in duties:
                 task.cancel()
-            await asyncio.gather(fetch, progress, sending, *senders, return_exceptions=True)
+            await asyncio.gather(*duties, return_exceptions=True)
             if not self._failed.done():
                 self._failed.cancel()
         await self.journal.append([entry for stream in self.streams for entry in stream.progress()])
@@ -135,7 +150,7 @@ class Pump:
             return
         error = promise.exception()
         if error is not None:
-            self._fail(error)
+            self.fail(error)
             return
         hit("after-journal-write")
         self._work.set()
@@ -152,7 +167,7 @@ class Pump:
         window = asyncio.Semaphore(WINDOW)
         order = list(streams)
         while True:
-            ready = [s for s in order if s.ready()]
+            ready = [s for s in order if s.ready() and not self._markers.holds(s)]
             if not ready:
                 if self._draining and not self._in_flight and not any(s.queue for s in order if not s.parked):
                     return
@@ -165,7 +180,7 @@ class Pump:
             sent: list[Stream] = []
             size = 0
             for stream in ready:
-                if not stream.ready():
+                if not stream.ready() or self._markers.holds(stream):
                     continue
                 batch = stream.send_next()
                 topics.setdefault(stream.target.topic, []).append((stream.target.partition, batch))
@@ -189,11 +204,12 @@ class Pump:
         self._in_flight -= 1
         window.release()
         self._work.set()
+        self._markers.answered()  # once this callback is through
         if answer.cancelled():
             return
         error = answer.exception()
         if error is not None:
-            self._fail(LaneFault(self.lane, f"the answer to a produce request is lost ({error})"))
+            self.fail(LaneFault(self.lane, f"the answer to a produce request is lost ({error})"))
             return
         hit("after-ack")
         for result in answer.result():
@@ -201,22 +217,45 @@ class Pump:
             if stream.parked:
                 continue
             if result.error_code == 0:
-                item = stream.acknowledge(result.base_offset)
-                if item is not None:
-                    self.observer.acked(stream, item)
-                else:
-                    self._fail(LaneFault(self.lane, f"{stream.target} put a batch at offset {result.base_offset}"))
+                self._stands(stream, result.base_offset)
             elif result.error_code in FENCED:
-                self._fail(LaneLost(self.lane, f"{stream.target} refused our epoch (code {result.error_code})"))
+                self.fail(LaneLost(self.lane, f"{stream.target} refused our epoch (code {result.error_code})"))
             elif result.error_code in REFUSED:
                 refusal = (
                     f"{name_of(result.error_code)} (code {result.error_code}) {result.error_message or ''}".strip()
                 )
                 self.park(stream, f"{stream.target} refuses the data: {refusal}")
             else:
-                self._fail(LaneFault(self.lane, f"{stream.target} answered code {result.error_code}"))
+                self.fail(LaneFault(self.lane, f"{stream.target} answered code {result.error_code}"))
 
-    def _fail(self, error: BaseException) -> None:
+    def _stands(self, stream: Stream, base_offset: int) -> None:
+        """The oldest batch on its way stands at `base_offset`."""
+        expected = stream.expected
+        if base_offset > expected:
+            self.journal.begin([stream.displace(base_offset)]).add_done_callback(self._promised)
+            stream.inquiries += 1
+            inquiry = asyncio.create_task(self._inquire(stream, expected, base_offset))
+            self._inquiries.add(inquiry)
+            inquiry.add_done_callback(self._inquiries.discard)
+        item = stream.acknowledge(base_offset, int(time.time() * 1000))
+        if item is not None:
+            self.observer.acked(stream, item)
+        else:
+            self.fail(LaneFault(self.lane, f"{stream.target} put a batch at offset {base_offset}, not at {expected}"))
+
+    async def _inquire(self, stream: Stream, start: int, end: int) -> None:
+        """Tell what stands before a batch that was put further on than expected."""
+        try:
+            ranges = await foreign_ranges(self.target, stream.target, stream.target_id, start, end)
+            await self.journal.append(report_foreign(self.events, stream, ranges))
+            stream.inquiries -= 1
+        except LaneLost as lost:
+            self.fail(lost)
+        except (DrlibError, TimeoutError, OSError) as error:
+            self.fail(LaneFault(self.lane, f"{stream.target} from offset {start} on can't be read ({error})"))
+
+    def fail(self, error: BaseException) -> None:
+        """End the claim with `error`."""
         if self._failed is not None and not self._failed.done():
             self._failed.set_exception(error)
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
 
 from drlib.errors import Unreachable
 from drlib.model import TopicPartition
 from drlib.wire import requests
 from drlib.wire.batch import BatchHeader, iter_batches
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import raise_for
+from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
 from drlib.wire.transport import Connection
 
+EARLIEST, LATEST = -2, -1  # of ListOffsets: log start and log end
 LEADER_NOT_AVAILABLE = 5
 DEADLINE_S = 30.0
 CHUNK = 4 << 20
@@ -31,6 +34,51 @@ async def locate(client: ClusterClient, partition: TopicPartition) -> tuple[uuid
     found = topic.partitions[partition.partition]
     raise_for(LEADER_NOT_AVAILABLE if found.leader < 0 else 0, f"looking up the leader of {partition}")
     return topic.topic_id, found.leader
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnds:
+    """Leader (node ID) and log end of each partition."""
+
+    leaders: dict[TopicPartition, int]
+    ends: dict[TopicPartition, int]
+
+
+async def log_ends(client: ClusterClient, partitions: Iterable[TopicPartition]) -> LogEnds:
+    """Ask the leaders where their logs end. Raises `BrokerError` for a partition that is not there or has no leader."""
+    leaders = await _leaders(client, partitions)
+    return LogEnds(leaders, await _offsets(client, leaders, LATEST))
+
+
+async def log_starts(client: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Ask the leaders where their logs start. Raises as `log_ends` does."""
+    return await _offsets(client, await _leaders(client, partitions), EARLIEST)
+
+
+async def _leaders(client: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    wanted = list(partitions)
+    metadata = await client.metadata(sorted({p.topic for p in wanted}))
+    found: dict[TopicPartition, int] = {}
+    for partition in wanted:
+        topic = metadata.topics[partition.topic]
+        raise_for(topic.error_code, f"looking up {partition.topic}")
+        there = topic.partitions.get(partition.partition)
+        raise_for(UNKNOWN_TOPIC_OR_PARTITION if there is None else 0, f"looking up {partition}")
+        found[partition] = -1 if there is None else there.leader
+        raise_for(LEADER_NOT_AVAILABLE if found[partition] < 0 else 0, f"looking up the leader of {partition}")
+    return found
+
+
+async def _offsets(
+    client: ClusterClient, leaders: Mapping[TopicPartition, int], timestamp: int
+) -> dict[TopicPartition, int]:
+    by_node: dict[int, list[TopicPartition]] = defaultdict(list)
+    for partition, node in leaders.items():
+        by_node[node].append(partition)
+    found: dict[TopicPartition, int] = {}
+    for node, there in by_node.items():
+        found.update(await requests.list_offsets(await client.connection(node, "read"), there, timestamp))
+    return found
 
 
 async def read_range(

@@ -29,6 +29,7 @@ class PartitionStatus:
     high_watermark: int
     target_end: int
     parked: str = ""
+    guarded: bool = False  # the target may have forgotten our claim: a foreign append would be detected, not prevented
 
     @property
     def lag(self) -> int:

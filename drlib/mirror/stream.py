@@ -5,19 +5,22 @@ Rules:
 - Control, aborted and empty batches are gaps: read through, never sent.
 - Record number q of the claim is promised for one source offset: a `Run` entry precedes the first record of every stretch
   that does not continue the one before, and is acknowledged before that record is sent.
-- An answer must carry the expected base offset; anything else ends the claim.
+- An answer must carry the expected base offset. A larger one means that others wrote in between: the records of ours are
+  placed where they stand, and the map says so. A smaller one ends the claim.
 - What the target refuses, and what arrives corrupt, parks this partition alone with the reason.
 """
 
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections import deque
 from dataclasses import dataclass, field
 
 from drlib.model import TopicPartition
-from drlib.rules.journal import Ack, ClaimId, Covered, Entry, Run, SourcePartition
+from drlib.rules.journal import Ack, ClaimId, Covered, Entry, Placement, Run, SourcePartition
 from drlib.rules.offset_map import PartitionMap
+from drlib.rules.rearm import LastWord
 from drlib.wire import recode
 from drlib.wire.aborted import AbortedFilter
 from drlib.wire.batch import SEQUENCE_MODULUS, BatchHeader, OutgoingBatch, iter_batches, rewrite, verify
@@ -36,7 +39,7 @@ class Outgoing:
     target: int = -1  # expected base offset, fixed when it is sent
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Stream:
     key: SourcePartition
     source: TopicPartition
@@ -55,7 +58,9 @@ class Stream:
     parked: str = ""
     covered: int = -1
     journaled: tuple[int, int] = (0, -1)  # (acked, covered) as the journal has them
-    last_timestamp: int = 0  # of our last batch or marker, ms
+    target_id: uuid.UUID | None = None  # of the mirror topic; None where it is not known which one it is
+    last: LastWord = field(default_factory=lambda: LastWord(0, 0))
+    inquiries: int = 0  # stretches of others being read back: until then no acknowledgement is journaled
     records: int = 0
     bytes: int = 0
 
@@ -155,15 +160,52 @@ class Stream:
         self.unacked.append(item)
         return item.batch
 
-    def acknowledge(self, base_offset: int) -> Outgoing | None:
-        """The oldest batch on its way stands at `base_offset`; None when that is not the offset it must have."""
+    @property
+    def idle(self) -> bool:
+        """Nothing to send and nothing on its way."""
+        return not self.queue and not self.unacked
+
+    @property
+    def expected(self) -> int:
+        """Where the oldest batch on its way must stand."""
+        return self.unacked[0].target
+
+    def displace(self, base_offset: int) -> Placement:
+        """The oldest batch on its way stands at `base_offset`, behind records of others: so do all that follow it."""
+        further = base_offset - self.expected
+        for item in self.unacked:
+            item.target += further
+        self.target_next += further
+        return self._place(base_offset)
+
+    def start(self, now: int) -> Placement:
+        """The claim begins: its marker stands, and the first record of ours goes right behind what is there."""
+        self.last = LastWord(now, now)
+        return self._place(self.target_next)
+
+    def remark(self, end: int, now: int) -> Placement:
+        """A marker of ours was written and the log ends at `end`; nothing was on its way."""
+        self.target_next = end
+        self.last.marker(now)
+        return self._place(end)
+
+    def _place(self, target_offset: int) -> Placement:
+        placement = Placement(self.key, self.claim, self.acked, target_offset)
+        self.map.apply(placement)
+        return placement
+
+    def acknowledge(self, base_offset: int, now: int) -> Outgoing | None:
+        """The oldest batch on its way stands at `base_offset`; None when that is not the offset it must have.
+
+        `now`: our own clock, ms.
+        """
         item = self.unacked.popleft()
         if base_offset != item.target:
             return None
         self.acked += item.batch.count
         self.records += item.batch.count
         self.bytes += item.batch.size
-        self.last_timestamp = item.max_timestamp
+        self.last.batch(item.max_timestamp, now)
         self.map.ack(self.claim, self.acked)
         self.cover(item.covers)
         return item
@@ -178,6 +220,8 @@ class Stream:
     def progress(self) -> list[Entry]:
         """Ack and Covered entries for what was acknowledged since the journal last heard."""
         entries: list[Entry] = []
+        if self.inquiries:
+            return entries
         acked, covered = self.journaled
         if self.acked > acked and self.map.target_end is not None:
             entries.append(Ack(self.key, self.claim, self.acked, self.map.target_end))

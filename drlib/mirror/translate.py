@@ -108,10 +108,13 @@ def translate_groups(
         if groups is not None and group not in groups:
             continue
         offsets = maps.source(source.topic, source.partition)
-        if offsets is None:
-            continue  # a topic this flow does not mirror
         target = TopicPartition(policy.remote_topic(flow.source, source.topic), source.partition)
-        there = offsets.forward(known.offset, target_log_start=starts.get(target, 0))
+        if offsets is not None:
+            there = offsets.forward(known.offset, target_log_start=starts.get(target, 0))
+        elif maps.refusal(source.topic, source.partition) is not None:
+            there = Translation(None, TranslationKind.UNKNOWN)
+        else:
+            continue  # a topic this flow does not mirror
         found.append(GroupTranslation(group, source, known.offset, target, there, known.as_of_ms, known.metadata))
     return tuple(found)
 

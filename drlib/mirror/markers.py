@@ -1,0 +1,143 @@
+"""Own-epoch markers within a claim: partitions the target is about to forget, and the hourly one on the journal.
+
+Rules: a marker is AddPartitionsToTxn and EndTxn(abort) at our own epoch, so the sequence goes on and the placement shifts
+by what was written. Nothing of ours is in flight on a partition while it is marked; its new placement stands in the
+journal before its next batch. A leader that no longer knows our sequence after the marker had forgotten us: `ClaimAgain`.
+The journal's marker keeps the transactional ID from expiring: without it the next claim would fence nobody.
+Not for: when a marker is due, that is `drlib.rules.rearm`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from drlib.mirror.claim import CLAIM_DEADLINE_S, mark
+from drlib.mirror.faults import ClaimAgain, LaneFault
+from drlib.mirror.foreign import foreign_ranges
+from drlib.mirror.lane_journal import LaneJournal
+from drlib.mirror.reading import log_ends
+from drlib.mirror.status import EventLog
+from drlib.mirror.stream import Stream
+from drlib.model import TopicPartition
+from drlib.rules.journal import Entry, Foreign
+from drlib.rules.rearm import Expiry, due_before_batch, due_in_lull, last_sequence
+from drlib.rules.recovery import ForeignRange
+from drlib.wire.cluster import ClusterClient
+
+LOOK_S = 0.5  # how often lulls are looked for
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class Markers:
+    """Runs beside the senders of one claim; `freed` is called when partitions may be sent to again."""
+
+    def __init__(
+        self,
+        lane: str,
+        target: ClusterClient,
+        journal: LaneJournal,
+        streams: Sequence[Stream],
+        expiry: Expiry,
+        events: EventLog,
+        freed: Callable[[], None],
+    ) -> None:
+        self.lane = lane
+        self.target = target
+        self.journal = journal
+        self.streams = streams
+        self.expiry = expiry
+        self.events = events
+        self.freed = freed
+        self._held: set[Stream] = set()
+        self._wake = asyncio.Event()
+        self._alive_at = time.monotonic() + expiry.keep_alive_ms / 1000
+
+    def holds(self, stream: Stream) -> bool:
+        """Whether a marker has to stand in this partition before its next batch; asked before each send."""
+        if stream not in self._held:
+            if not due_before_batch(stream.last, self.expiry, now_ms()):
+                return False
+            self._held.add(stream)
+        if not stream.unacked:
+            self._wake.set()
+        return True
+
+    def answered(self) -> None:
+        """Something in flight came back: a partition that is held may be free of it now."""
+        if self._held:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Mark whatever is due until cancelled. Raises `ClaimAgain`, `LaneFault`, `LaneLost`."""
+        pause = min(LOOK_S, self.expiry.lull_ms / 2000, self.expiry.keep_alive_ms / 4000)
+        while True:
+            try:
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            now = now_ms()
+            self._held |= {s for s in self.streams if s.idle and not s.parked and due_in_lull(s.last, self.expiry, now)}
+            due = [s for s in self._held if not s.unacked and not s.parked]
+            if due:
+                await self._mark(due)
+                self._held.difference_update(due)
+                self.freed()
+            if time.monotonic() >= self._alive_at:
+                journal = self.journal.partition
+                await self._write({journal.topic: [journal.partition]})
+                self._alive_at = time.monotonic() + self.expiry.keep_alive_ms / 1000
+
+    async def _mark(self, streams: Sequence[Stream]) -> None:
+        partitions: dict[str, list[int]] = defaultdict(list)
+        for stream in streams:
+            partitions[stream.target.topic].append(stream.target.partition)
+        known = await self._write(partitions)
+        ends = (await log_ends(self.target, [s.target for s in streams])).ends
+        entries: list[Entry] = []
+        for stream in streams:
+            if known[stream.target] != last_sequence(stream.acked):
+                raise ClaimAgain(self.lane, f"{stream.target} had forgotten our claim")
+            if ends[stream.target] <= stream.target_next:
+                raise LaneFault(self.lane, f"{stream.target} ends at {ends[stream.target]}, below our marker")
+            entries += await self._others(stream, ends[stream.target])
+            entries.append(stream.remark(ends[stream.target], now_ms()))
+        await self.journal.append(entries)
+
+    async def _write(self, partitions: Mapping[str, Sequence[int]]) -> Mapping[TopicPartition, int]:
+        deadline = time.monotonic() + CLAIM_DEADLINE_S
+        return await mark(self.target, self.lane, self.journal.claim, partitions, deadline=deadline)
+
+    async def _others(self, stream: Stream, end: int) -> list[Entry]:
+        """What somebody else wrote between our last record and the end of the log, where our marker stands."""
+        if end == stream.target_next + 1:
+            return []
+        ranges = await foreign_ranges(self.target, stream.target, stream.target_id, stream.target_next, end)
+        return report_foreign(self.events, stream, ranges)
+
+
+def report_foreign(events: EventLog, stream: Stream, ranges: Sequence[ForeignRange]) -> list[Entry]:
+    """The ledger's entries for records of others in a mirror partition, told as an event."""
+    entries: list[Entry] = []
+    for found in ranges:
+        entry = Foreign(stream.key, found.target_offset, found.count, now_ms())
+        stream.map.apply(entry)
+        entries.append(entry)
+        tell_foreign(events, str(stream.target), found.target_offset, found.count)
+    return entries
+
+
+def tell_foreign(events: EventLog, partition: str, offset: int, count: int) -> None:
+    events.open(
+        "ForeignWriter",
+        partition,
+        f"{count} records from offset {offset} on are not ours: find out who else produces to this mirror topic and "
+        "take away its write permission; the copy goes on behind them, nothing of it is lost or doubled",
+    )
