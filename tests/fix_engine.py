@@ -83,6 +83,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Reco
             "group.id": f"reader-{uuid.uuid4().hex}",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",  # where the log's first records were deleted
             "log_level": 0,
         }
     )

@@ -1,0 +1,90 @@
+"""Claims under attack: zombies, racing claimants, an owner that was fenced and must not come back by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from fix_engine import Engine, create_topic
+from protocol_stage import REFUSED_EPOCH, append, connected, headers, running, send, take, until
+
+from drlib.mirror.faults import LaneFault, LaneLost
+from drlib.model import TopicPartition
+from drlib.rules.journal import ClaimId
+
+
+async def test_after_a_claim_the_former_owner_is_refused_where_it_wrote_and_where_it_never_did(
+    right: str, fresh_topic: Callable[[str], str]
+) -> None:
+    topic = fresh_topic("claimed")
+    await asyncio.to_thread(create_topic, right, topic, 2)
+    wrote, untouched = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    async with connected(right) as client:
+        former = await take(client, f"lane-{topic}", {topic: [0, 1]})
+        assert await append(client, wrote, former, 0, count=5) == (0, 1)
+        owner = await take(client, f"lane-{topic}", {topic: [0, 1]})
+        assert owner == ClaimId(former.producer_id, former.epoch + 1)
+        assert (await append(client, wrote, former, 5))[0] == REFUSED_EPOCH
+        assert (await append(client, untouched, former, 0))[0] == REFUSED_EPOCH
+        assert (await append(client, untouched, owner, 3))[0] != 0  # a batch behind one that failed
+        assert await append(client, untouched, owner, 0) == (0, 2)
+        assert await append(client, wrote, owner, 0) == (0, 7)
+
+
+async def test_racing_claimants_write_one_after_the_other_and_never_in_between(
+    right: str, fresh_topic: Callable[[str], str]
+) -> None:
+    topic = fresh_topic("raced")
+    await asyncio.to_thread(create_topic, right, topic, 1)
+    partition = TopicPartition(topic, 0)
+    appended: dict[int, int] = {}  # epoch -> records acknowledged
+
+    async def claimant(number: int) -> None:
+        async with connected(right) as client:
+            for _ in range(4):
+                try:
+                    ours = await take(client, f"lane-{topic}", {topic: [0]})
+                except (LaneLost, LaneFault):
+                    continue  # somebody was faster: that is what a race is
+                assert ours.epoch not in appended, "two claimants hold one epoch"
+                appended[ours.epoch] = 0
+                while appended[ours.epoch] < 40:
+                    code, _ = await append(client, partition, ours, appended[ours.epoch], value=b"%d" % number)
+                    if code:
+                        assert code == REFUSED_EPOCH
+                        break
+                    appended[ours.epoch] += 1
+
+    await asyncio.gather(*(claimant(n) for n in range(3)))
+    async with connected(right) as client:
+        last = await take(client, f"lane-{topic}", {topic: [0]})
+        stands = await headers(client, partition)
+    assert len(appended) >= 2
+    assert sum(appended.values()) > 0
+    epochs = [h.producer_epoch for h in stands]
+    assert epochs == sorted(epochs), "a record of an older claim stands behind a newer one"
+    assert epochs[-1] == last.epoch
+    for epoch, count in appended.items():  # what was acknowledged stands, once, from sequence 0 on
+        mine = [h.base_sequence for h in stands if h.producer_epoch == epoch and not h.is_control]
+        assert mine == list(range(count))
+
+
+async def test_an_owner_that_was_fenced_does_not_take_the_lane_back(engine: Engine) -> None:
+    topic = engine.topics
+    engine.extra["drlib.lanes"] = "1"
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    await asyncio.to_thread(send, engine.left, topic, [f"a{n}" for n in range(50)])
+    mirror = TopicPartition(f"{engine.source}.{topic}", 0)
+    async with running(engine) as owner, connected(engine.right) as client:
+        await owner.mirrored(topic, {0: 50})
+        first = owner.claim()
+        journal = owner.flow.journal_topic
+        usurper = await take(client, f"drlib.{engine.source}.{engine.target}.0.0", {mirror.topic: [0], journal: [0]})
+        assert usurper.epoch == first.epoch + 1
+        await asyncio.to_thread(send, engine.left, topic, [f"b{n}" for n in range(50)])
+        await until("the owner knows that it lost the lane", lambda: bool(owner.told("LaneLost")))
+        assert await append(client, mirror, usurper, 0) == (0, 52)
+        with pytest.raises(AssertionError):
+            await until("the owner claims again", lambda: owner.claim() != first, deadline_s=2)
+        assert await append(client, mirror, usurper, 1) == (0, 53)
