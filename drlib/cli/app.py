@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from drlib.cli.config import config_app
 from drlib.errors import UsageError
 from drlib.model import Flow, GroupTranslation
 
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 lab_app = typer.Typer(help="Real Kafka clusters on this machine.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
+app.add_typer(config_app, name="config")
 
 LAB_DIR = Path(".lab")
 PropertiesFile = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import difflib
 import string
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Final
 
 
@@ -18,7 +20,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# What a flow is made of, whether written at the top, under a cluster or under a flow.
+# Read at the top of the file and under a flow, as `MirrorMakerConfig.connectorBaseConfig` does.
 FLOW_KEYS: Final = _names(
     """
     enabled topics topics.exclude groups groups.exclude config.properties.exclude use.defaults.from
@@ -34,8 +36,36 @@ FLOW_KEYS: Final = _names(
     drlib.journal.replication.factor
     """
 )
+# MirrorMaker 2 hands these on from a flow only: its own definition does not hold them, so the top of the file is cut.
+UNDER_A_FLOW_ONLY: Final = frozenset({"enabled", "use.defaults.from"})
 CLUSTER_KEYS: Final = frozenset({"bootstrap.servers", "security.protocol"})
+# Keys of the clients that our engine has a counterpart of, by side.
+CONNECTION_KEYS: Final = _names("client.id receive.buffer.bytes send.buffer.bytes")
+READING_KEYS: Final = CONNECTION_KEYS | _names(
+    """
+    request.timeout.ms fetch.max.bytes max.partition.fetch.bytes fetch.max.wait.ms fetch.min.bytes
+    """
+)
 TOP_LEVEL_KEYS: Final = frozenset({"clusters", "config.providers"})
+
+
+class Place(StrEnum):
+    """Where a key stands: at the top of the file, behind a cluster's alias, or behind a flow."""
+
+    TOP = "top"
+    CLUSTER = "cluster"
+    FLOW = "flow"
+
+
+# Which clients' keys count, and where. Reading: `A->B.source.consumer.` beats `A.consumer.` beats `A->B.consumer.`
+# (`MirrorConnectorConfig.sourceConsumerConfig`); writing: `A->B.producer.override.` beats `B.producer.`, because the
+# records are written by the producer of Connect's worker (KIP-458).
+_HONOURED: Final[Mapping[str, Sequence[tuple[Place, frozenset[str]]]]] = {
+    "source.consumer.": ((Place.FLOW, READING_KEYS),),
+    "consumer.": ((Place.CLUSTER, READING_KEYS), (Place.FLOW, READING_KEYS)),
+    "producer.": ((Place.CLUSTER, CONNECTION_KEYS),),
+    "producer.override.": ((Place.FLOW, CONNECTION_KEYS),),
+}
 
 ALIAS_LETTERS: Final = frozenset(string.ascii_letters + string.digits + "._-")
 SECURITY_PREFIXES: Final = ("security.", "ssl.", "sasl.")
@@ -47,32 +77,81 @@ CLIENT_PREFIXES: Final = (
 
 _NO_WORKER: Final = "there is no Connect worker here; progress is kept in the journal topic on the target"
 _NO_SECURITY: Final = "only PLAINTEXT connections are supported yet, so it has nothing to act on"
-_OWN_CLIENTS: Final = "batches are copied by drlib's own connections, which size their requests themselves"
 _NOT_DECODED: Final = "records are copied as bytes and never converted"
 _NO_ACLS: Final = "ACLs are not copied yet; copy them before a failover"
 _REMOVED: Final = (
     "Kafka 4 ignores this old name; the names are topics.exclude, groups.exclude, config.properties.exclude"
 )
-
-_CLIENT: Final = _names(
-    """
-    bootstrap.controllers client.dns.lookup client.id client.rack connections.max.idle.ms default.api.timeout.ms
-    enable.metrics.push group.id group.instance.id heartbeat.interval.ms max.poll.interval.ms metadata.max.age.ms
-    metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms metric.reporters metrics.num.samples
-    metrics.recording.level metrics.sample.window.ms receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms
-    request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms send.buffer.bytes session.timeout.ms
-    socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
-    acks batch.size buffer.memory compression.gzip.level compression.lz4.level compression.type compression.zstd.level
-    delivery.timeout.ms enable.idempotence interceptor.classes linger.ms max.block.ms
-    max.in.flight.requests.per.connection max.request.size metadata.max.idle.ms
-    partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class
-    partitioner.ignore.keys transaction.timeout.ms transaction.two.phase.commit.enable transactional.id
-    allow.auto.create.topics auto.commit.interval.ms auto.offset.reset check.crcs enable.auto.commit
-    exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes group.protocol group.remote.assignor
-    isolation.level max.partition.fetch.bytes max.poll.records partition.assignment.strategy config.providers
-    internal.throw.on.fetch.stable.offset.unsupported share.acknowledgement.mode share.acquire.mode
-    """
+_BARE_CLIENT: Final = "a client's key counts behind consumer. or producer. only, in MirrorMaker 2 as well"
+_NOT_THAT_CLIENT: Final = (
+    "what is read is tuned by A.consumer. or A->B.source.consumer., what is written by B.producer. or "
+    "A->B.producer.override."
 )
+
+# What the Java clients can be told, and why there is nothing here to be told so.
+_CLIENT: Final[dict[str, str]] = {
+    key: why
+    for why, keys in (
+        (
+            "batches are appended as the source holds them: size, codec and partition stay, and requests are filled "
+            "with what is ready",
+            """
+            batch.size buffer.memory linger.ms max.request.size compression.type compression.gzip.level
+            compression.lz4.level compression.zstd.level partitioner.adaptive.partitioning.enable
+            partitioner.availability.timeout.ms partitioner.class partitioner.ignore.keys
+            """,
+        ),
+        (
+            "every append is idempotent and acknowledged by all in-sync replicas; after a doubt the log is read back "
+            "and nothing is sent again blindly",
+            """
+            acks enable.idempotence delivery.timeout.ms max.block.ms max.in.flight.requests.per.connection
+            transaction.timeout.ms transaction.two.phase.commit.enable transactional.id
+            """,
+        ),
+        (
+            "positions are kept in the journal: a partition begins at its first record, and what expired before it was "
+            "read is recorded as lost, never skipped",
+            "auto.offset.reset auto.commit.interval.ms enable.auto.commit",
+        ),
+        ("committed records alone are mirrored, whatever it says", "isolation.level"),
+        ("checksums are always checked", "check.crcs"),
+        (
+            "topics to mirror are chosen by topics and topics.exclude",
+            "allow.auto.create.topics exclude.internal.topics",
+        ),
+        (
+            "workers share the lanes in a group of their own, see drlib.lanes and drlib.session.timeout.ms",
+            """
+            group.id group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms max.poll.interval.ms
+            max.poll.records partition.assignment.strategy session.timeout.ms share.acknowledgement.mode
+            share.acquire.mode internal.throw.on.fetch.stable.offset.unsupported
+            """,
+        ),
+        (
+            "there are no Java metrics here; drlib.metrics.address is where Prometheus finds ours",
+            """
+            auto.include.jmx.reporter enable.metrics.push metric.reporters metrics.num.samples metrics.recording.level
+            metrics.sample.window.ms
+            """,
+        ),
+        (
+            "drlib's connections have deadlines and a back-off of their own, which the engine's fencing counts on",
+            """
+            client.dns.lookup connections.max.idle.ms default.api.timeout.ms metadata.max.age.ms metadata.max.idle.ms
+            metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms reconnect.backoff.max.ms
+            reconnect.backoff.ms request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms
+            socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+            """,
+        ),
+        ("partitions are read from their leaders", "client.rack"),
+        ("records are copied as bytes and pass no interceptor", "interceptor.classes"),
+        ("env and file references work without declaring a provider", "config.providers"),
+        (_NOT_THAT_CLIENT, "bootstrap.controllers client.id receive.buffer.bytes send.buffer.bytes"),
+        (_NOT_THAT_CLIENT, "fetch.max.bytes max.partition.fetch.bytes fetch.max.wait.ms fetch.min.bytes"),
+    )
+    for key in keys.split()
+}
 _SECURITY: Final = _names(
     """
     security.providers ssl.cipher.suites ssl.enabled.protocols ssl.endpoint.identification.algorithm
@@ -125,7 +204,7 @@ _CONVERSION: Final = _names(
     """
 )
 _REPORTED: Final[dict[str, str]] = {
-    **dict.fromkeys(_CLIENT, _OWN_CLIENTS),
+    **_CLIENT,
     **dict.fromkeys(_SECURITY, _NO_SECURITY),
     **dict.fromkeys(_WORKER, _NO_WORKER),
     **dict.fromkeys(_CONVERSION, _NOT_DECODED),
@@ -148,8 +227,10 @@ _REPORTED_PREFIXES: Final = (
     ("transforms.", _NOT_DECODED),
     ("predicates.", _NOT_DECODED),
 )
+# What a Connect worker takes at the top or under a cluster without a prefix is explained as the worker's.
+_WORKERS_TOO: Final = _names("metric.reporters config.providers")
 _KNOWN: Final = tuple(sorted(FLOW_KEYS | CLUSTER_KEYS | TOP_LEVEL_KEYS | frozenset(_REPORTED)))
-_KNOWN_TO_CLIENTS: Final = tuple(sorted(_CLIENT | _SECURITY | CLUSTER_KEYS))
+_KNOWN_TO_CLIENTS: Final = tuple(sorted(frozenset(_CLIENT) | _SECURITY | CLUSTER_KEYS))
 
 
 def without_client_prefix(key: str) -> str:
@@ -159,20 +240,49 @@ def without_client_prefix(key: str) -> str:
     return next((key.removeprefix(prefix) for prefix in CLIENT_PREFIXES if key.startswith(prefix)), key)
 
 
-def why_not_used(key: str) -> str | None:
-    """Why a known key (without cluster or flow) has no effect here; None when it is honoured or not known."""
-    if key in FLOW_KEYS or key in CLUSTER_KEYS or key in TOP_LEVEL_KEYS:
-        return None
+def why_not_used(key: str, place: Place | None = None) -> str | None:
+    """Why a known key (without cluster or flow) has no effect where it stands; None when it has, or is not known.
+
+    Without a `place` the question is whether it has one anywhere.
+    """
+    if key in FLOW_KEYS:
+        return _misplaced_flow_key(key, place)
+    if key in CLUSTER_KEYS:
+        return "a cluster is described under its own alias, not under a flow" if place is Place.FLOW else None
+    if key in TOP_LEVEL_KEYS:
+        return None if place in (Place.TOP, None) else "it counts only at the top level of the file"
     bare = without_client_prefix(key)
-    if bare != key and bare in CLUSTER_KEYS:
+    prefix = key.removesuffix(bare)
+    if prefix and bare in CLUSTER_KEYS:
         return "a client of its own is not configured apart from its cluster; write it under the cluster's alias"
+    if prefix and bare in CONNECTION_KEYS | READING_KEYS:
+        places = {Place.CLUSTER, Place.FLOW} if place is None else {place}
+        if any(bare in known for where, known in _HONOURED.get(prefix, ()) if where in places):
+            return None
+        if place is Place.TOP:
+            return "MirrorMaker 2 reads the keys of clients under a cluster or a flow only; " + _NOT_THAT_CLIENT
+    if not prefix and bare in _CLIENT and bare not in _WORKERS_TOO and place is not None:
+        return _BARE_CLIENT
     if bare in _REPORTED:
         return _REPORTED[bare]
-    return next((why for prefix, why in _REPORTED_PREFIXES if key.startswith(prefix)), None)
+    return next((why for start, why in _REPORTED_PREFIXES if key.startswith(start)), None)
+
+
+def _misplaced_flow_key(key: str, place: Place | None) -> str | None:
+    if place in (Place.FLOW, None):
+        return None
+    if key == "enabled":
+        return "a flow is enabled by its own key, such as A->B.enabled; this would start every direction at once"
+    if place is Place.TOP:
+        return "MirrorMaker 2 reads it under a flow only" if key in UNDER_A_FLOW_ONLY else None
+    if key.startswith("drlib."):
+        return None
+    return "MirrorMaker 2 reads it at the top of the file or under a flow, never under a cluster, and so it is here"
 
 
 def is_known(key: str) -> bool:
-    return key in FLOW_KEYS or key in CLUSTER_KEYS or key in TOP_LEVEL_KEYS or why_not_used(key) is not None
+    bare = without_client_prefix(key)
+    return key in FLOW_KEYS | CLUSTER_KEYS | TOP_LEVEL_KEYS or bare in _CLIENT or why_not_used(key) is not None
 
 
 def meant(key: str) -> str | None:

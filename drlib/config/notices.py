@@ -39,7 +39,7 @@ def check_keys(file: PropertiesFile, aliases: Sequence[str]) -> tuple[Notice, ..
         if (later := effective[entry.key]) is not entry:
             text: str | None = f"it is set again in line {later.line}, and the later line counts"
         elif keys.is_known(key):
-            text = keys.why_not_used(key) or _misplaced(scope, key)
+            text = keys.why_not_used(key, place(scope))
         else:
             _refuse_slip(file, entry, scope, key, aliases)
             text = "neither Kafka nor drlib knows this key"
@@ -75,17 +75,8 @@ def _refuse_security(file: PropertiesFile, entry: Entry, key: str) -> None:
         )
 
 
-def _misplaced(scope: str, key: str) -> str | None:
-    """Why a key that is honoured elsewhere has no effect, or another one than in MirrorMaker 2, in this place."""
-    if key == "enabled" and "->" not in scope:
-        return "a flow is enabled by its own key, such as A->B.enabled"
-    if key in keys.CLUSTER_KEYS and "->" in scope:
-        return "a cluster is described under its own alias, not under a flow"
-    if key in keys.TOP_LEVEL_KEYS and scope:
-        return "it counts only at the top level of the file"
-    if key in keys.FLOW_KEYS and scope and "->" not in scope and not key.startswith("drlib."):
-        return f"it counts for every flow of {scope} here, while MirrorMaker 2 reads it at the top or under a flow only"
-    return None
+def place(scope: str) -> keys.Place:
+    return keys.Place.FLOW if "->" in scope else keys.Place.CLUSTER if scope else keys.Place.TOP
 
 
 def _refuse_slip(file: PropertiesFile, entry: Entry, scope: str, key: str, aliases: Sequence[str]) -> None:

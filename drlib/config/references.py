@@ -14,11 +14,29 @@ from typing import Final
 from drlib.config import properties
 from drlib.errors import UsageError
 
+_SECRET_KEY: Final = re.compile(
+    r"password|passwd|passphrase|secret|token(?!\.endpoint)|jaas|credential|keystore\.key$|private", re.IGNORECASE
+)
+HIDDEN: Final = "[hidden]"
 _REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}:]*)\}")
 
 
 def has_reference(text: str) -> bool:
     return _REFERENCE.search(text) is not None
+
+
+def is_secret(key: str) -> bool:
+    """Does a key of this name hold what nobody should read over a shoulder?"""
+    return _SECRET_KEY.search(key) is not None
+
+
+def shown(key: str, text: str) -> str:
+    """`text` as it may be printed: references as they are written, whatever else a secret holds hidden."""
+    if not is_secret(key):
+        return text
+    references = [found.group(0) for found in _REFERENCE.finditer(text)]
+    rest = _REFERENCE.sub("", text).strip()
+    return " ".join([*([HIDDEN] if rest else []), *references])
 
 
 def resolve(text: str, where: str) -> str:

@@ -1,24 +1,26 @@
 """A `connect-mirror-maker.properties` file, unchanged, as typed settings with MirrorMaker 2's defaults.
 
-Rules: flag > `A->B.key` > `B.key` > `A.key` > `key` > default. Nothing is ignored in silence: a key that has no effect
-becomes a `Notice` with its line, a key one slip away from a known one is a `UsageError`, and so is a value that cannot
-be meant. References (`${env:NAME}`, `${file:/path:key}`) are looked up only for keys that are used.
+Rules: flag > `A->B.key` > `key` > default, as `MirrorMakerConfig` reads the keys of its connectors; our own `drlib.`
+keys may stand under `B.` and `A.` too, the target's first. A cluster's own keys: `A.key` > `key`. Nothing is ignored in
+silence: a key that has no effect becomes a `Notice` with its line, a key one slip away from a known one is a
+`UsageError`, and so is a value that cannot be meant. References (`${env:NAME}`, `${file:/path:key}`) are looked up only
+for keys that are used.
 Not for: connecting; `drlib.clusters` and `drlib.wire` do that from these values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Final
 
 from drlib.config import keys, properties
+from drlib.config.clients import ConnectionSettings, FetchSettings, reading, writing
 from drlib.config.notices import Notice, check_keys
 from drlib.config.properties import Entry, PropertiesFile
-from drlib.config.values import Values
+from drlib.config.values import Record, Values
 from drlib.errors import UsageError
 from drlib.model import Flow
 from drlib.rules.names import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy, should_mirror
@@ -42,6 +44,8 @@ _FILTERS: Final = (
     ("group.filter.class", f"{_MIRROR_PACKAGE}.DefaultGroupFilter"),
     ("config.property.filter.class", f"{_MIRROR_PACKAGE}.DefaultConfigPropertyFilter"),
 )
+
+Recorder = Callable[[str, Record], None]  # a cluster's alias or a flow, and what was asked of the file for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,9 @@ class FlowSettings:
     metrics_address: str | None = None
     group_positions_poll_ms: int = 1000
     session_timeout_ms: int = 10_000
+    fetch: FetchSettings = field(default_factory=FetchSettings)
+    source_connection: ConnectionSettings = field(default_factory=ConnectionSettings)
+    target_connection: ConnectionSettings = field(default_factory=ConnectionSettings)
 
     def mirrors_topic(self, topic: str) -> bool:
         """Does this topic of the source belong on the target? Heartbeats do; internal ones and cycles do not."""
@@ -145,14 +152,29 @@ class MirrorSettings:
 
 def load_mirror_settings(path: str | Path) -> MirrorSettings:
     """The settings in the file at `path`. Raises `UsageError`, with the line, for what cannot be meant."""
-    file = properties.read(path)
+    return from_file(properties.read(path))
+
+
+def from_file(file: PropertiesFile, recorded: Recorder | None = None, *, lenient: bool = False) -> MirrorSettings:
+    """The settings of a file that was read. `recorded` is told what each flow and cluster asked of it."""
     entries = file.effective()
     aliases = _aliases(file, entries)
-    notices = check_keys(file, aliases)
-    clusters = {alias: _cluster(file, entries, alias) for alias in aliases}
+    notices = list(check_keys(file, aliases))
+    clusters = {}
+    flows = []
+    for alias in aliases:
+        values = Values(file, entries, (f"{alias}.", ""), lenient=lenient)
+        clusters[alias] = _cluster(values, alias)
+        if recorded is not None:
+            recorded(alias, values.record)
     _refuse_shared_servers(file, clusters)
-    flows = tuple(_flow(file, entries, Flow(*pair)) for pair in permutations(aliases, 2))
-    return MirrorSettings(file.path, clusters, flows, notices)
+    for pair in permutations(aliases, 2):
+        values = Values(file, entries, (), lenient=lenient)
+        flows.append(_flow(values, Flow(*pair)))
+        notices += [notice for notice in values.record.lowered if notice not in notices]
+        if recorded is not None:
+            recorded(str(flows[-1].flow), values.record)
+    return MirrorSettings(file.path, clusters, tuple(flows), tuple(sorted(notices, key=lambda n: n.line)))
 
 
 def _aliases(file: PropertiesFile, entries: Mapping[str, Entry]) -> tuple[str, ...]:
@@ -171,8 +193,8 @@ def _aliases(file: PropertiesFile, entries: Mapping[str, Entry]) -> tuple[str, .
     return aliases
 
 
-def _cluster(file: PropertiesFile, entries: Mapping[str, Entry], alias: str) -> ClusterSettings:
-    values = Values(file, entries, (f"{alias}.", ""))
+def _cluster(values: Values, alias: str) -> ClusterSettings:
+    file, entries = values.file, values.entries
     servers = tuple(server.rpartition("://")[2] for server in split_list(values.text("bootstrap.servers", "")))
     example = f"Write {alias}.bootstrap.servers = host:9092."
     if not servers:
@@ -202,11 +224,16 @@ def _refuse_shared_servers(file: PropertiesFile, clusters: Mapping[str, ClusterS
                 )
 
 
-def _flow(file: PropertiesFile, entries: Mapping[str, Entry], flow: Flow) -> FlowSettings:
-    values = Values(file, entries, (f"{flow}.", f"{flow.target}.", f"{flow.source}.", ""))
+def _flow(file_values: Values, flow: Flow) -> FlowSettings:
+    # Only the flow's own key: a top-level `enabled` would start every direction at once.
+    flow_only = file_values.under(f"{flow}.")
+    enabled = flow_only.boolean("enabled", False)
+    values = file_values.under(f"{flow}.", "")
+    ours = file_values.under(f"{flow}.", f"{flow.target}.", f"{flow.source}.", "")
+    consumer = file_values.under(f"{flow}.source.consumer.", f"{flow.source}.consumer.", f"{flow}.consumer.")
+    producer = file_values.under(f"{flow}.producer.override.", f"{flow.target}.producer.")
     for key, only in _FILTERS:
         values.one_of(key, only, (only,))
-    every = partial(values.integer, least=1)
     factor = values.replication_factor("replication.factor", 2)
 
     def periodic(name: str) -> tuple[bool, int]:
@@ -223,17 +250,17 @@ def _flow(file: PropertiesFile, entries: Mapping[str, Entry], flow: Flow) -> Flo
     emit_heartbeats, emit_heartbeats_s = periodic("emit.heartbeats")
     sync_topic_configs, sync_topic_configs_s = periodic("sync.topic.configs")
     sync_group_offsets, sync_group_offsets_s = periodic("sync.group.offsets")
+    source_connection, fetch = reading(consumer)
     return FlowSettings(
         flow=flow,
-        # Only the flow's own key: a top-level `enabled` would start every direction at once.
-        enabled=Values(file, entries, (f"{flow}.",)).boolean("enabled", False),
+        enabled=enabled,
         topics=values.patterns("topics", ".*"),
         topics_exclude=values.patterns("topics.exclude", TOPICS_EXCLUDE_DEFAULT),
         groups=values.patterns("groups", ".*"),
         groups_exclude=values.patterns("groups.exclude", GROUPS_EXCLUDE_DEFAULT),
         policy=_policy(values, flow),
         replication_factor=factor,
-        journal_replication_factor=values.replication_factor("drlib.journal.replication.factor", factor),
+        journal_replication_factor=ours.replication_factor("drlib.journal.replication.factor", factor),
         heartbeats_replication_factor=values.replication_factor("heartbeats.topic.replication.factor", 3),
         checkpoints_replication_factor=values.replication_factor("checkpoints.topic.replication.factor", 3),
         offset_syncs_replication_factor=values.replication_factor("offset-syncs.topic.replication.factor", 3),
@@ -252,14 +279,17 @@ def _flow(file: PropertiesFile, entries: Mapping[str, Entry], flow: Flow) -> Flo
         sync_topic_configs=sync_topic_configs,
         sync_topic_configs_s=sync_topic_configs_s,
         config_properties_exclude=values.patterns("config.properties.exclude", CONFIG_PROPERTIES_EXCLUDE_DEFAULT),
-        use_defaults_from=values.one_of("use.defaults.from", "target", ("source", "target")),
+        use_defaults_from=flow_only.one_of("use.defaults.from", "target", ("source", "target")),
         sync_group_offsets=sync_group_offsets,
         sync_group_offsets_s=sync_group_offsets_s,
-        admin_timeout_ms=every("admin.timeout.ms", 60_000),
-        lanes=every("drlib.lanes", 2),
-        metrics_address=_metrics_address(values),
-        group_positions_poll_ms=every("drlib.group.positions.poll.ms", 1000),
-        session_timeout_ms=every("drlib.session.timeout.ms", 10_000),
+        admin_timeout_ms=values.integer("admin.timeout.ms", 60_000, least=1),
+        lanes=ours.integer("drlib.lanes", 2, least=1),
+        metrics_address=_metrics_address(ours),
+        group_positions_poll_ms=ours.integer("drlib.group.positions.poll.ms", 1000, least=1),
+        session_timeout_ms=ours.integer("drlib.session.timeout.ms", 10_000, least=1),
+        fetch=fetch,
+        source_connection=source_connection,
+        target_connection=writing(producer),
     )
 
 

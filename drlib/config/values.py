@@ -1,51 +1,91 @@
 """One key of one flow, found at its most specific place and turned into a typed value.
 
-Rules: `A->B.key` beats `B.key`, which beats `A.key`, which beats `key`; every wrong value is a `UsageError` with the
-file and line, which shows a reference as it is written and never what it stands for.
+Rules: the first of the `prefixes` under which a key is set counts; every wrong value is a `UsageError` with the file
+and line, which shows a reference as it is written and never what it stands for, and a secret not at all. What was asked
+for is noted, so that a file can be explained by reading it.
 Not for: keys that are set but have no effect (`drlib.config.keys`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
+from drlib.config.notices import Notice
 from drlib.config.properties import Entry, PropertiesFile
-from drlib.config.references import resolve
+from drlib.config.references import resolve, shown
 from drlib.errors import UsageError
 from drlib.rules import selection
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """A key that was asked for: the entry that counted, None for the `default`, and where else it might stand."""
+
+    key: str
+    default: str
+    entry: Entry | None
+    tried: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Record:
+    """What was asked of a file, in order, and the numbers that were lowered."""
+
+    lookups: list[Lookup] = field(default_factory=list)
+    lowered: list[Notice] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class Values:
-    """The entries of a file as one scope sees them: `prefixes` from the most specific to the least."""
+    """The entries of a file as one scope sees them: `prefixes` from the most specific to the least.
+
+    `lenient` takes the default where a reference cannot be looked up here, for who only explains the file.
+    """
 
     file: PropertiesFile
     entries: Mapping[str, Entry]
     prefixes: tuple[str, ...]
+    record: Record = field(default_factory=Record)
+    lenient: bool = False
+
+    def under(self, *prefixes: str) -> Values:
+        """The same file as another scope sees it."""
+        return replace(self, prefixes=prefixes)
 
     def entry(self, key: str) -> Entry | None:
         return next((self.entries[p + key] for p in self.prefixes if p + key in self.entries), None)
 
     def text(self, key: str, default: str) -> str:
         entry = self.entry(key)
-        return default if entry is None else resolve(entry.value, self.file.where(entry)).strip()
+        self.record.lookups.append(Lookup(key, default, entry, tuple(p + key for p in self.prefixes)))
+        if entry is None:
+            return default
+        try:
+            return resolve(entry.value, self.file.where(entry)).strip()
+        except UsageError:
+            if self.lenient:
+                return default
+            raise
 
     def refuse(self, key: str, why: str, remedy: str) -> NoReturn:
         """Raises `UsageError` for the value of `key` that counts."""
         entry = self.entry(key)
         if entry is None:
             raise UsageError(f"{self.file.path}: {key} is not set", why, remedy)
-        raise UsageError(f"{self.file.where(entry)}: {entry.key} = {entry.value} cannot be used", why, remedy)
+        raise UsageError(
+            f"{self.file.where(entry)}: {entry.key} = {shown(entry.key, entry.value)} cannot be used", why, remedy
+        )
 
     def boolean(self, key: str, default: bool) -> bool:
-        text = self.text(key, str(default)).lower()
+        text = self.text(key, str(default).lower()).lower()
         if text not in ("true", "false"):
             self.refuse(key, "it is neither true nor false", "Write true or false.")
         return text == "true"
 
-    def integer(self, key: str, default: int, *, least: int) -> int:
+    def integer(self, key: str, default: int, *, least: int, most: int | None = None) -> int:
+        """A whole number of at least `least`; one above `most` is lowered to it, which is noted."""
         text = self.text(key, str(default))
         try:
             number = int(text)
@@ -53,6 +93,12 @@ class Values:
             self.refuse(key, "it is not a whole number", f"Write a number of at least {least}.")
         if number < least:
             self.refuse(key, f"it is below {least}", f"Write a number of at least {least}.")
+        entry = self.entry(key)
+        if most is not None and number > most and entry is not None:
+            notice = Notice(entry.line, entry.key, f"{most} is used, the most that is asked for at once here")
+            if notice not in self.record.lowered:
+                self.record.lowered.append(notice)
+            return most
         return number
 
     def replication_factor(self, key: str, default: int) -> int:

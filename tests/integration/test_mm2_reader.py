@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from drlib.clusters import Cluster
+from drlib.config.explain import explain
 from drlib.config.keys import is_known
 from drlib.config.settings import (
     CONFIG_PROPERTIES_EXCLUDE_DEFAULT,
@@ -78,6 +79,7 @@ def answers() -> dict[tuple[str, ...], str]:
         *(("policy", *policy, topic) for policy in POLICIES for topic in TOPICS),
         *(("keys", name) for name in KEY_OWNERS),
         *(("default", owner, key) for owner, key, _ in DEFAULTS),
+        *(effective_question(*case) for case in EFFECTIVE),
     ]
     lines = java("Mm2Rules.java", questions=questions).splitlines()
     assert len(lines) == len(questions)
@@ -172,6 +174,76 @@ DEFAULTS: list[tuple[str, str, object]] = [
 @pytest.mark.parametrize(("owner", "key", "ours"), DEFAULTS)
 def test_defaults_are_those_of_kafka(answers: dict[tuple[str, ...], str], owner: str, key: str, ours: object) -> None:
     assert java_value(ours) == answers["default", owner, key]
+
+
+CLUSTERS = ("clusters = A, B", "A.bootstrap.servers = a:1", "B.bootstrap.servers = b:1")
+LAG, FETCH, ID = "offset.lag.max", "fetch.max.bytes", "client.id"
+
+
+def value(key: str, number: int) -> str:
+    """A value of the key's type that no other line has."""
+    return ("source", "target")[number] if key == "use.defaults.from" else str(100 + number)
+
+
+# Of what, key, and lines of the file: from what stands alone to all of it at once.
+EFFECTIVE: list[tuple[str, str, tuple[str, ...]]] = [
+    *(
+        (client, key, tuple(f"{prefix}{key} = {value(key, n)}" for n, prefix in enumerate(prefixes)))
+        for client, key, all_prefixes in (
+            ("connector", LAG, ("", "A.", "B.", "A->B.", "B->A.")),
+            ("connector", "topics", ("", "A.", "B.", "A->B.")),
+            ("connector", "use.defaults.from", ("", "A->B.")),
+            ("connector", "groups.exclude", ("", "B.", "A->B.")),
+            ("connector", "replication.policy.separator", ("", "B.", "A->B.")),
+            (
+                "consumer",
+                FETCH,
+                (
+                    "consumer.",
+                    "source.consumer.",
+                    "A.",
+                    "B.consumer.",
+                    "A->B.",
+                    "A.source.consumer.",
+                    "A->B.consumer.",
+                    "A->B.target.consumer.",
+                    "A.consumer.",
+                    "A->B.source.consumer.",
+                ),
+            ),
+            (
+                "producer",
+                ID,
+                (
+                    "producer.",
+                    "A.producer.",
+                    "A->B.producer.",
+                    "A->B.target.producer.",
+                    "B.producer.override.",
+                    "B.producer.",
+                    "A->B.producer.override.",
+                ),
+            ),
+        )
+        for prefixes in (*((prefix,) for prefix in all_prefixes), all_prefixes, tuple(reversed(all_prefixes)))
+    ),
+]
+
+
+def effective_question(client: str, key: str, lines: tuple[str, ...]) -> tuple[str, ...]:
+    text = "".join(f"{line}%000a" for line in (*CLUSTERS, *lines))
+    return ("effective", text, "A", "B", client, key)
+
+
+@pytest.mark.parametrize(("client", "key", "lines"), EFFECTIVE)
+def test_what_counts_is_what_mirror_maker_takes(
+    answers: dict[tuple[str, ...], str], tmp_path: Path, client: str, key: str, lines: tuple[str, ...]
+) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text("".join(f"{line}\n" for line in (*CLUSTERS, *lines)))
+    name = {"connector": "", "consumer": "source.consumer.", "producer": "producer.override."}[client] + key
+    (found,) = [v for v in explain(path).values if (v.scope, v.key) == ("A->B", name)]
+    assert (found.value if found.line else "null") == answers[effective_question(client, key, lines)]
 
 
 def test_java_readers_find_our_checkpoints_and_heartbeats(lab: Lab) -> None:

@@ -1,11 +1,13 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.io.StringReader;
 import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Properties;
 import java.util.TreeSet;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.admin.AdminClientConfig;
@@ -14,7 +16,11 @@ import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.mirror.DefaultReplicationPolicy;
 import org.apache.kafka.connect.mirror.IdentityReplicationPolicy;
+import org.apache.kafka.connect.mirror.MirrorConnectorConfig;
+import org.apache.kafka.connect.mirror.MirrorMakerConfig;
+import org.apache.kafka.connect.mirror.MirrorSourceConnector;
 import org.apache.kafka.connect.mirror.ReplicationPolicy;
+import org.apache.kafka.connect.mirror.SourceAndTarget;
 import org.apache.kafka.connect.runtime.distributed.Crypto;
 import org.apache.kafka.connect.runtime.distributed.DistributedConfig;
 
@@ -24,6 +30,7 @@ import org.apache.kafka.connect.runtime.distributed.DistributedConfig;
  *   policy, default or identity, separator, internal separator enabled, topic -> its facts, separated by tabs
  *   keys, class -> every configuration key, separated by blanks
  *   default, class, key -> the key's default value
+ *   effective, properties, source, target, connector or consumer or producer, key -> what MM2 hands to it, or null
  */
 public class Mm2Rules {
     public static void main(String[] args) throws Exception {
@@ -36,6 +43,7 @@ public class Mm2Rules {
                 case "policy" -> policy(ask[1], ask[2], ask[3], ask[4]);
                 case "keys" -> String.join(" ", new TreeSet<>(definition(ask[1]).names()));
                 case "default" -> String.valueOf(definition(ask[1]).defaultValues().get(ask[2]));
+                case "effective" -> effective(ask[1], new SourceAndTarget(ask[2], ask[3]), ask[4], ask[5]);
                 default -> throw new IllegalArgumentException(ask[0]);
             });
         }
@@ -64,6 +72,27 @@ public class Mm2Rules {
             String.valueOf(names.upstreamTopic(topic)), names.originalTopic(topic),
             Boolean.toString(names.isInternalTopic(topic)), Boolean.toString(names.isHeartbeatsTopic(topic)),
             names.checkpointsTopic("A"), names.offsetSyncsTopic("B"));
+    }
+
+    private static String effective(String text, SourceAndTarget flow, String client, String key) throws Exception {
+        Properties lines = new Properties();
+        lines.load(new StringReader(text));
+        Map<String, String> file = new HashMap<>();
+        lines.stringPropertyNames().forEach(name -> file.put(name, lines.getProperty(name)));
+        file.put("plugin.discovery", "service_load"); // quick: the class path is not searched
+        MirrorMakerConfig config = new MirrorMakerConfig(file);
+        Map<String, String> connector = config.connectorBaseConfig(flow, MirrorSourceConnector.class);
+        switch (client) {
+            case "connector":
+                return String.valueOf(connector.get(key));
+            case "consumer":
+                var consumer = MirrorConnectorConfig.class.getDeclaredMethod("sourceConsumerConfig", Map.class);
+                consumer.setAccessible(true);
+                return String.valueOf(((Map<?, ?>) consumer.invoke(null, connector)).get(key));
+            default: // Connect's worker hands its own to the task's producer, then the connector's overrides (KIP-458)
+                String override = connector.get("producer.override." + key);
+                return String.valueOf(override != null ? override : config.workerConfig(flow).get("producer." + key));
+        }
     }
 
     private static ConfigDef definition(String name) throws Exception {

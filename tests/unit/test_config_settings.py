@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from drlib.config.clients import ConnectionSettings, FetchSettings
 from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
 from drlib.model import Flow
@@ -72,7 +73,7 @@ offset.lag.max = 0
 offset-syncs.topic.location = target
 sync.topic.configs.interval.seconds = 9
 config.properties.exclude = a, b
-use.defaults.from = source
+LEFT->RIGHT.use.defaults.from = source
 sync.group.offsets.enabled = true
 sync.group.offsets.interval.seconds = 10
 admin.timeout.ms = 11
@@ -80,6 +81,15 @@ drlib.lanes = 12
 drlib.metrics.address = 127.0.0.1:9464
 drlib.group.positions.poll.ms = 13
 drlib.session.timeout.ms = 14
+LEFT.consumer.fetch.max.bytes = 15
+LEFT->RIGHT.source.consumer.max.partition.fetch.bytes = 16
+LEFT->RIGHT.consumer.fetch.max.wait.ms = 17
+LEFT.consumer.fetch.min.bytes = 18
+LEFT.consumer.request.timeout.ms = 19
+LEFT.consumer.client.id = quota-a
+LEFT.consumer.receive.buffer.bytes = 20
+RIGHT.producer.send.buffer.bytes = 21
+LEFT->RIGHT.producer.override.client.id = quota-b
 """
     ).flow("LEFT", "RIGHT")
     assert flow == FlowSettings(
@@ -114,6 +124,9 @@ drlib.session.timeout.ms = 14
         metrics_address="127.0.0.1:9464",
         group_positions_poll_ms=13,
         session_timeout_ms=14,
+        fetch=FetchSettings(max_bytes=15, max_partition_bytes=16, max_wait_ms=17, min_bytes=18),
+        source_connection=ConnectionSettings(client_id="quota-a", receive_buffer_bytes=20, request_timeout_ms=19),
+        target_connection=ConnectionSettings(client_id="quota-b", send_buffer_bytes=21),
     )
     assert flow.offset_syncs_topic == "mm2-offset-syncs.LEFT.internal"
 
@@ -124,7 +137,40 @@ def test_identity_policy_knows_its_source(load: Load):
     assert load(text).flow("RIGHT", "LEFT").policy == IdentityReplicationPolicy(source_alias="RIGHT")
 
 
-def test_the_flow_beats_the_target_beats_the_source_beats_the_top(load: Load):
+def test_a_key_of_a_flow_beats_the_top_and_never_stands_under_a_cluster(load: Load):
+    lines = (
+        "offset.lag.max = 3",
+        "LEFT.offset.lag.max = 4",
+        "RIGHT.offset.lag.max = 5",
+        "LEFT->RIGHT.offset.lag.max = 6",
+    )
+    for count, expected in enumerate((3, 3, 3, 6), 1):
+        assert load("\n".join(lines[:count])).flow("LEFT", "RIGHT").offset_lag_max == expected
+    assert [n.key for n in load("\n".join(lines)).notices] == ["LEFT.offset.lag.max", "RIGHT.offset.lag.max"]
+
+
+def test_a_consumer_is_tuned_by_the_flow_then_by_the_source_then_by_the_connector(load: Load):
+    key = "fetch.max.bytes"
+    lines = (f"LEFT->RIGHT.consumer.{key} = 3", f"LEFT.consumer.{key} = 4", f"LEFT->RIGHT.source.consumer.{key} = 5")
+    for count, expected in enumerate((3, 4, 5), 1):
+        assert load("\n".join(lines[:count])).flow("LEFT", "RIGHT").fetch.max_bytes == expected
+    settings = load("\n".join(lines))
+    assert settings.flow("RIGHT", "LEFT").fetch == FetchSettings()
+    assert settings.notices == ()
+
+
+def test_more_than_the_engine_holds_is_lowered_and_told(load: Load):
+    settings = load("LEFT.consumer.fetch.max.bytes = 2147483647")
+    assert settings.flow("LEFT", "RIGHT").fetch.max_bytes == 64 << 20
+    assert [(n.line, n.key) for n in settings.notices] == [(5, "LEFT.consumer.fetch.max.bytes")]
+
+
+def test_a_client_id_stands_before_the_role():
+    assert ConnectionSettings(client_id="quota").named("drlib-LEFT") == "quota|drlib-LEFT"
+    assert ConnectionSettings().named("drlib-LEFT") == "drlib-LEFT"
+
+
+def test_our_own_keys_the_flow_beats_the_target_beats_the_source_beats_the_top(load: Load):
     lines = ("drlib.lanes = 3", "LEFT.drlib.lanes = 4", "RIGHT.drlib.lanes = 5", "LEFT->RIGHT.drlib.lanes = 6")
     for count, expected in enumerate((3, 4, 5, 6), 1):
         assert load("\n".join(lines[:count])).flow("LEFT", "RIGHT").lanes == expected
@@ -155,45 +201,41 @@ def test_blank_filters_choose_nothing(load: Load):
 
 
 def test_keys_without_effect_are_reported_once_with_line_and_reason(load: Load):
-    notices = load(
-        """tasks.max = 4
-LEFT->RIGHT.consumer.fetch.max.bytes = 1
-RIGHT.producer.override.linger.ms = 3
-offset.storage.replication.factor = 1
-RIGHT.replication.factor = 1
-enabled = true
-sync.topic.acls.enabled = false
-LEFT.ssl.keystore.password = hush
-topics.blacklist = x
-some.plugin.setting = hush
-topics = a
-topics = b
-LEFT->RIGHT.bootstrap.servers = h:1
-LEFT.clusters = x
-transforms.x.type = y
-"""
-    ).notices
-    found = {notice.key: (notice.line, notice.text) for notice in notices}
-    assert len(found) == len(notices) == 14
     expected = {
-        "tasks.max": (5, "drlib.lanes"),
-        "LEFT->RIGHT.consumer.fetch.max.bytes": (6, "own connections"),
-        "RIGHT.producer.override.linger.ms": (7, "own connections"),
-        "offset.storage.replication.factor": (8, "no Connect worker"),
-        "RIGHT.replication.factor": (9, "MirrorMaker 2 reads it at the top"),
-        "enabled": (10, "its own key"),
-        "sync.topic.acls.enabled": (11, "ACLs are not copied yet"),
-        "LEFT.ssl.keystore.password": (12, "only PLAINTEXT"),
-        "topics.blacklist": (13, "topics.exclude"),
-        "some.plugin.setting": (14, "neither Kafka nor drlib knows"),
-        "topics": (15, "line 16"),
-        "LEFT->RIGHT.bootstrap.servers": (17, "under its own alias"),
-        "LEFT.clusters": (18, "top level"),
-        "transforms.x.type": (19, "never converted"),
+        "tasks.max": "drlib.lanes",
+        "consumer.fetch.max.bytes": "under a cluster or a flow only",
+        "LEFT.source.consumer.fetch.max.bytes": "A.consumer.",
+        "LEFT->RIGHT.fetch.max.bytes": "behind consumer. or producer. only",
+        "LEFT->RIGHT.target.consumer.fetch.max.bytes": "A->B.source.consumer.",
+        "LEFT->RIGHT.producer.send.buffer.bytes": "A->B.producer.override.",
+        "LEFT->RIGHT.consumer.isolation.level": "committed records alone",
+        "LEFT->RIGHT.consumer.auto.offset.reset": "begins at its first record",
+        "RIGHT.producer.override.linger.ms": "as the source holds them",
+        "RIGHT.producer.acks": "idempotent",
+        "LEFT->RIGHT.admin.request.timeout.ms": "fencing counts on",
+        "LEFT.consumer.max.poll.records": "drlib.session.timeout.ms",
+        "LEFT->RIGHT.source.cluster.security.protocol": "under the cluster's alias",
+        "offset.storage.replication.factor": "no Connect worker",
+        "RIGHT.offset.flush.interval.ms": "no Connect worker",
+        "RIGHT.exactly.once.source.support": "no Connect worker",
+        "RIGHT.replication.factor": "never under a cluster",
+        "use.defaults.from": "under a flow only",
+        "enabled": "its own key",
+        "sync.topic.acls.enabled": "ACLs are not copied yet",
+        "LEFT.ssl.keystore.password": "only PLAINTEXT",
+        "topics.blacklist": "topics.exclude",
+        "some.plugin.setting": "neither Kafka nor drlib knows",
+        "LEFT->RIGHT.bootstrap.servers": "under its own alias",
+        "LEFT.clusters": "top level",
+        "transforms.x.type": "never converted",
     }
-    for key, (line, text) in expected.items():
-        assert found[key][0] == line
-        assert text in found[key][1]
+    values = {"LEFT->RIGHT.source.cluster.security.protocol": "PLAINTEXT", "LEFT->RIGHT.bootstrap.servers": "h:1"}
+    notices = load(
+        "".join(f"{key} = {values.get(key, 'hush')}\n" for key in expected) + "topics = a\ntopics = b\n"
+    ).notices
+    assert [notice.key for notice in notices] == [*expected, "topics"]
+    assert [notice.line for notice in notices] == list(range(5, 5 + len(notices)))
+    assert {n.key: n.text for n in notices if expected.get(n.key, "line ") not in n.text} == {}
     assert not any("hush" in str(notice) for notice in notices)
 
 
@@ -233,6 +275,8 @@ def test_a_slip_of_the_pen_is_refused_with_what_was_meant(load: Load, line: str,
         ("topic.filter.class = com.example.Filter", "not one of"),
         ("replication.policy.separator =", "topic name"),
         ("drlib.lanes = 0", "below 1"),
+        ("LEFT.consumer.request.timeout.ms = 100", "a fetch alone may wait 200 ms"),
+        ("LEFT.consumer.fetch.max.bytes = much", "not a whole number"),
         ("drlib.lines.of.code = 3", "drlib has no such key"),
         ("drlib.metrics.address = 9464", "not host:port"),
         ("topics = [a&&b]", "intersection"),
