@@ -1,14 +1,17 @@
 # Two commands: `make demo` shows the product, `make test` runs everything CI runs. Both set up what they need.
 PYTHON ?= python3
+WORKLOADS ?= all
+REPEATS ?= 3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo lab test test-all lint unit integration notebooks pictures lock clean
+.PHONY: help setup demo lab test test-all bench lint unit integration notebooks pictures lock clean
 
 help:
 	@echo "make demo   two real Kafka clusters, one dies, applications carry on; ends with a report"
 	@echo "make test   everything CI runs"
 	@echo "make test-all  that, and what takes minutes: long faults, the real MirrorMaker 2 beside ours"
+	@echo "make bench  our engine, MirrorMaker 2 and the raw wire side by side: WORKLOADS=a,b REPEATS=n"
 	@echo "make setup  only the set-up: .venv with locked dependencies, and the jars"
 	@echo "make lab    JupyterLab on the notebooks"
 
@@ -35,6 +38,9 @@ test: setup lint unit integration notebooks
 
 test-all: test
 	$(BIN)/python -m pytest -q -m "long or mm2" tests/integration
+
+bench: setup
+	$(BIN)/python -m bench --workloads "$(WORKLOADS)" --repeats $(REPEATS)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,0 +1,84 @@
+"""What we set out to reach, and whether the last run reached it.
+
+Rules: pure; a goal that was not measured is open, not met; ratios are of medians of the same run. Not for: explaining
+a miss, which is a person's work (docs/performance.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bench.results import METRICS, Row, value
+from bench.workloads import GIGABIT
+
+OURS: Final = "drlib"
+TUNED: Final = "mm2-tuned"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """`metric` of ours on `workload`, compared with `limit`: of `against`'s own where that names an engine."""
+
+    workload: str
+    metric: str
+    limit: float
+    against: str = ""
+
+    @property
+    def more_is_better(self) -> bool:
+        return METRICS[self.metric][1]
+
+    @property
+    def text(self) -> str:
+        at = "at least" if self.more_is_better else "at most"
+        if self.against:
+            return f"{self.metric}: {at} {self.limit:.3g} x tuned MM2"
+        return f"{self.metric}: {at} {self.limit:.4g} {METRICS[self.metric][0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`found` in the goal's own terms (a ratio, or the metric's unit); None when it was not measured."""
+
+    goal: Goal
+    found: float | None
+
+    @property
+    def met(self) -> bool | None:
+        if self.found is None:
+            return None
+        return self.found >= self.goal.limit if self.goal.more_is_better else self.found <= self.goal.limit
+
+
+GOALS: Final = (
+    Goal("a", "throughput", 2.5, TUNED),
+    Goal("a", "cpu", 1 / 4, TUNED),
+    Goal("a", "memory", 1 / 6, TUNED),
+    Goal("a", "first record", 2.0),
+    Goal("b", "throughput", 5.0, TUNED),
+    Goal("b", "cpu", 1 / 10, TUNED),
+    Goal("c", "throughput", 2.0, TUNED),
+    Goal("d", "throughput", 3.5, TUNED),
+    Goal("d", "throughput", 0.90 * GIGABIT / 1e6),
+    Goal("e", "throughput", 0.85 * GIGABIT / 1e6),
+    Goal("f", "latency p50", 100.0),
+    Goal("f", "idle cpu", 3.0),
+    Goal("g", "latency p99", 1 / 2, TUNED),
+)
+
+
+def judge(rows: Sequence[Row]) -> tuple[Verdict, ...]:
+    """A verdict for each goal."""
+    return tuple(Verdict(goal, _found(goal, rows)) for goal in GOALS)
+
+
+def _found(goal: Goal, rows: Sequence[Row]) -> float | None:
+    ours = value(rows, goal.workload, OURS, goal.metric)
+    if ours is None:
+        return None
+    if not goal.against:
+        return ours.median
+    theirs = value(rows, goal.workload, goal.against, goal.metric)
+    return ours.median / theirs.median if theirs is not None and theirs.median else None
