@@ -20,6 +20,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from drlib.errors import UsageError
 from drlib.mirror import status
 
 Record = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...], int]
@@ -194,6 +195,13 @@ class Engine:
             told = self.status_path(number % len(self.processes))
             text = json.dumps(json.loads(told.read_text()), indent=1) if told.exists() else "no status"
             raise AssertionError(f"{error}\n{text[:6000]}\n{self.log()}") from None
+
+    def events(self, number: int = -1) -> tuple[status.Event, ...]:
+        """What that worker told last, open and resolved."""
+        try:
+            return status.read(self.status_path(number % len(self.processes))).events
+        except UsageError:  # none written yet
+            return ()
 
     def stop(self, process: subprocess.Popen[bytes], deadline_s: float = 20.0) -> int:
         process.send_signal(signal.SIGTERM)

@@ -38,7 +38,7 @@ FLOW_KEYS: Final = _names(
 )
 # MirrorMaker 2 hands these on from a flow only: its own definition does not hold them, so the top of the file is cut.
 UNDER_A_FLOW_ONLY: Final = frozenset({"enabled", "use.defaults.from"})
-CLUSTER_KEYS: Final = frozenset({"bootstrap.servers", "security.protocol"})
+CLUSTER_KEYS: Final = frozenset({"bootstrap.servers", "security.protocol", "drlib.cluster.id"})
 # Keys of the clients that our engine has a counterpart of, by side.
 CONNECTION_KEYS: Final = _names("client.id receive.buffer.bytes send.buffer.bytes")
 READING_KEYS: Final = CONNECTION_KEYS | _names(

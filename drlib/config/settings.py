@@ -55,6 +55,7 @@ class ClusterSettings:
     alias: str
     bootstrap_servers: tuple[str, ...]
     security: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cluster_id: str = ""  # the only cluster that is meant; "" for whichever answers first
 
     def confluent(self) -> dict[str, str]:
         """librdkafka's configuration for this cluster."""
@@ -209,7 +210,7 @@ def _cluster(values: Values, alias: str) -> ClusterSettings:
         for name in (key.removeprefix(prefix) for key in entries if key.startswith(prefix))
         if name.startswith(keys.SECURITY_PREFIXES)
     }
-    return ClusterSettings(alias, servers, security)
+    return ClusterSettings(alias, servers, security, values.text("drlib.cluster.id", ""))
 
 
 def _refuse_shared_servers(file: PropertiesFile, clusters: Mapping[str, ClusterSettings]) -> None:

@@ -22,10 +22,12 @@ from drlib.mirror.lane import ROTATE_AT_EPOCH, Lane, LaneTopic
 from drlib.mirror.markers import now_ms
 from drlib.mirror.membership import Membership
 from drlib.mirror.outside import Mm2Writer
+from drlib.mirror.preflight import Preflight
 from drlib.mirror.status import EventLog, FlowStatus, LaneStatus, PartitionStatus
 from drlib.mirror.stream import Outgoing, Stream
 from drlib.model import TopicPartition
 from drlib.rules.lanes import lane_of
+from drlib.rules.literals import absent
 from drlib.rules.offset_syncs import OffsetSyncWriter
 from drlib.rules.rearm import Expiry, guarded
 from drlib.wire.cluster import ClusterClient, ClusterMetadata
@@ -56,6 +58,7 @@ class FlowRunner:
     _streams: dict[TopicPartition, Stream] = field(default_factory=dict)
     _topics: dict[int, tuple[LaneTopic, ...]] = field(default_factory=dict)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _absent: set[str] = field(default_factory=set)
     _records: int = 0
     _bytes: int = 0
 
@@ -68,7 +71,7 @@ class FlowRunner:
         self._source = ClusterClient(self.source_settings.bootstrap_servers, client_id=f"drlib-{flow.source}")
         self._target = ClusterClient(self.target_settings.bootstrap_servers, client_id=f"drlib-{flow.target}")
         try:
-            await asyncio.gather(self._source.connect(), self._target.connect())
+            await self._preflight()
             await self._discover()
             await asyncio.to_thread(self._create_internal_topics)
             self._expiry = await asyncio.to_thread(self._read_expiry)
@@ -89,6 +92,11 @@ class FlowRunner:
         finally:
             await self._source.close()
             await self._target.close()
+
+    async def _preflight(self) -> None:
+        checks = Preflight(self.settings, self.source_settings, self.target_settings, self._source, self._target)
+        for notice in await checks.run():
+            self.events.open(notice.event, notice.entity, f"{notice.detail}. {notice.remedy}")
 
     @property
     def journal_topic(self) -> str:
@@ -131,6 +139,7 @@ class FlowRunner:
             for name, topic in metadata.topics.items()
             if topic.error_code == 0 and self.settings.mirrors_topic(name)
         }
+        self._tell_absent(metadata)
         new = await self._target.metadata(None)
         missing = {
             name: topic
@@ -152,6 +161,18 @@ class FlowRunner:
         changed = topics != self._topics
         self._topics = topics
         return changed
+
+    def _tell_absent(self, metadata: ClusterMetadata) -> None:
+        """Topics the file names one by one and that are not there, as far as we may see."""
+        now = absent(self.settings.topics, metadata.topics)
+        for entry, meant in now.items():
+            detail = f"{self.settings.flow.source} has no topic {entry} that we may see"
+            remedy = f"Did you mean {meant}? " if meant else ""
+            remedy += f"Correct topics, create {entry} or grant Describe on it; it is then picked up by itself."
+            self.events.open("TopicNotFound", entry, f"{detail}. {remedy}")
+        for entry in self._absent - now.keys():
+            self.events.resolve("TopicNotFound", entry)
+        self._absent = set(now)
 
     def _create_mirrors(self, partitions: dict[str, int]) -> None:
         policy, flow = self.settings.policy, self.settings.flow

@@ -33,6 +33,7 @@ from drlib.model import TopicPartition
 from drlib.rules.journal import (
     Claim,
     ClaimId,
+    Clusters,
     Entry,
     Foreign,
     Incarnation,
@@ -184,6 +185,7 @@ class Lane:
         log = await log_ends(self.target, mine)
         maps = await build_maps(self.target, entries, log.ends)
         new: list[Entry] = [Claim(ours, self.generation, now_ms(), self.worker), *maps.findings]
+        new.append(Clusters(self.source.cluster_id, self.target.cluster_id))
         new += self._incarnations(entries, topics)
         streams: list[Stream] = []
         parked: list[Stream] = []

@@ -22,6 +22,7 @@ __all__ = [
     "Ack",
     "Claim",
     "ClaimId",
+    "Clusters",
     "Covered",
     "Entry",
     "Foreign",
@@ -264,6 +265,20 @@ class Unsure:
 
 
 @dataclass(frozen=True, slots=True)
+class Clusters:
+    """Which clusters the flow's two aliases stood for when the lane was claimed, by their IDs. The newest counts."""
+
+    source_id: str
+    target_id: str
+
+    def key(self) -> bytes:
+        return _header(14)
+
+    def value(self) -> bytes:
+        return _VALUE + pack_text(self.source_id) + pack_text(self.target_id)
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """An entry of a kind that a newer version writes: kept as it is."""
 
@@ -295,6 +310,7 @@ Entry = (
     | Parked
     | Foreign
     | Unsure
+    | Clusters
     | Unknown
 )
 
@@ -342,5 +358,6 @@ _DECODERS: dict[int, Callable[[Fields, Fields], Entry]] = {
     10: lambda k, v: Incarnation(k.text(), k.uuid(), k.uuid(), v.integer()),
     11: lambda k, v: Parked(k.partition(), k.number(), v.text(), v.integer()),
     12: lambda k, v: Foreign(k.partition(), k.number(), v.number(), v.integer()),
+    14: lambda _, v: Clusters(v.text(), v.text()),
     13: lambda k, v: Unsure(k.partition(), k.claim(), v.number(), v.number(), v.integer()),
 }

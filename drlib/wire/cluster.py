@@ -28,7 +28,7 @@ from drlib.wire.transport import Connection, ConnectionLost
 USER_TIMEOUT_MS: Final = 10_000
 COORDINATOR_DEADLINE_S: Final = 30.0
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
-_ELECTING: Final = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+ELECTING: Final = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
 _KINDS: Final = {"group": 0, "transaction": 1}
 
 
@@ -73,6 +73,21 @@ class ClusterMetadata:
     topics: Mapping[str, TopicMetadata]
 
 
+class WrongCluster(UsageError):
+    """The addresses lead to another cluster than the one they led to before, or than the one that was meant."""
+
+    def __init__(self, where: str, meant: str, found: str, *, alias: str = "", journal: str = "") -> None:
+        self.meant, self.found = meant, found
+        name, prefix = (f"cluster {alias}", f"{alias}.") if alias else ("the cluster", "")
+        begun = f", with which the journal {journal} was begun" if journal else ""
+        consent = f"set {prefix}drlib.cluster.id = {found}" if journal else f"correct {prefix}drlib.cluster.id"
+        super().__init__(
+            f"{name} at {where} is not the one that is meant",
+            f"its cluster ID is {found} and not {meant}{begun}",
+            f"Correct {prefix}bootstrap.servers; if the cluster was replaced on purpose, {consent}.",
+        )
+
+
 class ClusterClient:
     """Connections to one cluster. `bootstrap`: host:port addresses."""
 
@@ -83,6 +98,7 @@ class ClusterClient:
         self.client_id = client_id
         self.timeout_s = timeout_s
         self.brokers: dict[int, Broker] = {}
+        self.cluster_id = ""  # of the first answer, or of `expect`; every later answer must bear it
         self._connections: dict[tuple[int, str], Connection] = {}
         self._locks: dict[tuple[int, str], asyncio.Lock] = {}
         self._checked: set[str] = set()
@@ -111,9 +127,20 @@ class ClusterClient:
         wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
         message = MetadataRequest[versions.version("Metadata")](topics=wanted, allow_auto_topic_creation=False)
         found = _metadata(await self._ask(message))
+        self.expect(self.cluster_id or found.cluster_id)
+        if found.cluster_id != self.cluster_id:
+            raise WrongCluster(self._addresses(), self.cluster_id, found.cluster_id)
         if found.brokers:
             self.brokers = dict(found.brokers)
         return found
+
+    def expect(self, cluster_id: str) -> None:
+        """From now on only answers of this cluster count; another one's is a `WrongCluster`."""
+        self.cluster_id = cluster_id
+
+    async def ask(self, message: Any) -> Any:
+        """The answer of any broker to a question that changes nothing. Raises `Unreachable`."""
+        return await self._ask(message)
 
     async def connection(self, node_id: int, purpose: str = "control") -> Connection:
         """The connection to a node for one purpose, opened when there is none. Raises `Unreachable`."""
@@ -148,7 +175,7 @@ class ClusterClient:
         while True:
             answer = await self._ask(message_class(key_type=_KINDS[kind], coordinator_keys=[key]))
             (found,) = answer.coordinators
-            if found.error_code not in _ELECTING or time.monotonic() > deadline:
+            if found.error_code not in ELECTING or time.monotonic() > deadline:
                 raise_for(found.error_code, f"finding the coordinator of {kind} {key}", found.error_message)
                 self.brokers[found.node_id] = Broker(found.node_id, found.host, found.port)
                 return int(found.node_id)

@@ -25,6 +25,7 @@ from drlib.wire import produce
 from drlib.wire.batch import OutgoingBatch
 from drlib.wire.flexible import NO_TAGS, Reader
 from drlib.wire.produce import ProduceResult
+from drlib.wire.reasons import of_os_error
 
 __all__ = ["Connection", "ConnectionLost", "ProduceResult"]
 
@@ -107,7 +108,7 @@ class Connection(asyncio.BufferedProtocol):
                     lambda: cls(peer, client_id, request_timeout_s), host, port
                 )
         except (OSError, TimeoutError) as error:
-            why = f"no connection within {timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)
+            why = f"no connection within {timeout_s:g} s" if isinstance(error, TimeoutError) else of_os_error(error)
             raise Unreachable(
                 f"broker {peer} can't be reached", why, "See whether it runs and whether the address is right."
             ) from error

@@ -13,6 +13,7 @@ from drlib.rules.journal import (
     Ack,
     Claim,
     ClaimId,
+    Clusters,
     Covered,
     Entry,
     Foreign,
@@ -55,6 +56,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Parked, partitions, numbers, st.text(), times),
     st.builds(Foreign, partitions, numbers, numbers, times),
     st.builds(Unsure, partitions, claims, numbers, numbers, times),
+    st.builds(Clusters, st.text(), st.text()),
 )
 
 
@@ -88,6 +90,7 @@ def test_kinds_are_pinned() -> None:
         11: Parked(P, 1, "r", 2),
         12: Foreign(P, 1, 2, 3),
         13: Unsure(P, C, 1, 2, 3),
+        14: Clusters("source", "target"),
     }
     assert {kind: (1, kind) for kind in every} == {kind: tuple(e.key()[:2]) for kind, e in every.items()}
 
@@ -112,6 +115,7 @@ def test_decode_gives_back_the_entry(entry: Entry) -> None:
         (Foreign(P, 10, 1, 1), Foreign(P, 10, 2, 2)),
         (Placement(P, C, 0, 10), Placement(P, C, 0, 11)),
         (Claim(C, 0, 1, "w"), Claim(C, 0, 2, "w")),
+        (Clusters("a", "b"), Clusters("c", "b")),
     ],
 )
 def test_equal_keys_supersede(older: Entry, newer: Entry) -> None:
