@@ -47,6 +47,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "topic.filter.class": "how topics are chosen; only MirrorMaker 2's own class is here",
     "group.filter.class": "how groups are chosen; only MirrorMaker 2's own class is here",
     "config.property.filter.class": "how topic configurations are chosen; only MirrorMaker 2's own class is here",
+    "drlib.cluster.id": "the only cluster that is meant by this alias, by its cluster ID; empty: whichever answers",
     "drlib.lanes": "shares of the partitions that workers take over as one; never lower it on a live flow",
     "drlib.metrics.address": "host:port where Prometheus reads metrics, none when empty",
     "drlib.group.positions.poll.ms": "milliseconds between two full questions for group positions",
