@@ -32,6 +32,7 @@ from drlib.wire.aborted import AbortedFilter
 from drlib.wire.batch import OutgoingBatch, iter_batches
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import raise_for
+from drlib.wire.fetching import Fetched
 from drlib.wire.transport import Connection, ProduceResult
 
 CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -155,7 +156,7 @@ async def fetch(bootstrap: str, topic: str, partitions: int, window: int, bytes_
         starts = {k.partition: v for k, v in (await requests.list_offsets(connection, wanted, EARLIEST)).items()}
         progress = _Progress()
 
-        def ask(on: Connection, at: dict[int, int]) -> asyncio.Future[tuple[int, list[requests.FetchedPartition]]]:
+        def ask(on: Connection, at: dict[int, int]) -> asyncio.Future[Fetched]:
             return requests.fetch_future(
                 on,
                 [requests.FetchPartition(found.topic_id, p, o, bytes_at_once) for p, o in at.items()],
@@ -169,22 +170,22 @@ async def fetch(bootstrap: str, topic: str, partitions: int, window: int, bytes_
             node = next(iter(found.partitions.values())).leader
             mine = await client.connection(node, purpose)
             while positions := {p: o for p, o in positions.items() if o < ends[p]}:
-                _, answers = await ask(mine, positions)
+                answers = (await ask(mine, positions)).partitions
                 for answer in answers:
                     raise_for(answer.error_code, f"reading {topic}")
                     positions[answer.partition] = _read(answer, positions[answer.partition], progress)
 
         async def ahead() -> None:
-            _, answers = await ask(connection, {0: starts[0]})
+            answers = (await ask(connection, {0: starts[0]})).partitions
             position = _read(answers[0], starts[0], progress)
             step = position - starts[0]
             following = position
-            waiting: deque[asyncio.Future[tuple[int, list[requests.FetchedPartition]]]] = deque()
+            waiting: deque[asyncio.Future[Fetched]] = deque()
             while position < ends[0]:
                 while len(waiting) < window and following < ends[0]:
                     waiting.append(ask(connection, {0: following}))
                     following += step
-                _, answers = await waiting.popleft()
+                answers = (await waiting.popleft()).partitions
                 before, position = position, _read(answers[0], position, progress)
                 if position == before:
                     raise ValueError(f"{topic} is not as regular as it was made: no batch at offset {position}")

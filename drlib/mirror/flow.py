@@ -21,6 +21,7 @@ from drlib.mirror.groups import GroupPositions
 from drlib.mirror.lane import ROTATE_AT_EPOCH, Lane, LaneTopic
 from drlib.mirror.markers import now_ms
 from drlib.mirror.membership import Membership
+from drlib.mirror.memory import Memory
 from drlib.mirror.outside import Mm2Writer
 from drlib.mirror.preflight import Preflight
 from drlib.mirror.status import EventLog, FlowStatus, LaneStatus, PartitionStatus
@@ -51,6 +52,7 @@ class FlowRunner:
     target_settings: ClusterSettings
     worker: str
     events: EventLog
+    memory: Memory = field(default_factory=Memory)
     rotate_at_epoch: int = ROTATE_AT_EPOCH
     _expiry: Expiry = field(default_factory=Expiry)
     _lanes: dict[int, Lane] = field(default_factory=dict)
@@ -255,6 +257,7 @@ class FlowRunner:
                 self.events,
                 self.worker,
                 self,
+                self.memory,
                 self._expiry,
                 self.rotate_at_epoch,
             )

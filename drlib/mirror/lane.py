@@ -13,7 +13,7 @@ import asyncio
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -25,6 +25,7 @@ from drlib.mirror.lane_journal import LaneJournal, read_journal
 from drlib.mirror.maps import Maps, build_maps, gone_topics
 from drlib.mirror.markers import now_ms, tell_foreign
 from drlib.mirror.membership import Membership
+from drlib.mirror.memory import Memory
 from drlib.mirror.pump import Observer, Pump
 from drlib.mirror.reading import LogEnds, locate, log_ends, log_starts
 from drlib.mirror.status import EventLog
@@ -42,6 +43,7 @@ from drlib.rules.journal import (
 )
 from drlib.rules.offset_map import PartitionMap
 from drlib.rules.rearm import Expiry
+from drlib.wire import requests
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
 
@@ -68,6 +70,7 @@ MOVES: Final[Mapping[LaneState, frozenset[LaneState]]] = {
 
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 10.0
+MERGE_BYTES = 64 << 10  # how large a batch made of small ones may become, if the target takes it
 QUIET_AFTER_S = 30.0  # a claim that lasted this long resets the back-off
 ROTATE_AT_EPOCH = 30_000  # of 32,767: what is left is for claimants that race while the lane moves to its next ID
 TOPICS_LOOK_S = 2.0  # how often the mirror topics' IDs are compared
@@ -95,6 +98,7 @@ class Lane:
     events: EventLog
     worker: str
     observer: Observer
+    memory: Memory = field(default_factory=Memory)
     expiry: Expiry = field(default_factory=Expiry)
     rotate_at_epoch: int = ROTATE_AT_EPOCH
     generation: int = 0
@@ -183,6 +187,7 @@ class Lane:
         journal = LaneJournal(self.target, self.journal_partition, ours, self.transactional_id, journal_leader)
         mine = [TopicPartition(t.target, n) for t in topics if t.target not in gone for n in t.partitions]
         log = await log_ends(self.target, mine)
+        limits = await self._size_limits({p.topic for p in mine})
         maps = await build_maps(self.target, entries, log.ends)
         new: list[Entry] = [Claim(ours, self.generation, now_ms(), self.worker), *maps.findings]
         new.append(Clusters(self.source.cluster_id, self.target.cluster_id))
@@ -198,7 +203,9 @@ class Lane:
                 key = SourcePartition(topic.topic_id, number)
                 why = gone.get(topic.target) or maps.refused.get(key)
                 if why is None:
-                    streams.append(self._stream(topic, key, ours, target_id, maps, log, starts.get(number, 0)))
+                    stream = self._stream(topic, key, ours, target_id, maps, log, starts.get(number, 0))
+                    stream.merge_bytes = min(MERGE_BYTES, limits.get(topic.target, 0))
+                    streams.append(stream)
                 else:
                     parked.append(self._parked(topic, key, ours, why))
         new += [s.start(now_ms()) for s in streams]
@@ -223,6 +230,7 @@ class Lane:
             self.events,
             self.observer,
             self.expiry,
+            self.memory,
         )
         looking = asyncio.create_task(self._look(self._pump, topics, gone))
         try:
@@ -349,6 +357,14 @@ class Lane:
     async def _id(self, topic: LaneTopic) -> uuid.UUID:
         topic_id, _ = await locate(self.target, TopicPartition(topic.target, topic.partitions[0]))
         return topic_id
+
+    async def _size_limits(self, topics: Collection[str]) -> dict[str, int]:
+        """max.message.bytes of each mirror topic that may be described."""
+        if not topics:
+            return {}
+        connection = await self.target.connection(min(self.target.brokers), "control")
+        found = await requests.topic_config(connection, sorted(topics), "max.message.bytes")
+        return {topic: int(value) for topic, value in found.items()}
 
     async def _source_starts(self, topic: LaneTopic) -> dict[int, int]:
         """Log starts of a source topic; 0 for a partition without an answer, which the fetcher will ask for again."""

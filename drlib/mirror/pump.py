@@ -1,7 +1,8 @@
 """The data path of one lane within one claim: what was fetched is promised, produced and acknowledged.
 
 Rules:
-- One request holds at most one batch per partition; requests are pipelined per target broker, answers come in order.
+- One request holds at most one batch per partition; requests are pipelined per target broker, as many as its link holds
+  (`drlib.rules.window`), and answers come in order.
 - Before every send the membership's deadline is checked.
 - An answer other than the expected one ends the claim (`LaneFault`); a fenced epoch ends ownership (`LaneLost`). The
   exception is a batch that stands further on than expected: it is in the log once, behind what others wrote there, so its
@@ -27,17 +28,20 @@ from drlib.mirror.foreign import foreign_ranges
 from drlib.mirror.lane_journal import LaneJournal
 from drlib.mirror.markers import Markers, report_foreign
 from drlib.mirror.membership import Membership
+from drlib.mirror.memory import Memory
+from drlib.mirror.ping import measure
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Outgoing, Stream
 from drlib.rules.journal import Entry, Parked
 from drlib.rules.rearm import Expiry
+from drlib.rules.window import Flight, Window
 from drlib.wire.batch import OutgoingBatch
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import FENCED, REFUSED, name_of
 from drlib.wire.transport import ProduceResult
 
 REQUEST_BYTES = 2 << 20
-WINDOW = 8  # produce requests on their way per target broker
+LEAST_WINDOW = 4 << 20  # bytes on their way per target broker before anything is known of the link
 PROGRESS_S = 1.0  # how often acknowledged progress is journaled
 
 
@@ -69,6 +73,7 @@ class Pump:
         events: EventLog,
         observer: Observer,
         expiry: Expiry,
+        memory: Memory,
     ) -> None:
         self.lane = lane
         self.source = source
@@ -80,9 +85,11 @@ class Pump:
         self.observer = observer
         self._targets = {(s.target.topic, s.target.partition): s for s in streams}
         self._work = asyncio.Event()
-        self._fetcher = Fetcher(lane, source, journal, streams, events, self)
+        self._fetcher = Fetcher(lane, source, journal, streams, events, memory, self)
         self._markers = Markers(lane, target, journal, streams, expiry, events, self._work.set)
         self._inquiries: set[asyncio.Task[None]] = set()
+        self._busy: dict[Stream, dict[Stream, None]] = {}  # stream -> those of its leader with batches to send
+        self._most_in_flight = max(LEAST_WINDOW, memory.limit // 2)
         self._draining = False
         self._in_flight = 0
         self._failed: asyncio.Future[None] | None = None
@@ -91,14 +98,14 @@ class Pump:
         """Pump until `drain` was called and everything fetched is acknowledged. `leaders`: target partition -> node."""
         loop = asyncio.get_running_loop()
         self._failed = loop.create_future()
-        by_node: dict[int, list[Stream]] = {}
+        by_node: dict[int, dict[Stream, None]] = {}
         for stream in self.streams:
-            by_node.setdefault(leaders[stream.target.topic, stream.target.partition], []).append(stream)
+            self._busy[stream] = by_node.setdefault(leaders[stream.target.topic, stream.target.partition], {})
         fetch = asyncio.create_task(self._fetcher.run())
         progress = asyncio.create_task(self._progress())
         marking = asyncio.create_task(self._markers.run())
-        by_node = by_node or {-1: []}  # a lane with nothing to copy still waits to be told
-        senders = [asyncio.create_task(self._send_loop(node, group)) for node, group in by_node.items()]
+        senders = [asyncio.create_task(self._send_loop(node, busy)) for node, busy in by_node.items()]
+        senders = senders or [asyncio.create_task(self._idle())]
         sending = asyncio.create_task(_all(senders))
         ends: set[asyncio.Future[None]] = {fetch, progress, marking, sending, self._failed}
         try:
@@ -128,6 +135,8 @@ class Pump:
     def read(self, stream: Stream, planned: Sequence[Outgoing], entries: Sequence[Entry]) -> None:
         """The source was read further: `entries` must stand in the journal before any of `planned` is sent."""
         self.observer.progressed(stream)
+        if planned:
+            self._busy[stream][stream] = None
         if entries:
             promise = self.journal.begin(entries)
             for item in planned:
@@ -140,6 +149,8 @@ class Pump:
         """Stop one partition, visibly; the others go on."""
         at = stream.covered if stream.covered >= 0 else stream.position
         stream.park(reason)
+        self._busy[stream].pop(stream, None)
+        self._work.set()
         self.events.open("Parked", str(stream.source), reason)
         parked = Parked(stream.key, at, reason, int(time.time() * 1000))
         stream.map.apply(parked)
@@ -157,52 +168,61 @@ class Pump:
 
     # -- target side ---------------------------------------------------------------------------------------------
 
-    async def _send_loop(self, node: int, streams: Sequence[Stream]) -> None:
-        if not streams:
-            while not self._draining:
-                self._work.clear()
-                await self._work.wait()
-            return
+    async def _idle(self) -> None:
+        """A lane with nothing to copy still waits to be told."""
+        while not self._draining:
+            self._work.clear()
+            await self._work.wait()
+
+    async def _send_loop(self, node: int, busy: dict[Stream, None]) -> None:
+        """Send what the streams led by `node` have ready. `busy`: those with batches, the longest waiting first."""
         connection = await self.target.connection(node, f"produce-{self.lane}")
-        window = asyncio.Semaphore(WINDOW)
-        order = list(streams)
-        while True:
-            ready = [s for s in order if s.ready() and not self._markers.holds(s)]
-            if not ready:
-                if self._draining and not self._in_flight and not any(s.queue for s in order if not s.parked):
-                    return
-                self._work.clear()
-                await self._work.wait()
-                continue
-            await window.acquire()
-            await self.membership.until_may_send()
-            topics: dict[str, list[tuple[int, OutgoingBatch]]] = {}
-            sent: list[Stream] = []
-            size = 0
-            for stream in ready:
-                if not stream.ready() or self._markers.holds(stream):
+        window = Window(LEAST_WINDOW, self._most_in_flight)
+        ping = asyncio.create_task(measure(self.target, node, window, lambda: bool(busy)))
+        try:
+            while True:
+                if not window.open or not any(s.ready() and not self._markers.holds(s) for s in busy):
+                    if self._draining and not self._in_flight and not busy:
+                        return
+                    self._work.clear()
+                    await self._work.wait()
                     continue
+                await self.membership.until_may_send()
+                topics, size = self._pick(busy)
+                if not topics:
+                    continue
+                self._fetcher.room()
+                self._in_flight += 1
+                hit("after-claim")
+                answer = connection.produce_many(topics)
+                flight = window.sent(time.monotonic(), size)
+                answer.add_done_callback(partial(self._answered, window=window, flight=flight))
+                hit("mid-produce")
+                await connection.drain()
+        finally:
+            ping.cancel()
+
+    def _pick(self, busy: dict[Stream, None]) -> tuple[dict[str, list[tuple[int, OutgoingBatch]]], int]:
+        """One batch of each stream that has one ready, as far as a request goes; who was served goes to the end."""
+        topics: dict[str, list[tuple[int, OutgoingBatch]]] = {}
+        size = 0
+        for stream in list(busy):
+            del busy[stream]
+            if stream.parked:
+                continue
+            if stream.ready() and not self._markers.holds(stream):
                 batch = stream.send_next()
                 topics.setdefault(stream.target.topic, []).append((stream.target.partition, batch))
-                sent.append(stream)
                 size += batch.size
-                if size > REQUEST_BYTES:
-                    break
-            if not sent:
-                window.release()
-                continue
-            order = [s for s in order if s not in sent] + sent  # round robin
-            self._fetcher.room()
-            self._in_flight += 1
-            hit("after-claim")
-            answer = connection.produce_many(topics)
-            answer.add_done_callback(partial(self._answered, window=window))
-            hit("mid-produce")
-            await connection.drain()
+            if stream.queue:
+                busy[stream] = None
+            if size > REQUEST_BYTES:
+                break
+        return topics, size
 
-    def _answered(self, answer: asyncio.Future[list[ProduceResult]], window: asyncio.Semaphore) -> None:
+    def _answered(self, answer: asyncio.Future[list[ProduceResult]], window: Window, flight: Flight) -> None:
         self._in_flight -= 1
-        window.release()
+        window.answered(flight, time.monotonic(), flight.expected)
         self._work.set()
         self._markers.answered()  # once this callback is through
         if answer.cancelled():

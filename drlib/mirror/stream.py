@@ -2,6 +2,8 @@
 
 Rules:
 - Batches move verbatim; what can't (gaps, partly below the position, LogAppendTime, old magic) is rebuilt record by record.
+- Small batches that follow each other in one answer become one, as far as the target takes it: a broker takes one batch
+  per partition and request. A batch that comes alone moves as it is.
 - Control, aborted and empty batches are gaps: read through, never sent.
 - Record number q of the claim is promised for one source offset: a `Run` entry precedes the first record of every stretch
   that does not continue the one before, and is acknowledged before that record is sent.
@@ -16,15 +18,19 @@ import asyncio
 import uuid
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 
 from drlib.model import TopicPartition
 from drlib.rules.journal import Ack, ClaimId, Covered, Entry, Placement, Run, SourcePartition
 from drlib.rules.offset_map import PartitionMap
 from drlib.rules.rearm import LastWord
-from drlib.wire import recode
+from drlib.wire import coalesce, recode
 from drlib.wire.aborted import AbortedFilter
 from drlib.wire.batch import SEQUENCE_MODULUS, BatchHeader, OutgoingBatch, iter_batches, rewrite, verify
 from drlib.wire.requests import FetchedPartition
+
+SMALL_BYTES = 8 << 10
+"""A batch below this costs more as a request of its own than as a copy into a larger one."""
 
 
 @dataclass(slots=True)
@@ -37,6 +43,7 @@ class Outgoing:
     max_timestamp: int
     promise: asyncio.Future[None] | None = None
     target: int = -1  # expected base offset, fixed when it is sent
+    held: object = None  # whatever must live as long as this does: the share of memory its frame takes
 
 
 @dataclass(slots=True, eq=False)
@@ -63,21 +70,58 @@ class Stream:
     inquiries: int = 0  # stretches of others being read back: until then no acknowledgement is journaled
     records: int = 0
     bytes: int = 0
+    merge_bytes: int = 0  # how large a batch made of small ones may become; 0: none is made
 
-    def take(self, fetched: FetchedPartition) -> list[Entry]:
-        """Plan what was fetched; returns the promises to journal before the new batches are sent."""
+    def take(self, fetched: FetchedPartition, held: object = None) -> list[Entry]:
+        """Plan what was fetched; returns the promises to journal before the new batches are sent.
+
+        `held` is kept alive until the last of them is acknowledged or dropped. Raises `CorruptBatch`.
+        """
         self.high_watermark = fetched.high_watermark
         entries: list[Entry] = []
         aborted = AbortedFilter(fetched.aborted)
+        small: list[tuple[BatchHeader, memoryview]] = []
+        size = 0
+        before = len(self.queue)
         for header, view in iter_batches(fetched.records):
             if header.magic >= 2 and header.last_offset < self.position:
                 aborted.keep(header, view)
                 continue
-            if not aborted.keep(header, view) or header.count == 0:
-                self._pass(header.next_offset)
+            data = aborted.keep(header, view) and header.count > 0
+            if data and self._is_small(header, view):
+                if small and (size + len(view) > self.merge_bytes or small[-1][0].next_offset != header.base_offset):
+                    self._plan_small(small, entries)
+                    small, size = [], 0
+                small.append((header, view))
+                size += len(view)
                 continue
-            self._plan(header, view, entries)
+            self._plan_small(small, entries)
+            small, size = [], 0
+            if data:
+                self._plan(header, view, entries)
+            else:
+                self._pass(header.next_offset)
+        self._plan_small(small, entries)
+        for item in islice(self.queue, before, None):
+            item.held = held
         return entries
+
+    def _is_small(self, header: BatchHeader, view: memoryview) -> bool:
+        return len(view) < min(SMALL_BYTES, self.merge_bytes) and (
+            coalesce.can_merge(header) and header.base_offset >= self.position
+        )
+
+    def _plan_small(self, small: list[tuple[BatchHeader, memoryview]], entries: list[Entry]) -> None:
+        if len(small) < 2:
+            for header, view in small:
+                self._plan(header, view, entries)
+            return
+        first, last = small[0][0], small[-1][0]
+        count = last.next_offset - first.base_offset
+        self._promise(first.base_offset, count, entries)
+        batch = coalesce.merge(small, **self._identity(count))
+        newest = max(header.max_timestamp for header, _ in small)
+        self._enqueue(batch, ((first.base_offset, count),), last.next_offset, newest)
 
     def _plan(self, header: BatchHeader, view: memoryview, entries: list[Entry]) -> None:
         verbatim = (
@@ -108,7 +152,10 @@ class Stream:
             batch = recode.rebuild(records, codec=header.codec, **self._identity(len(records)))
             end = max(header.next_offset, records[-1].offset + 1)
             newest = max(r.timestamp for r in records)
-        self.queue.append(Outgoing(batch, tuple(pieces), end, newest))
+        self._enqueue(batch, tuple(pieces), end, newest)
+
+    def _enqueue(self, batch: OutgoingBatch, pieces: tuple[tuple[int, int], ...], end: int, newest: int) -> None:
+        self.queue.append(Outgoing(batch, pieces, end, newest))
         self.queued_bytes += batch.size
         self.position = end
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from drlib.config.settings import MirrorSettings
 from drlib.errors import Aborted, UsageError
-from drlib.mirror import status
+from drlib.mirror import memory, status
 from drlib.mirror.flow import FlowRunner
 
 STATUS_S = 0.25
@@ -40,8 +40,10 @@ async def mirror(
         )
     events = status.EventLog()
     worker = f"{socket.gethostname()}-{os.getpid()}"
+    held = memory.Memory()
     runners = [
-        FlowRunner(f, settings.clusters[f.flow.source], settings.clusters[f.flow.target], worker, events) for f in flows
+        FlowRunner(f, settings.clusters[f.flow.source], settings.clusters[f.flow.target], worker, events, held)
+        for f in flows
     ]
     state = "starting"
     stops = 0

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import google_crc32c
 
@@ -64,9 +64,8 @@ class ControlType(IntEnum):
     COMMIT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class BatchHeader:
-    """The header of one batch, as it stands in the log.
+class BatchHeader(NamedTuple):
+    """The header of one batch, as it stands in the log. (A tuple: one is made for every batch, at a tenth of the price.)
 
     Offsets are record offsets, `length` counts bytes after itself, timestamps are milliseconds. A message of format 0
     or 1 appears as a batch of one record at its offset: a compressed one may hold more, ending at that offset.
@@ -84,7 +83,7 @@ class BatchHeader:
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    count: int  # type: ignore[assignment]  # Kafka's name; nobody counts values in a header
 
     @property
     def last_offset(self) -> int:
@@ -155,7 +154,7 @@ def iter_batches(buffer: memoryview | bytes) -> Iterator[tuple[BatchHeader, memo
         after = at + LOG_OVERHEAD + length
         if after > end:
             return
-        header = BatchHeader(*_HEADER.unpack_from(view, at)) if magic == 2 else _legacy_header(view, at)
+        header = BatchHeader._make(_HEADER.unpack_from(view, at)) if magic == 2 else _legacy_header(view, at)
         if header.count < 0 or header.last_offset_delta < 0 or header.base_offset < 0:
             raise CorruptBatch(
                 f"the batch at offset {header.base_offset} is unreadable",

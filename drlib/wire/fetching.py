@@ -1,8 +1,9 @@
-"""Fetch v13 by hand: topic IDs, no session, and records as views into the frame they arrived in.
+"""Fetch v13 by hand: topic IDs, sessions for those who want them, and records as views into the frame they arrived in.
 
 Rules: a view keeps its whole frame alive; whoever holds one beyond the next few requests accounts for that. Nothing is
 interpreted here: error codes, divergence and aborted transactions are handed on as they came.
-Source: KIP-516, KIP-595, FetchRequest.json and FetchResponse.json of Kafka.
+- In a session (KIP-227) a request names only what changed since the one before, and so does the answer.
+Source: KIP-227, KIP-516, KIP-595, FetchRequest.json and FetchResponse.json of Kafka.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _EPOCH_END: Final = struct.Struct(">iq")
 _LEADER: Final = struct.Struct(">ii")
 _INT32: Final = struct.Struct(">i")
 _NO_REPLICA: Final = -1
-_NO_SESSION: Final = (0, -1)
+NO_SESSION: Final = (0, -1)
+"""Session ID and epoch of a request that stands alone."""
+NEW_SESSION: Final = (0, 0)
+"""Session ID and epoch of a request that names everything and asks for a session."""
 _EMPTY: Final = memoryview(b"")
 
 
@@ -70,15 +74,32 @@ class FetchedPartition:
     records: memoryview
 
 
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A whole answer. `session_id` is 0 where the broker keeps no session; `size` counts its bytes."""
+
+    error_code: int
+    session_id: int
+    partitions: list[FetchedPartition]
+    size: int
+
+
 def encode(
-    partitions: Iterable[FetchPartition], *, max_wait_ms: int, min_bytes: int, max_bytes: int, read_committed: bool
+    partitions: Iterable[FetchPartition],
+    *,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+    read_committed: bool,
+    session: tuple[int, int] = NO_SESSION,
+    forgotten: Iterable[tuple[TopicId, int]] = (),
 ) -> bytes:
-    """The body of a request."""
+    """The body of a request. `forgotten`: (topic ID, partition) pairs that leave the session."""
     topics: dict[TopicId, list[FetchPartition]] = {}
     for wanted in partitions:
         topics.setdefault(wanted.topic_id, []).append(wanted)
     isolation = 1 if read_committed else 0
-    out = bytearray(_HEAD.pack(_NO_REPLICA, max_wait_ms, min_bytes, max_bytes, isolation, *_NO_SESSION))
+    out = bytearray(_HEAD.pack(_NO_REPLICA, max_wait_ms, min_bytes, max_bytes, isolation, *session))
     out += uvarint(len(topics) + 1)
     for topic_id, asked in topics.items():
         out += topic_id.bytes + uvarint(len(asked) + 1)
@@ -86,14 +107,20 @@ def encode(
             out += _ASKED.pack(p.partition, p.leader_epoch, p.offset, p.last_fetched_epoch, -1, p.max_bytes)
             out += NO_TAGS
         out += NO_TAGS
-    out += uvarint(1) + uvarint(1) + NO_TAGS  # no forgotten topics, empty rack ID
+    left: dict[TopicId, list[int]] = {}
+    for topic_id, number in forgotten:
+        left.setdefault(topic_id, []).append(number)
+    out += uvarint(len(left) + 1)
+    for topic_id, numbers in left.items():
+        out += topic_id.bytes + uvarint(len(numbers) + 1) + b"".join(map(_INT32.pack, numbers)) + NO_TAGS
+    out += uvarint(1) + NO_TAGS  # empty rack ID
     return bytes(out)
 
 
-def decode(view: memoryview) -> tuple[int, list[FetchedPartition]]:
-    """Error code of the whole answer and its partitions. Raises `ValueError` when it is malformed."""
+def decode(view: memoryview) -> Fetched:
+    """The answer in a response body. Raises `ValueError` when it is malformed."""
     reader = Reader(view)
-    _, code, _ = reader.fields(_ANSWER_HEAD)
+    _, code, session_id = reader.fields(_ANSWER_HEAD)
     found: list[FetchedPartition] = []
     for _ in reader.array():
         topic_id = reader.uuid()
@@ -101,7 +128,7 @@ def decode(view: memoryview) -> tuple[int, list[FetchedPartition]]:
             found.append(_partition(reader, topic_id))
         reader.skip_tags()
     reader.skip_tags()
-    return code, found
+    return Fetched(code, session_id, found, len(view))
 
 
 def _partition(reader: Reader, topic_id: TopicId) -> FetchedPartition:

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kafka.protocol.admin import DescribeProducersRequest, DescribeTransactionsRequest
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeProducersRequest, DescribeTransactionsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from drlib.model import TopicPartition
 from drlib.wire import fetching
 from drlib.wire.codes import raise_for
-from drlib.wire.fetching import DivergingEpoch, FetchedPartition, FetchPartition, TopicId
+from drlib.wire.fetching import DivergingEpoch, Fetched, FetchedPartition, FetchPartition, TopicId
 from drlib.wire.groups import (
     GroupListing,
     JoinedGroup,
@@ -59,9 +59,11 @@ __all__ = [
     "list_offsets",
     "offset_fetch",
     "sync_group",
+    "topic_config",
 ]
 
 Isolation = Literal["read_uncommitted", "read_committed"]
+_TOPIC_RESOURCE = 2  # Kafka's ConfigResource.Type
 FETCH_GRACE_S = 20.0  # beyond the long poll: a disk or a link may be slow
 
 
@@ -197,6 +199,21 @@ async def list_offsets(
     return found
 
 
+async def topic_config(conn: Connection, topics: Sequence[str], name: str) -> dict[str, str]:
+    """The value of one topic setting for each of `topics` that may be described; the others are left out."""
+    message = DescribeConfigsRequest[version("DescribeConfigs")]
+    resource = message.DescribeConfigsResource
+    wanted = [resource(resource_type=_TOPIC_RESOURCE, resource_name=t, configuration_keys=[name]) for t in topics]
+    answer = await conn.request(message(resources=wanted, include_synonyms=False, include_documentation=False))
+    return {
+        r.resource_name: c.value
+        for r in answer.results
+        if not r.error_code
+        for c in r.configs
+        if c.name == name and c.value is not None
+    }
+
+
 def fetch_future(
     conn: Connection,
     partitions: Iterable[FetchPartition],
@@ -205,10 +222,18 @@ def fetch_future(
     min_bytes: int,
     max_bytes: int,
     read_committed: bool,
-) -> asyncio.Future[tuple[int, list[FetchedPartition]]]:
-    """Send a fetch without waiting; the future gives the error code of the whole answer and its partitions."""
+    session: tuple[int, int] = fetching.NO_SESSION,
+    forgotten: Iterable[tuple[TopicId, int]] = (),
+) -> asyncio.Future[Fetched]:
+    """Send a fetch without waiting. In a session (KIP-227) only what changed is named, on both sides."""
     body = fetching.encode(
-        partitions, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, read_committed=read_committed
+        partitions,
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        read_committed=read_committed,
+        session=session,
+        forgotten=forgotten,
     )
     return conn.submit(
         fetching.API_KEY, fetching.VERSION, [body], fetching.decode, timeout_s=max_wait_ms / 1000 + FETCH_GRACE_S
@@ -229,7 +254,7 @@ async def fetch(
     The broker returns at least the first batch whole even when it is larger than `max_bytes`. Partitions it has nothing
     to say of still come back, with empty records.
     """
-    code, found = await fetch_future(
+    found = await fetch_future(
         conn,
         partitions,
         max_wait_ms=max_wait_ms,
@@ -237,5 +262,5 @@ async def fetch(
         max_bytes=max_bytes,
         read_committed=read_committed,
     )
-    raise_for(code, f"fetching from {conn.peer}")
-    return found
+    raise_for(found.error_code, f"fetching from {conn.peer}")
+    return found.partitions

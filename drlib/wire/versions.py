@@ -29,6 +29,7 @@ REQUIRED: Final[Mapping[str, tuple[int, int]]] = {
     "InitProducerId": (22, 4),
     "AddPartitionsToTxn": (24, 3),
     "EndTxn": (26, 3),
+    "DescribeConfigs": (32, 4),
     "DescribeProducers": (61, 0),
     "DescribeTransactions": (65, 0),
 }

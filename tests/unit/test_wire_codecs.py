@@ -108,15 +108,45 @@ asked = st.builds(
 )
 
 
-@given(st.lists(asked, max_size=6), int32, int32, int32, st.booleans())
+forgotten = st.tuples(st.sampled_from([uuid.UUID(int=7), uuid.UUID(int=8)]), int32)
+
+
+@given(
+    st.lists(asked, max_size=6),
+    int32,
+    int32,
+    int32,
+    st.booleans(),
+    st.tuples(int32, int32),
+    st.lists(forgotten, max_size=4),
+)
 def test_a_fetch_request_is_what_kafka_says(
-    wanted: list[FetchPartition], max_wait: int, least: int, most: int, committed: bool
+    wanted: list[FetchPartition],
+    max_wait: int,
+    least: int,
+    most: int,
+    committed: bool,
+    session: tuple[int, int],
+    left: list[tuple[uuid.UUID, int]],
 ) -> None:
-    ours = fetching.encode(wanted, max_wait_ms=max_wait, min_bytes=least, max_bytes=most, read_committed=committed)
+    ours = fetching.encode(
+        wanted,
+        max_wait_ms=max_wait,
+        min_bytes=least,
+        max_bytes=most,
+        read_committed=committed,
+        session=session,
+        forgotten=left,
+    )
     read = FetchRequest[fetching.VERSION].decode(ours)
     assert (read.max_wait_ms, read.min_bytes, read.max_bytes) == (max_wait, least, most)
-    assert (read.replica_id, read.isolation_level, read.session_id, read.session_epoch) == (-1, int(committed), 0, -1)
-    assert (read.forgotten_topics_data, read.rack_id) == ([], "")
+    assert (read.replica_id, read.isolation_level, read.session_id, read.session_epoch) == (
+        -1,
+        int(committed),
+        *session,
+    )
+    assert sorted((t.topic_id, p) for t in read.forgotten_topics_data for p in t.partitions) == sorted(left)
+    assert read.rack_id == ""
     found = [
         FetchPartition(
             t.topic_id, p.partition, p.fetch_offset, p.partition_max_bytes, p.last_fetched_epoch, p.current_leader_epoch
@@ -171,13 +201,14 @@ def fetch_response(wanted: list[FetchedPartition], code: int) -> bytes:
 
 @given(st.lists(fetched, max_size=4), int16)
 def test_a_fetch_response_is_read_as_kafka_says(wanted: list[FetchedPartition], code: int) -> None:
-    assert fetching.decode(memoryview(fetch_response(wanted, code))) == (code, wanted)
+    found = fetching.decode(memoryview(fetch_response(wanted, code)))
+    assert (found.error_code, found.partitions) == (code, wanted)
 
 
 def test_fetched_records_are_views_of_the_frame() -> None:
     one = FetchedPartition(uuid.UUID(int=7), 0, 0, 1, 1, 0, (), None, 1, -1, memoryview(b"records of some length"))
     frame = bytearray(fetch_response([one], 0))
-    _, (found,) = fetching.decode(memoryview(frame))
+    (found,) = fetching.decode(memoryview(frame)).partitions
     frame[frame.index(b"records of")] = ord("R")
     assert bytes(found.records[:10]) == b"Records of"
 

@@ -1,0 +1,143 @@
+"""What becomes of a fetch answer, whoever asked: planned batches for the pump, or an entry in the ledger.
+
+Rules: an answer to a question beyond our position is never taken, it waits for what lies between; an error in such an
+answer means nothing and the question is asked again at the position. `end` is what the source last said may be read (its
+last stable offset), so nothing is asked beyond it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Protocol
+
+from drlib.mirror.failpoints import hit
+from drlib.mirror.lane_journal import EARLIEST, LATEST, LaneJournal
+from drlib.mirror.status import EventLog
+from drlib.mirror.stream import Outgoing, Stream
+from drlib.rules.journal import Entry, SourceLoss, SourceTruncated
+from drlib.wire import requests
+from drlib.wire.batch import CorruptBatch
+from drlib.wire.codes import BrokerError
+from drlib.wire.transport import Connection
+
+QUEUE_BYTES = 4 << 20  # per partition: what may wait between fetch and produce
+OFFSET_OUT_OF_RANGE = 1
+_MOVED = frozenset({3, 5, 6, 74, 75})  # the partition's leader is elsewhere or not yet known
+_OTHER_TOPIC = frozenset({100, 103})  # unknown or inconsistent topic ID: deleted, or deleted and made again
+
+
+class LeaderMoved(Exception):
+    """A partition is led by another broker now: ask who leads what, and begin again."""
+
+
+class Sink(Protocol):
+    """Where fetched batches go: the pump."""
+
+    def read(self, stream: Stream, planned: Sequence[Outgoing], entries: Sequence[Entry]) -> None:
+        """The source was read further; `planned` was appended to the stream's queue, `entries` promise it."""
+
+    def park(self, stream: Stream, reason: str) -> None:
+        """This partition cannot go on."""
+
+
+@dataclass(slots=True, eq=False)
+class Reading:
+    """A partition as far as asking for it goes. Offsets are the source's."""
+
+    stream: Stream
+    end: int = -1  # one behind the last offset that may be read now; -1 before the first answer
+    ask_at: int = -1  # where the next question begins
+    asked: deque[int] = field(default_factory=deque)  # where the questions on their way began, oldest first
+    early: deque[tuple[int, requests.FetchedPartition, object]] = field(default_factory=deque)  # beyond a hole
+    density: float = 0.0  # records in a byte, the thinnest of late
+
+    @property
+    def full(self) -> bool:
+        return self.stream.queued_bytes >= QUEUE_BYTES
+
+    @property
+    def behind(self) -> bool:
+        return self.stream.position < self.end or self.full
+
+    def learn(self, answer: requests.FetchedPartition) -> None:
+        """Take note of how far may be read."""
+        stable = answer.last_stable_offset
+        self.end = stable if stable >= 0 else answer.high_watermark
+
+
+class Intake:
+    """Takes answers into their streams; the pump is told through `sink`."""
+
+    def __init__(self, journal: LaneJournal, events: EventLog, sink: Sink) -> None:
+        self.journal = journal
+        self.events = events
+        self.sink = sink
+
+    async def take(
+        self, connection: Connection, reading: Reading, asked_at: int, answer: requests.FetchedPartition, held: object
+    ) -> None:
+        """Use one partition of an answer. Raises `LeaderMoved`, or `BrokerError` where asking again may help."""
+        stream = reading.stream
+        if stream.parked:
+            return
+        if answer.error_code in _MOVED:
+            raise LeaderMoved
+        if answer.error_code:
+            if asked_at <= stream.position:
+                await self._error(connection, reading, answer.error_code)
+            return
+        reading.learn(answer)
+        if len(answer.records):
+            hit("after-fetch")
+        if asked_at > stream.position:
+            if len(answer.records):
+                reading.early.append((asked_at, answer, held))
+            return
+        self._accept(stream, answer, held)
+        while reading.early and reading.early[0][0] <= stream.position and not stream.parked:
+            _, answer, held = reading.early.popleft()
+            self._accept(stream, answer, held)
+
+    def _accept(self, stream: Stream, answer: requests.FetchedPartition, held: object) -> None:
+        before = len(stream.queue)
+        try:
+            entries = stream.take(answer, held)
+        except CorruptBatch as corrupt:
+            self.sink.park(stream, str(corrupt))
+            return
+        self.sink.read(stream, tuple(islice(stream.queue, before, None)), entries)
+
+    async def _error(self, connection: Connection, reading: Reading, code: int) -> None:
+        stream = reading.stream
+        if code in _OTHER_TOPIC:
+            topic = stream.source.topic
+            self.sink.park(stream, f"topic {topic} was deleted or made again on the source (code {code})")
+        elif code == OFFSET_OUT_OF_RANGE:
+            await self._out_of_range(connection, reading)
+        else:
+            error = BrokerError(code, f"fetching {stream.source}")
+            if error.retriable:
+                raise error
+            self.sink.park(stream, str(error))
+
+    async def _out_of_range(self, connection: Connection, reading: Reading) -> None:
+        stream = reading.stream
+        now = int(time.time() * 1000)
+        start = (await requests.list_offsets(connection, [stream.source], EARLIEST))[stream.source]
+        end = (await requests.list_offsets(connection, [stream.source], LATEST))[stream.source]
+        if stream.position < start:
+            loss = SourceLoss(stream.key, stream.position, start, now)
+            await self.journal.append([loss])
+            stream.map.apply(loss)
+            self.events.open(
+                "SourceLoss", str(stream.source), f"offsets {loss.first} to {start - 1} expired before they were read"
+            )
+            stream.position = start
+            reading.early.clear()
+        elif stream.position > end:
+            await self.journal.append([SourceTruncated(stream.key, end, stream.position, now)])
+            self.sink.park(stream, f"the source's log ends at {end}, below our position {stream.position}")

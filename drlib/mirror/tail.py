@@ -1,0 +1,108 @@
+"""*What is new*: one question that waits at the broker for every partition whose end was reached.
+
+Rules:
+- One question at a time, in a fetch session (KIP-227): it names what changed since the one before, so a thousand idle
+  partitions cost nothing. A broker that keeps no session for us is asked in full.
+- A partition that turns out to have more than an answer holds leaves for the backlog at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from drlib.mirror.intake import Intake, Reading
+from drlib.mirror.memory import Memory
+from drlib.wire import fetching, requests
+from drlib.wire.cluster import ClusterClient
+from drlib.wire.codes import raise_for
+
+WAIT_MS = 100
+ANSWER_BYTES = 8 << 20
+PARTITION_BYTES = 1 << 20
+_SESSION_GONE = frozenset({70, 71})  # FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
+_LAST_EPOCH = 2**31 - 1
+
+Key = tuple[requests.TopicId, int]
+
+
+class TailReader:
+    """The tail of one lane's partitions at one broker."""
+
+    def __init__(
+        self, source: ClusterClient, node: int, lane: str, intake: Intake, memory: Memory, draining: asyncio.Event
+    ) -> None:
+        self.source = source
+        self.node = node
+        self.lane = lane
+        self.intake = intake
+        self.memory = memory
+        self.draining = draining
+        self.fell_behind: Callable[[Reading], None]
+        self._members: dict[Key, Reading] = {}
+        self._changed: dict[Key, Reading] = {}
+        self._left: dict[Key, None] = {}
+        self._session = fetching.NEW_SESSION
+        self._some = asyncio.Event()
+
+    def add(self, reading: Reading) -> None:
+        """The reading has reached the end it knows of."""
+        key = (reading.stream.key.topic_id, reading.stream.key.partition)
+        self._members[key] = self._changed[key] = reading
+        self._left.pop(key, None)
+        self._some.set()
+
+    async def run(self) -> None:
+        """Ask until cancelled. Raises `LeaderMoved`, `Unreachable` or `BrokerError`."""
+        connection = await self.source.connection(self.node, f"tail-{self.lane}")
+        while not self.draining.is_set():
+            if not self._members or not self.memory.room():
+                self._some.clear()
+                self.memory.when_freed(self._some.set)
+                await self._some.wait()
+                continue
+            answer = await self._ask(connection)
+            if answer is None:
+                continue
+            held = self.memory.hold(answer.size)
+            for found in answer.partitions:
+                key = (found.topic_id, found.partition)
+                reading = self._members.get(key)
+                if reading is None:
+                    continue
+                await self.intake.take(connection, reading, reading.stream.position, found, held)
+                if reading.behind or reading.stream.parked:
+                    del self._members[key]
+                    self._changed.pop(key, None)
+                    self._left[key] = None
+                    if not reading.stream.parked:
+                        self.fell_behind(reading)
+                else:
+                    self._changed[key] = reading
+
+    async def _ask(self, connection: requests.Connection) -> fetching.Fetched | None:
+        """One question; None when the session is gone and everything must be named again."""
+        in_session = self._session[0] != 0
+        named = self._changed if in_session else self._members
+        future = requests.fetch_future(
+            connection,
+            [requests.FetchPartition(*key, r.stream.position, PARTITION_BYTES) for key, r in named.items()],
+            max_wait_ms=WAIT_MS,
+            min_bytes=1,
+            max_bytes=ANSWER_BYTES,
+            read_committed=True,
+            session=self._session,
+            forgotten=self._left if in_session else (),
+        )
+        self._changed, self._left = {}, {}
+        answer = await future
+        if answer.error_code in _SESSION_GONE:
+            self._session = fetching.NEW_SESSION
+            return None
+        raise_for(answer.error_code, f"fetching from {connection.peer}")
+        if not answer.session_id:
+            self._session = fetching.NEW_SESSION  # the broker's cache of sessions is full: ask for one each time
+        else:
+            epoch = self._session[1]
+            self._session = (answer.session_id, 1 if epoch == _LAST_EPOCH else epoch + 1)
+        return answer

@@ -1,0 +1,79 @@
+"""How many bytes may be on their way at once: enough to fill the link, no more than memory allows.
+
+Rules: the window is `least` plus twice bandwidth x round trip. Bandwidth is the best delivery rate of the last ten seconds,
+measured from the sending of a request to its answer; the round trip is the shortest of the last few, measured beside the
+data, because answers that wait for each other would only measure their own queue. While the link is not full, every
+round trip delivers a whole window and the window doubles; on a full link it stays at two bandwidth-delay products.
+Source: BBR (Cardwell et al., "BBR: Congestion-Based Congestion Control", 2016), without its pacing and its probing phases.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+RATE_MEMORY_S: Final = 10.0
+ROUND_TRIPS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """One request on its way. `at` in seconds on a monotonic clock, `delivered` what had been answered by then, bytes."""
+
+    at: float
+    delivered: int
+    expected: int
+
+
+@dataclass(slots=True)
+class Window:
+    """State of one connection. All sizes in bytes, times in seconds."""
+
+    least: int
+    most: int
+    outstanding: int = 0
+    delivered: int = 0
+    _rates: deque[tuple[float, float]] = field(default_factory=deque)
+    _trips: deque[float] = field(default_factory=lambda: deque(maxlen=ROUND_TRIPS))
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second."""
+        return self._rates[0][1] if self._rates else 0.0
+
+    @property
+    def round_trip_s(self) -> float:
+        return min(self._trips, default=0.0)
+
+    @property
+    def size(self) -> int:
+        return min(self.most, self.least + int(2 * self.rate * self.round_trip_s))
+
+    @property
+    def open(self) -> bool:
+        """True when one more request may be sent."""
+        return self.outstanding < self.size
+
+    def measured(self, round_trip_s: float) -> None:
+        """A request without data took this long."""
+        self._trips.append(round_trip_s)
+
+    def sent(self, now: float, expected: int) -> Flight:
+        """A request for, or of, `expected` bytes goes out."""
+        self.outstanding += expected
+        return Flight(now, self.delivered, expected)
+
+    def answered(self, flight: Flight, now: float, size: int) -> None:
+        """Its answer is here and moved `size` bytes."""
+        self.outstanding -= flight.expected
+        self.delivered += size
+        taken = now - flight.at
+        if taken <= 0:
+            return
+        rate = (self.delivered - flight.delivered) / taken
+        while self._rates and (self._rates[-1][1] <= rate):
+            self._rates.pop()
+        self._rates.append((now, rate))
+        while self._rates[0][0] < now - RATE_MEMORY_S:
+            self._rates.popleft()

@@ -1,0 +1,86 @@
+"""How the engine reads: ahead of its answers over a long link, small batches joined, large ones never starved."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from fix_engine import Engine, create_topic, read_all
+
+from drlib.lab.lab import Lab
+from drlib.mirror.lane_journal import LATEST
+from drlib.mirror.reading import locate, read_range
+from drlib.model import TopicPartition
+from drlib.wire import requests
+from drlib.wire.cluster import ClusterClient
+
+PARTITIONS = 3
+
+
+@pytest.fixture
+def long_link(lab: Lab) -> Iterator[str]:
+    """The source's address behind 120 ms there and back."""
+    lab.proxy.set("LEFT", delay_ms=60)
+    yield lab.clusters["LEFT"].link_bootstrap
+    lab.proxy.clear("LEFT")
+
+
+def write(bootstrap: str, topic: str, partition: int, sizes: list[int], **config: object) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "message.max.bytes": 8 << 20, **config})
+    rnd = random.Random(partition)
+    for number, size in enumerate(sizes):
+        producer.produce(topic, key=str(number).encode(), value=rnd.randbytes(size), partition=partition)
+        if config.get("batch.num.messages") == 1 or size > 100_000:
+            producer.flush(30)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def test_reading_ahead_through_records_of_every_size_copies_each_once(engine: Engine, long_link: str) -> None:
+    topic = engine.topics
+    engine.extra[f"{engine.source}.bootstrap.servers"] = long_link
+    create_topic(engine.left, topic, PARTITIONS, max_message_bytes=str(6 << 20))
+    rnd = random.Random(7)
+    # Sizes that change by a factor of a thousand make every guess of what an answer holds wrong, in both directions.
+    write(engine.left, topic, 0, [rnd.choice((20, 200, 20_000)) for _ in range(2500)])
+    write(engine.left, topic, 0, [100] * 20_000)
+    write(engine.left, topic, 0, [50_000] * 150)
+    # Batches beyond what is asked of a partition at once come between ordinary ones.
+    write(engine.left, topic, 1, [3_000_000, 500, 3_500_000, 700, 700, 3_000_000])
+    write(engine.left, topic, 2, [1000] * 6000)
+    worker = engine.start()
+    engine.wait_caught_up(topic, PARTITIONS)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(topic, PARTITIONS)
+
+
+def test_small_batches_are_joined_and_their_records_are_the_same(engine: Engine) -> None:
+    topic = engine.topics
+    create_topic(engine.left, topic, 1)
+    write(engine.left, topic, 0, [100] * 3000, **{"batch.num.messages": 1, "linger.ms": 0})
+    write(engine.left, topic, 0, [0, 1, 5000, 9000, 30_000, 10], **{"batch.num.messages": 1})
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(topic, 1)
+    assert len(read_all(engine.left, topic, 1)[0]) == 3006
+    assert asyncio.run(batches(engine.left, topic)) == 3006
+    assert asyncio.run(batches(engine.right, f"{engine.source}.{topic}")) < 300
+
+
+async def batches(bootstrap: str, topic: str) -> int:
+    """How many data batches the topic's only partition holds."""
+    partition = TopicPartition(topic, 0)
+    client = ClusterClient([bootstrap])
+    try:
+        await client.connect()
+        topic_id, leader = await locate(client, partition)
+        connection = await client.connection(leader)
+        end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
+        found = [header async for header, _ in read_range(connection, topic_id, partition, 0, end)]
+        return sum(not header.is_control for header in found)
+    finally:
+        await client.close()
