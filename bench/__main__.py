@@ -62,8 +62,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             found = ", ".join(f"{k} {table.number(v)} {results.METRICS[k][0]}" for k, v in run.metrics.items())
             console.print(f"  {run.engine}: {found or 'nothing'} {run.problem}", highlight=False, markup=False)
 
+        before = results.read(latest) if options.add else None
         new = run_workload(
-            workload, engines, options.repeats, floor=not wanted or FLOOR in wanted, on_event=console.print, on_run=told
+            workload,
+            engines,
+            options.repeats,
+            floor=not wanted or FLOOR in wanted,
+            earlier=results.repeats(before, name),
+            on_event=console.print,
+            on_run=told,
         )
         failed = failed or any(run.problem for run in new.runs)
         _keep(options.results, new, add=options.add)

@@ -116,6 +116,12 @@ def merged(old: Results | None, new: Results, *, add: bool) -> Results:
     return Results(new.machine, tuple(runs), {**old.sizes, **new.sizes})
 
 
+def repeats(results: Results | None, workload: str) -> int:
+    """How often the workload's most run engine was run."""
+    engines = [run.engine for run in results.runs if run.workload == workload] if results else []
+    return max((engines.count(engine) for engine in set(engines)), default=0)
+
+
 def write(path: Path, results: Results) -> None:
     """Write rows, runs and the machine as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)

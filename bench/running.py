@@ -43,10 +43,14 @@ def run_workload(
     repeats: int,
     *,
     floor: bool = True,
+    earlier: int = 0,
     on_event: Callable[[str], None] = lambda _: None,
     on_run: Callable[[Run], None] = lambda _: None,
 ) -> Results:
-    """Everything of one workload: those of `engines` that it names, and its `floor` if it has one."""
+    """Everything of one workload: those of `engines` that it names, and its `floor` if it has one.
+
+    `earlier` repeats were run before: engines take turns at going first across them too.
+    """
     names = [name for name in workload.engines if name in engines or (floor and name == FLOOR)]
     runs: list[Run] = []
     with _lab() as lab:
@@ -54,7 +58,7 @@ def run_workload(
         on_event(f"({workload.name}) {workload.title}: making what is on the source")
         measure, words = _prepared(here, workload)
         for repeat in range(repeats):
-            turn = repeat % len(names)
+            turn = (earlier + repeat) % len(names)
             for name in (*names[turn:], *names[:turn]):
                 on_event(f"{workload.name}: {name}, {repeat + 1} of {repeats}")
                 runs.append(_one(here, workload, name, engines.get(name), measure))
