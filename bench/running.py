@@ -125,6 +125,7 @@ def _catch_up(engine: Engine, here: Site, workload: Workload, tag: str, backlog:
 def _floor(here: Site, workload: Workload) -> Run:
     """What the raw wire does: reading the backlog, and producing as much to a topic of its own."""
     around = Surroundings(here.pids)
+    children = _children_cpu()
     read = wire_load("fetch", here.source, TOPIC, workload.partitions, window=_LONG_WINDOW)
     over_link = workload.link is Link.TARGET
     create_topics(here.target_direct, [_SCRATCH], workload.partitions)
@@ -144,7 +145,14 @@ def _floor(here: Site, workload: Workload) -> Run:
         "produce only": megabytes(made.rate),
         "produce only cpu": made.cpu_per_record / megabytes(1) * 1000,
     }
-    return Run(workload.name, FLOOR, _now(), metrics, around.load_before, 0.0)
+    other = around.other_load(_children_cpu() - children)
+    return Run(workload.name, FLOOR, _now(), metrics, around.load_before, other)
+
+
+def _children_cpu() -> float:
+    """Seconds that children of this process used which have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def megabytes(records: float) -> float:
