@@ -1,4 +1,7 @@
-"""`python -m bench`: run workloads, show the table, write `bench/results/latest.json` and `latest.html`."""
+"""`python -m bench`: run workloads, show the table, write `bench/results/latest.json` and `latest.html`.
+
+The tables in docs/performance.md follow, unless the results go to another folder.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,11 @@ from bench.running import FLOOR, chosen, run_workload, scaled
 from bench.workloads import WORKLOADS
 
 RESULTS = Path(__file__).with_name("results")
+DOCUMENT = Path(__file__).parents[1] / "docs" / "performance.md"  # shows the results of RESULTS, and says why
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
     parser.add_argument("--workloads", default="all", help=f"all, or some of {','.join(WORKLOADS)}")
     parser.add_argument(
         "--engines", default="", help=f"some of {','.join(ENGINES)},{FLOOR}; those of the workload else"
@@ -85,6 +89,8 @@ def _keep(folder: Path, new: Results, *, add: bool) -> None:
     merged = results.merged(results.read(folder / "latest.json"), new, add=add)
     results.write(folder / "latest.json", merged)
     page.write(folder / "latest.html", merged)
+    if folder == RESULTS:
+        DOCUMENT.write_text(table.placed(DOCUMENT.read_text(encoding="utf-8"), merged), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ failed is shown with its reason. Not for: pictures (`page`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich.console import Group
 from rich.table import Table
@@ -15,6 +16,9 @@ from rich.text import Text
 from bench.goals import Verdict, judge
 from bench.results import METRICS, Results, Row, Run, value
 from bench.workloads import WORKLOADS
+
+BEGIN: Final = "<!-- results -->"
+END: Final = "<!-- /results -->"
 
 
 def number(x: float) -> str:
@@ -110,6 +114,15 @@ def markdown(results: Results) -> str:
         note = [quietness(results.runs, workload), *problems(results.runs, workload)]
         out += ["", " · ".join(filter(None, note))]
     return "\n".join(out) + "\n"
+
+
+def placed(document: str, results: Results) -> str:
+    """`document` with the tables between its two marks replaced. Raises `ValueError` when it has no such marks."""
+    before, mark, rest = document.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not mark or not end:
+        raise ValueError(f"the document has no {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n{markdown(results)}{END}{after}"
 
 
 def _machine(results: Results) -> str:

@@ -154,3 +154,18 @@ def test_repeats_are_counted_by_the_engine_that_ran_most() -> None:
     runs = (run("a", "drlib"), run("a", "mm2"), run("a", "drlib"), run("b", "mm2"))
     assert [results.repeats(Results(MACHINE, runs), name) for name in "abc"] == [2, 1, 0]
     assert results.repeats(None, "a") == 0
+
+
+def test_the_documentation_shows_the_results_that_are_committed() -> None:
+    root = Path(__file__).parents[2]
+    last = results.read(root / "bench" / "results" / "latest.json")
+    assert last is not None
+    text = (root / "docs" / "performance.md").read_text()
+    assert table.placed(text, last) == text, "docs/performance.md shows other results than latest.json holds"
+
+
+def test_tables_go_between_the_marks_or_nowhere(made: Results) -> None:
+    text = table.placed(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n", made)
+    assert text == f"before\n{table.BEGIN}\n{table.markdown(made)}{table.END}\nafter\n"
+    with pytest.raises(ValueError, match="no <!-- results"):
+        table.placed("nothing here", made)
