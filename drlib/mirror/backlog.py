@@ -4,6 +4,7 @@ Rules:
 - A broker answers in order, so the next questions are sent before the first is answered: at o, o+d, o+2d, with d guessed
   from the records a byte held of late, a little less than that; overlap is trimmed, a hole is asked for once more.
 - Nothing is asked beyond what the source said may be read, and no question waits at the broker.
+- A question holds half a window, so that one is always behind the other.
 - As much is on its way as the link holds (`drlib.rules.window`), within the worker's memory; one question may always go.
 - A partition that got nothing although it is behind is asked alone: a broker gives a batch larger than the limit only to
   the first partition of a question.
@@ -26,8 +27,9 @@ from drlib.wire.codes import raise_for
 from drlib.wire.fetching import Fetched
 
 QUESTION_BYTES = 8 << 20
-LEAST_BYTES = 256 << 10  # asked of one partition
+LEAST_BYTES = 64 << 10  # asked of one partition
 MOST_BYTES = 2 << 20
+QUESTION_PARTITIONS = 32  # with more behind than that, each is asked for more, less often
 LEAST_WINDOW = 2 * QUESTION_BYTES
 THINNER = 0.95  # of the records expected in an answer
 PAUSE_S = 0.05  # after nothing came although there is something
@@ -99,7 +101,8 @@ class BacklogReader:
         if alone is not None and busy:
             return None
         self._starved.clear()
-        share = max(LEAST_BYTES, min(MOST_BYTES, QUESTION_BYTES // max(1, len(self._members))))
+        size = min(QUESTION_BYTES, self.window.size // 2)
+        share = max(LEAST_BYTES, min(MOST_BYTES, size // max(1, min(len(self._members), QUESTION_PARTITIONS))))
         wanted: list[requests.FetchPartition] = []
         asked: dict[tuple[requests.TopicId, int], tuple[Reading, int]] = {}
         total = 0
@@ -114,12 +117,12 @@ class BacklogReader:
             if reading in self._members:  # who was asked goes to the end of the line
                 self._members[reading] = self._members.pop(reading)
             total += share
-            if total >= QUESTION_BYTES:
+            if total >= size:
                 break
         if not wanted:
             return None
         future = requests.fetch_future(
-            connection, wanted, max_wait_ms=0, min_bytes=0, max_bytes=QUESTION_BYTES, read_committed=True
+            connection, wanted, max_wait_ms=0, min_bytes=0, max_bytes=total, read_committed=True
         )
         return Question(future, asked, self.window.sent(time.monotonic(), total), self.memory.hold(total))
 
@@ -152,7 +155,9 @@ class BacklogReader:
         raise_for(answer.error_code, f"fetching from {connection.peer}")
         progress = False
         for found in answer.partitions:
-            reading, at = question.asked.pop((found.topic_id, found.partition))
+            reading, at = question.asked.pop((found.topic_id, found.partition), (None, 0))
+            if reading is None:
+                continue
             stream = reading.stream
             before = stream.position
             reading.asked.remove(at)

@@ -222,10 +222,10 @@ class GroupPositions:
         while True:
             answers = await requests.fetch(
                 connection,
-                [requests.FetchPartition(topic_id, n, at, 1 << 20) for n, at in positions.items()],
+                [requests.FetchPartition(topic_id, n, at, 128 << 10) for n, at in positions.items()],
                 max_wait_ms=500,
                 min_bytes=1,
-                max_bytes=8 << 20,
+                max_bytes=256 << 10,  # it shares the link with the records
                 read_committed=True,
             )
             for answer in answers:

@@ -188,7 +188,7 @@ class Pump:
                     await self._work.wait()
                     continue
                 await self.membership.until_may_send()
-                topics, size = self._pick(busy)
+                topics, size = self._pick(busy, min(REQUEST_BYTES, window.size // 2))
                 if not topics:
                     continue
                 self._fetcher.room()
@@ -202,8 +202,8 @@ class Pump:
         finally:
             ping.cancel()
 
-    def _pick(self, busy: dict[Stream, None]) -> tuple[dict[str, list[tuple[int, OutgoingBatch]]], int]:
-        """One batch of each stream that has one ready, as far as a request goes; who was served goes to the end."""
+    def _pick(self, busy: dict[Stream, None], most: int) -> tuple[dict[str, list[tuple[int, OutgoingBatch]]], int]:
+        """One batch of each stream that has one ready, up to about `most` bytes; who was served goes to the end."""
         topics: dict[str, list[tuple[int, OutgoingBatch]]] = {}
         size = 0
         for stream in list(busy):
@@ -216,7 +216,7 @@ class Pump:
                 size += batch.size
             if stream.queue:
                 busy[stream] = None
-            if size > REQUEST_BYTES:
+            if size > most:
                 break
         return topics, size
 

@@ -18,8 +18,8 @@ from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import raise_for
 
 WAIT_MS = 100
-ANSWER_BYTES = 8 << 20
-PARTITION_BYTES = 1 << 20
+ANSWER_BYTES = 256 << 10  # more is the backlog's, which knows how much the link carries
+PARTITION_BYTES = 64 << 10
 _SESSION_GONE = frozenset({70, 71})  # FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
 _LAST_EPOCH = 2**31 - 1
 

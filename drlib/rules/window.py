@@ -3,7 +3,9 @@
 Rules: the window is `least` plus twice bandwidth x round trip. Bandwidth is the best delivery rate of the last ten seconds,
 measured from the sending of a request to its answer; the round trip is the shortest of the last few, measured beside the
 data, because answers that wait for each other would only measure their own queue. While the link is not full, every
-round trip delivers a whole window and the window doubles; on a full link it stays at two bandwidth-delay products.
+round trip delivers a whole window and the window doubles; on a full link it stays at two bandwidth-delay products. Before
+anything is known only `start` goes out, and never more than the link moves in `PATIENCE_S`: on a slow link what is behind
+a request would otherwise outlast its deadline.
 Source: BBR (Cardwell et al., "BBR: Congestion-Based Congestion Control", 2016), without its pacing and its probing phases.
 """
 
@@ -15,6 +17,8 @@ from typing import Final
 
 RATE_MEMORY_S: Final = 10.0
 ROUND_TRIPS: Final = 5
+PATIENCE_S: Final = 4.0
+START: Final = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class Window:
 
     least: int
     most: int
+    start: int = START
     outstanding: int = 0
     delivered: int = 0
     _rates: deque[tuple[float, float]] = field(default_factory=deque)
@@ -48,7 +53,10 @@ class Window:
 
     @property
     def size(self) -> int:
-        return min(self.most, self.least + int(2 * self.rate * self.round_trip_s))
+        if not self._rates:
+            return self.start
+        patience = max(self.start, int(PATIENCE_S * self.rate))
+        return min(self.most, self.least + int(2 * self.rate * self.round_trip_s), patience)
 
     @property
     def open(self) -> bool:

@@ -64,7 +64,7 @@ __all__ = [
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 _TOPIC_RESOURCE = 2  # Kafka's ConfigResource.Type
-FETCH_GRACE_S = 20.0  # beyond the long poll: a disk or a link may be slow
+FETCH_GRACE_S = 30.0  # beyond the long poll: a disk or a link may be slow
 
 
 @dataclass(frozen=True, slots=True)

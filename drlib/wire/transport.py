@@ -5,7 +5,8 @@ Rules:
   gets the next frame, and its correlation ID must agree.
 - Small answers are cut out of a scratch buffer, many to a read; a larger one is received in place, in its own frame.
 - A length that no broker sends is refused before anything is allocated.
-- Every request has a deadline; the first one missed ends the connection, as in Kafka's clients. On loss every pending
+- Every request has a deadline; the first one missed ends the connection, as in Kafka's clients, unless bytes of an answer
+  keep coming: a narrow link is slow, not dead. On loss every pending
   future fails with `ConnectionLost`, and nobody knows which of those requests the broker acted on.
 Not for: finding brokers or reconnecting, that is `drlib.wire.cluster`; nor for retries.
 """
@@ -35,6 +36,7 @@ WRITE_HIGH: Final = 4 << 20  # bytes waiting in this process before `drain` wait
 PRODUCE_GRACE_S: Final = 5.0  # beyond the time the broker itself waits for its replicas
 API_VERSIONS: Final = 18  # its answers keep the old header, whatever the version
 REQUEST_TIMEOUT_S: Final = 30.0
+SILENCE_S: Final = 10.0  # without a byte, after a deadline
 
 _REQUEST: Final = struct.Struct(">hhi")
 _INT32: Final = struct.Struct(">i")
@@ -82,6 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = 0
         self._frame: memoryview | None = None
         self._at = 0
+        self._heard = 0.0  # when bytes came last
 
     @classmethod
     async def open(
@@ -238,6 +241,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._lost is not None:
             return
+        self._heard = self._loop.time()
         if self._frame is None:
             self._filled += nbytes
             self._cut_scratch()
@@ -308,7 +312,10 @@ class Connection(asyncio.BufferedProtocol):
         earliest = min((p.deadline for p in self._pending), default=None)
         if earliest is None:
             return
-        if earliest <= self._loop.time():
+        now = self._loop.time()
+        if earliest <= now and (self._frame is not None or self._filled) and now < self._heard + SILENCE_S:
+            self._watch(self._heard + SILENCE_S)
+        elif earliest <= now:
             self._set_linger_zero()
             self._lose("a request was not answered in time", abort=True)
         else:

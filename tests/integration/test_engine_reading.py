@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from fix_engine import Engine, create_topic, read_all
 
 from drlib.lab.lab import Lab
+from drlib.mirror import status
 from drlib.mirror.lane_journal import LATEST
 from drlib.mirror.reading import locate, read_range
 from drlib.model import TopicPartition
@@ -54,6 +55,25 @@ def test_reading_ahead_through_records_of_every_size_copies_each_once(engine: En
     worker = engine.start()
     engine.wait_caught_up(topic, PARTITIONS)
     assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(topic, PARTITIONS)
+
+
+@pytest.mark.long
+def test_a_link_that_moves_little_is_not_asked_for_more_than_it_brings_in_time(engine: Engine, lab: Lab) -> None:
+    topic = engine.topics
+    engine.extra[f"{engine.source}.bootstrap.servers"] = lab.clusters["LEFT"].link_bootstrap
+    create_topic(engine.left, topic, PARTITIONS)
+    for partition in range(PARTITIONS):
+        write(engine.left, topic, partition, [1000] * 1000)
+    lab.proxy.set("LEFT", bandwidth=64_000)
+    try:
+        worker = engine.start()
+        engine.wait_caught_up(topic, PARTITIONS, deadline_s=120)
+    finally:
+        lab.proxy.clear("LEFT")
+    told = [e.name for e in status.read(engine.status_path(0)).events]
+    assert engine.stop(worker) == 0, engine.log()
+    assert "SourceUnreachable" not in told, engine.log()
     engine.assert_same(topic, PARTITIONS)
 
 

@@ -51,3 +51,16 @@ def test_it_forgets_a_rate_that_is_no_more() -> None:
     assert window.size == pytest.approx((1 << 20) + 2 * (10 << 20), rel=0.01)
     window.answered(window.sent(20.0, 100), 20.1, 1 << 10)
     assert window.size < 2 << 20
+
+
+def test_a_slow_link_is_given_no_more_than_it_moves_in_a_few_seconds() -> None:
+    window = Window(least=16 << 20, most=80 << 20)
+    assert window.size == window.start
+    _, most = run(window, bandwidth=64e3, delay_s=0.05, piece=64 << 10, seconds=120)
+    assert most <= window.start + (64 << 10)
+
+
+def test_a_fast_link_is_not_kept_waiting_by_the_careful_start() -> None:
+    window = Window(least=16 << 20, most=80 << 20)
+    run(window, bandwidth=500e6, delay_s=0.0005, piece=128 << 10, seconds=0.02)
+    assert window.size >= 16 << 20

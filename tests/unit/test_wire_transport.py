@@ -7,12 +7,13 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
 
 from drlib.errors import Unreachable, UsageError
-from drlib.wire import versions
+from drlib.wire import transport, versions
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.transport import MAX_FRAME, Connection, ConnectionLost
 
@@ -175,6 +176,30 @@ async def test_a_silent_peer_is_given_up_at_the_first_missed_deadline() -> None:
             await asyncio.wait_for(hasty, 5)
         with pytest.raises(ConnectionLost):
             await patient
+
+
+async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, pieces: int = 1000) -> None:
+    """Answer one request twenty bytes at a time, and stop after `pieces`."""
+    correlation_id, body = await request(reader)
+    whole = answer(correlation_id, body)
+    for at in range(0, min(len(whole), 20 * pieces), 20):
+        writer.write(whole[at : at + 20])
+        await writer.drain()
+        await asyncio.sleep(0.02)
+    await reader.read()
+
+
+async def test_an_answer_that_keeps_coming_is_not_late() -> None:
+    async with listening(drip) as port, connected(port) as connection:
+        assert await ask(connection, b"x" * 400, timeout_s=0.1) == b"x" * 400
+
+
+@pytest.mark.parametrize("length", [400, 100_000])  # within the scratch buffer, and in a frame of its own
+async def test_an_answer_that_stops_coming_is(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    monkeypatch.setattr(transport, "SILENCE_S", 0.2)
+    async with listening(partial(drip, pieces=5)) as port, connected(port) as connection:
+        with pytest.raises(ConnectionLost, match="not answered in time"):
+            await asyncio.wait_for(ask(connection, b"x" * length, timeout_s=0.1), 5)
 
 
 async def test_a_cancelled_request_only_loses_its_answer() -> None:
