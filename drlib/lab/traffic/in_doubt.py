@@ -1,16 +1,20 @@
 """Records in doubt at a move: which of them the new cluster already holds.
 
 Rules: an unanswered question is asked again; sending without an answer could double records, processing without one
-could repeat or skip them. Not for: what to do with the answer.
+could repeat or skip them. What the mirror holds already is history, not to be sent again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from drlib.errors import Unreachable
 from drlib.lab.traffic import scan
-from drlib.rules.history import Mirrored
+from drlib.lab.traffic.fleet import Sent
+from drlib.lab.traffic.flights import Flight
+from drlib.lab.traffic.history_files import HistoryWriter
+from drlib.lab.traffic.pointer import Pointer
+from drlib.rules.history import Mirrored, ProducedStatus
 
 _TAIL_MARGIN_MS = 2000  # timestamps are taken before records are queued
 
@@ -30,3 +34,20 @@ def look_up(
         except Unreachable:
             continue
     return None
+
+
+def still_to_send(
+    doubts: Sequence[Sent], pointer: Pointer, topic: str, history: HistoryWriter, stopping: Callable[[], bool]
+) -> list[Flight]:
+    """Of a producer's records in doubt, those that the mirror of `topic` on the new cluster does not hold."""
+    remote = pointer.remote_topic(topic)
+    if not doubts or remote is None:
+        return [sent.flight for sent in doubts]
+    oldest_ms = min(sent.sent_ms for sent in doubts)
+    there = look_up(pointer.bootstrap, remote, {sent.flight.id for sent in doubts}, oldest_ms, stopping)
+    if there is None:
+        return []
+    for sent in doubts:
+        if (seen := there.get(sent.flight.id)) is not None:
+            history.append(sent.row(pointer.active, remote, ProducedStatus.MIRRORED, seen.partition, seen.offset))
+    return [sent.flight for sent in doubts if sent.flight.id not in there]

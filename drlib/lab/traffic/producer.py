@@ -21,11 +21,10 @@ from drlib.lab.traffic import flights, specs, transactions
 from drlib.lab.traffic.fleet import Fleet, Sent
 from drlib.lab.traffic.flights import Flight
 from drlib.lab.traffic.history_files import HistoryWriter
-from drlib.lab.traffic.in_doubt import look_up
+from drlib.lab.traffic.in_doubt import still_to_send
 from drlib.lab.traffic.pacing import Pace
 from drlib.lab.traffic.pointer import Pointer, PointerWatcher
 from drlib.lab.traffic.process import StatusFile, Stop, run_app
-from drlib.rules.history import ProducedStatus
 
 _TICK_S = 0.005
 _SILENT_S = 1.0
@@ -50,7 +49,7 @@ class Replay:
         doubts: list[Sent] = []
         backlog = self._spec.backlog
         while not self._stop():
-            again = self._not_there(pointer, doubts)
+            again = still_to_send(doubts, pointer, self._spec.topic, self._history, self._stop)
             ahead = _chain(again, ahead)
             fleet = Fleet(pointer.bootstrap, pointer.active, self._spec.topic, self._history.append)
             pointer, sent, held_back = self._send(pointer, fleet, ahead, backlog)
@@ -101,21 +100,6 @@ class Replay:
             else:
                 held_back = []
         return pointer, sent, held_back
-
-    def _not_there(self, pointer: Pointer, doubts: list[Sent]) -> list[Flight]:
-        """Of the records in doubt, those that the mirror topic on the new cluster does not hold."""
-        remote = pointer.remote_topic(self._spec.topic)
-        if not doubts or remote is None:
-            return [sent.flight for sent in doubts]
-        oldest_ms = min(sent.sent_ms for sent in doubts)
-        there = look_up(pointer.bootstrap, remote, {sent.flight.id for sent in doubts}, oldest_ms, self._stop)
-        if there is None:
-            return []
-        for sent in doubts:
-            if (seen := there.get(sent.flight.id)) is not None:
-                place = (seen.partition, seen.offset)
-                self._history.append(sent.row(pointer.active, remote, ProducedStatus.MIRRORED, *place))
-        return [sent.flight for sent in doubts if sent.flight.id not in there]
 
 
 def produce_2013(spec: specs.ProducerSpec, stop: Stop, history: HistoryWriter) -> None:

@@ -22,7 +22,7 @@ from drlib.lab.traffic import flights, specs
 from drlib.lab.traffic.fleet import Sent, place, record_headers
 from drlib.lab.traffic.flights import Flight
 from drlib.lab.traffic.history_files import HistoryWriter
-from drlib.lab.traffic.in_doubt import look_up
+from drlib.lab.traffic.in_doubt import still_to_send
 from drlib.lab.traffic.pointer import Pointer, PointerWatcher
 from drlib.lab.traffic.process import StatusFile, Stop, abandon, now_ms
 from drlib.rules.history import NO_OFFSET, ProducedStatus, digest
@@ -51,7 +51,7 @@ class Transactions:
         numbers = count()
         doubts: list[Sent] = []
         while not self._stop():
-            again = self._not_there(pointer, doubts)
+            again = still_to_send(doubts, pointer, self._spec.topic, self._history, self._stop)
             producer = Producer(
                 {
                     "bootstrap.servers": pointer.bootstrap,
@@ -161,20 +161,6 @@ class Transactions:
         if self._stopping_since is None:
             self._stopping_since = time.monotonic()
         return time.monotonic() - self._stopping_since > _STOP_WITHIN_S
-
-    def _not_there(self, pointer: Pointer, doubts: list[Sent]) -> list[Flight]:
-        remote = pointer.remote_topic(self._spec.topic)
-        if not doubts or remote is None:
-            return [sent.flight for sent in doubts]
-        oldest_ms = min(sent.sent_ms for sent in doubts)
-        there = look_up(pointer.bootstrap, remote, {sent.flight.id for sent in doubts}, oldest_ms, self._stop)
-        if there is None:
-            return []
-        for sent in doubts:
-            if (seen := there.get(sent.flight.id)) is not None:
-                found = (seen.partition, seen.offset)
-                self._history.append(sent.row(pointer.active, remote, ProducedStatus.MIRRORED, *found))
-        return [sent.flight for sent in doubts if sent.flight.id not in there]
 
 
 def _placed(places: dict[str, tuple[int, int]], name: str, error: KafkaError | None, message: Message) -> None:
