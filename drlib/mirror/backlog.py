@@ -17,12 +17,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drlib.mirror.intake import Intake, Reading
-from drlib.mirror.memory import Hold, Memory
+from drlib.mirror.intake import Broker, Reading
+from drlib.mirror.memory import Hold
 from drlib.mirror.ping import measure
 from drlib.rules.window import Flight, Window
 from drlib.wire import requests
-from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import raise_for
 from drlib.wire.fetching import Fetched
 
@@ -46,17 +45,12 @@ class Question:
 class BacklogReader:
     """The backlog of one lane's partitions at one broker."""
 
-    def __init__(
-        self, source: ClusterClient, node: int, lane: str, intake: Intake, memory: Memory, draining: asyncio.Event
-    ) -> None:
-        self.source = source
-        self.node = node
-        self.lane = lane
-        self.intake = intake
-        self.memory = memory
-        self.draining = draining
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.intake = broker.intake
+        self.memory = broker.memory
         self.caught_up: Callable[[Reading], None]
-        self.window = Window(LEAST_WINDOW, max(LEAST_WINDOW, memory.limit // 2))
+        self.window = Window(LEAST_WINDOW, max(LEAST_WINDOW, self.memory.limit // 2))
         self._members: dict[Reading, None] = {}
         self._starved: dict[Reading, None] = {}
         self._news = asyncio.Event()
@@ -72,11 +66,13 @@ class BacklogReader:
 
     async def run(self) -> None:
         """Ask until cancelled. Raises `LeaderMoved`, `Unreachable` or `BrokerError`."""
-        connection = await self.source.connection(self.node, f"fetch-{self.lane}")
+        connection = await self.broker.connection("fetch")
         questions: list[Question] = []
-        ping = asyncio.create_task(measure(self.source, self.node, self.window, lambda: bool(self._members)))
+        ping = asyncio.create_task(
+            measure(self.broker.source, self.broker.node, self.window, lambda: bool(self._members))
+        )
         try:
-            while not self.draining.is_set():
+            while not self.broker.draining.is_set():
                 while question := self._next(connection, bool(questions)):
                     questions.append(question)
                 if not questions:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from drlib.errors import Unreachable
 from drlib.mirror.backlog import BacklogReader
-from drlib.mirror.intake import Intake, LeaderMoved, Reading, Sink
+from drlib.mirror.intake import Broker, Intake, LeaderMoved, Reading, Sink
 from drlib.mirror.lane_journal import LaneJournal
 from drlib.mirror.memory import Memory
 from drlib.mirror.status import EventLog
@@ -81,8 +81,8 @@ class Fetcher:
 
     async def _read_from(self, group: asyncio.TaskGroup, node: int, streams: Sequence[Stream]) -> None:
         readings = [Reading(stream) for stream in streams]
-        backlog = BacklogReader(self.source, node, self.lane, self.intake, self.memory, self._draining)
-        tail = TailReader(self.source, node, self.lane, self.intake, self.memory, self._draining)
+        broker = Broker(self.source, node, self.lane, self.intake, self.memory, self._draining)
+        backlog, tail = BacklogReader(broker), TailReader(broker)
         backlog.caught_up, tail.fell_behind = tail.add, backlog.add
         for reading in readings:
             tail.add(reading)

@@ -7,6 +7,7 @@ last stable offset), so nothing is asked beyond it.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -16,11 +17,13 @@ from typing import Protocol
 
 from drlib.mirror.failpoints import hit
 from drlib.mirror.lane_journal import EARLIEST, LATEST, LaneJournal
+from drlib.mirror.memory import Memory
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Outgoing, Stream
 from drlib.rules.journal import Entry, SourceLoss, SourceTruncated
 from drlib.wire import requests
 from drlib.wire.batch import CorruptBatch
+from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import BrokerError
 from drlib.wire.transport import Connection
 
@@ -141,3 +144,19 @@ class Intake:
         elif stream.position > end:
             await self.journal.append([SourceTruncated(stream.key, end, stream.position, now)])
             self.sink.park(stream, f"the source's log ends at {end}, below our position {stream.position}")
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker of the source, and what every reader at it needs."""
+
+    source: ClusterClient
+    node: int
+    lane: str
+    intake: Intake
+    memory: Memory
+    draining: asyncio.Event
+
+    async def connection(self, purpose: str) -> Connection:
+        """The lane's own connection for one kind of question. Raises `Unreachable`."""
+        return await self.source.connection(self.node, f"{purpose}-{self.lane}")

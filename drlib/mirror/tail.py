@@ -11,10 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from drlib.mirror.intake import Intake, Reading
-from drlib.mirror.memory import Memory
+from drlib.mirror.intake import Broker, Reading
 from drlib.wire import fetching, requests
-from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import raise_for
 
 WAIT_MS = 100
@@ -29,15 +27,10 @@ Key = tuple[requests.TopicId, int]
 class TailReader:
     """The tail of one lane's partitions at one broker."""
 
-    def __init__(
-        self, source: ClusterClient, node: int, lane: str, intake: Intake, memory: Memory, draining: asyncio.Event
-    ) -> None:
-        self.source = source
-        self.node = node
-        self.lane = lane
-        self.intake = intake
-        self.memory = memory
-        self.draining = draining
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.intake = broker.intake
+        self.memory = broker.memory
         self.fell_behind: Callable[[Reading], None]
         self._members: dict[Key, Reading] = {}
         self._changed: dict[Key, Reading] = {}
@@ -54,8 +47,8 @@ class TailReader:
 
     async def run(self) -> None:
         """Ask until cancelled. Raises `LeaderMoved`, `Unreachable` or `BrokerError`."""
-        connection = await self.source.connection(self.node, f"tail-{self.lane}")
-        while not self.draining.is_set():
+        connection = await self.broker.connection("tail")
+        while not self.broker.draining.is_set():
             if not self._members or not self.memory.room():
                 self._some.clear()
                 self.memory.when_freed(self._some.set)
