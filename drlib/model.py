@@ -57,6 +57,7 @@ class TranslationKind(StrEnum):
     BEHIND = "behind"  # the mirror had not reached the position: at most `records` are read again
     LOST = "lost"  # `records` of the source at and after the position never reached the target
     NEVER_MIRRORED = "never-mirrored"  # before the first mirrored record, or nothing mirrored at all
+    BOUNDED = "bounded"  # another replicator copied it: from its sparse syncs, at most `records` are read again
     UNKNOWN = "unknown"  # the journal cannot say; a guess is not an answer
 
 

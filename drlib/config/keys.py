@@ -33,7 +33,7 @@ FLOW_KEYS: Final = _names(
     emit.checkpoints.enabled emit.checkpoints.interval.seconds emit.heartbeats.enabled emit.heartbeats.interval.seconds
     heartbeats.replication.enabled admin.timeout.ms topic.filter.class group.filter.class config.property.filter.class
     drlib.lanes drlib.metrics.address drlib.group.positions.poll.ms drlib.session.timeout.ms
-    drlib.journal.replication.factor
+    drlib.journal.replication.factor drlib.takeover.group offset.storage.topic config.storage.topic
     """
 )
 # MirrorMaker 2 hands these on from a flow only: its own definition does not hold them, so the top of the file is cut.
@@ -180,7 +180,7 @@ _SECURITY: Final = _names(
 )
 _WORKER: Final = _names(
     """
-    config.storage.topic config.storage.replication.factor offset.storage.topic offset.storage.replication.factor
+    config.storage.replication.factor offset.storage.replication.factor
     offset.storage.partitions status.storage.topic status.storage.replication.factor status.storage.partitions
     offset.flush.interval.ms offset.flush.timeout.ms offset.storage.file.filename connect.protocol
     exactly.once.source.support exactly.once.support transaction.boundary transaction.boundary.interval.ms

@@ -107,6 +107,9 @@ class FlowSettings:
     fetch: FetchSettings = field(default_factory=FetchSettings)
     source_connection: ConnectionSettings = field(default_factory=ConnectionSettings)
     target_connection: ConnectionSettings = field(default_factory=ConnectionSettings)
+    offset_storage_topic: str = ""
+    config_storage_topic: str = ""
+    takeover_group: str = ""
 
     def mirrors_topic(self, topic: str) -> bool:
         """Does this topic of the source belong on the target? Heartbeats do; internal ones and cycles do not."""
@@ -119,6 +122,20 @@ class FlowSettings:
     def mirrors_config(self, name: str) -> bool:
         """Is this topic configuration copied to the target?"""
         return not Selection(self.config_properties_exclude).chosen(name)
+
+    @property
+    def connect_offsets_topic(self) -> str:
+        """Where a MirrorMaker 2 of this flow stores how far it copied; on the target (`MirrorMakerConfig`)."""
+        return self.offset_storage_topic or f"mm2-offsets.{self.flow.source}.internal"
+
+    @property
+    def connect_configs_topic(self) -> str:
+        return self.config_storage_topic or f"mm2-configs.{self.flow.source}.internal"
+
+    @property
+    def connect_group(self) -> str:
+        """The Connect group of a MirrorMaker 2 that runs this flow."""
+        return self.takeover_group or f"{self.flow.source}-mm2"
 
     @property
     def offset_syncs_topic(self) -> str:
@@ -236,6 +253,7 @@ def _flow(file_values: Values, flow: Flow) -> FlowSettings:
     for key, only in _FILTERS:
         values.one_of(key, only, (only,))
     factor = values.replication_factor("replication.factor", 2)
+    connect = file_values.under("", f"{flow.target}.")  # as MirrorMakerConfig.workerConfig ranks them
 
     def periodic(name: str) -> tuple[bool, int]:
         """A negative interval switches the work off, as MirrorMaker 2's scheduler does."""
@@ -291,6 +309,9 @@ def _flow(file_values: Values, flow: Flow) -> FlowSettings:
         fetch=fetch,
         source_connection=source_connection,
         target_connection=writing(producer),
+        offset_storage_topic=connect.text("offset.storage.topic", ""),
+        config_storage_topic=connect.text("config.storage.topic", ""),
+        takeover_group=ours.text("drlib.takeover.group", ""),
     )
 
 

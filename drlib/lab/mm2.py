@@ -66,6 +66,7 @@ class MirrorMaker2:
 
         Raises `MissingDependency` (Java, jars), `UsageError` (it runs already), `MirrorMakerFailed`.
         """
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(self.root / "log4j2.properties", _LOG4J)
         told_before = self._said(_STARTED)
         argv = [

@@ -26,6 +26,7 @@ from drlib.mirror.outside import Mm2Writer
 from drlib.mirror.preflight import Preflight
 from drlib.mirror.status import EventLog, FlowStatus, LaneStatus, PartitionStatus
 from drlib.mirror.stream import Outgoing, Stream
+from drlib.mirror.takeover import TakeoverReader
 from drlib.model import TopicPartition
 from drlib.rules.lanes import lane_of
 from drlib.rules.literals import absent
@@ -74,6 +75,8 @@ class FlowRunner:
         self._target = ClusterClient(self.target_settings.bootstrap_servers, client_id=f"drlib-{flow.target}")
         try:
             await self._preflight()
+            self._takeover = TakeoverReader(self.settings, self._source, self._target, self.events)
+            await self._takeover.refuse_running()
             await self._discover()
             await asyncio.to_thread(self._create_internal_topics)
             self._expiry = await asyncio.to_thread(self._read_expiry)
@@ -257,6 +260,7 @@ class FlowRunner:
                 self.events,
                 self.worker,
                 self,
+                self._takeover,
                 self.memory,
                 self._expiry,
                 self.rotate_at_epoch,

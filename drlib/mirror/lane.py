@@ -30,6 +30,7 @@ from drlib.mirror.pump import Observer, Pump
 from drlib.mirror.reading import LogEnds, locate, log_ends, log_starts
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Stream
+from drlib.mirror.takeover import LeftBehind, MirrorTooLong, TakeoverReader
 from drlib.model import TopicPartition
 from drlib.rules.journal import (
     Claim,
@@ -98,6 +99,7 @@ class Lane:
     events: EventLog
     worker: str
     observer: Observer
+    takeover: TakeoverReader
     memory: Memory = field(default_factory=Memory)
     expiry: Expiry = field(default_factory=Expiry)
     rotate_at_epoch: int = ROTATE_AT_EPOCH
@@ -194,6 +196,7 @@ class Lane:
         new += self._incarnations(entries, topics)
         streams: list[Stream] = []
         parked: list[Stream] = []
+        left = await self._left_behind(maps, topics)
         for topic in topics:
             starts = await self._source_starts(topic)
             known = maps.names.get(topic.topic_id) or maps.of_target(topic.target)
@@ -201,6 +204,9 @@ class Lane:
             new.append(TopicNames(topic.topic_id, topic.source, topic.target, target_id))
             for number in topic.partitions:
                 key = SourcePartition(topic.topic_id, number)
+                if left is not None and topic.target not in gone and maps.get(key).position is None:
+                    end = log.ends[TopicPartition(topic.target, number)]
+                    new += await self._take_over(left, topic, key, maps, end)
                 why = gone.get(topic.target) or maps.refused.get(key)
                 if why is None:
                     stream = self._stream(topic, key, ours, target_id, maps, log, starts.get(number, 0))
@@ -305,6 +311,29 @@ class Lane:
         target = TopicPartition(topic.target, key.partition)
         source = TopicPartition(topic.source, key.partition)
         return Stream(key, source, target, ours, PartitionMap(), position=0, target_next=0, parked=str(why))
+
+    async def _left_behind(self, maps: Maps, topics: Sequence[LaneTopic]) -> LeftBehind | None:
+        """What MirrorMaker 2 left, where any partition has no position of ours."""
+        keys = [SourcePartition(topic.topic_id, number) for topic in topics for number in topic.partitions]
+        return await self.takeover.left_behind() if any(maps.get(key).position is None for key in keys) else None
+
+    async def _take_over(
+        self, left: LeftBehind, topic: LaneTopic, key: SourcePartition, maps: Maps, end: int
+    ) -> list[Entry]:
+        """Note where a partition goes on that MirrorMaker 2 began, or in `maps` why that cannot be told."""
+        source, mirror = TopicPartition(topic.source, key.partition), TopicPartition(topic.target, key.partition)
+        try:
+            taken = await self.takeover.examine(left, key, source, mirror, end)
+        except MirrorTooLong as unclear:
+            maps.refused[key] = unclear
+            return []
+        if taken is None:
+            return []
+        maps.get(key).apply(taken)
+        told = f"MM2's committed {taken.committed}, {mirror} ends at {taken.target_offset}"
+        self.events.open("TakenOver", str(source), f"goes on at {taken.source_offset} ({told})")
+        self.events.resolve("TakenOver", str(source))  # a fact to be read, nothing to be done
+        return [taken]
 
     # -- mirror topics that are not what they were -----------------------------------------------------------------
 

@@ -35,6 +35,7 @@ __all__ = [
     "SourceLoss",
     "SourcePartition",
     "SourceTruncated",
+    "Takeover",
     "TopicNames",
     "Unknown",
     "Unsure",
@@ -279,6 +280,38 @@ class Clusters:
 
 
 @dataclass(frozen=True, slots=True)
+class Takeover:
+    """Another replicator copied the partition up to source position `source_offset`; its log ended at `target_offset`.
+
+    `committed` is the last offset it had committed itself (-1: none). `doubtful` records from the position on may stand
+    twice. `pairs` are its sparse (source, target) offsets of one record each, both sides ascending.
+    """
+
+    partition: SourcePartition
+    source_offset: int
+    target_offset: int
+    committed: int
+    doubtful: int
+    at_ms: int
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    def key(self) -> bytes:
+        return _header(20) + self.partition.pack()
+
+    def value(self) -> bytes:
+        head = struct.pack(
+            ">qqqqqi",
+            self.source_offset,
+            self.target_offset,
+            self.committed,
+            self.doubtful,
+            self.at_ms,
+            len(self.pairs),
+        )
+        return _VALUE + head + b"".join(_TWO_LONGS.pack(*pair) for pair in self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """An entry of a kind that a newer version writes: kept as it is."""
 
@@ -311,6 +344,7 @@ Entry = (
     | Foreign
     | Unsure
     | Clusters
+    | Takeover
     | Unknown
 )
 
@@ -337,6 +371,10 @@ def decode(key: bytes, value: bytes) -> Entry:
     return entry
 
 
+def _pairs(fields: Fields, count: int) -> tuple[tuple[int, int], ...]:
+    return tuple((fields.number(), fields.number()) for _ in range(count))
+
+
 _VALUE = bytes([FORMAT])
 
 
@@ -360,4 +398,7 @@ _DECODERS: dict[int, Callable[[Fields, Fields], Entry]] = {
     12: lambda k, v: Foreign(k.partition(), k.number(), v.number(), v.integer()),
     14: lambda _, v: Clusters(v.text(), v.text()),
     13: lambda k, v: Unsure(k.partition(), k.claim(), v.number(), v.number(), v.integer()),
+    20: lambda k, v: Takeover(
+        k.partition(), v.number(), v.number(), v.integer(), v.number(), v.integer(), _pairs(v, v.integer(4))
+    ),
 }

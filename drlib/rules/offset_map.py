@@ -27,9 +27,11 @@ from drlib.rules.journal import (
     Sealed,
     SourceLoss,
     SourceTruncated,
+    Takeover,
     Unsure,
 )
 from drlib.rules.segments import MapContradiction, SegmentList
+from drlib.rules.takeover import sparse
 
 __all__ = ["MapContradiction", "PartitionMap"]
 
@@ -47,6 +49,7 @@ class PartitionMap:
         self._open_parks: list[int] = []  # parked, and nothing later mirrored since
         self._foreign: dict[int, int] = {}  # target offset -> count
         self._unsure: dict[ClaimId, tuple[int, int]] = {}
+        self._taken: Takeover | None = None  # what another replicator copied before us
 
     # -- building ------------------------------------------------------------------------------------------------
 
@@ -73,6 +76,9 @@ class PartitionMap:
                 self._foreign[entry.target_offset] = entry.count
             case Unsure():
                 self._unsure[entry.claim] = (entry.low, entry.high)
+            case Takeover():
+                self._taken = entry
+                self.cover(entry.source_offset)
 
     def ack(self, claim: ClaimId, q: int) -> None:
         """The first `q` records of `claim` are in the target's log; fewer than already known is old news."""
@@ -194,7 +200,9 @@ class PartitionMap:
         return _clamped(found, source_log_start, self._segments.mirrored(found.offset, source_log_start))
 
     def _forward(self, g: int) -> Translation:
-        segments, position = self._segments, self.position
+        segments, position, taken = self._segments, self.position, self._taken
+        if taken is not None and g < taken.source_offset:
+            return sparse(taken.pairs, (taken.source_offset, taken.target_offset), g)
         for low, high, beginning, _, _ in self._uncertain():
             if low <= g < high:
                 return Translation(beginning, TranslationKind.UNKNOWN)
@@ -221,17 +229,20 @@ class PartitionMap:
 
     def _backward(self, t: int) -> Translation:
         segments = self._segments
-        end = self._target_next()
+        end, taken = self._target_next(), self._taken
+        if taken is not None and t < taken.target_offset:
+            return sparse([(d, u) for u, d in taken.pairs], (taken.target_offset, taken.source_offset), t)
         for _, _, low, high, source in self._uncertain():
             if low < t < high:
                 return Translation(source, TranslationKind.UNKNOWN)
         if not segments:
-            if end is None or t < end:
+            if taken is None and (end is None or t < end):
                 return Translation(self.position, TranslationKind.NEVER_MIRRORED)
-            return _reached(self.position, t - end)
+            return _reached(self.position, max(0, t - end) if end is not None else 0)
         found = segments.find_target(t)
         if found is None:
-            return Translation(segments[0].source, TranslationKind.NEVER_MIRRORED)
+            known = TranslationKind.NEVER_MIRRORED if taken is None else _EXACT
+            return Translation(segments[0].source, known)
         segment, following = found
         if t < segment.target_end:
             return Translation(segment.source + t - segment.target, _EXACT)
@@ -244,7 +255,8 @@ class PartitionMap:
 
     def _started(self, first: int) -> int:
         """Where mirroring began, given the first offset known otherwise: whatever was lost was wanted."""
-        return min(first, min(self._losses, default=first))
+        taken = first if self._taken is None else self._taken.source_offset
+        return min(first, taken, min(self._losses, default=first))
 
     def _target_next(self) -> int | None:
         """Where the newest claim's next record goes."""
@@ -350,6 +362,8 @@ def _lost(offset: int | None, records: int) -> Translation:
 
 def _clamped(found: Translation, log_start: int, deleted: int) -> Translation:
     """`found` lies below the log's start; `deleted` mirrored records stood between the two."""
+    if found.kind is TranslationKind.BOUNDED and found.offset is not None:
+        return Translation(log_start, found.kind, max(0, found.records - (log_start - found.offset)))
     certain = found.kind not in (TranslationKind.UNKNOWN, TranslationKind.NEVER_MIRRORED)
     if not deleted or not certain:
         return Translation(log_start, found.kind, found.records)
