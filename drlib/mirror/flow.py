@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -30,6 +30,7 @@ from drlib.mirror.takeover import TakeoverReader
 from drlib.model import TopicPartition
 from drlib.rules.lanes import lane_of
 from drlib.rules.literals import absent
+from drlib.rules.loops import ring
 from drlib.rules.offset_syncs import OffsetSyncWriter
 from drlib.rules.rearm import Expiry, guarded
 from drlib.wire.cluster import ClusterClient, ClusterMetadata
@@ -54,6 +55,7 @@ class FlowRunner:
     worker: str
     events: EventLog
     memory: Memory = field(default_factory=Memory)
+    keeping: Sequence[FlowSettings] = ()  # every flow of this worker that keeps names, to see rings
     rotate_at_epoch: int = ROTATE_AT_EPOCH
     _expiry: Expiry = field(default_factory=Expiry)
     _lanes: dict[int, Lane] = field(default_factory=dict)
@@ -68,6 +70,10 @@ class FlowRunner:
     def stop(self) -> None:
         self._stop.set()
 
+    async def stopped(self) -> None:
+        """Return when `stop` was called."""
+        await self._stop.wait()
+
     async def run(self) -> None:
         """Connect, then mirror until stopped; what was fetched is then sent, acknowledged and journaled."""
         flow = self.settings.flow
@@ -75,6 +81,7 @@ class FlowRunner:
         self._target = ClusterClient(self.target_settings.bootstrap_servers, client_id=f"drlib-{flow.target}")
         try:
             await self._preflight()
+            self.events.resolve("FlowUnreachable", str(flow))
             self._takeover = TakeoverReader(self.settings, self._source, self._target, self.events)
             await self._takeover.refuse_running()
             await self._discover()
@@ -142,7 +149,7 @@ class FlowRunner:
         found = {
             name: topic
             for name, topic in metadata.topics.items()
-            if topic.error_code == 0 and self.settings.mirrors_topic(name)
+            if topic.error_code == 0 and self.settings.mirrors_topic(name) and not self._goes_round(name)
         }
         self._tell_absent(metadata)
         new = await self._target.metadata(None)
@@ -178,6 +185,13 @@ class FlowRunner:
         for entry in self._absent - now.keys():
             self.events.resolve("TopicNotFound", entry)
         self._absent = set(now)
+
+    def _goes_round(self, topic: str) -> bool:
+        """True, and told, for a topic made since the start that flows of ours would copy in a ring."""
+        found = ring([(f.flow, f.mirrors_topic) for f in self.keeping], topic)
+        if found:
+            self.events.open("TopicLoop", topic, f"not mirrored: it would go round {' -> '.join(found)}")
+        return bool(found)
 
     def _create_mirrors(self, partitions: dict[str, int]) -> None:
         policy, flow = self.settings.policy, self.settings.flow

@@ -2,7 +2,8 @@
 
 Rules: a signal stops fetching, then everything fetched is sent, acknowledged and journaled, and the process exits 0; a
 second signal ends it at once. SIGKILL is always safe: the next claim reads back what stands. One worker is one event
-loop on one core; more workers are more processes in the same group.
+loop on one core; more workers are more processes in the same group. Flows stand on their own: one whose cluster does not
+answer is tried again while the others go on. Rings of flows that keep names are refused before anything starts.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from drlib.config.settings import MirrorSettings
-from drlib.errors import Aborted, UsageError
+from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.errors import Aborted, Unreachable, UsageError
 from drlib.mirror import memory, status
 from drlib.mirror.flow import FlowRunner
+from drlib.rules.loops import refuse_rings, ring
+from drlib.rules.names import IdentityReplicationPolicy
+from drlib.wire.cluster import ClusterClient
 
 STATUS_S = 0.25
+RETRY_S, RETRY_AT_MOST_S = 0.5, 10.0
 
 
 async def mirror(
@@ -38,13 +43,17 @@ async def mirror(
         raise UsageError(
             f"nothing to mirror in {settings.path}", "no flow is enabled", "Set 'A->B.enabled = true' for a flow."
         )
+    await _refuse_rings(settings, flows)
     events = status.EventLog()
     worker = f"{socket.gethostname()}-{os.getpid()}"
     held = memory.Memory()
-    runners = [
-        FlowRunner(f, settings.clusters[f.flow.source], settings.clusters[f.flow.target], worker, events, held)
-        for f in flows
-    ]
+
+    def runner_of(flow: FlowSettings) -> FlowRunner:
+        source, target = settings.clusters[flow.flow.source], settings.clusters[flow.flow.target]
+        keeping = [f for f in flows if isinstance(f.policy, IdentityReplicationPolicy)]
+        return FlowRunner(flow, source, target, worker, events, held, keeping)
+
+    runners = [runner_of(flow) for flow in flows]
     state = "starting"
     stops = 0
     main = asyncio.current_task()
@@ -80,11 +89,30 @@ async def mirror(
             tell()
             await asyncio.sleep(STATUS_S)
 
+    async def keep(at: int) -> None:
+        """One flow; where there are others, a cluster that does not answer is waited for."""
+        delay = RETRY_S
+        while True:
+            try:
+                await runners[at].run()
+                return
+            except Unreachable as error:
+                if len(runners) == 1 or stops:
+                    raise
+                events.open("FlowUnreachable", str(flows[at].flow), str(error))
+            runners[at] = runner_of(flows[at])
+            stopped = asyncio.create_task(runners[at].stopped())
+            await asyncio.wait([stopped], timeout=delay)
+            stopped.cancel()
+            if stops:
+                return
+            delay = min(RETRY_AT_MOST_S, delay * 2)
+
     reporting = asyncio.create_task(report())
     try:
         async with asyncio.TaskGroup() as group:
-            for runner in runners:
-                group.create_task(runner.run())
+            for at in range(len(runners)):
+                group.create_task(keep(at))
     except* asyncio.CancelledError:
         raise Aborted(
             "the mirror was stopped at once", "a second signal came", "Nothing to do: nothing is lost."
@@ -95,6 +123,25 @@ async def mirror(
             loop.remove_signal_handler(number)
     state = "stopped"
     tell()
+
+
+async def _refuse_rings(settings: MirrorSettings, flows: Sequence[FlowSettings]) -> None:
+    """Raises `TopicLoop`. Topics made later are looked at when they are found (`FlowRunner`)."""
+    keeping = [f for f in flows if isinstance(f.policy, IdentityReplicationPolicy)]
+    aliases = sorted({alias for f in keeping for alias in (f.flow.source, f.flow.target)})
+    if not ring([(f.flow, lambda _: True) for f in keeping], "any"):
+        return
+    # What a file names or matches counts whether or not there is such a topic yet.
+    topics = {pattern.replace(".*", "any-topic") for f in keeping for pattern in f.topics}
+    for alias in aliases:
+        client = ClusterClient(settings.clusters[alias].bootstrap_servers, client_id="drlib-rings")
+        try:
+            topics |= set((await client.metadata(None)).topics)
+        except Unreachable:
+            continue  # its flow is tried again, and looks at each topic it finds
+        finally:
+            await client.close()
+    refuse_rings([(f.flow, f.mirrors_topic) for f in keeping], topics)
 
 
 def run(
