@@ -33,7 +33,7 @@ from drlib.wire import recode, requests
 from drlib.wire.aborted import AbortedFilter
 from drlib.wire.batch import BatchHeader, iter_batches
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import raise_for
+from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
 
 GROUP_PATIENCE_S: Final = 20.0  # Connect's session time-out is 10 s
 DECIDED_S: Final = 30.0
@@ -91,7 +91,7 @@ class TakeoverReader:
     async def left_behind(self) -> LeftBehind | None:
         """What MM2 stored about the flow; None when it never ran here."""
         topic = self.settings.connect_offsets_topic
-        if (await self.target.metadata([topic])).topics[topic].error_code:
+        if not await _partitions(self.target, topic):
             return None
         copied = connect_offsets.copied(
             [pair async for pair in self._topic(self.target, topic)],
@@ -175,13 +175,21 @@ class TakeoverReader:
 
     async def _topic(self, client: ClusterClient, topic: str) -> AsyncIterator[KeyValue]:
         """Every committed record of a topic, partition by partition in log order; nothing where there is no topic."""
-        found = (await client.metadata([topic])).topics[topic]
-        for number in sorted(found.partitions):
+        for number in await _partitions(client, topic):
             partition = TopicPartition(topic, number)
             topic_id, connection, start, end = await _open(client, partition)
             async for _, view in _decided(connection, topic_id, partition, start, end):
                 for record in recode.records(view):
                     yield record.key, record.value
+
+
+async def _partitions(client: ClusterClient, topic: str) -> list[int]:
+    """None where there is no such topic; raises `BrokerError` where it may not be looked at, which says nothing."""
+    found = (await client.metadata([topic])).topics[topic]
+    if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+        return []
+    raise_for(found.error_code, f"looking up {topic}")
+    return sorted(found.partitions)
 
 
 async def _open(
