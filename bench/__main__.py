@@ -15,8 +15,8 @@ from rich.console import Console
 from bench import page, results, table
 from bench.engines import ENGINES, drlib
 from bench.results import Results, Run
-from bench.running import FLOOR, chosen, run_workload, scaled
-from bench.workloads import WORKLOADS
+from bench.running import chosen, run_workload, scaled
+from bench.workloads import FLOOR, WORKLOADS
 
 RESULTS = Path(__file__).with_name("results")
 DOCUMENT = Path(__file__).parents[1] / "docs" / "performance.md"  # shows the results of RESULTS, and says why

@@ -7,6 +7,7 @@ its reason and the others go on. Not for: numbers (`catchup`, `trickles`), files
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import platform
 import secrets
@@ -19,7 +20,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import drlib
 from bench.catchup import catch_up
 from bench.engines import ENGINES, Engine
 from bench.meter import Surroundings
@@ -28,11 +28,10 @@ from bench.site import BROKER_SETTINGS, Site, clean, create_topics, site, wire_l
 from bench.sources import TOPIC, Backlog, fill, many_topics
 from bench.trickles import busy_topic
 from bench.trickles import many_topics as measure_many_topics
-from bench.workloads import RECORD_BYTES, Kind, Link, Workload
+from bench.workloads import FLOOR, RECORD_BYTES, Kind, Link, Workload
 from drlib.lab import jars
 from drlib.lab.lab import Lab
 
-FLOOR: Final = "floor"
 _SCRATCH: Final = "floor.scratch"
 _LONG_WINDOW: Final = 48  # requests of about 1 MB: more than 1 Gb/s x 200 ms
 
@@ -189,7 +188,7 @@ def machine() -> Machine:
         python=platform.python_version(),
         java=str(jars.java().version),
         kafka=jars.KAFKA_VERSION,
-        drlib=getattr(drlib, "__version__", ""),
+        drlib=importlib.metadata.version("drlib"),
         commit=_commit(),
     )
 

@@ -50,7 +50,7 @@ def fill(site: Site, workload: Workload) -> Backlog:
         size = {"batch_records": workload.batch_records, "codec": workload.codec}
         wire_load("produce", site.source_direct, TOPIC, workload.partitions, records=workload.records, **size)
         records = count(site, workload)
-    return Backlog(records, f"{records:,} records of {RECORD_BYTES} bytes, {workload.partitions} partitions")
+    return Backlog(records, f"{records:,} records of {RECORD_BYTES:,} bytes")
 
 
 def count(site: Site, workload: Workload) -> int:

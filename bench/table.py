@@ -15,7 +15,7 @@ from rich.text import Text
 
 from bench.goals import Verdict, judge
 from bench.results import METRICS, Results, Row, Run, value
-from bench.workloads import WORKLOADS
+from bench.workloads import FLOOR, WORKLOADS
 
 BEGIN: Final = "<!-- results -->"
 END: Final = "<!-- /results -->"
@@ -53,8 +53,8 @@ def metrics_of(rows: Sequence[Row], workload: str) -> list[str]:
 
 
 def quietness(runs: Sequence[Run], workload: str) -> str:
-    """How busy the machine was with other things."""
-    mine = [run for run in runs if run.workload == workload and run.metrics]
+    """How busy the machine was with other things while engines ran."""
+    mine = [run for run in runs if run.workload == workload and run.metrics and run.engine != FLOOR]
     if not mine:
         return ""
     others = [run.other_load for run in mine]

@@ -14,6 +14,7 @@ from typing import Final
 RECORD_BYTES: Final = 1024
 GIGABIT: Final = 125_000_000  # bytes per second
 RTT_MS: Final = 200.0
+FLOOR: Final = "floor"  # named among engines: the raw wire alone
 
 
 class Kind(StrEnum):
