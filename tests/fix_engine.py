@@ -47,7 +47,15 @@ def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> 
 
 
 def produce(
-    bootstrap: str, topic: str, count: int, *, partitions: int, first: int = 0, codec: str = "none", batch: int = 16384
+    bootstrap: str,
+    topic: str,
+    count: int,
+    *,
+    partitions: int,
+    first: int = 0,
+    codec: str = "none",
+    batch: int = 16384,
+    keys: int = 97,
 ) -> None:
     producer = Producer(
         {
@@ -62,7 +70,7 @@ def produce(
     for number in range(first, first + count):
         producer.produce(
             topic,
-            key=f"k{number % 97}".encode(),
+            key=f"k{number % keys}".encode(),
             value=f"{number}".encode() + b"x" * (number % 300),
             headers=[("n", str(number).encode())],
             partition=number % partitions,

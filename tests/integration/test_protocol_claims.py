@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from fix_engine import Engine, create_topic
-from protocol_stage import REFUSED_EPOCH, append, connected, headers, running, send, take, until
+from fix_engine import Engine, create_topic, read_all
+from protocol_stage import REFUSED_EPOCH, append, connected, headers, journal_of, running, send, take, until
 
 from drlib.mirror.faults import LaneFault, LaneLost
 from drlib.model import TopicPartition
-from drlib.rules.journal import ClaimId
+from drlib.rules.journal import Claim, ClaimId
+from drlib.wire import requests
 
 
 async def test_after_a_claim_the_former_owner_is_refused_where_it_wrote_and_where_it_never_did(
@@ -88,3 +89,43 @@ async def test_an_owner_that_was_fenced_does_not_take_the_lane_back(engine: Engi
         with pytest.raises(AssertionError):
             await until("the owner claims again", lambda: owner.claim() != first, deadline_s=2)
         assert await append(client, mirror, usurper, 1) == (0, 53)
+
+
+async def test_spent_epochs_move_the_lane_to_a_new_transactional_id(engine: Engine) -> None:
+    topic = engine.topics
+    engine.extra["drlib.lanes"] = "1"
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    mirror = TopicPartition(f"{engine.source}.{topic}", 0)
+    claims: list[ClaimId] = []
+    async with connected(engine.right) as client:
+        for turn in range(6):
+            await asyncio.to_thread(send, engine.left, topic, [f"{turn}-{n}" for n in range(40)])
+            async with running(engine, rotate_at_epoch=3) as owner:
+                await owner.mirrored(topic, {0: 40 * (turn + 1)})
+                claims.append(owner.claim())
+                if claims[-1].producer_id != claims[0].producer_id:
+                    for former in claims[:-1]:
+                        assert (await append(client, mirror, former, 40))[0] == REFUSED_EPOCH
+                        journal = TopicPartition(owner.flow.journal_topic, 0)
+                        assert (await append(client, journal, former, 9))[0] == REFUSED_EPOCH
+        old, new = claims[0].producer_id, claims[-1].producer_id
+        assert [(c.producer_id, c.epoch) for c in claims] == [
+            (old, 0),
+            (old, 1),
+            (old, 2),
+            (new, 0),
+            (new, 1),
+            (new, 2),
+        ]
+        entries = [e for e in await journal_of(client, engine) if isinstance(e, Claim)]
+        assert {(e.claim.producer_id, e.claim.epoch): e.generation for e in entries} == {
+            **{(old, n): 0 for n in range(3)},
+            (old, 3): 1,  # the claim that moved the lane on
+            **{(new, n): 1 for n in range(3)},
+        }
+        name = f"drlib.{engine.source}.{engine.target}.0.1"
+        node = await client.coordinator(name, "transaction")
+        state = await requests.describe_transaction(await client.connection(node, "attack"), name)
+        assert (state.producer_id, state.epoch) == (new, 2)
+    engine.assert_same(topic, 1)
+    assert len(read_all(engine.right, mirror.topic, 1)[0]) == 240

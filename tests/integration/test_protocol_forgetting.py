@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fix_engine import Engine, create_topic, read_all
+from fix_engine import Engine, create_topic
 from protocol_stage import (
     OLD_MS,
     REFUSED_EPOCH,
     append,
     connected,
     headers,
-    journal_of,
     remembered,
     running,
     send,
@@ -28,9 +27,7 @@ from protocol_stage import (
 
 from drlib.lab.lab import Lab
 from drlib.model import TopicPartition
-from drlib.rules.journal import Claim, ClaimId
 from drlib.rules.rearm import Expiry
-from drlib.wire import requests
 
 PRODUCERS_MS, LOOK_MS, TRANSACTIONAL_MS = 2000, 500, 5000
 
@@ -75,9 +72,9 @@ async def test_a_zombie_finds_the_door_shut_behind_old_records(attacked: Engine,
     async with running(attacked) as owner, connected(forgetful) as client:
         await asyncio.to_thread(send, attacked.left, topic, [f"b{n}" for n in range(300)], timestamp=OLD_MS)
         await owner.mirrored(topic, {0: 350})
-        assert owner.claim() == ClaimId(zombie.producer_id, zombie.epoch + 1)
         await looks(3)
-        assert await remembered(client, mirror(attacked), zombie.producer_id) == zombie.epoch + 1
+        assert owner.claim().producer_id == zombie.producer_id
+        assert await remembered(client, mirror(attacked), zombie.producer_id) == owner.claim().epoch > zombie.epoch
         assert (await append(client, mirror(attacked), zombie, 50, timestamp=OLD_MS))[0] == REFUSED_EPOCH
         await asyncio.to_thread(send, attacked.left, topic, [f"c{n}" for n in range(10)])
         await owner.mirrored(topic, {0: 360})
@@ -126,48 +123,12 @@ async def test_a_weeks_idleness_leaves_producer_and_fence_as_they_were(attacked:
         await asyncio.to_thread(send, attacked.left, topic, [f"b{n}" for n in range(50)])
         await owner.mirrored(topic, {0: 100})
         second = owner.claim()
-        assert second == ClaimId(first.producer_id, first.epoch + 1)  # forgotten: a new claim, of the same producer
+        assert second.epoch > first.epoch  # forgotten: only a new claim could go on
         assert not owner.told("LaneFault")
         assert (await append(client, mirror(attacked), first, 50))[0] == REFUSED_EPOCH
     async with running(attacked) as owner:
         await asyncio.to_thread(send, attacked.left, topic, [f"c{n}" for n in range(50)])
         await owner.mirrored(topic, {0: 150})
-        assert owner.claim() == ClaimId(first.producer_id, second.epoch + 1)
+        assert owner.claim().producer_id == second.producer_id == first.producer_id  # else it had fenced nobody
+        assert owner.claim().epoch > second.epoch
     attacked.assert_same(topic, 1)
-
-
-async def test_spent_epochs_move_the_lane_to_a_new_transactional_id(attacked: Engine, forgetful: str) -> None:
-    topic = attacked.topics
-    claims: list[ClaimId] = []
-    async with connected(forgetful) as client:
-        for turn in range(6):
-            await asyncio.to_thread(send, attacked.left, topic, [f"{turn}-{n}" for n in range(40)])
-            async with running(attacked, rotate_at_epoch=3) as owner:
-                await owner.mirrored(topic, {0: 40 * (turn + 1)})
-                claims.append(owner.claim())
-                if claims[-1].producer_id != claims[0].producer_id:
-                    for former in claims[:-1]:
-                        assert (await append(client, mirror(attacked), former, 40))[0] == REFUSED_EPOCH
-                        journal = TopicPartition(owner.flow.journal_topic, 0)
-                        assert (await append(client, journal, former, 9))[0] == REFUSED_EPOCH
-        old, new = claims[0].producer_id, claims[-1].producer_id
-        assert [(c.producer_id, c.epoch) for c in claims] == [
-            (old, 0),
-            (old, 1),
-            (old, 2),
-            (new, 0),
-            (new, 1),
-            (new, 2),
-        ]
-        entries = [e for e in await journal_of(client, attacked) if isinstance(e, Claim)]
-        assert {(e.claim.producer_id, e.claim.epoch): e.generation for e in entries} == {
-            **{(old, n): 0 for n in range(3)},
-            (old, 3): 1,  # the claim that moved the lane on
-            **{(new, n): 1 for n in range(3)},
-        }
-        name = f"drlib.{attacked.source}.{attacked.target}.0.1"
-        node = await client.coordinator(name, "transaction")
-        state = await requests.describe_transaction(await client.connection(node, "attack"), name)
-        assert (state.producer_id, state.epoch) == (new, 2)
-    attacked.assert_same(topic, 1)
-    assert len(read_all(forgetful, mirror(attacked).topic, 1)[0]) == 240

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import signal
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -81,14 +83,27 @@ async def test_a_foreign_writer_in_the_last_second_before_a_crash(engine: Engine
     engine.extra["drlib.lanes"] = "1"
     create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 200, partitions=1, batch=2000)
-    first = engine.start(failpoint="after-ack:12")
+    first = engine.start(failpoint="after-ack:30")
     wait_for("the mirror topic is there", lambda: exists(engine.right, mirror_of(engine, topic)))
+    killed = threading.Event()
+
+    def strangers() -> None:
+        for at in itertools.count():
+            if killed.wait(0.001):
+                return
+            send(engine.right, mirror_of(engine, topic), [f"{FOREIGN}{at}"])
+
+    writing = threading.Thread(target=strangers)  # so often that one stands before nearly every batch
+    writing.start()
     at = 0
-    while first.poll() is None:
-        send(engine.right, mirror_of(engine, topic), [f"{FOREIGN}{at}"])
-        produce(engine.left, topic, 20, partitions=1, first=200 + 20 * at, batch=1000)
-        at += 1
-        assert at < 500, engine.log()
+    try:
+        while first.poll() is None:
+            produce(engine.left, topic, 20, partitions=1, first=200 + 20 * at, batch=1000)
+            at += 1
+            assert at < 500, engine.log()
+    finally:
+        killed.set()
+        writing.join()
     assert first.wait(10) == -signal.SIGKILL, engine.log()
     send(engine.right, mirror_of(engine, topic), [f"{FOREIGN}after"])
     async with running(engine) as heir:
@@ -190,8 +205,8 @@ async def test_a_cleaned_mirror_tail_is_counted_exactly(engine: Engine, right: s
         min_cleanable_dirty_ratio="0.01",
         delete_retention_ms="500",
     )
-    produce(engine.left, topic, 2000, partitions=1, batch=2000)  # 97 keys
-    first = engine.start(failpoint="after-ack:8")
+    produce(engine.left, topic, 2000, partitions=1, batch=2000, keys=5)
+    first = engine.start(failpoint="after-ack:20")
     assert first.wait(60) == -signal.SIGKILL, engine.log()
     before = len(read_all(right, mirror, 1)[0])
     at = 0
