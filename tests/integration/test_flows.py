@@ -212,7 +212,7 @@ def test_one_flow_writes_nothing_but_its_syncs_to_the_source(replicator: Replica
     else:
         assert all_names(r, "A") - before == syncs
         wanted = {r.remote("A"), f"{a}.checkpoints.internal", f"__drlib-journal.{a}.internal"}
-        assert wanted <= there <= {*wanted, f"{a}.heartbeats"}
+        assert {name for name in there if not name.endswith("heartbeats")} == wanted  # those of other tests cross too
 
 
 def test_aborted_records_cross_with_mm2_alone(replicator: Replicator) -> None:
