@@ -8,6 +8,7 @@ Not for: printing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from drlib.config.notices import Notice, place
 from drlib.config.properties import PropertiesFile
 from drlib.config.references import shown
 from drlib.config.settings import MirrorSettings, from_file
-from drlib.config.values import Lookup, Record
+from drlib.config.values import Lookup
 from drlib.errors import UsageError
 
 
@@ -51,12 +52,12 @@ class Explanation:
 def explain(path: str | Path, key: str | None = None) -> Explanation:
     """The whole file, or every place where `key` counts. Raises `UsageError` for a file or key that is wrong."""
     file = properties.read(path)
-    records: dict[str, Record] = {}
-    settings = from_file(file, records.__setitem__, lenient=True)
+    asked: dict[str, Sequence[Lookup]] = {}
+    settings = from_file(file, asked.__setitem__, lenient=True)
     values = []
-    for scope, record in records.items():
+    for scope, lookups in asked.items():
         seen: set[tuple[str, ...]] = set()
-        for lookup in record.lookups:
+        for lookup in lookups:
             if lookup.tried not in seen:
                 seen.add(lookup.tried)
                 values.append(_effective(file, scope, lookup))
@@ -77,7 +78,7 @@ def _effective(file: PropertiesFile, scope: str, lookup: Lookup) -> Effective:
         lookup.default if entry is None else shown(entry.key, entry.value),
         0 if entry is None else entry.line,
         "" if entry is None else entry.key,
-        MEANINGS[lookup.key],
+        MEANINGS.get(lookup.key, ""),
         lookup.tried,
         tuple(f"line {other.line}: {other.key} = {shown(other.key, other.value)}" for other in others),
     )

@@ -39,13 +39,8 @@ FLOW_KEYS: Final = _names(
 # MirrorMaker 2 hands these on from a flow only: its own definition does not hold them, so the top of the file is cut.
 UNDER_A_FLOW_ONLY: Final = frozenset({"enabled", "use.defaults.from"})
 CLUSTER_KEYS: Final = frozenset({"bootstrap.servers", "security.protocol", "drlib.cluster.id"})
-# Keys of the clients that our engine has a counterpart of, by side.
-CONNECTION_KEYS: Final = _names("client.id receive.buffer.bytes send.buffer.bytes")
-READING_KEYS: Final = CONNECTION_KEYS | _names(
-    """
-    request.timeout.ms fetch.max.bytes max.partition.fetch.bytes fetch.max.wait.ms fetch.min.bytes
-    """
-)
+# Keys of the Java clients that our connections have a counterpart of.
+CLIENT_KEYS: Final = frozenset({"client.id"})
 TOP_LEVEL_KEYS: Final = frozenset({"clusters", "config.providers"})
 
 
@@ -60,11 +55,11 @@ class Place(StrEnum):
 # Which clients' keys count, and where. Reading: `A->B.source.consumer.` beats `A.consumer.` beats `A->B.consumer.`
 # (`MirrorConnectorConfig.sourceConsumerConfig`); writing: `A->B.producer.override.` beats `B.producer.`, because the
 # records are written by the producer of Connect's worker (KIP-458).
-_HONOURED: Final[Mapping[str, Sequence[tuple[Place, frozenset[str]]]]] = {
-    "source.consumer.": ((Place.FLOW, READING_KEYS),),
-    "consumer.": ((Place.CLUSTER, READING_KEYS), (Place.FLOW, READING_KEYS)),
-    "producer.": ((Place.CLUSTER, CONNECTION_KEYS),),
-    "producer.override.": ((Place.FLOW, CONNECTION_KEYS),),
+_HONOURED: Final[Mapping[str, Sequence[Place]]] = {
+    "source.consumer.": (Place.FLOW,),
+    "consumer.": (Place.CLUSTER, Place.FLOW),
+    "producer.": (Place.CLUSTER,),
+    "producer.override.": (Place.FLOW,),
 }
 
 ALIAS_LETTERS: Final = frozenset(string.ascii_letters + string.digits + "._-")
@@ -84,8 +79,7 @@ _REMOVED: Final = (
 )
 _BARE_CLIENT: Final = "a client's key counts behind consumer. or producer. only, in MirrorMaker 2 as well"
 _NOT_THAT_CLIENT: Final = (
-    "what is read is tuned by A.consumer. or A->B.source.consumer., what is written by B.producer. or "
-    "A->B.producer.override."
+    "who reads is set by A.consumer. or A->B.source.consumer., who writes by B.producer. or A->B.producer.override."
 )
 
 # What the Java clients can be told, and why there is nothing here to be told so.
@@ -147,8 +141,12 @@ _CLIENT: Final[dict[str, str]] = {
         ("partitions are read from their leaders", "client.rack"),
         ("records are copied as bytes and pass no interceptor", "interceptor.classes"),
         ("env and file references work without declaring a provider", "config.providers"),
-        (_NOT_THAT_CLIENT, "bootstrap.controllers client.id receive.buffer.bytes send.buffer.bytes"),
-        (_NOT_THAT_CLIENT, "fetch.max.bytes max.partition.fetch.bytes fetch.max.wait.ms fetch.min.bytes"),
+        (
+            "fetches are sized by the engine: by the memory there is, and by how fast the link and the target are",
+            "fetch.max.bytes max.partition.fetch.bytes fetch.max.wait.ms fetch.min.bytes",
+        ),
+        ("the operating system sizes the buffers of a socket to its link", "receive.buffer.bytes send.buffer.bytes"),
+        (_NOT_THAT_CLIENT, "bootstrap.controllers client.id"),
     )
     for key in keys.split()
 }
@@ -255,12 +253,10 @@ def why_not_used(key: str, place: Place | None = None) -> str | None:
     prefix = key.removesuffix(bare)
     if prefix and bare in CLUSTER_KEYS:
         return "a client of its own is not configured apart from its cluster; write it under the cluster's alias"
-    if prefix and bare in CONNECTION_KEYS | READING_KEYS:
-        places = {Place.CLUSTER, Place.FLOW} if place is None else {place}
-        if any(bare in known for where, known in _HONOURED.get(prefix, ()) if where in places):
-            return None
-        if place is Place.TOP:
-            return "MirrorMaker 2 reads the keys of clients under a cluster or a flow only; " + _NOT_THAT_CLIENT
+    if prefix and bare in CLIENT_KEYS and any(place in (where, None) for where in _HONOURED.get(prefix, ())):
+        return None
+    if prefix and bare in CLIENT_KEYS and place is Place.TOP:
+        return "MirrorMaker 2 reads the keys of clients under a cluster or a flow only; " + _NOT_THAT_CLIENT
     if not prefix and bare in _CLIENT and bare not in _WORKERS_TOO and place is not None:
         return _BARE_CLIENT
     if bare in _REPORTED:

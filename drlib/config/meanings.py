@@ -57,12 +57,5 @@ MEANINGS: Final[Mapping[str, str]] = {
     "drlib.session.timeout.ms": "milliseconds until the lanes of a silent worker are given away",
     "drlib.journal.replication.factor": "replicas of the journal topic, -1 for the target's default",
     "client.id": "how brokers know this client, in quotas and logs; the role follows it",
-    "receive.buffer.bytes": "bytes of the socket's receive buffer (SO_RCVBUF), -1 for the system's own",
-    "send.buffer.bytes": "bytes of the socket's send buffer (SO_SNDBUF), -1 for the system's own",
-    "request.timeout.ms": "milliseconds the source has to answer a request",
-    "fetch.max.bytes": "bytes one fetch asks for in all",
-    "max.partition.fetch.bytes": "bytes one fetch asks for of one partition",
-    "fetch.max.wait.ms": "milliseconds a fetch waits for fetch.min.bytes",
-    "fetch.min.bytes": "bytes a fetch waits for",
 }
 SECURITY: Final = "a key of Kafka's TLS and SASL clients"

@@ -10,17 +10,16 @@ Not for: connecting; `drlib.clusters` and `drlib.wire` do that from these values
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from pathlib import Path
 from typing import Final
 
 from drlib.config import keys, properties
-from drlib.config.clients import ConnectionSettings, FetchSettings, reading, writing
 from drlib.config.notices import Notice, check_keys
 from drlib.config.properties import Entry, PropertiesFile
-from drlib.config.values import Record, Values
+from drlib.config.values import Lookup, Values
 from drlib.errors import UsageError
 from drlib.model import Flow
 from drlib.rules.names import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy, should_mirror
@@ -45,7 +44,7 @@ _FILTERS: Final = (
     ("config.property.filter.class", f"{_MIRROR_PACKAGE}.DefaultConfigPropertyFilter"),
 )
 
-Recorder = Callable[[str, Record], None]  # a cluster's alias or a flow, and what was asked of the file for it
+Recorder = Callable[[str, Sequence[Lookup]], None]  # a cluster's alias or a flow, and what was asked of the file for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +103,11 @@ class FlowSettings:
     metrics_address: str | None = None
     group_positions_poll_ms: int = 1000
     session_timeout_ms: int = 10_000
-    fetch: FetchSettings = field(default_factory=FetchSettings)
-    source_connection: ConnectionSettings = field(default_factory=ConnectionSettings)
-    target_connection: ConnectionSettings = field(default_factory=ConnectionSettings)
     offset_storage_topic: str = ""
     config_storage_topic: str = ""
     takeover_group: str = ""
+    source_client_id: str = ""
+    target_client_id: str = ""
 
     def mirrors_topic(self, topic: str) -> bool:
         """Does this topic of the source belong on the target? Heartbeats do; internal ones and cycles do not."""
@@ -122,6 +120,14 @@ class FlowSettings:
     def mirrors_config(self, name: str) -> bool:
         """Is this topic configuration copied to the target?"""
         return not Selection(self.config_properties_exclude).chosen(name)
+
+    def client_id(self, alias: str) -> str:
+        """`client.id` of our connections to the source or the target: what the file says, then who we are.
+
+        MirrorMaker 2 joins them with the same sign, so a quota for a client id ends with it there too.
+        """
+        chosen = self.source_client_id if alias == self.flow.source else self.target_client_id
+        return f"{chosen}|drlib-{alias}" if chosen else f"drlib-{alias}"
 
     @property
     def connect_offsets_topic(self) -> str:
@@ -177,22 +183,21 @@ def from_file(file: PropertiesFile, recorded: Recorder | None = None, *, lenient
     """The settings of a file that was read. `recorded` is told what each flow and cluster asked of it."""
     entries = file.effective()
     aliases = _aliases(file, entries)
-    notices = list(check_keys(file, aliases))
+    notices = check_keys(file, aliases)
     clusters = {}
     flows = []
     for alias in aliases:
         values = Values(file, entries, (f"{alias}.", ""), lenient=lenient)
         clusters[alias] = _cluster(values, alias)
         if recorded is not None:
-            recorded(alias, values.record)
+            recorded(alias, values.lookups)
     _refuse_shared_servers(file, clusters)
     for pair in permutations(aliases, 2):
         values = Values(file, entries, (), lenient=lenient)
         flows.append(_flow(values, Flow(*pair)))
-        notices += [notice for notice in values.record.lowered if notice not in notices]
         if recorded is not None:
-            recorded(str(flows[-1].flow), values.record)
-    return MirrorSettings(file.path, clusters, tuple(flows), tuple(sorted(notices, key=lambda n: n.line)))
+            recorded(str(flows[-1].flow), values.lookups)
+    return MirrorSettings(file.path, clusters, tuple(flows), notices)
 
 
 def _aliases(file: PropertiesFile, entries: Mapping[str, Entry]) -> tuple[str, ...]:
@@ -248,6 +253,7 @@ def _flow(file_values: Values, flow: Flow) -> FlowSettings:
     enabled = flow_only.boolean("enabled", False)
     values = file_values.under(f"{flow}.", "")
     ours = file_values.under(f"{flow}.", f"{flow.target}.", f"{flow.source}.", "")
+    # `MirrorConnectorConfig.sourceConsumerConfig`, and the producer of Connect's worker with its overrides (KIP-458).
     consumer = file_values.under(f"{flow}.source.consumer.", f"{flow.source}.consumer.", f"{flow}.consumer.")
     producer = file_values.under(f"{flow}.producer.override.", f"{flow.target}.producer.")
     for key, only in _FILTERS:
@@ -269,7 +275,6 @@ def _flow(file_values: Values, flow: Flow) -> FlowSettings:
     emit_heartbeats, emit_heartbeats_s = periodic("emit.heartbeats")
     sync_topic_configs, sync_topic_configs_s = periodic("sync.topic.configs")
     sync_group_offsets, sync_group_offsets_s = periodic("sync.group.offsets")
-    source_connection, fetch = reading(consumer)
     return FlowSettings(
         flow=flow,
         enabled=enabled,
@@ -306,12 +311,11 @@ def _flow(file_values: Values, flow: Flow) -> FlowSettings:
         metrics_address=_metrics_address(ours),
         group_positions_poll_ms=ours.integer("drlib.group.positions.poll.ms", 1000, least=1),
         session_timeout_ms=ours.integer("drlib.session.timeout.ms", 10_000, least=1),
-        fetch=fetch,
-        source_connection=source_connection,
-        target_connection=writing(producer),
         offset_storage_topic=connect.text("offset.storage.topic", ""),
         config_storage_topic=connect.text("config.storage.topic", ""),
         takeover_group=ours.text("drlib.takeover.group", ""),
+        source_client_id=consumer.text("client.id", ""),
+        target_client_id=producer.text("client.id", ""),
     )
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
-from drlib.config.notices import Notice
 from drlib.config.properties import Entry, PropertiesFile
 from drlib.config.references import resolve, shown
 from drlib.errors import UsageError
@@ -29,14 +28,6 @@ class Lookup:
     tried: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class Record:
-    """What was asked of a file, in order, and the numbers that were lowered."""
-
-    lookups: list[Lookup] = field(default_factory=list)
-    lowered: list[Notice] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class Values:
     """The entries of a file as one scope sees them: `prefixes` from the most specific to the least.
@@ -47,7 +38,7 @@ class Values:
     file: PropertiesFile
     entries: Mapping[str, Entry]
     prefixes: tuple[str, ...]
-    record: Record = field(default_factory=Record)
+    lookups: list[Lookup] = field(default_factory=list)
     lenient: bool = False
 
     def under(self, *prefixes: str) -> Values:
@@ -59,7 +50,7 @@ class Values:
 
     def text(self, key: str, default: str) -> str:
         entry = self.entry(key)
-        self.record.lookups.append(Lookup(key, default, entry, tuple(p + key for p in self.prefixes)))
+        self.lookups.append(Lookup(key, default, entry, tuple(p + key for p in self.prefixes)))
         if entry is None:
             return default
         try:
@@ -84,8 +75,7 @@ class Values:
             self.refuse(key, "it is neither true nor false", "Write true or false.")
         return text == "true"
 
-    def integer(self, key: str, default: int, *, least: int, most: int | None = None) -> int:
-        """A whole number of at least `least`; one above `most` is lowered to it, which is noted."""
+    def integer(self, key: str, default: int, *, least: int) -> int:
         text = self.text(key, str(default))
         try:
             number = int(text)
@@ -93,12 +83,6 @@ class Values:
             self.refuse(key, "it is not a whole number", f"Write a number of at least {least}.")
         if number < least:
             self.refuse(key, f"it is below {least}", f"Write a number of at least {least}.")
-        entry = self.entry(key)
-        if most is not None and number > most and entry is not None:
-            notice = Notice(entry.line, entry.key, f"{most} is used, the most that is asked for at once here")
-            if notice not in self.record.lowered:
-                self.record.lowered.append(notice)
-            return most
         return number
 
     def replication_factor(self, key: str, default: int) -> int:

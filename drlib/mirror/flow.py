@@ -77,8 +77,12 @@ class FlowRunner:
     async def run(self) -> None:
         """Connect, then mirror until stopped; what was fetched is then sent, acknowledged and journaled."""
         flow = self.settings.flow
-        self._source = ClusterClient(self.source_settings.bootstrap_servers, client_id=f"drlib-{flow.source}")
-        self._target = ClusterClient(self.target_settings.bootstrap_servers, client_id=f"drlib-{flow.target}")
+        self._source = ClusterClient(
+            self.source_settings.bootstrap_servers, client_id=self.settings.client_id(flow.source)
+        )
+        self._target = ClusterClient(
+            self.target_settings.bootstrap_servers, client_id=self.settings.client_id(flow.target)
+        )
         try:
             await self._preflight()
             self.events.resolve("FlowUnreachable", str(flow))
@@ -193,9 +197,12 @@ class FlowRunner:
             self.events.open("TopicLoop", topic, f"not mirrored: it would go round {' -> '.join(found)}")
         return bool(found)
 
+    def _admin(self, cluster: ClusterSettings) -> Cluster:
+        return Cluster(cluster, timeout_s=self.settings.admin_timeout_ms / 1000)
+
     def _create_mirrors(self, partitions: dict[str, int]) -> None:
         policy, flow = self.settings.policy, self.settings.flow
-        with Cluster(self.source_settings) as source, Cluster(self.target_settings) as target:
+        with self._admin(self.source_settings) as source, self._admin(self.target_settings) as target:
             configs = source.topic_config(list(partitions)) if self.settings.sync_topic_configs else {}
             there = target.topics()
             for name, count in partitions.items():
@@ -209,7 +216,7 @@ class FlowRunner:
     def _create_internal_topics(self) -> None:
         settings, flow = self.settings, self.settings.flow
         compact = {"cleanup.policy": "compact"}
-        with Cluster(self.target_settings) as target:
+        with self._admin(self.target_settings) as target:
             target.create_topic(self.journal_topic, settings.lanes, settings.journal_replication_factor, {**compact})
             policy = settings.policy
             if settings.emit_heartbeats:
@@ -221,14 +228,14 @@ class FlowRunner:
                 name = policy.offset_syncs_topic(flow.source)
                 target.create_topic(name, 1, settings.offset_syncs_replication_factor, compact)
         if settings.emit_offset_syncs and settings.offset_syncs_location == "source":
-            with Cluster(self.source_settings) as source:
+            with self._admin(self.source_settings) as source:
                 name = settings.policy.offset_syncs_topic(flow.target)
                 source.create_topic(name, 1, settings.offset_syncs_replication_factor, compact)
 
     def _read_expiry(self) -> Expiry:
         """How long the target remembers producers; Kafka's defaults, and an event, where we may not ask."""
         try:
-            with Cluster(self.target_settings) as target:
+            with self._admin(self.target_settings) as target:
                 return Expiry.of(target.broker_config())
         except DrlibError as error:
             detail = f"{error} Kafka's defaults are assumed for how long it remembers producers."

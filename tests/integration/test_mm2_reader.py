@@ -177,7 +177,7 @@ def test_defaults_are_those_of_kafka(answers: dict[tuple[str, ...], str], owner:
 
 
 CLUSTERS = ("clusters = A, B", "A.bootstrap.servers = a:1", "B.bootstrap.servers = b:1")
-LAG, FETCH, ID = "offset.lag.max", "fetch.max.bytes", "client.id"
+LAG, ID = "offset.lag.max", "client.id"
 
 
 def value(key: str, number: int) -> str:
@@ -197,7 +197,7 @@ EFFECTIVE: list[tuple[str, str, tuple[str, ...]]] = [
             ("connector", "replication.policy.separator", ("", "B.", "A->B.")),
             (
                 "consumer",
-                FETCH,
+                ID,
                 (
                     "consumer.",
                     "source.consumer.",

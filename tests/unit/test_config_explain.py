@@ -9,7 +9,6 @@ import pytest
 
 from drlib.config import keys
 from drlib.config.explain import Effective, Explanation, explain
-from drlib.config.meanings import MEANINGS
 from drlib.config.references import is_secret, shown
 from drlib.errors import UsageError
 
@@ -22,8 +21,8 @@ LEFT->RIGHT.drlib.lanes = 7
 RIGHT.drlib.lanes = 5
 LEFT.ssl.key.password = hush
 LEFT.sasl.jaas.config = Login required username="hush" password="${env:DRLIB_TEST_NOT_SET}";
-LEFT.consumer.fetch.max.bytes = 4096
-LEFT->RIGHT.consumer.fetch.max.bytes = 1
+LEFT.consumer.client.id = mirror
+LEFT->RIGHT.consumer.client.id = other
 tasks.max = 4
 some.plugin.password = hush
 """
@@ -49,9 +48,9 @@ def test_every_value_has_its_line_or_is_a_default(file: Path):
     assert (only(found, "RIGHT->LEFT", "drlib.lanes").value, only(found, "RIGHT->LEFT", "drlib.lanes").line) == ("5", 7)
     retention = only(found, "LEFT->RIGHT", "offset.lag.max")
     assert (retention.value, retention.line, retention.written) == ("100", 0, "")
-    fetch = only(found, "LEFT->RIGHT", "source.consumer.fetch.max.bytes")
-    assert (fetch.value, fetch.line) == ("4096", 10)
-    assert fetch.overridden == ("line 11: LEFT->RIGHT.consumer.fetch.max.bytes = 1",)
+    fetch = only(found, "LEFT->RIGHT", "source.consumer.client.id")
+    assert (fetch.value, fetch.line) == ("mirror", 10)
+    assert fetch.overridden == ("line 11: LEFT->RIGHT.consumer.client.id = other",)
     assert only(found, "LEFT->RIGHT", "enabled").value == "true"
     assert only(found, "RIGHT->LEFT", "enabled").value == "false"
     assert only(found, "RIGHT", "bootstrap.servers").value == "127.0.0.1:19094"
@@ -63,9 +62,9 @@ def test_each_key_is_there_once_a_scope_and_every_honoured_one_is(file: Path):
         listed = [value.key for value in found.values if value.scope == scope]
         assert len(set(listed)) == len(listed)
         assert set(listed) >= keys.FLOW_KEYS
-        assert {k.removeprefix("source.consumer.") for k in listed} >= keys.READING_KEYS
-        assert {k.removeprefix("producer.override.") for k in listed} >= keys.CONNECTION_KEYS
-    assert set(MEANINGS) >= keys.FLOW_KEYS | keys.CLUSTER_KEYS | keys.READING_KEYS | keys.CONNECTION_KEYS
+        assert {k.removeprefix("source.consumer.") for k in listed} >= keys.CLIENT_KEYS
+        assert {k.removeprefix("producer.override.") for k in listed} >= keys.CLIENT_KEYS
+    assert [value.key for value in found.values if not value.meaning] == []
 
 
 def test_references_are_shown_and_secrets_are_not(file: Path):
@@ -95,8 +94,11 @@ def test_what_may_be_printed(key: str, text: str, printed: str):
 def test_one_key_in_every_place_it_counts(file: Path):
     assert {v.scope for v in explain(file, "topics").values} == {"LEFT->RIGHT", "RIGHT->LEFT"}
     assert [v.scope for v in explain(file, "LEFT->RIGHT.topics").values] == ["LEFT->RIGHT"]
-    assert {v.key for v in explain(file, "fetch.max.bytes").values} == {"source.consumer.fetch.max.bytes"}
-    assert [v.scope for v in explain(file, "LEFT.consumer.fetch.max.bytes").values] == ["LEFT->RIGHT"]
+    assert {v.key for v in explain(file, "client.id").values} == {
+        "source.consumer.client.id",
+        "producer.override.client.id",
+    }
+    assert [v.scope for v in explain(file, "LEFT.consumer.client.id").values] == ["LEFT->RIGHT"]
     assert [n.line for n in explain(file, "tasks.max").notices] == [12]
     (linger,) = explain(file, "linger.ms").notices
     assert linger.line == 0

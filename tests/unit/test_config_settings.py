@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from drlib.config.clients import ConnectionSettings, FetchSettings
 from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
 from drlib.model import Flow
@@ -81,14 +80,7 @@ drlib.lanes = 12
 drlib.metrics.address = 127.0.0.1:9464
 drlib.group.positions.poll.ms = 13
 drlib.session.timeout.ms = 14
-LEFT.consumer.fetch.max.bytes = 15
-LEFT->RIGHT.source.consumer.max.partition.fetch.bytes = 16
-LEFT->RIGHT.consumer.fetch.max.wait.ms = 17
-LEFT.consumer.fetch.min.bytes = 18
-LEFT.consumer.request.timeout.ms = 19
 LEFT.consumer.client.id = quota-a
-LEFT.consumer.receive.buffer.bytes = 20
-RIGHT.producer.send.buffer.bytes = 21
 LEFT->RIGHT.producer.override.client.id = quota-b
 """
     ).flow("LEFT", "RIGHT")
@@ -124,9 +116,8 @@ LEFT->RIGHT.producer.override.client.id = quota-b
         metrics_address="127.0.0.1:9464",
         group_positions_poll_ms=13,
         session_timeout_ms=14,
-        fetch=FetchSettings(max_bytes=15, max_partition_bytes=16, max_wait_ms=17, min_bytes=18),
-        source_connection=ConnectionSettings(client_id="quota-a", receive_buffer_bytes=20, request_timeout_ms=19),
-        target_connection=ConnectionSettings(client_id="quota-b", send_buffer_bytes=21),
+        source_client_id="quota-a",
+        target_client_id="quota-b",
     )
     assert flow.offset_syncs_topic == "mm2-offset-syncs.LEFT.internal"
 
@@ -149,25 +140,18 @@ def test_a_key_of_a_flow_beats_the_top_and_never_stands_under_a_cluster(load: Lo
     assert [n.key for n in load("\n".join(lines)).notices] == ["LEFT.offset.lag.max", "RIGHT.offset.lag.max"]
 
 
-def test_a_consumer_is_tuned_by_the_flow_then_by_the_source_then_by_the_connector(load: Load):
-    key = "fetch.max.bytes"
-    lines = (f"LEFT->RIGHT.consumer.{key} = 3", f"LEFT.consumer.{key} = 4", f"LEFT->RIGHT.source.consumer.{key} = 5")
-    for count, expected in enumerate((3, 4, 5), 1):
-        assert load("\n".join(lines[:count])).flow("LEFT", "RIGHT").fetch.max_bytes == expected
-    settings = load("\n".join(lines))
-    assert settings.flow("RIGHT", "LEFT").fetch == FetchSettings()
+def test_a_client_is_named_by_the_flow_then_by_its_cluster_then_by_the_connector(load: Load):
+    lines = (
+        "LEFT->RIGHT.consumer.client.id = a",
+        "LEFT.consumer.client.id = b",
+        "LEFT->RIGHT.source.consumer.client.id = c",
+    )
+    for count, expected in enumerate("abc", 1):
+        assert load("\n".join(lines[:count])).flow("LEFT", "RIGHT").client_id("LEFT") == f"{expected}|drlib-LEFT"
+    settings = load("\n".join([*lines, "RIGHT.producer.client.id = d"]))
+    assert settings.flow("LEFT", "RIGHT").client_id("RIGHT") == "d|drlib-RIGHT"
+    assert settings.flow("RIGHT", "LEFT").client_id("LEFT") == "drlib-LEFT"
     assert settings.notices == ()
-
-
-def test_more_than_the_engine_holds_is_lowered_and_told(load: Load):
-    settings = load("LEFT.consumer.fetch.max.bytes = 2147483647")
-    assert settings.flow("LEFT", "RIGHT").fetch.max_bytes == 64 << 20
-    assert [(n.line, n.key) for n in settings.notices] == [(5, "LEFT.consumer.fetch.max.bytes")]
-
-
-def test_a_client_id_stands_before_the_role():
-    assert ConnectionSettings(client_id="quota").named("drlib-LEFT") == "quota|drlib-LEFT"
-    assert ConnectionSettings().named("drlib-LEFT") == "drlib-LEFT"
 
 
 def test_our_own_keys_the_flow_beats_the_target_beats_the_source_beats_the_top(load: Load):
@@ -203,11 +187,13 @@ def test_blank_filters_choose_nothing(load: Load):
 def test_keys_without_effect_are_reported_once_with_line_and_reason(load: Load):
     expected = {
         "tasks.max": "drlib.lanes",
-        "consumer.fetch.max.bytes": "under a cluster or a flow only",
-        "LEFT.source.consumer.fetch.max.bytes": "A.consumer.",
-        "LEFT->RIGHT.fetch.max.bytes": "behind consumer. or producer. only",
-        "LEFT->RIGHT.target.consumer.fetch.max.bytes": "A->B.source.consumer.",
-        "LEFT->RIGHT.producer.send.buffer.bytes": "A->B.producer.override.",
+        "consumer.client.id": "under a cluster or a flow only",
+        "LEFT.source.consumer.client.id": "A.consumer.",
+        "LEFT->RIGHT.client.id": "behind consumer. or producer. only",
+        "LEFT->RIGHT.target.consumer.client.id": "A->B.source.consumer.",
+        "LEFT->RIGHT.producer.client.id": "A->B.producer.override.",
+        "LEFT.consumer.fetch.max.bytes": "sized by the engine",
+        "LEFT.consumer.receive.buffer.bytes": "the operating system",
         "LEFT->RIGHT.consumer.isolation.level": "committed records alone",
         "LEFT->RIGHT.consumer.auto.offset.reset": "begins at its first record",
         "RIGHT.producer.override.linger.ms": "as the source holds them",
@@ -275,8 +261,6 @@ def test_a_slip_of_the_pen_is_refused_with_what_was_meant(load: Load, line: str,
         ("topic.filter.class = com.example.Filter", "not one of"),
         ("replication.policy.separator =", "topic name"),
         ("drlib.lanes = 0", "below 1"),
-        ("LEFT.consumer.request.timeout.ms = 100", "a fetch alone may wait 200 ms"),
-        ("LEFT.consumer.fetch.max.bytes = much", "not a whole number"),
         ("drlib.lines.of.code = 3", "drlib has no such key"),
         ("drlib.metrics.address = 9464", "not host:port"),
         ("topics = [a&&b]", "intersection"),
