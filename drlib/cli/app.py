@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from drlib.cli.config import config_app
+from drlib.cli.service import service_app
 from drlib.errors import UsageError
 from drlib.model import Flow, GroupTranslation
 
@@ -24,6 +25,7 @@ app = typer.Typer(
 lab_app = typer.Typer(help="Real Kafka clusters on this machine.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
 app.add_typer(config_app, name="config")
+app.add_typer(service_app, name="service")
 
 LAB_DIR = Path(".lab")
 PropertiesFile = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]

@@ -18,7 +18,7 @@ from drlib.clusters.cluster import Cluster
 from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.mirror.groups import GroupPositions
-from drlib.mirror.lane import ROTATE_AT_EPOCH, Lane, LaneTopic
+from drlib.mirror.lane import ROTATE_AT_EPOCH, Lane, LaneState, LaneTopic
 from drlib.mirror.markers import now_ms
 from drlib.mirror.membership import Membership
 from drlib.mirror.memory import Memory
@@ -62,6 +62,7 @@ class FlowRunner:
     _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
     _streams: dict[TopicPartition, Stream] = field(default_factory=dict)
     _topics: dict[int, tuple[LaneTopic, ...]] = field(default_factory=dict)
+    _member: Membership | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _absent: set[str] = field(default_factory=set)
     _records: int = 0
@@ -73,6 +74,14 @@ class FlowRunner:
     async def stopped(self) -> None:
         """Return when `stop` was called."""
         await self._stop.wait()
+
+    @property
+    def ready(self) -> bool:
+        """A member of the group whose lanes all run; a worker more than there are lanes stands by and is ready too."""
+        if self._member is None or self._member.generation < 0:
+            return False
+        running = [number for number, lane in self._lanes.items() if lane.state is LaneState.RUNNING]
+        return frozenset(running) >= self._member.owned
 
     async def run(self) -> None:
         """Connect, then mirror until stopped; what was fetched is then sent, acknowledged and journaled."""
@@ -96,7 +105,7 @@ class FlowRunner:
             self._groups = GroupPositions(
                 self.settings, self.source_settings, self._source, self._writer, self.events, self._streams.get
             )
-            self.membership = Membership(
+            self.membership = self._member = Membership(
                 self._target,
                 f"drlib-{flow.source}-{flow.target}",
                 self.journal_topic,

@@ -20,6 +20,7 @@ from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.errors import Aborted, Unreachable, UsageError
 from drlib.mirror import memory, status
 from drlib.mirror.flow import FlowRunner
+from drlib.mirror.service import ServiceManager
 from drlib.rules.loops import refuse_rings, ring
 from drlib.rules.names import IdentityReplicationPolicy
 from drlib.wire.cluster import ClusterClient
@@ -55,6 +56,8 @@ async def mirror(
 
     runners = [runner_of(flow) for flow in flows]
     state = "starting"
+    manager = ServiceManager.from_environment()
+    names = ", ".join(str(f.flow) for f in flows)
     stops = 0
     main = asyncio.current_task()
     assert main is not None
@@ -62,6 +65,7 @@ async def mirror(
     def stop() -> None:
         nonlocal state, stops
         state = "stopping"
+        manager.stopping()
         stops += 1
         for runner in runners:
             runner.stop()
@@ -84,8 +88,10 @@ async def mirror(
     async def report() -> None:
         nonlocal state
         while True:
-            if state == "starting" and all(r.status().lanes for r in runners):
+            if state == "starting" and all(r.ready for r in runners):
                 state = "running"
+                manager.ready(f"mirroring {names}")
+            manager.alive(loop.time(), f"{state}: {names}")
             tell()
             await asyncio.sleep(STATUS_S)
 

@@ -1,0 +1,60 @@
+"""What a worker tells systemd: that it is ready, that it is alive, that it is stopping (sd_notify(3)).
+
+Rules: one datagram to the socket in NOTIFY_SOCKET, and nothing at all where there is none; the watchdog is fed from the
+event loop that mirrors, at half its interval, so that a loop that hangs is a worker that is restarted. A message that
+cannot be sent is not sent again: the next one says the same.
+Not for: any other service manager.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class ServiceManager:
+    """`address` is a path or, with `@` in front, a name in the abstract namespace; empty when nobody listens.
+
+    `watchdog_s` is the time after which a silent worker is restarted, 0 when nobody watches.
+    """
+
+    address: str = ""
+    watchdog_s: float = 0.0
+    _next_s: float = field(default=0.0, repr=False)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> ServiceManager:
+        """As systemd started this process. A watchdog meant for another process is none of ours."""
+        found = os.environ if environment is None else environment
+        address = found.get("NOTIFY_SOCKET", "")
+        microseconds = found.get("WATCHDOG_USEC", "")
+        meant = found.get("WATCHDOG_PID", "") in ("", str(os.getpid()))
+        watched = address and meant and microseconds.isdigit()
+        return cls(address if address[:1] in ("/", "@") else "", int(microseconds) / 1e6 if watched else 0.0)
+
+    def ready(self, text: str) -> None:
+        self._send(f"READY=1\nSTATUS={text}")
+
+    def stopping(self) -> None:
+        self._send("STOPPING=1\nSTATUS=sending and journaling what was fetched")
+
+    def alive(self, now_s: float, text: str) -> None:
+        """Call it often, with the loop's time: it speaks twice in a watchdog's interval."""
+        if self.watchdog_s and now_s >= self._next_s:
+            self._next_s = now_s + self.watchdog_s / 2
+            self._send(f"WATCHDOG=1\nSTATUS={text}")
+
+    def _send(self, message: str) -> None:
+        if not self.address:
+            return
+        address = f"\0{self.address[1:]}" if self.address.startswith("@") else self.address
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender,
+        ):
+            sender.setblocking(False)
+            sender.sendto(message.encode(), address)
