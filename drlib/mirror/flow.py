@@ -78,7 +78,9 @@ class FlowRunner:
     @property
     def ready(self) -> bool:
         """A member of the group whose lanes all run; a worker more than there are lanes stands by and is ready too."""
-        if self._member is None or self._member.generation < 0:
+        if (
+            self._member is None or not self._member.may_send()
+        ):  # joined is not enough: the lanes come with the answer after
             return False
         running = [number for number, lane in self._lanes.items() if lane.state is LaneState.RUNNING]
         return frozenset(running) >= self._member.owned
