@@ -3,6 +3,8 @@
 Rules:
 - One question at a time, in a fetch session (KIP-227): it names what changed since the one before, so a thousand idle
   partitions cost nothing. A broker that keeps no session for us is asked in full.
+- In a session a broker looks partitions up by the names of its topics, and calls a deleted one merely unknown. So it is
+  asked in full, by topic ID, before that is believed.
 - A partition that turns out to have more than an answer holds leaves for the backlog at once.
 """
 
@@ -13,7 +15,7 @@ from collections.abc import Callable
 
 from drlib.mirror.intake import Broker, Reading
 from drlib.wire import fetching, requests
-from drlib.wire.codes import raise_for
+from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
 
 WAIT_MS = 100
 ANSWER_BYTES = 256 << 10  # more is the backlog's, which knows how much the link carries
@@ -54,7 +56,8 @@ class TailReader:
                 self.memory.when_freed(self._some.set)
                 await self._some.wait()
                 continue
-            answer = await self._ask(connection)
+            in_session = self._session[0] != 0
+            answer = await self._ask(connection, in_session)
             if answer is None:
                 continue
             held = self.memory.hold(answer.size)
@@ -62,6 +65,9 @@ class TailReader:
                 key = (found.topic_id, found.partition)
                 reading = self._members.get(key)
                 if reading is None:
+                    continue
+                if in_session and found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+                    self._session = fetching.NEW_SESSION
                     continue
                 await self.intake.take(connection, reading, reading.stream.position, found, held)
                 if reading.behind or reading.stream.parked:
@@ -73,9 +79,8 @@ class TailReader:
                 else:
                     self._changed[key] = reading
 
-    async def _ask(self, connection: requests.Connection) -> fetching.Fetched | None:
+    async def _ask(self, connection: requests.Connection, in_session: bool) -> fetching.Fetched | None:
         """One question; None when the session is gone and everything must be named again."""
-        in_session = self._session[0] != 0
         named = self._changed if in_session else self._members
         future = requests.fetch_future(
             connection,

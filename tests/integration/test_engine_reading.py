@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
-from fix_engine import Engine, create_topic, read_all
+from confluent_kafka.admin import AdminClient
+from fix_engine import Engine, create_topic, read_all, wait_for
 
 from drlib.lab.lab import Lab
 from drlib.mirror import status
@@ -75,6 +76,30 @@ def test_a_link_that_moves_little_is_not_asked_for_more_than_it_brings_in_time(e
     assert engine.stop(worker) == 0, engine.log()
     assert "SourceUnreachable" not in told, engine.log()
     engine.assert_same(topic, PARTITIONS)
+
+
+def test_a_topic_deleted_on_the_source_parks_at_once_and_the_rest_goes_on(engine: Engine) -> None:
+    doomed, kept = f"{engine.topics}.doomed", f"{engine.topics}.kept"
+    for topic in (doomed, kept):
+        create_topic(engine.left, topic, 1)
+        write(engine.left, topic, 0, [100] * 50)
+    engine.topics += r"\\..*"
+    engine.extra["refresh.topics.interval.seconds"] = "600"
+    worker = engine.start()
+    for topic in (doomed, kept):
+        engine.wait_caught_up(topic, 1)
+    admin = AdminClient({"bootstrap.servers": engine.left})
+    admin.delete_topics([doomed])[doomed].result(30)
+
+    def parked() -> bool:
+        found = status.read(engine.status_path(0)).flows[0].partitions
+        return [bool(p.parked) for p in sorted(found, key=lambda p: p.topic)] == [True, False]
+
+    wait_for("the deleted topic is parked", parked, 20)
+    write(engine.left, kept, 0, [100] * 50)
+    engine.wait_caught_up(kept, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(kept, 1)
 
 
 def test_small_batches_are_joined_and_their_records_are_the_same(engine: Engine) -> None:
