@@ -82,16 +82,17 @@ def _end(lab: Lab) -> None:
 
 @contextmanager
 def _signals_interrupt() -> Iterator[None]:
-    """SIGTERM is like Ctrl-C."""
+    """SIGTERM is like Ctrl-C, and Ctrl-C counts too where a shell began us in the background, with SIGINT ignored."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = [(n, signal.signal(n, interrupt)) for n in (signal.SIGINT, signal.SIGTERM)]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 @contextmanager
