@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
+import pytest
 from confluent_kafka import Producer
 from traffic_stage import log_ends, set_positions
 
@@ -94,6 +95,7 @@ def test_it_starts_where_the_group_was_put_and_a_finished_remote_topic_holds_not
     assert remote == [(1, 10), (2, 7), (2, 8), (2, 9), (2, 10)]
 
 
+@pytest.mark.long
 def test_a_rebalance_in_the_middle_repeats_nothing_and_keeps_the_order(right: str, fresh_topic: Fresh) -> None:
     group, plan = prepare(right, fresh_topic, 6000)
     everything = 2 * 6000 + PARTITIONS
