@@ -2,7 +2,7 @@
 
 Rules: every call has a deadline (`timeout_s`) and raises a `DrlibError`; an answer that is only part of the truth, such
 as groups listed by some coordinators, is an error and not a shorter list. Positions are written only for groups without
-members. librdkafka prints nothing.
+members. librdkafka prints nothing, and it tries a refused login for ever: a secured cluster is tried once by ourselves.
 Not for: mirroring, which speaks the protocol itself (`drlib.wire`), and not for asyncio: calls block.
 """
 
@@ -33,7 +33,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from drlib.clusters import scan
+from drlib.clusters import preflight, scan
 from drlib.clusters.descriptions import (
     CommittedOffset,
     GroupListing,
@@ -58,7 +58,10 @@ _QUIET.propagate = False
 
 
 class Cluster:
-    """`with Cluster(settings) as cluster:`. Every method may raise `Unreachable` or `ClusterRefused`."""
+    """`with Cluster(settings) as cluster:`. Every method may raise `Unreachable` or `ClusterRefused`.
+
+    Entering raises `UsageError` for security keys that cannot be used, `SecurityFault` for those that are refused.
+    """
 
     def __init__(self, settings: ClusterSettings, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self.settings = settings
@@ -67,6 +70,8 @@ class Cluster:
         self._admin: Any = None
 
     def __enter__(self) -> Self:
+        if self.settings.secured and (found := preflight.fault(self.settings, self._timeout_s)) is not None:
+            raise found
         self._admin = AdminClient(dict(self._configuration), logger=_QUIET)
         return self
 

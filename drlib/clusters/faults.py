@@ -11,8 +11,11 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
+from drlib.clusters import preflight
 from drlib.config.settings import ClusterSettings
 from drlib.errors import DrlibError, Unreachable
+
+EXPLAIN_S: Final = 1.0  # how long a failed call looks for a reason that has a name
 
 _NOBODY_ANSWERED: Final = frozenset(
     {
@@ -75,7 +78,10 @@ def as_drlib_error(error: BaseException, cluster: ClusterSettings, doing: str) -
     )
 
 
-def unreachable(cluster: ClusterSettings, doing: str, why: str) -> Unreachable:
+def unreachable(cluster: ClusterSettings, doing: str, why: str) -> DrlibError:
+    """`Unreachable`, or the `SecurityFault` that looks like it: a plain client on a port that wants TLS or a login."""
+    if not cluster.secured and (found := preflight.fault(cluster, EXPLAIN_S)) is not None:
+        return found
     addresses = ", ".join(cluster.bootstrap_servers)
     return Unreachable(
         f"{doing} on {cluster.alias} got no answer",

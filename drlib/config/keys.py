@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
+from drlib.config.security import DENIED, HONOURED
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -38,7 +40,7 @@ FLOW_KEYS: Final = _names(
 )
 # MirrorMaker 2 hands these on from a flow only: its own definition does not hold them, so the top of the file is cut.
 UNDER_A_FLOW_ONLY: Final = frozenset({"enabled", "use.defaults.from"})
-CLUSTER_KEYS: Final = frozenset({"bootstrap.servers", "security.protocol", "drlib.cluster.id"})
+CLUSTER_KEYS: Final = frozenset({"bootstrap.servers", "drlib.cluster.id"}) | HONOURED
 # Keys of the Java clients that our connections have a counterpart of.
 CLIENT_KEYS: Final = frozenset({"client.id"})
 TOP_LEVEL_KEYS: Final = frozenset({"clusters", "config.providers"})
@@ -71,7 +73,7 @@ CLIENT_PREFIXES: Final = (
 )
 
 _NO_WORKER: Final = "there is no Connect worker here; progress is kept in the journal topic on the target"
-_NO_SECURITY: Final = "only PLAINTEXT connections are supported yet, so it has nothing to act on"
+_OWN_SECURITY: Final = "TLS and logins are drlib's and librdkafka's own, which have no such setting"
 _NOT_DECODED: Final = "records are copied as bytes and never converted"
 _NO_ACLS: Final = "ACLs are not copied yet; copy them before a failover"
 _REMOVED: Final = (
@@ -203,7 +205,8 @@ _CONVERSION: Final = _names(
 )
 _REPORTED: Final[dict[str, str]] = {
     **_CLIENT,
-    **dict.fromkeys(_SECURITY, _NO_SECURITY),
+    **dict.fromkeys(_SECURITY - HONOURED, _OWN_SECURITY),
+    **dict.fromkeys(DENIED, _OWN_SECURITY),
     **dict.fromkeys(_WORKER, _NO_WORKER),
     **dict.fromkeys(_CONVERSION, _NOT_DECODED),
     "sync.topic.acls.enabled": _NO_ACLS,

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from drlib.config import keys
 from drlib.config.properties import Entry, PropertiesFile
 from drlib.config.references import resolve
+from drlib.config.security import DENIED, protocol_of
 from drlib.errors import UsageError
+from drlib.wire.security import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ def check_keys(file: PropertiesFile, aliases: Sequence[str]) -> tuple[Notice, ..
     notices = []
     for entry in file.entries:
         scope, key = _split(file, entry, aliases)
-        _refuse_security(file, entry, key)
+        _refuse_security(file, entry, scope, key)
         if (later := effective[entry.key]) is not entry:
             text: str | None = f"it is set again in line {later.line}, and the later line counts"
         elif keys.is_known(key):
@@ -64,14 +66,23 @@ def _split(file: PropertiesFile, entry: Entry, aliases: Sequence[str]) -> tuple[
     return "", entry.key
 
 
-def _refuse_security(file: PropertiesFile, entry: Entry, key: str) -> None:
-    if keys.without_client_prefix(key) != "security.protocol":
-        return
-    if resolve(entry.value, file.where(entry)).strip().upper() != "PLAINTEXT":
+def _refuse_security(file: PropertiesFile, entry: Entry, scope: str, key: str) -> None:
+    """A security key that would be unsafe to follow, or to leave without effect."""
+    bare = keys.without_client_prefix(key)
+    if bare in DENIED:
         raise UsageError(
-            f"{file.where(entry)}: {entry.key} is not PLAINTEXT",
-            "encrypted and authenticated connections are not supported yet",
-            "Use a PLAINTEXT listener on a trusted network.",
+            f"{file.where(entry)}: {entry.key} is not allowed",
+            "it makes a client run a command or load code that this file names",
+            "Remove it.",
+        )
+    if bare != "security.protocol":
+        return
+    protocol = protocol_of(resolve(entry.value, file.where(entry)), f"{file.where(entry)}: {entry.key}")
+    if protocol is not Protocol.PLAINTEXT and (bare != key or "->" in scope):
+        raise UsageError(
+            f"{file.where(entry)}: {entry.key} would have no effect",
+            "the clients of a cluster are secured alike, under the cluster's own alias",
+            f"Write {scope.partition('->')[0] or 'ALIAS'}.security.protocol, and the other security keys with it.",
         )
 
 

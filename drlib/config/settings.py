@@ -16,7 +16,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Final
 
-from drlib.config import keys, properties
+from drlib.config import keys, properties, security
 from drlib.config.notices import Notice, check_keys
 from drlib.config.properties import Entry, PropertiesFile
 from drlib.config.values import Lookup, Values
@@ -24,6 +24,7 @@ from drlib.errors import UsageError
 from drlib.model import Flow
 from drlib.rules.names import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy, should_mirror
 from drlib.rules.selection import Selection, split_list
+from drlib.wire.security import Protocol, Security
 
 TOPICS_EXCLUDE_DEFAULT: Final = r"mm2.*\.internal, .*\.replica, __.*"
 GROUPS_EXCLUDE_DEFAULT: Final = "console-consumer-.*, connect-.*, __.*"
@@ -56,9 +57,18 @@ class ClusterSettings:
     security: Mapping[str, str] = field(default_factory=dict, repr=False)
     cluster_id: str = ""  # the only cluster that is meant; "" for whichever answers first
 
-    def confluent(self) -> dict[str, str]:
-        """librdkafka's configuration for this cluster."""
-        return {"bootstrap.servers": ",".join(self.bootstrap_servers), "security.protocol": "PLAINTEXT"}
+    @property
+    def secured(self) -> bool:
+        """Does a connection begin with TLS or a login?"""
+        return security.protocol(self.alias, self.security) is not Protocol.PLAINTEXT
+
+    def connection(self) -> Security:
+        """`security` with its references looked up and its stores opened, now. Raises `UsageError`."""
+        return security.read(self.alias, self.security)
+
+    def confluent(self) -> dict[str, object]:
+        """librdkafka's configuration for this cluster, secrets included: for its clients only, never to be shown."""
+        return {"bootstrap.servers": ",".join(self.bootstrap_servers), **security.librdkafka(self.connection())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,13 +236,13 @@ def _cluster(values: Values, alias: str) -> ClusterSettings:
         host, _, port = server.rpartition(":")
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
             values.refuse("bootstrap.servers", "an address is not host:port", example)
-    security = {
+    secured = {
         name: entries[prefix + name].value
         for prefix in ("", f"{alias}.")
         for name in (key.removeprefix(prefix) for key in entries if key.startswith(prefix))
         if name.startswith(keys.SECURITY_PREFIXES)
     }
-    return ClusterSettings(alias, servers, security, values.text("drlib.cluster.id", ""))
+    return ClusterSettings(alias, servers, secured, values.text("drlib.cluster.id", ""))
 
 
 def _refuse_shared_servers(file: PropertiesFile, clusters: Mapping[str, ClusterSettings]) -> None:

@@ -17,7 +17,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,7 @@ from javaproperties import join_key_value
 from drlib.errors import Unreachable
 from drlib.lab import jars
 from drlib.lab.processes import ProcessRegistry, wait_until, write_private
+from drlib.lab.security import Vault
 
 HOST: Final = "127.0.0.1"
 _FOREVER_MS: Final = str(2**31 - 1)
@@ -58,6 +59,8 @@ class BrokerSpec:
     controller_port: int
     voters: str
     cluster_size: int
+    internal_port: int = 0  # brokers among themselves, where CLIENT asks for more than they have; 0: over CLIENT
+    more: dict[str, int] = field(default_factory=dict)  # further listeners, by name
 
     @property
     def name(self) -> str:
@@ -80,13 +83,15 @@ def server_properties(spec: BrokerSpec, extra: Mapping[str, str]) -> dict[str, s
     """The broker's configuration; `extra` overrides anything in it. Sizes are small: a lab shares one machine."""
     factor = str(min(3, spec.cluster_size))
     minimum = str(min(2, spec.cluster_size))
+    others = "".join(f",{name}://{HOST}:{port}" for name, port in spec.more.items())
+    others += f",INTERNAL://{HOST}:{spec.internal_port}" if spec.internal_port else ""
     return {
         "process.roles": "broker,controller",
         "node.id": str(spec.node_id),
         "controller.quorum.voters": spec.voters,
         "listeners": f"CLIENT://{HOST}:{spec.client_port},LINK://{HOST}:{spec.link_port},"
-        f"CONTROLLER://{HOST}:{spec.controller_port}",
-        "advertised.listeners": f"CLIENT://{HOST}:{spec.client_port},LINK://{HOST}:{spec.link_advertised_port}",
+        f"CONTROLLER://{HOST}:{spec.controller_port}{others}",
+        "advertised.listeners": f"CLIENT://{HOST}:{spec.client_port},LINK://{HOST}:{spec.link_advertised_port}{others}",
         "listener.security.protocol.map": "CLIENT:PLAINTEXT,LINK:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "CLIENT",
@@ -120,8 +125,11 @@ def server_properties(spec: BrokerSpec, extra: Mapping[str, str]) -> dict[str, s
 class Broker:
     """A handle on one broker of a lab. Any process that reads the lab's state can hold one."""
 
-    def __init__(self, spec: BrokerSpec, registry: ProcessRegistry, *, die_with_parent: bool) -> None:
+    def __init__(
+        self, spec: BrokerSpec, registry: ProcessRegistry, *, die_with_parent: bool, vault: Vault | None = None
+    ) -> None:
         self.spec = spec
+        self._vault = vault
         self._registry = registry
         self._die_with_parent = die_with_parent
 
@@ -136,6 +144,11 @@ class Broker:
     @property
     def link_bootstrap(self) -> str:
         return f"{HOST}:{self.spec.link_advertised_port}"
+
+    @property
+    def internal_bootstrap(self) -> str:
+        """Where the lab itself asks: INTERNAL of a secured broker, CLIENT of another."""
+        return f"{HOST}:{self.spec.internal_port or self.spec.client_port}"
 
     @property
     def log(self) -> Path:
@@ -196,7 +209,8 @@ class Broker:
             if admin is None:
                 if not wait_until(self._listening, 0.1):
                     continue
-                admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+                secured = {} if self._vault is None else self._vault.broker_client()
+                admin = AdminClient({"bootstrap.servers": self.internal_bootstrap, "log_level": 0, **secured})
             try:
                 if len(admin.list_topics(timeout=1.0).brokers) >= self.spec.cluster_size:
                     return

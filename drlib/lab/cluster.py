@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from drlib.config.settings import ClusterSettings
 from drlib.lab.broker import HOST, Broker, BrokerFailed, BrokerSpec, new_id
 from drlib.lab.ports import free_ports
 from drlib.lab.processes import ProcessRegistry
+from drlib.lab.security import LabSecurity, Vault
 
 _ATTEMPTS: Final = 4
 
@@ -22,7 +24,15 @@ _ATTEMPTS: Final = 4
 class Cluster:
     """The brokers of one alias. `bootstrap` never sees a fault of the link, `link_bootstrap` goes through the proxy."""
 
-    def __init__(self, specs: Sequence[BrokerSpec], registry: ProcessRegistry, *, die_with_parent: bool) -> None:
+    def __init__(
+        self,
+        specs: Sequence[BrokerSpec],
+        registry: ProcessRegistry,
+        *,
+        die_with_parent: bool,
+        vault: Vault | None = None,
+    ) -> None:
+        self._vault = vault
         self.alias = specs[0].alias
         self.cluster_id = specs[0].cluster_id
         self._registry = registry
@@ -30,7 +40,9 @@ class Cluster:
         self.brokers: tuple[Broker, ...] = self._of(specs)
 
     def _of(self, specs: Sequence[BrokerSpec]) -> tuple[Broker, ...]:
-        return tuple(Broker(spec, self._registry, die_with_parent=self._die_with_parent) for spec in specs)
+        return tuple(
+            Broker(spec, self._registry, die_with_parent=self._die_with_parent, vault=self._vault) for spec in specs
+        )
 
     @property
     def bootstrap(self) -> str:
@@ -41,6 +53,17 @@ class Cluster:
     def link_bootstrap(self) -> str:
         """bootstrap.servers through the link proxy."""
         return ",".join(broker.link_bootstrap for broker in self.brokers)
+
+    def at(self, listener: str) -> str:
+        """bootstrap.servers of one listener: CLIENT, LINK (through the proxy) or a further one."""
+        if listener in ("CLIENT", "LINK"):
+            return self.bootstrap if listener == "CLIENT" else self.link_bootstrap
+        return ",".join(f"{HOST}:{broker.spec.more[listener]}" for broker in self.brokers)
+
+    def settings(self, listener: str = "CLIENT", mechanism: str = "") -> ClusterSettings:
+        """How a client reaches this cluster; `mechanism` another than the lab's own."""
+        keys = {} if self._vault is None else self._vault.client_properties(listener, mechanism)
+        return ClusterSettings(self.alias, tuple(self.at(listener).split(",")), keys)
 
     @property
     def alive(self) -> bool:
@@ -66,6 +89,8 @@ class Cluster:
             try:
                 for broker in self.brokers:
                     broker.wait_ready(max(1.0, end - time.monotonic()))
+                if self._vault is not None:
+                    self._vault.make_users(self.brokers[0].internal_bootstrap)
                 return
             except BrokerFailed as problem:
                 if not problem.bind_failed or attempt == _ATTEMPTS:
@@ -108,24 +133,35 @@ class Cluster:
             broker.wait_ready(max(1.0, end - time.monotonic()))
 
 
-def new_specs(alias: str, root: str, link_ports: Sequence[int]) -> tuple[BrokerSpec, ...]:
+def new_specs(
+    alias: str, root: str, link_ports: Sequence[int], security: LabSecurity | None = None
+) -> tuple[BrokerSpec, ...]:
     """Specifications of a new cluster, one broker for each port that the proxy advertises."""
     cluster_id = new_id()
     specs = [
         BrokerSpec(alias, node, cluster_id, f"{root}/{alias}-{node}", 0, 0, advertised, 0, "", len(link_ports))
         for node, advertised in enumerate(link_ports, start=1)
     ]
+    if security is not None:
+        more = dict.fromkeys(security.more, 0)
+        specs = [replace(spec, internal_port=1, more=more) for spec in specs]
     return moved(specs)
 
 
 def moved(specs: Sequence[BrokerSpec]) -> tuple[BrokerSpec, ...]:
     """The same brokers on new free ports."""
-    ports = free_ports(3 * len(specs))
-    controllers = ports[2 * len(specs) :]
-    voters = ",".join(f"{spec.node_id}@{HOST}:{port}" for spec, port in zip(specs, controllers, strict=True))
-    return tuple(
+    counts = [3 + bool(spec.internal_port) + len(spec.more) for spec in specs]
+    ports = iter(free_ports(sum(counts)))
+    placed = [
         replace(
-            spec, client_port=ports[2 * i], link_port=ports[2 * i + 1], controller_port=controllers[i], voters=voters
+            spec,
+            client_port=next(ports),
+            link_port=next(ports),
+            controller_port=next(ports),
+            internal_port=next(ports) if spec.internal_port else 0,
+            more={name: next(ports) for name in spec.more},
         )
-        for i, spec in enumerate(specs)
-    )
+        for spec in specs
+    ]
+    voters = ",".join(f"{spec.node_id}@{HOST}:{spec.controller_port}" for spec in placed)
+    return tuple(replace(spec, voters=voters) for spec in placed)

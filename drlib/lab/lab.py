@@ -26,6 +26,7 @@ from drlib.lab.broker import BrokerSpec, bootstrap_checkpoint
 from drlib.lab.cluster import Cluster, new_specs
 from drlib.lab.link_proxy import LinkProxy
 from drlib.lab.processes import ProcessRegistry, ProcessStatus, write_private
+from drlib.lab.security import LabSecurity, Vault, as_state
 
 _STATE_NAME: Final = "state.json"
 _PROXY: Final = "proxy"
@@ -35,6 +36,8 @@ _MARK: Final = ".drlib-lab"  # says that the folder is the lab's own, and that `
 
 class Lab:
     """Clusters `aliases` in folder `root`; `extra` is added to every broker's configuration.
+
+    With `security` the listeners of all clusters ask for TLS, a login or both, and share one authority and its users.
 
     A context manager: `with Lab(root) as lab` is up inside and down, data included, after it. With `detach` the
     processes outlive this one (`drlib lab up`); without, they die with it whatever happens to it.
@@ -47,6 +50,7 @@ class Lab:
         *,
         brokers: int = 1,
         extra: Mapping[str, str] | None = None,
+        security: LabSecurity | None = None,
         detach: bool = False,
         on_event: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -56,6 +60,7 @@ class Lab:
         self.proxy = LinkProxy(self.root / _PROXY_STATE)
         self._brokers = brokers
         self._extra = dict(extra or {})
+        self._security = security
         self._die_with_parent = not detach
         self._on_event = on_event
         self._clusters: dict[str, Cluster] = {}
@@ -69,8 +74,8 @@ class Lab:
         state = _read_state(root)
         if state is None:
             raise UsageError("There is no lab", f"{root} holds no {_STATE_NAME}", "Run `drlib lab up` first")
-        specs, extra = state
-        lab = cls(root, tuple(specs), extra=extra, detach=True, on_event=on_event)
+        specs, extra, security = state
+        lab = cls(root, tuple(specs), extra=extra, security=security, detach=True, on_event=on_event)
         lab._adopt(specs)
         return lab
 
@@ -102,17 +107,22 @@ class Lab:
                 ports = self.proxy.ports
                 self._adopt(
                     {
-                        alias: new_specs(alias, str(self.root), [ports[name] for name in self._names(alias)])
+                        alias: new_specs(
+                            alias, str(self.root), [ports[name] for name in self._names(alias)], self._security
+                        )
                         for alias in self.aliases
                     }
                 )
             else:
                 self.aliases = tuple(kept[0])
                 self._extra = {**kept[1], **self._extra}
+                self._security = kept[2]  # the ports of its listeners are promises
                 self._adopt(kept[0])
             self._publish()
+            if (vault := self._vault()) is not None:
+                vault.prepare()
             for cluster in self._clusters.values():  # launched here and awaited in threads: they start side by side
-                cluster.launch(self._extra)
+                cluster.launch(self._configuration())
             with ThreadPoolExecutor(len(self._clusters)) as pool:
                 for done in [pool.submit(self._await, cluster, deadline_s) for cluster in self._clusters.values()]:
                     done.result()
@@ -142,6 +152,11 @@ class Lab:
             **mirror_properties(
                 source, target, {a: c.link_bootstrap for a, c in self._clusters.items()}, topics=topics
             ),
+            **{
+                f"{alias}.{key}": value
+                for alias in (source, target)
+                for key, value in self._clusters[alias].settings("LINK").security.items()
+            },
             **overrides,
         }
         path = path or self.root / "connect-mirror-maker.properties"
@@ -194,15 +209,24 @@ class Lab:
 
     def _adopt(self, specs: Mapping[str, tuple[BrokerSpec, ...]]) -> None:
         self._clusters = {
-            alias: Cluster(those, self.registry, die_with_parent=self._die_with_parent)
+            alias: Cluster(those, self.registry, die_with_parent=self._die_with_parent, vault=self._vault())
             for alias, those in specs.items()
         }
+
+    def _vault(self) -> Vault | None:
+        return None if self._security is None else Vault(self.root, self._security)
+
+    def _configuration(self) -> dict[str, str]:
+        """What every broker's configuration has besides its addresses."""
+        vault = self._vault()
+        return {**({} if vault is None else vault.broker_properties()), **self._extra}
 
     def _publish(self, _: Cluster | None = None) -> None:
         """Tell the proxy and the state file where the brokers are."""
         state = {
             "clusters": {a: [asdict(b.spec) for b in cluster.brokers] for a, cluster in self._clusters.items()},
             "extra": self._extra,
+            "security": as_state(self._security),
         }
         write_private(self.root / _STATE_NAME, json.dumps(state, indent=1))
         for cluster in self._clusters.values():
@@ -210,7 +234,7 @@ class Lab:
                 self.proxy.target(broker.name, broker.spec.link_port)
 
     def _await(self, cluster: Cluster, deadline_s: float) -> None:
-        cluster.wait_ready(self._extra, deadline_s, on_new_ports=self._publish)
+        cluster.wait_ready(self._configuration(), deadline_s, on_new_ports=self._publish)
         self._on_event(f"{cluster.alias} serves at {cluster.bootstrap}")
 
 
@@ -244,10 +268,11 @@ def _links(specs: Mapping[str, tuple[BrokerSpec, ...]]) -> dict[str, int]:
     return {spec.name: spec.link_advertised_port for those in specs.values() for spec in those}
 
 
-def _read_state(root: Path) -> tuple[dict[str, tuple[BrokerSpec, ...]], dict[str, str]] | None:
+def _read_state(root: Path) -> tuple[dict[str, tuple[BrokerSpec, ...]], dict[str, str], LabSecurity | None] | None:
     try:
         state = json.loads((root / _STATE_NAME).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     specs = {alias: tuple(BrokerSpec(**spec) for spec in those) for alias, those in state["clusters"].items()}
-    return specs, state["extra"]
+    kept = state.get("security")
+    return specs, state["extra"], None if kept is None else LabSecurity(**kept)

@@ -26,6 +26,7 @@ from drlib.mirror.stream import Stream
 from drlib.mirror.tail import TailReader
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import BrokerError
+from drlib.wire.security_faults import SecurityFault
 
 
 class Fetcher:
@@ -72,7 +73,7 @@ class Fetcher:
                         await self._read_from(group, node, streams)
             except* LeaderMoved:
                 pass
-            except* (Unreachable, BrokerError, TimeoutError, OSError) as errors:
+            except* (Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
                 self.events.open("SourceUnreachable", self.lane, str(errors.exceptions[0]))
             self._backlogs.clear()
             await asyncio.sleep(delay)  # leaders move, or are not elected yet: ask again, ever more patiently

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from drlib.clusters.cluster import Cluster
+from drlib.clusters.connect import wire_client
 from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.mirror.groups import GroupPositions
@@ -33,7 +34,7 @@ from drlib.rules.literals import absent
 from drlib.rules.loops import ring
 from drlib.rules.offset_syncs import OffsetSyncWriter
 from drlib.rules.rearm import Expiry, guarded
-from drlib.wire.cluster import ClusterClient, ClusterMetadata
+from drlib.wire.cluster import ClusterMetadata
 from drlib.wire.codes import BrokerError
 
 DRAIN_S = 10.0
@@ -88,12 +89,8 @@ class FlowRunner:
     async def run(self) -> None:
         """Connect, then mirror until stopped; what was fetched is then sent, acknowledged and journaled."""
         flow = self.settings.flow
-        self._source = ClusterClient(
-            self.source_settings.bootstrap_servers, client_id=self.settings.client_id(flow.source)
-        )
-        self._target = ClusterClient(
-            self.target_settings.bootstrap_servers, client_id=self.settings.client_id(flow.target)
-        )
+        self._source = wire_client(self.source_settings, client_id=self.settings.client_id(flow.source))
+        self._target = wire_client(self.target_settings, client_id=self.settings.client_id(flow.target))
         try:
             await self._preflight()
             self.events.resolve("FlowUnreachable", str(flow))

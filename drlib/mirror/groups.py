@@ -36,6 +36,7 @@ from drlib.wire.aborted import AbortedFilter
 from drlib.wire.batch import iter_batches
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import BrokerError, raise_for
+from drlib.wire.security_faults import SecurityFault
 
 OFFSETS_TOPIC = "__consumer_offsets"
 LATEST = -1
@@ -208,7 +209,7 @@ class GroupPositions:
                     for node, numbers in by_node.items():
                         tasks.create_task(self._follow_node(node, topic.topic_id, numbers))
                 delay = 0.1
-            except* (Unreachable, BrokerError, TimeoutError, OSError) as errors:
+            except* (Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
                 self._following_broke = any(not isinstance(e, BrokerError) for e in errors.exceptions)
                 self._events.open("GroupTailUnavailable", str(self._settings.flow), str(errors.exceptions[0]))
             await asyncio.sleep(delay)

@@ -47,6 +47,7 @@ from drlib.rules.rearm import Expiry
 from drlib.wire import requests
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
+from drlib.wire.security_faults import SecurityFault
 
 
 class LaneState(StrEnum):
@@ -135,7 +136,7 @@ class Lane:
                 break
             except ClaimAgain:
                 pass
-            except (LaneFault, Unreachable, BrokerError, TimeoutError, OSError) as error:
+            except (LaneFault, Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as error:
                 if isinstance(error, BrokerError) and not error.retriable:
                     raise
                 self.events.open("LaneFault", self.name, str(error))

@@ -21,6 +21,7 @@ from drlib.rules.lanes import assign
 from drlib.wire import requests
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import BrokerError
+from drlib.wire.security_faults import SecurityFault
 from drlib.wire.transport import Connection
 
 UNKNOWN_MEMBER_ID = 25
@@ -76,7 +77,7 @@ class Membership:
                         continue
                     if not error.retriable:
                         raise
-                except (Unreachable, TimeoutError, OSError):
+                except (Unreachable, SecurityFault, TimeoutError, OSError):
                     pass
                 await asyncio.sleep(delay)
                 delay = min(2.0, delay * 2)

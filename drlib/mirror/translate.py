@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from drlib.clusters.cluster import Cluster
+from drlib.clusters.connect import wire_client
 from drlib.clusters.descriptions import Range
 from drlib.config.settings import ClusterSettings, MirrorSettings
 from drlib.errors import Unreachable, UsageError
@@ -22,7 +23,6 @@ from drlib.mirror.maps import Maps, read_maps
 from drlib.mirror.outside import AS_OF_HEADER, POSITION_HEADER
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.rules.mm2_records import Checkpoint
-from drlib.wire.cluster import ClusterClient
 
 ANSWER_S = 5.0  # what a cluster has to answer the first question; the work itself has longer deadlines
 
@@ -129,7 +129,7 @@ async def _silent(clusters: Sequence[ClusterSettings]) -> Mapping[str, Unreachab
     """Those that do not answer a first question, all asked at once: a slow client would ask them one after another."""
 
     async def ask(cluster: ClusterSettings) -> Unreachable | None:
-        client = ClusterClient(cluster.bootstrap_servers, client_id="drlib-translate", timeout_s=ANSWER_S)
+        client = wire_client(cluster, client_id="drlib-translate", timeout_s=ANSWER_S)
         try:
             await client.connect()
         except Unreachable as error:
@@ -156,7 +156,7 @@ def _refuse_silence(silent: Mapping[str, Unreachable]) -> None:
 async def _read(settings: MirrorSettings, flow: Flow) -> tuple[Maps, Mapping[TopicPartition, int]]:
     cluster = settings.clusters[flow.target]
     policy = settings.flow(flow.source, flow.target).policy
-    client = ClusterClient(cluster.bootstrap_servers, client_id="drlib-translate")
+    client = wire_client(cluster, client_id="drlib-translate")
     try:
         await client.connect()
         maps = await read_maps(client, policy.journal_topic(flow.source))

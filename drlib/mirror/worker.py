@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from drlib.clusters.connect import wire_client
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.errors import Aborted, Unreachable, UsageError
 from drlib.mirror import memory, status
@@ -23,7 +24,7 @@ from drlib.mirror.flow import FlowRunner
 from drlib.mirror.service import ServiceManager
 from drlib.rules.loops import refuse_rings, ring
 from drlib.rules.names import IdentityReplicationPolicy
-from drlib.wire.cluster import ClusterClient
+from drlib.wire.security_faults import SecurityFault
 
 STATUS_S = 0.25
 RETRY_S, RETRY_AT_MOST_S = 0.5, 10.0
@@ -102,7 +103,7 @@ async def mirror(
             try:
                 await runners[at].run()
                 return
-            except Unreachable as error:
+            except (Unreachable, SecurityFault) as error:
                 if len(runners) == 1 or stops:
                     raise
                 events.open("FlowUnreachable", str(flows[at].flow), str(error))
@@ -140,10 +141,10 @@ async def _refuse_rings(settings: MirrorSettings, flows: Sequence[FlowSettings])
     # What a file names or matches counts whether or not there is such a topic yet.
     topics = {pattern.replace(".*", "any-topic") for f in keeping for pattern in f.topics}
     for alias in aliases:
-        client = ClusterClient(settings.clusters[alias].bootstrap_servers, client_id="drlib-rings")
+        client = wire_client(settings.clusters[alias], client_id="drlib-rings")
         try:
             topics |= set((await client.metadata(None)).topics)
-        except Unreachable:
+        except (Unreachable, SecurityFault):
             continue  # its flow is tried again, and looks at each topic it finds
         finally:
             await client.close()

@@ -6,6 +6,8 @@ Rules:
 - Every socket has TCP_USER_TIMEOUT and SO_LINGER 0: no kernel delivers bytes of ours after we gave up.
 - Brokers are found again through any that is known, then the bootstrap addresses; one that failed comes last.
 - The versions of the requests we send are checked at the first connection to each broker.
+- TLS and the login are part of opening: a connection that is handed out may be used for anything. Why a first contact
+  failed is asked of the listener itself; a `SecurityFault` is raised at once, whatever other brokers might say.
 Not for: topics, groups and configs as an administrator sees them, that is `drlib.clusters`.
 """
 
@@ -21,8 +23,9 @@ from typing import Any, Final, Literal
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
 from drlib.errors import Unreachable, UsageError
-from drlib.wire import versions
+from drlib.wire import listener, sasl, security_faults, tls, versions
 from drlib.wire.codes import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, raise_for
+from drlib.wire.security import PLAINTEXT, Security
 from drlib.wire.transport import Connection, ConnectionLost
 
 USER_TIMEOUT_MS: Final = 10_000
@@ -89,14 +92,25 @@ class WrongCluster(UsageError):
 
 
 class ClusterClient:
-    """Connections to one cluster. `bootstrap`: host:port addresses."""
+    """Connections to one cluster. `bootstrap`: host:port addresses. Raises `UsageError` for what cannot be used."""
 
-    def __init__(self, bootstrap: Sequence[str], *, client_id: str = "drlib", timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[str],
+        *,
+        security: Security = PLAINTEXT,
+        client_id: str = "drlib",
+        timeout_s: float = 10.0,
+    ) -> None:
         self.bootstrap = tuple(_address(a) for a in bootstrap)
         if not self.bootstrap:
             raise UsageError("no broker address was given", "bootstrap.servers is empty", "Set bootstrap.servers.")
         self.client_id = client_id
         self.timeout_s = timeout_s
+        self.security = security
+        self._tls = None if security.tls is None else tls.context(security.tls)
+        self._login = None if security.sasl is None else sasl.Login(security)
+        self._renewals: set[asyncio.Task[None]] = set()
         self.brokers: dict[int, Broker] = {}
         self.cluster_id = ""  # of the first answer, or of `expect`; every later answer must bear it
         self._connections: dict[tuple[int, str], Connection] = {}
@@ -107,7 +121,10 @@ class ClusterClient:
         self._failed = ""
 
     async def connect(self) -> ClusterMetadata:
-        """Reach one broker, check its versions, learn the others. Raises `Unreachable` or `UsageError`."""
+        """Reach one broker, check its versions, learn the others.
+
+        Raises `Unreachable`, `SecurityFault` or `UsageError`.
+        """
         return await self.metadata([])
 
     async def close(self) -> None:
@@ -116,6 +133,9 @@ class ClusterClient:
         self._connections.clear()
         self._seed = None
         await _close(open_ones, abort=False)
+        for renewal in self._renewals:
+            renewal.cancel()
+        await asyncio.gather(*self._renewals, return_exceptions=True)
 
     async def drop(self, purpose: str) -> None:
         """Abort every connection of one purpose: what it had not sent is never sent."""
@@ -190,7 +210,13 @@ class ClusterClient:
         except ConnectionLost:
             self._failed = seed.peer
             seed = await self._any_broker()
-            return await seed.request(message, timeout_s=self.timeout_s)
+            try:
+                return await seed.request(message, timeout_s=self.timeout_s)
+            except ConnectionLost as lost:
+                if self.brokers:
+                    raise
+                await self._explain(lost, *_address(seed.peer))
+                raise
 
     async def _any_broker(self) -> Connection:
         async with self._seed_lock:
@@ -213,23 +239,51 @@ class ClusterClient:
             )
 
     async def _open(self, host: str, port: int) -> Connection:
-        opened = await Connection.open(
-            host,
-            port,
-            client_id=self.client_id,
-            timeout_s=self.timeout_s,
-            user_timeout_ms=USER_TIMEOUT_MS,
-            linger_zero=True,
-        )
-        if opened.peer not in self._checked:
-            try:
+        try:
+            opened = await Connection.open(
+                host,
+                port,
+                client_id=self.client_id,
+                timeout_s=self.timeout_s,
+                user_timeout_ms=USER_TIMEOUT_MS,
+                linger_zero=True,
+                tls=self._tls,
+            )
+        except Unreachable as error:
+            await self._explain(error, host, port)
+            raise
+        try:
+            if opened.peer not in self._checked:
                 answer = await opened.request(ApiVersionsRequest[versions.API_VERSIONS](), timeout_s=self.timeout_s)
                 versions.check(opened.peer, {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys})
-            except BaseException:
-                opened.close(abort=True)
-                raise
-            self._checked.add(opened.peer)
+                self._checked.add(opened.peer)
+            if self._login is not None:
+                await self._log_in(opened, self._login)
+        except ConnectionLost as lost:
+            await self._explain(lost, host, port)
+            raise
+        except BaseException:
+            opened.close(abort=True)
+            raise
         return opened
+
+    async def _log_in(self, opened: Connection, login: sasl.Login) -> None:
+        session_s = await sasl.authenticate(opened, login, timeout_s=self.timeout_s)
+        if session_s > 0:
+            renewal = asyncio.create_task(sasl.stay_authenticated(opened, login, session_s))
+            self._renewals.add(renewal)
+            renewal.add_done_callback(self._renewals.discard)
+
+    async def _explain(self, error: Unreachable, host: str, port: int) -> None:
+        """Raises the `SecurityFault` behind `error`, where TLS says it is one or the listener itself does."""
+        presented = self.security.tls is not None and bool(self.security.tls.certificate_pem)
+        cause = error.cause if isinstance(error, ConnectionLost) else error.__cause__
+        peer, protocol = f"{host}:{port}", self.security.protocol
+        told = security_faults.of_tls(cause, peer, protocol, presented=presented)
+        if told is None and not self.brokers and not isinstance(cause, (ConnectionRefusedError, TimeoutError)):
+            told = await listener.explain(host, port, self.security, self._tls, timeout_s=self.timeout_s)
+        if told is not None:
+            raise told from error
 
     def _addresses(self) -> str:
         return ", ".join(f"{host}:{port}" for host, port in self.bootstrap)

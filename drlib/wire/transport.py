@@ -8,6 +8,8 @@ Rules:
 - Every request has a deadline; the first one missed ends the connection, as in Kafka's clients, unless bytes of an answer
   keep coming: a narrow link is slow, not dead. On loss every pending
   future fails with `ConnectionLost`, and nobody knows which of those requests the broker acted on.
+- TLS changes nothing of this: the same protocol object behind asyncio's, with the same options on the same socket.
+- While a login is renewed (`hold` to `release`) other requests wait here, unsent, and in the order they came.
 Not for: finding brokers or reconnecting, that is `drlib.wire.cluster`; nor for retries.
 """
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +38,8 @@ SCRATCH: Final = 32 << 10
 WRITE_HIGH: Final = 4 << 20  # bytes waiting in this process before `drain` waits
 PRODUCE_GRACE_S: Final = 5.0  # beyond the time the broker itself waits for its replicas
 API_VERSIONS: Final = 18  # its answers keep the old header, whatever the version
+AUTHENTICATION: Final = frozenset({17, 36})  # SaslHandshake, SaslAuthenticate: what a held connection still sends
+TLS_SHUTDOWN_S: Final = 1.0  # how long a polite end waits for the broker's own
 REQUEST_TIMEOUT_S: Final = 30.0
 SILENCE_S: Final = 10.0  # without a byte, after a deadline
 
@@ -49,10 +54,11 @@ Answer = TypeVar("Answer")
 class ConnectionLost(Unreachable):
     """The connection ended with requests unanswered; each of them may or may not have been acted on."""
 
-    def __init__(self, peer: str, why: str) -> None:
+    def __init__(self, peer: str, why: str, cause: BaseException | None = None) -> None:
         super().__init__(
             f"the connection to {peer} was lost", why, "See whether the broker runs, then run the command again."
         )
+        self.cause = cause  # the transport's own error, where there was one
 
 
 @dataclass(slots=True)
@@ -74,6 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._pending: deque[_Pending] = deque()
+        self._held: list[tuple[_Pending, list[bytes | memoryview]]] | None = None
         self._correlation_id = 0
         self._lost: ConnectionLost | None = None
         self._closed = self._loop.create_future()
@@ -97,8 +104,9 @@ class Connection(asyncio.BufferedProtocol):
         request_timeout_s: float = REQUEST_TIMEOUT_S,
         user_timeout_ms: int | None = None,
         linger_zero: bool = False,
+        tls: ssl.SSLContext | None = None,
     ) -> Connection:
-        """Connect within `timeout_s`. Raises `Unreachable`.
+        """Connect within `timeout_s`, TLS handshake included. Raises `Unreachable`; its cause is the transport's error.
 
         `user_timeout_ms` sets TCP_USER_TIMEOUT, `linger_zero` SO_LINGER 0 from the start: with both, no kernel delivers
         bytes of ours long after this process gave up or died.
@@ -108,7 +116,12 @@ class Connection(asyncio.BufferedProtocol):
         try:
             async with asyncio.timeout(timeout_s):
                 _, connection = await loop.create_connection(
-                    lambda: cls(peer, client_id, request_timeout_s), host, port
+                    lambda: cls(peer, client_id, request_timeout_s),
+                    host,
+                    port,
+                    ssl=tls,
+                    server_hostname=host if tls else None,
+                    ssl_shutdown_timeout=TLS_SHUTDOWN_S if tls else None,
                 )
         except (OSError, TimeoutError) as error:
             why = f"no connection within {timeout_s:g} s" if isinstance(error, TimeoutError) else of_os_error(error)
@@ -127,7 +140,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def in_flight(self) -> int:
         """Requests without an answer."""
-        return len(self._pending)
+        return len(self._pending) + len(self._held or ())
 
     def send(self, message: Any, *, timeout_s: float | None = None) -> asyncio.Future[Any]:
         """Send one of kafka-python's request messages with its version set; the future gives the response message.
@@ -192,13 +205,31 @@ class Connection(asyncio.BufferedProtocol):
         head += self._client_id + (NO_TAGS if flexible else b"")
         size = len(head) + sum(map(len, body))
         deadline = self._loop.time() + (self._request_timeout_s if timeout_s is None else timeout_s)
-        self._pending.append(
-            _Pending(self._correlation_id, flexible and api_key != API_VERSIONS, decode, future, deadline)
-        )
+        pending = _Pending(self._correlation_id, flexible and api_key != API_VERSIONS, decode, future, deadline)
         if self._timer is None or deadline < self._timer.when():
             self._watch(deadline)
-        self._transport.writelines([_INT32.pack(size) + head, *body])
+        frame: list[bytes | memoryview] = [_INT32.pack(size) + head, *body]
+        if self._held is not None and api_key not in AUTHENTICATION:
+            self._held.append((pending, frame))
+            return future
+        self._pending.append(pending)
+        self._transport.writelines(frame)
         return future
+
+    def hold(self) -> None:
+        """From now on only a login is sent; everything else waits in its order until `release`."""
+        if self._held is None:
+            self._held = []
+
+    def release(self) -> None:
+        """Send what waited since `hold`."""
+        held, self._held = self._held or [], None
+        if self._lost is not None or self._transport is None:
+            return
+        for pending, frame in held:
+            if not pending.future.cancelled():
+                self._pending.append(pending)
+                self._transport.writelines(frame)
 
     async def drain(self) -> None:
         """Wait until the bytes waiting in this process are few enough. Raises `ConnectionLost`."""
@@ -214,6 +245,11 @@ class Connection(asyncio.BufferedProtocol):
             self._set_linger_zero()
         self._lose("closed here", abort=abort)
 
+    def end(self, why: str) -> None:
+        """Abort the connection for a reason that its pending requests are told."""
+        self._set_linger_zero()
+        self._lose(why, abort=True)
+
     async def wait_closed(self) -> None:
         """Wait until the socket is released."""
         await asyncio.shield(self._closed)
@@ -225,7 +261,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=WRITE_HIGH)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lose(f"{type(exc).__name__}: {exc}" if exc else "the broker closed it")
+        self._lose(f"{type(exc).__name__}: {exc}" if exc else "the broker closed it", cause=exc)
         if not self._closed.done():
             self._closed.set_result(None)
 
@@ -309,7 +345,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _check_deadlines(self) -> None:
         self._timer = None
-        earliest = min((p.deadline for p in self._pending), default=None)
+        waiting = [*self._pending, *(pending for pending, _ in self._held or ())]
+        earliest = min((p.deadline for p in waiting), default=None)
         if earliest is None:
             return
         now = self._loop.time()
@@ -321,10 +358,10 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._watch(earliest)
 
-    def _lose(self, why: str, *, abort: bool = False) -> None:
+    def _lose(self, why: str, *, abort: bool = False, cause: BaseException | None = None) -> None:
         if self._lost is not None:
             return
-        self._lost = ConnectionLost(self.peer, why)
+        self._lost = ConnectionLost(self.peer, why, cause)
         self._frame = None
         self._filled = 0
         if self._timer is not None:
@@ -336,10 +373,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.abort()
             else:
                 self._transport.close()
-        pending, self._pending = self._pending, deque()
+        pending, self._pending = [*self._pending, *(pending for pending, _ in self._held or ())], deque()
+        self._held = None
         for request in pending:
             if not request.future.done():
-                request.future.set_exception(ConnectionLost(self.peer, why))
+                request.future.set_exception(ConnectionLost(self.peer, why, cause))
                 request.future.exception()  # one who awaits still gets it; the others need no log line each
 
     def _socket(self) -> socket.socket | None:

@@ -26,10 +26,12 @@ REQUIRED: Final[Mapping[str, tuple[int, int]]] = {
     "LeaveGroup": (13, 4),
     "SyncGroup": (14, 5),
     "ListGroups": (16, 4),
+    "SaslHandshake": (17, 1),
     "InitProducerId": (22, 4),
     "AddPartitionsToTxn": (24, 3),
     "EndTxn": (26, 3),
     "DescribeConfigs": (32, 4),
+    "SaslAuthenticate": (36, 2),
     "DescribeProducers": (61, 0),
     "DescribeTransactions": (65, 0),
 }

@@ -15,6 +15,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, Met
 from drlib.errors import Unreachable, UsageError
 from drlib.wire import transport, versions
 from drlib.wire.cluster import ClusterClient
+from drlib.wire.security import Security, Tls
 from drlib.wire.transport import MAX_FRAME, Connection, ConnectionLost
 
 Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -101,6 +102,41 @@ async def test_an_answer_in_crumbs_is_put_together() -> None:
     async with listening(crumbs) as port, connected(port) as connection:
         bodies = [b"first", b"", b"x" * 500]
         assert await asyncio.gather(*[ask(connection, b) for b in bodies]) == bodies
+
+
+async def test_while_a_login_is_renewed_the_rest_waits_in_its_order() -> None:
+    seen: list[bytes] = []
+
+    async def notes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            correlation_id, body = await request(reader)
+            seen.append(body)
+            writer.write(answer(correlation_id, body))
+
+    async with listening(notes) as port, connected(port) as connection:
+        before = ask(connection, b"before")
+        connection.hold()
+        waiting = [ask(connection, body) for body in (b"one", b"two", b"three")]
+        waiting[1].cancel()
+        login = connection.submit(36, 0, [b"login"], bytes)
+        assert await asyncio.gather(before, login) == [b"before", b"login"]
+        assert not waiting[0].done()
+        assert connection.in_flight == 3
+        connection.release()
+        assert await waiting[0] == b"one"
+        assert await waiting[2] == b"three"
+        assert seen == [b"before", b"login", b"one", b"three"]
+
+
+async def test_what_waits_for_a_login_fails_unsent_when_the_connection_ends() -> None:
+    async with listening(echo) as port, connected(port) as connection:
+        connection.hold()
+        waiting = ask(connection, b"never sent", timeout_s=0.1)
+        with pytest.raises(ConnectionLost, match="in time"):
+            await waiting
+        later = ask(connection, b"x")
+        with pytest.raises(ConnectionLost):
+            await later
 
 
 async def test_every_pending_request_fails_when_the_peer_dies() -> None:
@@ -338,5 +374,17 @@ async def test_a_broker_that_is_too_old_is_refused() -> None:
     async with listening(old) as port:
         client = ClusterClient([f"127.0.0.1:{port}"])
         with pytest.raises(UsageError, match=r"does not speak Produce v9, Fetch v13"):
+            await client.connect()
+        await client.close()
+
+
+@pytest.mark.parametrize("security", [Security(), Security(tls=Tls())], ids=["plain", "tls"])
+async def test_a_peer_that_hangs_up_without_a_word_is_unreachable_and_no_fault_is_guessed(security: Security) -> None:
+    async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+
+    async with listening(hangs_up) as port:
+        client = ClusterClient([f"127.0.0.1:{port}"], security=security, timeout_s=2)
+        with pytest.raises(Unreachable):
             await client.connect()
         await client.close()

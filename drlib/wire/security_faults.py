@@ -1,0 +1,168 @@
+"""Why a secured connection did not come about: each cause by its own name, with what to do about it.
+
+Rules: a fault is named only where the evidence says so (OpenSSL's verify code, the peer's alert, Kafka's error code, what
+the listener answers to a question); everything else stays `Unreachable`. No message holds a secret. Retrying does not
+help until somebody changes something, but who mirrors day and night tries again all the same.
+Source: OpenSSL's x509_vfy.h (verify codes), RFC 8446 section 6.2 (alerts), Kafka's `SaslServerAuthenticator`.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from drlib.errors import DrlibError
+
+
+class Fault(StrEnum):
+    CERTIFICATE_EXPIRED = "certificate-expired"
+    CERTIFICATE_NOT_YET_VALID = "certificate-not-yet-valid"
+    WRONG_HOST_NAME = "wrong-host-name"
+    UNKNOWN_CA = "unknown-ca"
+    CERTIFICATE_REFUSED = "certificate-refused"  # the broker's, for a reason of its own
+    CLIENT_CERTIFICATE_REQUIRED = "client-certificate-required"
+    CLIENT_CERTIFICATE_REFUSED = "client-certificate-refused"
+    TLS_PARAMETERS = "tls-parameters"
+    WRONG_CREDENTIALS = "wrong-credentials"
+    WRONG_SERVER_SIGNATURE = "wrong-server-signature"
+    UNSUPPORTED_MECHANISM = "unsupported-mechanism"
+    TOKEN_REFUSED = "token-refused"
+    PLAINTEXT_TO_TLS = "plaintext-to-tls"
+    TLS_TO_PLAINTEXT = "tls-to-plaintext"
+    SASL_REQUIRED = "sasl-required"
+    SASL_NOT_OFFERED = "sasl-not-offered"
+
+
+class SecurityFault(DrlibError):
+    """The broker is there, and we and it do not agree on TLS or SASL. Decide by `fault`, never by the text."""
+
+    exit_code = 11
+
+    def __init__(self, fault: Fault, what: str, why: str, remedy: str) -> None:
+        super().__init__(what, why, remedy)
+        self.fault = fault
+
+
+_VERIFY: Final = {
+    9: Fault.CERTIFICATE_NOT_YET_VALID,
+    10: Fault.CERTIFICATE_EXPIRED,
+    18: Fault.UNKNOWN_CA,  # self-signed
+    19: Fault.UNKNOWN_CA,  # self-signed in its chain
+    20: Fault.UNKNOWN_CA,  # no issuer here
+    21: Fault.UNKNOWN_CA,  # the first one cannot be verified
+    62: Fault.WRONG_HOST_NAME,
+    64: Fault.WRONG_HOST_NAME,  # of an IP address
+}
+# What the peer's alert says about us; OpenSSL's reasons end in the alert's name.
+_ALERTS: Final = (
+    (("CERTIFICATE_REQUIRED",), Fault.CLIENT_CERTIFICATE_REQUIRED),
+    (
+        (
+            "ALERT_BAD_CERTIFICATE",
+            "ALERT_CERTIFICATE_UNKNOWN",
+            "ALERT_UNKNOWN_CA",
+            "ALERT_CERTIFICATE_EXPIRED",
+            "ALERT_CERTIFICATE_REVOKED",
+            "ALERT_UNSUPPORTED_CERTIFICATE",
+            "ALERT_ACCESS_DENIED",
+        ),
+        Fault.CLIENT_CERTIFICATE_REFUSED,
+    ),
+    (
+        ("ALERT_HANDSHAKE_FAILURE", "ALERT_PROTOCOL_VERSION", "ALERT_INSUFFICIENT_SECURITY", "UNSUPPORTED_PROTOCOL"),
+        Fault.TLS_PARAMETERS,
+    ),
+    (("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"), Fault.TLS_TO_PLAINTEXT),
+)
+_WORDS: Final = {
+    Fault.CERTIFICATE_EXPIRED: (
+        "its certificate has expired",
+        "Renew the broker's certificate; nothing is to be changed here.",
+    ),
+    Fault.CERTIFICATE_NOT_YET_VALID: (
+        "its certificate is not valid yet",
+        "Compare the clocks of both machines, or wait until the certificate counts.",
+    ),
+    Fault.WRONG_HOST_NAME: (
+        "its certificate is for another host name",
+        "Use a name of the certificate in bootstrap.servers and advertised.listeners, or put this one into it (SAN).",
+    ),
+    Fault.UNKNOWN_CA: (
+        "its certificate was not issued by an authority that is trusted here",
+        "Put the authority that issued it into ssl.truststore.location (or ssl.truststore.certificates).",
+    ),
+    Fault.CERTIFICATE_REFUSED: (
+        "its certificate cannot be verified",
+        "Look at the broker's certificate with: openssl s_client -connect {peer}.",
+    ),
+    Fault.CLIENT_CERTIFICATE_REQUIRED: (
+        "it wants a certificate from its clients, and none was presented",
+        "Set ssl.keystore.location (and its type and password) for this cluster.",
+    ),
+    Fault.CLIENT_CERTIFICATE_REFUSED: (
+        "it does not accept the certificate that was presented",
+        "Present one that is valid now and issued by an authority in the broker's truststore: ssl.keystore.location.",
+    ),
+    Fault.TLS_PARAMETERS: (
+        "it and we share no version or cipher of TLS",
+        "Compare ssl.enabled.protocols here and on the broker.",
+    ),
+    Fault.PLAINTEXT_TO_TLS: (
+        "it speaks TLS on this port, and security.protocol is {protocol}",
+        "Set security.protocol to SSL or SASL_SSL, or use the port of another listener.",
+    ),
+    Fault.TLS_TO_PLAINTEXT: (
+        "it does not speak TLS on this port, and security.protocol is {protocol}",
+        "Set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or use the port of a TLS listener.",
+    ),
+    Fault.SASL_REQUIRED: (
+        "it wants a login on this port (SASL: {mechanisms}), and security.protocol is {protocol}",
+        "Set security.protocol to SASL_SSL or SASL_PLAINTEXT, with sasl.mechanism and sasl.jaas.config.",
+    ),
+    Fault.SASL_NOT_OFFERED: (
+        "it takes no login on this port, and security.protocol is {protocol}",
+        "Set security.protocol to SSL or PLAINTEXT, or use the port of a SASL listener.",
+    ),
+    Fault.UNSUPPORTED_MECHANISM: (
+        "it does not offer sasl.mechanism {mechanism} on this port, but {mechanisms}",
+        "Set sasl.mechanism to one of those, with the sasl.jaas.config for it.",
+    ),
+    Fault.WRONG_CREDENTIALS: (
+        "it refused the login by {mechanism} ({detail})",
+        "Correct the user and the password or token in sasl.jaas.config, or make the user on that cluster.",
+    ),
+    Fault.WRONG_SERVER_SIGNATURE: (
+        "it did not prove that it knows the password ({detail})",
+        "Do not trust this address: see what listens there before anything else.",
+    ),
+}
+
+
+def fault(kind: Fault, peer: str, **words: object) -> SecurityFault:
+    """The fault `kind` met at `peer` (host:port); `words` fill the sentences: protocol, mechanism, mechanisms, detail."""
+    why, remedy = _WORDS[kind]
+    detail = words.pop("because", None)
+    text = why.format(peer=peer, **words) + (f" ({detail})" if detail else "")
+    return SecurityFault(kind, f"broker {peer} can't be used", text, remedy.format(peer=peer, **words))
+
+
+def of_tls(error: BaseException | None, peer: str, protocol: str, *, presented: bool) -> SecurityFault | None:
+    """What OpenSSL's `error` at `peer` means; None where it does not tell. `presented`: we have a certificate."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        kind = _VERIFY.get(error.verify_code, Fault.CERTIFICATE_REFUSED)
+        return fault(kind, peer, because=error.verify_message.rstrip("."))
+    if not isinstance(error, ssl.SSLError) or isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+        return None
+    reason = (error.reason or "").upper()
+    kind_of_alert = next((kind for ends, kind in _ALERTS if reason.endswith(ends)), None)
+    if kind_of_alert is None:
+        return None
+    if kind_of_alert is Fault.CLIENT_CERTIFICATE_REFUSED and not presented:
+        kind_of_alert = Fault.CLIENT_CERTIFICATE_REQUIRED  # TLS 1.2 has no alert of its own for it
+    return fault(kind_of_alert, peer, protocol=protocol)
+
+
+def names(mechanisms: Iterable[str]) -> str:
+    return ", ".join(sorted(mechanisms)) or "none"
