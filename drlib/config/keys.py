@@ -31,6 +31,7 @@ FLOW_KEYS: Final = _names(
     offset-syncs.topic.replication.factor offset-syncs.topic.location emit.offset-syncs.enabled offset.lag.max
     refresh.topics.enabled refresh.topics.interval.seconds refresh.groups.enabled refresh.groups.interval.seconds
     sync.topic.configs.enabled sync.topic.configs.interval.seconds
+    sync.topic.acls.enabled sync.topic.acls.interval.seconds
     sync.group.offsets.enabled sync.group.offsets.interval.seconds
     emit.checkpoints.enabled emit.checkpoints.interval.seconds emit.heartbeats.enabled emit.heartbeats.interval.seconds
     heartbeats.replication.enabled admin.timeout.ms topic.filter.class group.filter.class config.property.filter.class
@@ -75,7 +76,6 @@ CLIENT_PREFIXES: Final = (
 _NO_WORKER: Final = "there is no Connect worker here; progress is kept in the journal topic on the target"
 _OWN_SECURITY: Final = "TLS and logins are drlib's and librdkafka's own, which have no such setting"
 _NOT_DECODED: Final = "records are copied as bytes and never converted"
-_NO_ACLS: Final = "ACLs are not copied yet; copy them before a failover"
 _REMOVED: Final = (
     "Kafka 4 ignores this old name; the names are topics.exclude, groups.exclude, config.properties.exclude"
 )
@@ -209,8 +209,6 @@ _REPORTED: Final[dict[str, str]] = {
     **dict.fromkeys(DENIED, _OWN_SECURITY),
     **dict.fromkeys(_WORKER, _NO_WORKER),
     **dict.fromkeys(_CONVERSION, _NOT_DECODED),
-    "sync.topic.acls.enabled": _NO_ACLS,
-    "sync.topic.acls.interval.seconds": _NO_ACLS,
     "tasks.max": "how much runs in parallel is set by drlib.lanes and the number of workers",
     **dict.fromkeys(("topics.blacklist", "groups.blacklist", "config.properties.blacklist"), _REMOVED),
     **dict.fromkeys(("topics.whitelist", "groups.whitelist"), _REMOVED),

@@ -36,6 +36,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "refresh.groups.interval.seconds": "seconds between two looks for new groups; their commits are followed at once",
     "sync.topic.configs.enabled": "whether mirror topics get the source's topic configurations",
     "sync.topic.configs.interval.seconds": "seconds between two comparisons of topic configurations",
+    "sync.topic.acls.enabled": "whether mirror topics get the ACL rules of their source topics; only where asked for",
+    "sync.topic.acls.interval.seconds": "seconds between two comparisons of ACL rules",
     "sync.group.offsets.enabled": "whether translated positions are committed on the target",
     "sync.group.offsets.interval.seconds": "seconds between two such commits",
     "emit.checkpoints.enabled": "whether translated positions are written as MirrorMaker 2's checkpoints",

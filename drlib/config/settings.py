@@ -104,6 +104,8 @@ class FlowSettings:
     offset_syncs_location: str = "source"
     sync_topic_configs: bool = True
     sync_topic_configs_s: int = 600
+    sync_topic_acls: bool = False  # MirrorMaker 2 does it unasked; here it takes the file to ask for it
+    sync_topic_acls_s: int = 600
     config_properties_exclude: tuple[str, ...] = split_list(CONFIG_PROPERTIES_EXCLUDE_DEFAULT)
     use_defaults_from: str = "target"
     sync_group_offsets: bool = False
@@ -284,6 +286,7 @@ def _flow(file_values: Values, flow: Flow) -> FlowSettings:
     emit_checkpoints, emit_checkpoints_s = periodic("emit.checkpoints")
     emit_heartbeats, emit_heartbeats_s = periodic("emit.heartbeats")
     sync_topic_configs, sync_topic_configs_s = periodic("sync.topic.configs")
+    sync_topic_acls, sync_topic_acls_s = periodic("sync.topic.acls")
     sync_group_offsets, sync_group_offsets_s = periodic("sync.group.offsets")
     return FlowSettings(
         flow=flow,
@@ -312,6 +315,8 @@ def _flow(file_values: Values, flow: Flow) -> FlowSettings:
         offset_syncs_location=values.one_of("offset-syncs.topic.location", "source", ("source", "target")),
         sync_topic_configs=sync_topic_configs,
         sync_topic_configs_s=sync_topic_configs_s,
+        sync_topic_acls=sync_topic_acls,
+        sync_topic_acls_s=sync_topic_acls_s,
         config_properties_exclude=values.patterns("config.properties.exclude", CONFIG_PROPERTIES_EXCLUDE_DEFAULT),
         use_defaults_from=flow_only.one_of("use.defaults.from", "target", ("source", "target")),
         sync_group_offsets=sync_group_offsets,
@@ -335,6 +340,7 @@ _ON_BY_DEFAULT: Final = {
     "emit.checkpoints": True,
     "emit.heartbeats": True,
     "sync.topic.configs": True,
+    "sync.topic.acls": False,
     "sync.group.offsets": False,
 }
 _INTERVAL_S: Final = {
@@ -343,6 +349,7 @@ _INTERVAL_S: Final = {
     "emit.checkpoints": 60,
     "emit.heartbeats": 1,
     "sync.topic.configs": 600,
+    "sync.topic.acls": 600,
     "sync.group.offsets": 60,
 }
 

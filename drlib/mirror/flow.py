@@ -1,16 +1,18 @@
 """One flow: finds what to mirror, makes the mirror topics, and runs the lanes the group gives this worker.
 
 Rules: topics are found anew at every refresh; a lane whose partitions changed drains and claims again over the new set.
-Mirror topics get the source's partition count and its non-default settings; a mirror topic with fewer partitions than its
-source is refused by name. The source is only read (MM2's offset-syncs topic apart, where the file asks for it).
+A topic that is deleted on the source, or refused by the target, is an event of its own and the others go on
+(`mirror_topics`). Settings, ACL rules and group positions are kept in step by the owner of lane 0 (`duty`, `sync_*`). The
+source is only read (MM2's offset-syncs topic apart, where the file asks for it).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import uuid
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -18,15 +20,22 @@ from drlib.clusters.cluster import Cluster
 from drlib.clusters.connect import wire_client
 from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError, Unreachable
+from drlib.mirror.duty import Duty, perform
 from drlib.mirror.groups import GroupPositions
+from drlib.mirror.journal_follower import JournalFollower
 from drlib.mirror.lane import ROTATE_AT_EPOCH, Lane, LaneState, LaneTopic
 from drlib.mirror.markers import now_ms
 from drlib.mirror.membership import Membership
 from drlib.mirror.memory import Memory
+from drlib.mirror.mirror_topics import MirrorTopics
 from drlib.mirror.outside import Mm2Writer
 from drlib.mirror.preflight import Preflight
 from drlib.mirror.status import EventLog, FlowStatus, LaneStatus, PartitionStatus
 from drlib.mirror.stream import Outgoing, Stream
+from drlib.mirror.sync_acls import AclSync
+from drlib.mirror.sync_configs import ConfigSync
+from drlib.mirror.sync_groups import GroupSync
+from drlib.mirror.sync_groups import Source as GroupSource
 from drlib.mirror.takeover import TakeoverReader
 from drlib.model import TopicPartition
 from drlib.rules.lanes import lane_of
@@ -96,7 +105,10 @@ class FlowRunner:
             self.events.resolve("FlowUnreachable", str(flow))
             self._takeover = TakeoverReader(self.settings, self._source, self._target, self.events)
             await self._takeover.refuse_running()
+            self._mirrors = MirrorTopics(self.settings, self.source_settings, self.target_settings, self.events)
             await self._discover()
+            if self._mirrors.refused and not any(self._topics.values()):
+                raise next(iter(self._mirrors.refused.values()))  # nothing at all can be mirrored: say so and end
             await asyncio.to_thread(self._create_internal_topics)
             self._expiry = await asyncio.to_thread(self._read_expiry)
             self._writer = Mm2Writer(self.settings, self.source_settings, self.target_settings)
@@ -132,6 +144,7 @@ class FlowRunner:
             asyncio.create_task(self._groups.run()),
             asyncio.create_task(self._refresh()),
             asyncio.create_task(self._announce()),
+            *(asyncio.create_task(duty) for duty in self._kept_in_step()),
         ]
         stopping = asyncio.create_task(self._stop.wait())
         try:
@@ -164,26 +177,33 @@ class FlowRunner:
             if topic.error_code == 0 and self.settings.mirrors_topic(name) and not self._goes_round(name)
         }
         self._tell_absent(metadata)
-        new = await self._target.metadata(None)
-        missing = {
-            name: topic
-            for name, topic in found.items()
-            if len(topic.partitions) > _partitions(new, policy.remote_topic(flow.source, name))
-        }
+        known = {topic.source for topics in self._topics.values() for topic in topics}
+        gone = await self._mirrors.gone(self._source, known - found.keys())
+        self._mirrors.found(found)
+        there = await self._target.metadata(None)
+        have = {name: _partitions(there, policy.remote_topic(flow.source, name)) for name in found}
+        missing = {n: len(topic.partitions) for n, topic in found.items() if len(topic.partitions) > have[n]}
         if missing:
-            await asyncio.to_thread(self._create_mirrors, {n: len(t.partitions) for n, t in missing.items()})
+            have = await asyncio.to_thread(self._mirrors.make, missing, have)
         shares: dict[int, list[LaneTopic]] = defaultdict(list)
+        for lane, topics in self._topics.items():
+            for old in topics:
+                if old.source in gone:
+                    for number in old.partitions:
+                        self.events.resolve("Parked", f"{old.source}-{number}")
+                elif old.source not in found:  # left out of the list, and there when asked for by name
+                    shares[lane].append(old)
         for name, topic in sorted(found.items()):
             numbers: dict[int, list[int]] = defaultdict(list)
-            for number in sorted(topic.partitions):
+            for number in sorted(n for n in topic.partitions if n < have[name]):
                 numbers[lane_of(name, number, self.settings.lanes)].append(number)
             for lane, mine in numbers.items():
                 shares[lane].append(
                     LaneTopic(name, topic.topic_id, policy.remote_topic(flow.source, name), tuple(mine))
                 )
-        topics = {lane: tuple(shares[lane]) for lane in range(self.settings.lanes)}
-        changed = topics != self._topics
-        self._topics = topics
+        shared = {lane: tuple(sorted(shares[lane], key=lambda t: t.source)) for lane in range(self.settings.lanes)}
+        changed = shared != self._topics
+        self._topics = shared
         return changed
 
     def _tell_absent(self, metadata: ClusterMetadata) -> None:
@@ -207,19 +227,6 @@ class FlowRunner:
 
     def _admin(self, cluster: ClusterSettings) -> Cluster:
         return Cluster(cluster, timeout_s=self.settings.admin_timeout_ms / 1000)
-
-    def _create_mirrors(self, partitions: dict[str, int]) -> None:
-        policy, flow = self.settings.policy, self.settings.flow
-        with self._admin(self.source_settings) as source, self._admin(self.target_settings) as target:
-            configs = source.topic_config(list(partitions)) if self.settings.sync_topic_configs else {}
-            there = target.topics()
-            for name, count in partitions.items():
-                mirror = policy.remote_topic(flow.source, name)
-                config = {k: v for k, v in configs.get(name, {}).items() if self.settings.mirrors_config(k)}
-                if mirror not in there:
-                    target.create_topic(mirror, count, self.settings.replication_factor, config)
-                elif there[mirror].partitions < count:
-                    target.create_partitions(mirror, count)
 
     def _create_internal_topics(self) -> None:
         settings, flow = self.settings, self.settings.flow
@@ -263,6 +270,40 @@ class FlowRunner:
                 self.events.resolve("DiscoveryFailed", str(self.settings.flow))
             except (Unreachable, BrokerError, DrlibError, TimeoutError, OSError) as error:
                 self.events.open("DiscoveryFailed", str(self.settings.flow), str(error))
+
+    # -- what is kept in step besides records ---------------------------------------------------------------------
+
+    def _kept_in_step(self) -> Iterator[Coroutine[None, None, None]]:
+        """Duties of whoever owns lane 0."""
+        settings, events = self.settings, self.events
+
+        def term() -> object | None:
+            return self._lanes.get(0)
+
+        def all_day(duty: Duty, seconds: float) -> Coroutine[None, None, None]:
+            return perform(duty, seconds, term, events, str(settings.flow))
+
+        if settings.sync_topic_configs:
+            configs = ConfigSync(settings, self.source_settings, self.target_settings, events, self._topic_ids)
+            yield all_day(configs, settings.sync_topic_configs_s)
+        if settings.sync_topic_acls:
+            source, target = (self._source, self.source_settings), (self._target, self.target_settings)
+            yield all_day(AclSync(settings, source, target, events), settings.sync_topic_acls_s)
+        if settings.sync_group_offsets:
+            journal = JournalFollower(self._target, self.journal_topic, settings.lanes)
+            groups = GroupSync(
+                settings,
+                self.target_settings,
+                journal,
+                events,
+                lambda: GroupSource(self._groups.positions(), self._topic_ids()),
+                lambda: 0 in self._lanes and self.membership.may_send(),
+            )
+            yield all_day(groups, settings.sync_group_offsets_s)
+
+    def _topic_ids(self) -> dict[str, uuid.UUID]:
+        """The source topics that are mirrored now."""
+        return {topic.source: topic.topic_id for topics in self._topics.values() for topic in topics}
 
     # -- lanes ---------------------------------------------------------------------------------------------------
 

@@ -8,27 +8,31 @@ Rules:
   position itself travels in a header, so that "behind by n" can be said when the source is gone.
 - A checkpoint is written by MM2's rule, or when only that header is news.
 - Only the partitions of our own lanes: other workers speak for theirs.
+- A group that may not be read is an event with the right it takes (`GroupUnreadable`), and the others go on. An empty
+  list is no groups only where the cluster may be described; else brokers leave out what we may not see (`GroupsUnlisted`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, cast
 
-from drlib.clusters.cluster import Cluster
+from drlib.clusters.faults import ClusterRefused
+from drlib.clusters.upkeep import Upkeep
 from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError, Unreachable
+from drlib.mirror.duty import in_daemon
 from drlib.mirror.outside import Mm2Writer
+from drlib.mirror.preflight import not_authorized
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Stream
 from drlib.model import TopicPartition, TranslationKind
 from drlib.rules import consumer_offsets
+from drlib.rules.acls import Right
 from drlib.rules.checkpoints import CheckpointStore
 from drlib.rules.mm2_records import Checkpoint
 from drlib.wire import recode, requests
@@ -42,33 +46,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 LATEST = -1
 TICK_S = 0.05
 POLL_TIMEOUT_S = 5.0
-
-Answer = TypeVar("Answer")
-
-
-async def _in_daemon(work: Callable[[], Answer]) -> Answer:
-    """Run blocking `work` on a thread that nobody waits for when the process ends."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Answer] = loop.create_future()
-
-    def settle(answer: Answer | None, error: BaseException | None) -> None:
-        if done.cancelled():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(cast("Answer", answer))
-
-    def run() -> None:
-        try:
-            answer, error = work(), None
-        except DrlibError as refused:
-            answer, error = None, refused
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(settle, answer, error)
-
-    threading.Thread(target=run, name="group-poll", daemon=True).start()
-    return await done
+MAY_LIST = Right("cluster", "", ("DESCRIBE",))
+UNREADABLE, UNLISTED = "GroupUnreadable", "GroupsUnlisted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +55,15 @@ class Position:
     offset: int
     metadata: str
     as_of_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """One full poll. Not `complete`: nothing was listed, and that may be for want of a right."""
+
+    positions: Sequence[tuple[str, TopicPartition, Position]]
+    refused: Mapping[str, DrlibError]
+    complete: bool
 
 
 class GroupPositions:
@@ -103,6 +91,11 @@ class GroupPositions:
         self._written = CheckpointStore()
         self._headers: dict[tuple[str, TopicPartition], int] = {}
         self._following_broke = False
+        self._refused: set[str] = set()
+
+    def positions(self) -> Mapping[tuple[str, TopicPartition], Position]:
+        """A copy of what is known now, by group and source partition, of all partitions of the source."""
+        return dict(self._positions)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -175,20 +168,49 @@ class GroupPositions:
         while True:
             if not self._following_broke:  # a source that is gone is not asked: an answer takes its time-out
                 with contextlib.suppress(DrlibError):
-                    for group, partition, position in await _in_daemon(self._poll):
-                        self._learn(group, partition, position)
+                    await self._poll_once()
             await asyncio.sleep(interval)
 
-    def _poll(self) -> Iterable[tuple[str, TopicPartition, Position]]:
+    async def _poll_once(self) -> None:
+        entity = str(self._settings.flow)
+        try:
+            polled = await in_daemon(self._poll)
+        except ClusterRefused as error:
+            self._events.open(UNLISTED, entity, f"{error} {not_authorized(MAY_LIST, self._cluster)}")
+            return
+        if polled.complete:
+            self._events.resolve(UNLISTED, entity)
+        else:
+            self._events.open(
+                UNLISTED,
+                entity,
+                f"{self._settings.flow.source} lists no group to follow, and leaves out those we may not describe: "
+                f"there may be some. {not_authorized(MAY_LIST, self._cluster)}",
+            )
+        for group, partition, position in polled.positions:
+            self._learn(group, partition, position)
+        for group, refusal in polled.refused.items():
+            needed = not_authorized(Right("group", group, ("DESCRIBE",)), self._cluster)
+            self._events.open(UNREADABLE, group, f"{refusal.why}. {needed}")
+        for group in self._refused - set(polled.refused):
+            self._events.resolve(UNREADABLE, group)
+        self._refused = set(polled.refused)
+
+    def _poll(self) -> Polled:
         found = []
-        with Cluster(self._cluster, timeout_s=POLL_TIMEOUT_S) as cluster:
-            for listing in cluster.groups():
-                if not self._settings.mirrors_group(listing.group):
-                    continue
+        refused: dict[str, DrlibError] = {}
+        with Upkeep(self._cluster, timeout_s=POLL_TIMEOUT_S) as cluster:
+            groups = [g.group for g in cluster.groups() if self._settings.mirrors_group(g.group)]
+            for group in groups:
                 asked = int(time.time() * 1000)
-                for partition, committed in cluster.group_offsets(listing.group).items():
-                    found.append((listing.group, partition, Position(committed.offset, committed.metadata, asked)))
-        return found
+                try:
+                    offsets = cluster.group_offsets(group)
+                except ClusterRefused as error:
+                    refused[group] = error
+                    continue
+                for partition, committed in offsets.items():
+                    found.append((group, partition, Position(committed.offset, committed.metadata, asked)))
+            return Polled(found, refused, bool(groups) or cluster.lists_every_group())
 
     # -- following -----------------------------------------------------------------------------------------------
 

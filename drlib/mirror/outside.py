@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.rules.mm2_records import Checkpoint, Heartbeat, OffsetSync
@@ -77,7 +77,7 @@ class Mm2Writer:
                 headers=headers or [],
                 on_delivery=self._delivered,
             )
-        except BufferError:
+        except (BufferError, KafkaException):  # the queue is full, or the topic is known to refuse us
             self.failures += 1
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:

@@ -19,6 +19,7 @@ COORDINATOR_LOAD_IN_PROGRESS: Final = 14
 COORDINATOR_NOT_AVAILABLE: Final = 15
 NOT_COORDINATOR: Final = 16
 OUT_OF_ORDER_SEQUENCE_NUMBER: Final = 45
+SECURITY_DISABLED: Final = 54
 MEMBER_ID_REQUIRED: Final = 79
 
 FENCED: Final = frozenset(
@@ -84,6 +85,7 @@ _REMEDIES: Final = {
     10: "Raise max.message.bytes of the topic on the target, or leave the topic out of the flow.",
     18: "Raise segment.bytes or max.message.bytes of the topic on the target, or leave the topic out of the flow.",
     32: "Raise message.timestamp.after.max.ms and message.timestamp.before.max.ms of the topic on the target.",
+    54: "Set authorizer.class.name on its brokers, or sync.topic.acls.enabled = false in the file.",
     35: "Use a broker of Kafka 3.1 or newer.",
     76: "Use inter.broker.protocol.version 2.1 or newer on the target, or another compression.type on the source.",
     87: "Give the records keys, or set cleanup.policy=delete on the target's topic.",

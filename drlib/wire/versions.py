@@ -30,6 +30,8 @@ REQUIRED: Final[Mapping[str, tuple[int, int]]] = {
     "InitProducerId": (22, 4),
     "AddPartitionsToTxn": (24, 3),
     "EndTxn": (26, 3),
+    "DescribeAcls": (29, 2),
+    "CreateAcls": (30, 2),
     "DescribeConfigs": (32, 4),
     "SaslAuthenticate": (36, 2),
     "DescribeProducers": (61, 0),

@@ -207,7 +207,7 @@ def test_keys_without_effect_are_reported_once_with_line_and_reason(load: Load):
         "RIGHT.replication.factor": "never under a cluster",
         "use.defaults.from": "under a flow only",
         "enabled": "its own key",
-        "sync.topic.acls.enabled": "ACLs are not copied yet",
+        "topic.creation.enable": "no Connect worker",
         "LEFT.ssl.cipher.suites": "no such setting",
         "topics.blacklist": "topics.exclude",
         "some.plugin.setting": "neither Kafka nor drlib knows",

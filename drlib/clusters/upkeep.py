@@ -1,0 +1,141 @@
+"""What a mirror asks of a cluster to keep topics and groups in step: settings with their sources, group states, commits.
+
+Rules: many topics or groups are asked about at once and answered one by one: an error of one is its answer and not the
+end of all. Positions are committed with their metadata and without a leader epoch, since epochs mean nothing elsewhere.
+Not for: deciding (`drlib.rules.config_sync`, `group_sync`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ConfluentTopicPartition
+from confluent_kafka.admin import AclOperation, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from drlib.clusters.cluster import Cluster
+from drlib.clusters.descriptions import CommittedOffset
+from drlib.clusters.faults import as_drlib_error, code_of
+from drlib.errors import DrlibError
+from drlib.model import TopicPartition
+from drlib.rules.config_sync import ConfigChange, ConfigSource, ConfigValue
+from drlib.rules.group_sync import GroupState
+
+Answer = TypeVar("Answer")
+
+_STATES: Final = {
+    ConsumerGroupState.DEAD: GroupState.ABSENT,
+    ConsumerGroupState.EMPTY: GroupState.EMPTY,
+    ConsumerGroupState.UNKNOWN: GroupState.UNKNOWN,
+}  # every other state has members
+
+
+class Upkeep(Cluster):
+    """`with Upkeep(settings) as cluster:`. Every method may raise `Unreachable` or `ClusterRefused`."""
+
+    def topic_settings(self, names: Iterable[str]) -> dict[str, tuple[ConfigValue, ...] | DrlibError]:
+        """Every setting of each topic, whoever set it, or why there is no answer for it."""
+        doing = "describing topic configurations"
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(names))]
+        if not resources:
+            return {}
+        found: dict[str, tuple[ConfigValue, ...] | DrlibError] = {}
+        for resource, future in self._call(doing, "describe_configs", resources).items():
+            entries = self._answer(future, f"{doing} of {resource.name}")
+            found[resource.name] = entries if isinstance(entries, DrlibError) else _values(entries)
+        return found
+
+    def alter_topic_settings(self, name: str, changes: Iterable[ConfigChange]) -> None:
+        """SET and DELETE incrementally, all or none of them (`IncrementalAlterConfigs`, KIP-339)."""
+        doing = f"altering the configuration of {name}"
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        for change in changes:
+            operation = AlterConfigOpType.DELETE if change.new is None else AlterConfigOpType.SET
+            resource.add_incremental_config(ConfigEntry(change.name, change.new, incremental_operation=operation))
+        for future in self._call(doing, "incremental_alter_configs", [resource]).values():
+            self._wait(future, doing)
+
+    def group_states(self, groups: Collection[str]) -> dict[str, GroupState | DrlibError]:
+        """The state of each group, classic or of KIP-848; a group that is not there is ABSENT."""
+        doing = "describing groups"
+        if not groups:
+            return {}
+        found: dict[str, GroupState | DrlibError] = {}
+        for group, future in self._call(doing, "describe_consumer_groups", sorted(groups)).items():
+            try:
+                described = self._result(future)
+            except (KafkaException, TimeoutError) as error:
+                if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
+                    found[group] = GroupState.ABSENT
+                else:
+                    found[group] = as_drlib_error(error, self.settings, f"describing group {group}")
+            else:
+                found[group] = _STATES.get(described.state, GroupState.ACTIVE)
+        return found
+
+    def committed(self, groups: Collection[str]) -> dict[str, Mapping[TopicPartition, CommittedOffset] | DrlibError]:
+        """The committed positions of each group, asked for all at once."""
+        doing = "reading the positions of group"
+        asked = {
+            group: self._call(
+                f"{doing} {group}",
+                "list_consumer_group_offsets",
+                [ConsumerGroupTopicPartitions(group)],
+                require_stable=True,
+            )[group]
+            for group in sorted(groups)
+        }
+        found: dict[str, Mapping[TopicPartition, CommittedOffset] | DrlibError] = {}
+        for group, future in asked.items():
+            answer = self._answer(future, f"{doing} {group}")
+            if isinstance(answer, DrlibError):
+                found[group] = answer
+                continue
+            failed = next((item.error for item in answer.topic_partitions if item.error is not None), None)
+            found[group] = (
+                as_drlib_error(failed, self.settings, f"{doing} {group}")
+                if failed is not None
+                else {
+                    TopicPartition(item.topic, item.partition): CommittedOffset(item.offset, item.metadata or "")
+                    for item in answer.topic_partitions
+                    if item.offset >= 0
+                }
+            )
+        return found
+
+    def commit(self, group: str, positions: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit for a group without members. The broker refuses where it has some: UNKNOWN_MEMBER_ID."""
+        doing = f"moving the positions of group {group}"
+        wanted = [ConfluentTopicPartition(p.topic, p.partition, c.offset, c.metadata) for p, c in positions.items()]
+        request = [ConsumerGroupTopicPartitions(group, wanted)]
+        moved = self._wait(self._call(doing, "alter_consumer_group_offsets", request)[group], doing)
+        for item in moved.topic_partitions:
+            if item.error is not None:
+                raise as_drlib_error(item.error, self.settings, f"{doing} in {item.topic}-{item.partition}")
+
+    def lists_every_group(self) -> bool:
+        """May we describe the cluster? Without that right a listing silently leaves out groups we may not describe."""
+        doing = "describing the cluster"
+        described = self._wait(self._call(doing, "describe_cluster", include_authorized_operations=True), doing)
+        return AclOperation.DESCRIBE in (described.authorized_operations or ())
+
+    def _answer(self, future: Future[Any], doing: str) -> Any:
+        try:
+            return self._result(future)
+        except (KafkaException, TimeoutError) as error:
+            return as_drlib_error(error, self.settings, doing)
+
+
+def _values(entries: Mapping[str, Any]) -> tuple[ConfigValue, ...]:
+    return tuple(
+        ConfigValue(
+            e.name,
+            e.value,
+            ConfigSource.of(int(getattr(e.source, "value", e.source))),
+            bool(e.is_read_only),
+            bool(e.is_sensitive),
+        )
+        for e in entries.values()
+    )

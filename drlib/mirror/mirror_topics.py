@@ -1,0 +1,111 @@
+"""Makes and grows mirror topics, and tells which source topics are gone.
+
+Rules: a mirror topic gets the source's partition count and what MirrorMaker 2 copies of its settings (`config_sync`); one
+with more partitions than its source is left as it is, one with fewer grows. A topic the target refuses is an event with
+cause and remedy (`MirrorTopicRefused`), and the other topics go on. A source topic is gone when the source says so for
+its name, and not merely for being left out of a list: a list leaves out what may not be described.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from drlib.clusters.faults import ClusterRefused
+from drlib.clusters.upkeep import Upkeep
+from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.errors import DrlibError
+from drlib.mirror.preflight import not_authorized
+from drlib.mirror.status import EventLog
+from drlib.mirror.sync_configs import wanted_settings
+from drlib.rules.acls import Right
+from drlib.rules.config_sync import ConfigValue
+from drlib.wire.cluster import ClusterClient
+from drlib.wire.codes import AUTHORIZATION, UNKNOWN_TOPIC_OR_PARTITION
+
+REFUSED, DELETED, FORBIDDEN = "MirrorTopicRefused", "SourceTopicDeleted", "SourceTopicForbidden"
+
+
+class MirrorTopics:
+    """The mirror topics of one flow. `make` blocks."""
+
+    def __init__(
+        self, settings: FlowSettings, source: ClusterSettings, target: ClusterSettings, events: EventLog
+    ) -> None:
+        self._settings = settings
+        self._source = source
+        self._target = target
+        self._events = events
+        self._refused: dict[str, DrlibError] = {}
+
+    @property
+    def refused(self) -> Mapping[str, DrlibError]:
+        """Source topics whose mirror topic could not be made or grown at the last try."""
+        return self._refused
+
+    def make(self, wanted: Mapping[str, int], have: Mapping[str, int]) -> dict[str, int]:
+        """Source topic -> partitions its mirror topic should have, and has (0: is not there).
+
+        Returns how many each has then. Raises `Unreachable`.
+        """
+        after = dict(have)
+        with Upkeep(self._source) as source, Upkeep(self._target) as target:
+            settings = source.topic_settings(name for name in wanted if not have[name])
+            for name, count in wanted.items():
+                mirror = self._mirror(name)
+                try:
+                    if not have[name]:
+                        own = self._own(settings[name])
+                        created = target.create_topic(mirror, count, self._settings.replication_factor, own)
+                        after[name] = count if created else target.topics([mirror])[mirror].partitions
+                    if after[name] < count:
+                        target.create_partitions(mirror, count)
+                        after[name] = count
+                except ClusterRefused as error:
+                    self._refused[name] = error
+                    self._events.open(REFUSED, mirror, _refusal(error))
+                else:
+                    self._refused.pop(name, None)
+                    self._events.resolve(REFUSED, mirror)
+        return after
+
+    async def gone(self, source: ClusterClient, names: Collection[str]) -> set[str]:
+        """Those of `names`, missing from the list of topics, that are really not there or may not be seen."""
+        if not names:
+            return set()
+        answer = await source.metadata(sorted(names))
+        gone = set()
+        for name in names:
+            code = answer.topics[name].error_code
+            if code == UNKNOWN_TOPIC_OR_PARTITION:
+                self._events.open(
+                    DELETED,
+                    name,
+                    f"it is gone from {self._settings.flow.source}; {self._mirror(name)} keeps what was copied, and "
+                    "nothing else stops. Create it again to have it mirrored again.",
+                )
+                gone.add(name)
+            elif code in AUTHORIZATION:
+                needed = not_authorized(Right("topic", name, ("DESCRIBE",)), self._source)
+                self._events.open(FORBIDDEN, name, str(needed))
+                gone.add(name)
+        return gone
+
+    def found(self, names: Collection[str]) -> None:
+        """These topics are there."""
+        for name in names:
+            self._events.resolve(DELETED, name)
+            self._events.resolve(FORBIDDEN, name)
+
+    def _mirror(self, name: str) -> str:
+        return self._settings.policy.remote_topic(self._settings.flow.source, name)
+
+    def _own(self, settings: tuple[ConfigValue, ...] | DrlibError) -> Mapping[str, str]:
+        if isinstance(settings, DrlibError):
+            raise settings
+        return wanted_settings(self._settings, settings).own
+
+
+def _refusal(error: ClusterRefused) -> str:
+    if error.code in ("INVALID_CONFIG", "POLICY_VIOLATION"):
+        return f"{error.why}. Name the setting in config.properties.exclude, or make the target take it."
+    return str(error)

@@ -1,0 +1,82 @@
+"""The ACL rules of a cluster's topics: asked for, and created.
+
+Rules: an answer without rules is an answer; a cluster without an authorizer is code 54, a `BrokerError`. (librdkafka gives
+an empty list for both, so these two requests are sent by ourselves.) Any broker answers and passes creations on.
+Source: `DescribeAclsRequest.json`, `CreateAclsRequest.json` of Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kafka.protocol.admin import CreateAclsRequest, DescribeAclsRequest
+
+from drlib.rules.acl_sync import Operation, PatternType, Permission, TopicAcl
+from drlib.wire.codes import BrokerError, raise_for
+from drlib.wire.transport import Connection
+from drlib.wire.versions import version
+
+TOPIC: Final = 2
+ANY: Final = 1
+_OPERATIONS: Final = frozenset(Operation)
+_PERMISSIONS: Final = frozenset(Permission)
+_PATTERNS: Final = frozenset(PatternType)
+
+
+async def topic_acls(conn: Connection) -> tuple[TopicAcl, ...]:
+    """Every rule about topics, by name. Raises `BrokerError`, 54 where the cluster has no authorizer.
+
+    A rule with an operation this version does not know is left out: it cannot be judged.
+    """
+    answer = await conn.request(
+        DescribeAclsRequest[version("DescribeAcls")](
+            resource_type_filter=TOPIC,
+            resource_name_filter=None,
+            pattern_type_filter=ANY,
+            principal_filter=None,
+            host_filter=None,
+            operation=ANY,
+            permission_type=ANY,
+        )
+    )
+    raise_for(answer.error_code, "listing the ACLs of topics", answer.error_message)
+    found = [
+        TopicAcl(
+            resource.resource_name,
+            acl.principal,
+            acl.host,
+            Operation(acl.operation),
+            Permission(acl.permission_type),
+            PatternType(resource.pattern_type),
+        )
+        for resource in answer.resources
+        for acl in resource.acls
+        if acl.operation in _OPERATIONS and acl.permission_type in _PERMISSIONS and resource.pattern_type in _PATTERNS
+    ]
+    return tuple(sorted(found))
+
+
+async def create_topic_acls(conn: Connection, acls: Sequence[TopicAcl]) -> list[BrokerError | None]:
+    """Create rules; one that is there already is no error. The error of each, in order."""
+    creation = CreateAclsRequest.AclCreation
+    answer = await conn.request(
+        CreateAclsRequest[version("CreateAcls")](
+            creations=[
+                creation(
+                    resource_type=TOPIC,
+                    resource_name=acl.topic,
+                    resource_pattern_type=int(acl.pattern),
+                    principal=acl.principal,
+                    host=acl.host,
+                    operation=int(acl.operation),
+                    permission_type=int(acl.permission),
+                )
+                for acl in acls
+            ]
+        )
+    )
+    return [
+        BrokerError(result.error_code, f"creating {acl}", result.error_message) if result.error_code else None
+        for acl, result in zip(acls, answer.results, strict=True)
+    ]
