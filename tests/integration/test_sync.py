@@ -15,7 +15,7 @@ from fix_engine import Engine, create_topic, produce, read_all, wait_for
 from drlib.clusters import ClusterRefused, CommittedOffset, GroupNotEmpty, Range
 from drlib.clusters.upkeep import Upkeep
 from drlib.config.settings import ClusterSettings
-from drlib.errors import UsageError
+from drlib.errors import Unreachable, UsageError
 from drlib.mirror import status
 from drlib.mirror.sync_configs import _alter
 from drlib.model import TopicPartition
@@ -226,8 +226,10 @@ def move(bootstrap: str, group: str, topic: str, offset: int, metadata: str = ""
     def moved() -> bool:
         try:
             here.commit(group, {TopicPartition(topic, 0): CommittedOffset(offset, metadata)})
-        except ClusterRefused as error:  # the first group of a cluster makes it load its coordinators
-            if error.code not in ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"):
+        except Unreachable:  # the first group of a cluster makes it load its coordinators
+            return False
+        except ClusterRefused as error:
+            if error.code != "NOT_COORDINATOR":
                 raise
             return False
         return True
