@@ -35,7 +35,15 @@ LabDirectory = Annotated[Path, typer.Option("--dir", help="Where the lab keeps i
 @app.command()
 def mirror(
     file: PropertiesFile,
-    status: Annotated[Path | None, typer.Option(help="Write the worker's status to this JSON file.")] = None,
+    status_file: Annotated[
+        Path | None, typer.Option("--status", help="Write the worker's status to this JSON file.")
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Serve /metrics (Prometheus) and /status here, e.g. 127.0.0.1:9464; port 0: any."
+        ),
+    ] = None,
 ) -> None:
     """Mirror every enabled flow of FILE until SIGTERM or SIGINT."""
     from drlib.config.settings import load_mirror_settings
@@ -50,18 +58,55 @@ def mirror(
 
     def show(state: worker.status.WorkerStatus) -> None:
         nonlocal last
-        if state.state not in ("starting", last):  # nothing has started before both clusters answered
+        if state.state not in (
+            "starting",
+            "failed",
+            last,
+        ):  # nothing started before both answered; the error says failed
             last = state.state
             flows = ", ".join(f"{f.flow} ({len(f.partitions)} partitions)" for f in state.flows)
-            errors.print(f"{state.state}: {flows}", highlight=False)
+            where = f", /status and /metrics at http://{state.address}" if state.address else ""
+            errors.print(f"{state.state}: {flows}{where}", highlight=False, soft_wrap=True)
         for event in state.events:
             key = (event.name, f"{event.entity}{event.opened_ms}{event.resolved_ms}")
             if key not in shown:
                 shown.add(key)
-                word = "resolved" if event.resolved_ms else "open"
-                errors.print(f"{word}: {event.name} {event.entity}: {event.detail}", highlight=False)
+                word, then = ("resolved", "") if event.resolved_ms else ("open", f" {event.remedy}")
+                line = f"{word}: {event.name} {event.entity}: {event.detail}.{then}"
+                errors.print(line, highlight=False, markup=False, soft_wrap=True)
 
-    worker.run(settings, status_path=status, on_state=show)
+    worker.run(settings, status_path=status_file, metrics_address=metrics, on_state=show)
+
+
+@app.command()
+def status(
+    file: PropertiesFile,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Redraw until q or Ctrl-C.")] = False,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="Consumer groups too: lag, and where they would resume.")
+    ] = False,
+    at: Annotated[
+        list[str] | None, typer.Option(metavar="HOST:PORT", help="A worker's --metrics address; repeat for more.")
+    ] = None,
+    worker_file: Annotated[
+        list[Path] | None, typer.Option("--file", help="A worker's --status file; repeat for more.")
+    ] = None,
+    rows: Annotated[int, typer.Option(help="How many partitions to show of each flow.", min=1)] = 12,
+) -> None:
+    """How every enabled flow of FILE is: lanes, lag, time to catch up, what retention leaves, events and remedies.
+
+    Asks the clusters, so it works from any machine and when every worker is dead; a worker that can be heard adds its
+    detail. Exit code 0: all is well; 3: something is open or no worker runs; 11: nobody answers.
+    """
+    from drlib.cli.status import Watch, once, until_quit
+    from drlib.config.settings import load_mirror_settings
+
+    if as_json and watch:
+        raise UsageError("--json and --watch do not go together", "JSON is printed once", "Leave one of them out.")
+    looking = Watch(load_mirror_settings(file), addresses=at or (), files=worker_file or (), groups=groups)
+    code = until_quit(looking, rows=rows) if watch else once(looking, as_json_text=as_json, rows=rows)
+    raise typer.Exit(code)
 
 
 @app.command()

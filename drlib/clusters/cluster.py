@@ -37,6 +37,7 @@ from drlib.clusters import preflight, scan
 from drlib.clusters.descriptions import (
     CommittedOffset,
     GroupListing,
+    GroupMember,
     Isolation,
     Range,
     Record,
@@ -152,6 +153,38 @@ class Cluster:
         resource = ConfigResource(ResourceType.BROKER, str(min(node.id for node in nodes)))
         found = self._wait(self._call(doing, "describe_configs", [resource])[resource], doing)
         return {entry.name: entry.value for entry in found.values()}
+
+    def effective_topic_config(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """What holds for each topic, whether set on it or lent by its broker. A topic that is gone is refused."""
+        doing = "describing topic configurations"
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(names))]
+        if not resources:
+            return {}
+        return {
+            resource.name: {entry.name: entry.value for entry in self._wait(future, doing).values()}
+            for resource, future in self._call(doing, "describe_configs", resources).items()
+        }
+
+    def group_members(self, group: str) -> tuple[GroupMember, ...]:
+        """Who is in `group` now; empty when nobody is, or when there is no such group."""
+        doing = f"describing group {group}"
+        try:
+            found = self._result(self._call(doing, "describe_consumer_groups", [group])[group])
+        except (KafkaException, TimeoutError) as error:
+            if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
+                return ()
+            raise as_drlib_error(error, self.settings, doing) from error
+        return tuple(
+            GroupMember(
+                member.member_id,
+                member.host,
+                tuple(
+                    TopicPartition(p.topic, p.partition)
+                    for p in (member.assignment.topic_partitions if member.assignment else ())
+                ),
+            )
+            for member in found.members
+        )
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset still in each log."""

@@ -40,6 +40,15 @@ class GroupListing:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMember:
+    """`host` as the broker saw it, such as `/10.0.0.7`; `assignment` is what the member was given."""
+
+    member_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CommittedOffset:
     """A group's position in one partition."""
 

@@ -37,6 +37,8 @@ FLOW_KEYS: Final = _names(
     heartbeats.replication.enabled admin.timeout.ms topic.filter.class group.filter.class config.property.filter.class
     drlib.lanes drlib.metrics.address drlib.group.positions.poll.ms drlib.session.timeout.ms
     drlib.journal.replication.factor drlib.takeover.group offset.storage.topic config.storage.topic
+    drlib.journal.replication.factor drlib.forecast.interval.ms drlib.retention.warning.seconds
+    drlib.open.transaction.warning.seconds drlib.source.loss.policy
     """
 )
 # MirrorMaker 2 hands these on from a flow only: its own definition does not hold them, so the top of the file is cut.

@@ -120,6 +120,10 @@ class FlowSettings:
     takeover_group: str = ""
     source_client_id: str = ""
     target_client_id: str = ""
+    forecast_interval_ms: int = 1000
+    retention_warning_s: int = 3600
+    open_transaction_warning_s: int = 60
+    source_loss_policy: str = "continue"
 
     def mirrors_topic(self, topic: str) -> bool:
         """Does this topic of the source belong on the target? Heartbeats do; internal ones and cycles do not."""
@@ -331,6 +335,10 @@ def _flow(file_values: Values, flow: Flow) -> FlowSettings:
         takeover_group=ours.text("drlib.takeover.group", ""),
         source_client_id=consumer.text("client.id", ""),
         target_client_id=producer.text("client.id", ""),
+        forecast_interval_ms=ours.integer("drlib.forecast.interval.ms", 1000, least=1),
+        retention_warning_s=ours.integer("drlib.retention.warning.seconds", 3600, least=1),
+        open_transaction_warning_s=ours.integer("drlib.open.transaction.warning.seconds", 60, least=1),
+        source_loss_policy=ours.one_of("drlib.source.loss.policy", "continue", ("continue", "park", "fail")),
     )
 
 

@@ -1,25 +1,21 @@
 """Work that is done again and again by one worker of a flow: the owner of lane 0.
 
 Rules: a duty that fails opens an event, and is tried again at its next time; it never ends the flow. Whoever gets lane 0
-starts without memory, because somebody else worked in between. Blocking calls run on a daemon thread, so that a cluster
-that does not answer never holds up the end of the process.
+starts without memory, because somebody else worked in between. Blocking calls run in `drlib.mirror.daemons`, so that
+a cluster that does not answer never holds up the end of the process.
 Not for: work of every worker for its own lanes (`flow._announce`, `groups`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
 from collections.abc import Callable
-from typing import Protocol, TypeVar, cast
+from typing import Protocol
 
 from drlib.errors import DrlibError
 from drlib.mirror.status import EventLog
 
 LOOK_S = 0.2  # how soon a new owner of lane 0 notices
-
-Answer = TypeVar("Answer")
 
 
 class Duty(Protocol):
@@ -53,30 +49,3 @@ async def perform(duty: Duty, seconds: float, term: Callable[[], object | None],
         except Exception as error:  # a fault of ours in what is beside the records must not end the copying of records
             events.open(duty.name, entity, f"unforeseen: {type(error).__name__}: {error}. Report it with this line.")
         await asyncio.sleep(seconds)
-
-
-async def in_daemon(work: Callable[[], Answer]) -> Answer:
-    """Run blocking `work` on a thread that nobody waits for when the process ends. Raises what it raises."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Answer] = loop.create_future()
-
-    def settle(answer: Answer | None, error: BaseException | None) -> None:
-        if done.cancelled():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(cast("Answer", answer))
-
-    def run() -> None:
-        answer: Answer | None = None
-        problem: BaseException | None = None
-        try:
-            answer = work()
-        except Exception as error:
-            problem = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(settle, answer, problem)
-
-    threading.Thread(target=run, name="blocking-call", daemon=True).start()
-    return await done

@@ -2,14 +2,15 @@
 
 `LaneLost`: somebody else claimed the lane; only the group may give it back. `LaneFault`: this claim can't go on (lost
 connection, an answer other than the expected one), so the lane is claimed, fenced and read back anew: the one way out of
-every doubt, because the promise for a sequence never changes and nothing is ever resent blindly.
+every doubt, because the promise for a sequence never changes and nothing is ever resent blindly. `SourceLost`: retention was
+faster, and the policy of the flow is to end.
 """
 
 from __future__ import annotations
 
 import uuid
 
-from drlib.errors import DrlibError, LeaseHeld
+from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed
 
 
 class LaneLost(LeaseHeld):
@@ -47,4 +48,15 @@ class MirrorTopicRecreated(DrlibError):
             f"mirror topic {topic} is not the one this lane wrote to",
             f"it had topic ID {was} and is now " + ("deleted" if now is None else f"another one, {now}"),
             "Its partitions are parked, the others go on. Keep consumers away from it until it is mirrored anew.",
+        )
+
+
+class SourceLost(ObjectiveMissed):
+    """Records expired on the source before they were mirrored, and the flow is told to end then."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            what,
+            "drlib.source.loss.policy = fail ends the worker rather than go on without them",
+            "Restore them from a backup if they matter; to go on without them set the policy to continue.",
         )

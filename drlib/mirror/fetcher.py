@@ -5,8 +5,9 @@ Rules:
   new* waits at the broker for partitions whose end we reached (`drlib.mirror.tail`); *what is there* never waits and runs
   ahead of its answers through partitions that are behind (`drlib.mirror.backlog`). A partition is in one of them.
 - A source that goes away ends nothing: the loops come back to it, and what was fetched is still sent.
-- Retention that overtook us is a `SourceLoss` in the ledger, a log that ends below our position a `SourceTruncated`;
-  never a silent jump.
+- Retention that overtook us is an event, and by the flow's policy a `SourceLoss` in the ledger and a jump (continue), a
+  parked partition (park) or the worker's end (fail). A log that ends below our position is a `SourceTruncated`. Never a
+  silent jump.
 - What arrives corrupt, and a topic that is another one now, parks that partition alone.
 Not for: sending, that is `drlib.mirror.pump`.
 """
@@ -41,13 +42,14 @@ class Fetcher:
         events: EventLog,
         memory: Memory,
         sink: Sink,
+        loss_policy: str = "continue",
     ) -> None:
         self.lane = lane
         self.source = source
         self.streams = streams
         self.events = events
         self.memory = memory
-        self.intake = Intake(journal, events, sink)
+        self.intake = Intake(journal, events, sink, loss_policy)
         self._backlogs: list[BacklogReader] = []
         self._draining = asyncio.Event()
 

@@ -15,12 +15,15 @@ from collections import defaultdict
 from collections.abc import Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from drlib.clusters.cluster import Cluster
 from drlib.clusters.connect import wire_client
 from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.mirror.duty import Duty, perform
+from drlib.mirror.faults import SourceLost
+from drlib.mirror.forecast import Forecasts
 from drlib.mirror.groups import GroupPositions
 from drlib.mirror.journal_follower import JournalFollower
 from drlib.mirror.lane import ROTATE_AT_EPOCH, Lane, LaneState, LaneTopic
@@ -75,6 +78,7 @@ class FlowRunner:
     _member: Membership | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _absent: set[str] = field(default_factory=set)
+    _lost: asyncio.Future[None] = field(init=False)
     _records: int = 0
     _bytes: int = 0
 
@@ -116,6 +120,13 @@ class FlowRunner:
             self._groups = GroupPositions(
                 self.settings, self.source_settings, self._source, self._writer, self.events, self._streams.get
             )
+            self._forecasts = Forecasts(
+                self.settings,
+                self.source_settings,
+                self._source,
+                self.events,
+                lambda: [stream for lane in self._lanes.values() for stream in lane.streams],
+            )
             self.membership = self._member = Membership(
                 self._target,
                 f"drlib-{flow.source}-{flow.target}",
@@ -145,10 +156,13 @@ class FlowRunner:
             asyncio.create_task(self._refresh()),
             asyncio.create_task(self._announce()),
             *(asyncio.create_task(duty) for duty in self._kept_in_step()),
+            asyncio.create_task(self._forecasts.run()),
         ]
         stopping = asyncio.create_task(self._stop.wait())
+        self._lost = asyncio.get_running_loop().create_future()
+        ends: set[asyncio.Future[Any]] = {*duties, self._lost, stopping}
         try:
-            done, _ = await asyncio.wait({*duties, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
             for lane in self._lanes.values():
@@ -160,6 +174,7 @@ class FlowRunner:
             self._writer.offset_syncs(self._syncs.take_due())
         finally:
             stopping.cancel()
+            self._lost.cancel()
             for task in (*duties, *self._tasks.values()):
                 task.cancel()
             await asyncio.gather(*duties, *self._tasks.values(), return_exceptions=True)
@@ -213,7 +228,7 @@ class FlowRunner:
             detail = f"{self.settings.flow.source} has no topic {entry} that we may see"
             remedy = f"Did you mean {meant}? " if meant else ""
             remedy += f"Correct topics, create {entry} or grant Describe on it; it is then picked up by itself."
-            self.events.open("TopicNotFound", entry, f"{detail}. {remedy}")
+            self.events.open("TopicNotFound", entry, detail, remedy=remedy)
         for entry in self._absent - now.keys():
             self.events.resolve("TopicNotFound", entry)
         self._absent = set(now)
@@ -258,6 +273,7 @@ class FlowRunner:
             return Expiry()
 
     async def _refresh(self) -> None:
+        failed_before = False
         while True:
             await asyncio.sleep(self.settings.refresh_topics_s)
             if not self.settings.refresh_topics:
@@ -267,8 +283,17 @@ class FlowRunner:
                     for number, lane in self._lanes.items():
                         if lane.topics != self._topics[number]:
                             lane.retopic(self._topics[number])
+                failed_before = False
                 self.events.resolve("DiscoveryFailed", str(self.settings.flow))
             except (Unreachable, BrokerError, DrlibError, TimeoutError, OSError) as error:
+                gone = isinstance(error, Unreachable | TimeoutError | OSError)
+                if gone and not failed_before:
+                    failed_before = True
+                    continue  # a cluster that is gone is told by whoever reads or writes
+                if any(
+                    self.events.is_open(name, str(self.settings.flow)) for name in ("SourceUnreachable", "LaneFault")
+                ):
+                    continue  # the same fault, which is told already
                 self.events.open("DiscoveryFailed", str(self.settings.flow), str(error))
 
     # -- what is kept in step besides records ---------------------------------------------------------------------
@@ -310,11 +335,16 @@ class FlowRunner:
     async def _own(self, lanes: Collection[int]) -> None:
         """The group gave us these lanes: end the others, begin the new ones."""
         for number in [n for n in self._lanes if n not in lanes]:
-            self._lanes.pop(number).stop()
+            lane = self._lanes.pop(number)
+            lane.stop()
             task = self._tasks.pop(number)
             with contextlib.suppress(DrlibError, TimeoutError):
                 async with asyncio.timeout(DRAIN_S / 2):
                     await task
+            # the next owner speaks for the lane now
+            self.events.resolve("SourceUnreachable", lane.transactional_id)
+            self.events.resolve("LaneFault", lane.name)
+            self.events.resolve("LaneFailed", f"{self.settings.flow} lane {number}")
         for number in sorted(lanes):
             if number in self._lanes:
                 continue
@@ -334,7 +364,9 @@ class FlowRunner:
                 self.memory,
                 self._expiry,
                 self.rotate_at_epoch,
+                loss_policy=self.settings.source_loss_policy,
             )
+            self.events.belongs(lane.name, str(flow))
             self._lanes[number] = lane
             self._tasks[number] = asyncio.create_task(lane.run())
             self._tasks[number].add_done_callback(partial(self._ended, number=number))
@@ -342,7 +374,9 @@ class FlowRunner:
     def _ended(self, task: asyncio.Task[None], *, number: int) -> None:
         """A lane that ended while we own it: by an error nobody foresaw, or lost to another claimant."""
         error = None if task.cancelled() else task.exception()
-        if error is not None:
+        if isinstance(error, SourceLost) and not self._lost.done():
+            self._lost.set_exception(error)
+        elif error is not None:
             self.events.open("LaneFailed", f"{self.settings.flow} lane {number}", str(error))
 
     # -- what the lanes tell (pump.Observer) -----------------------------------------------------------------------
@@ -352,6 +386,7 @@ class FlowRunner:
             self._streams[stream.source] = stream
             self._groups.known(stream.source)
         self._groups.progressed(stream.source)
+        self._forecasts.progressed(stream)
 
     def acked(self, stream: Stream, item: Outgoing) -> None:
         target = item.target
@@ -360,6 +395,7 @@ class FlowRunner:
             target += count
         self._records += item.batch.count
         self._bytes += item.batch.size
+        self._forecasts.acked(stream, item)
         self.progressed(stream)
 
     async def _announce(self) -> None:
@@ -380,6 +416,11 @@ class FlowRunner:
 
     # -- status --------------------------------------------------------------------------------------------------
 
+    @property
+    def started(self) -> bool:
+        """Has the group given us lanes?"""
+        return bool(self._lanes)
+
     def status(self) -> FlowStatus:
         now = now_ms()
         lanes = tuple(
@@ -391,20 +432,31 @@ class FlowRunner:
             )
             for n, lane in sorted(self._lanes.items())
         )
-        partitions = tuple(
-            PartitionStatus(
-                s.source.topic,
-                s.source.partition,
-                s.target.topic,
-                n,
-                s.position,
-                max(s.covered, 0),
-                s.high_watermark,
-                s.map.target_end or 0,
-                s.parked,
-                not s.parked and guarded(s.last, self._expiry, now),
-            )
-            for n, lane in sorted(self._lanes.items())
-            for s in lane.streams
+        partitions = tuple(self._partition(n, s, now) for n, lane in sorted(self._lanes.items()) for s in lane.streams)
+        rates = self._forecasts.rates() if self._lanes else (None, None)
+        return FlowStatus(str(self.settings.flow), lanes, partitions, self._records, self._bytes, *rates)
+
+    def _partition(self, lane: int, stream: Stream, now: int) -> PartitionStatus:
+        records, size = self._forecasts.counted(stream.source)
+        latency, age = self._forecasts.spreads(stream.source)
+        start, end, as_of_ms = self._forecasts.log(stream)
+        return PartitionStatus(
+            stream.source.topic,
+            stream.source.partition,
+            stream.target.topic,
+            lane,
+            stream.position,
+            stream.mirrored,
+            end,
+            stream.map.target_end or 0,
+            stream.parked,
+            not stream.parked and guarded(stream.last, self._expiry, now),
+            stream.last_stable,
+            start,
+            records,
+            size,
+            self._forecasts.outlook(stream.source),
+            latency,
+            age,
+            as_of_ms,
         )
-        return FlowStatus(str(self.settings.flow), lanes, partitions, self._records, self._bytes)

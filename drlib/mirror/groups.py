@@ -25,7 +25,7 @@ from drlib.clusters.faults import ClusterRefused
 from drlib.clusters.upkeep import Upkeep
 from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError, Unreachable
-from drlib.mirror.duty import in_daemon
+from drlib.mirror.daemons import in_daemon
 from drlib.mirror.outside import Mm2Writer
 from drlib.mirror.preflight import not_authorized
 from drlib.mirror.status import EventLog
@@ -39,7 +39,7 @@ from drlib.wire import recode, requests
 from drlib.wire.aborted import AbortedFilter
 from drlib.wire.batch import iter_batches
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import BrokerError, raise_for
+from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
 from drlib.wire.security_faults import SecurityFault
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -225,15 +225,21 @@ class GroupPositions:
                 by_node: dict[int, list[int]] = defaultdict(list)
                 for number, found in topic.partitions.items():
                     by_node[found.leader].append(number)
-                self._events.resolve("GroupTailUnavailable", str(self._settings.flow))
+                for name in ("GroupTailUnavailable", "SourceUnreachable"):
+                    self._events.resolve(name, str(self._settings.flow), by="groups")
                 self._following_broke = False
                 async with asyncio.TaskGroup() as tasks:
                     for node, numbers in by_node.items():
                         tasks.create_task(self._follow_node(node, topic.topic_id, numbers))
                 delay = 0.1
             except* (Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
-                self._following_broke = any(not isinstance(e, BrokerError) for e in errors.exceptions)
-                self._events.open("GroupTailUnavailable", str(self._settings.flow), str(errors.exceptions[0]))
+                gone = [e for e in errors.exceptions if not isinstance(e, BrokerError)]
+                self._following_broke = bool(gone)
+                # A source that is gone is one alert, whoever notices; a right that is missing is another; and where no
+                # group ever committed there is no topic yet, which is no fault.
+                name = "SourceUnreachable" if gone else "GroupTailUnavailable"
+                if not all(getattr(e, "code", None) == UNKNOWN_TOPIC_OR_PARTITION for e in errors.exceptions):
+                    self._events.open(name, str(self._settings.flow), str(errors.exceptions[0]), by="groups")
             await asyncio.sleep(delay)
             delay = min(2.0, delay * 2)
 

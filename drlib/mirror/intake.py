@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Protocol
 
 from drlib.mirror.failpoints import hit
+from drlib.mirror.faults import SourceLost
 from drlib.mirror.lane_journal import EARLIEST, LATEST, LaneJournal
 from drlib.mirror.memory import Memory
 from drlib.mirror.status import EventLog
@@ -27,6 +28,7 @@ from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import BrokerError
 from drlib.wire.transport import Connection
 
+DRAIN_LOOK_S = 0.05
 QUEUE_BYTES = 4 << 20  # per partition: what may wait between fetch and produce
 OFFSET_OUT_OF_RANGE = 1
 _MOVED = frozenset({3, 5, 6, 74, 75})  # the partition's leader is elsewhere or not yet known
@@ -45,6 +47,9 @@ class Sink(Protocol):
 
     def park(self, stream: Stream, reason: str) -> None:
         """This partition cannot go on."""
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing of the flow shall go on."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,10 +80,11 @@ class Reading:
 class Intake:
     """Takes answers into their streams; the pump is told through `sink`."""
 
-    def __init__(self, journal: LaneJournal, events: EventLog, sink: Sink) -> None:
+    def __init__(self, journal: LaneJournal, events: EventLog, sink: Sink, loss_policy: str = "continue") -> None:
         self.journal = journal
         self.events = events
         self.sink = sink
+        self.loss_policy = loss_policy
 
     async def take(
         self, connection: Connection, reading: Reading, asked_at: int, answer: requests.FetchedPartition, held: object
@@ -133,17 +139,28 @@ class Intake:
         start = (await requests.list_offsets(connection, [stream.source], EARLIEST))[stream.source]
         end = (await requests.list_offsets(connection, [stream.source], LATEST))[stream.source]
         if stream.position < start:
-            loss = SourceLoss(stream.key, stream.position, start, now)
-            await self.journal.append([loss])
-            stream.map.apply(loss)
-            self.events.open(
-                "SourceLoss", str(stream.source), f"offsets {loss.first} to {start - 1} expired before they were read"
-            )
-            stream.position = start
-            reading.early.clear()
+            await self._lost(reading, start, now)
         elif stream.position > end:
             await self.journal.append([SourceTruncated(stream.key, end, stream.position, now)])
             self.sink.park(stream, f"the source's log ends at {end}, below our position {stream.position}")
+
+    async def _lost(self, reading: Reading, start: int, now: int) -> None:
+        """Retention took what we had not read; the flow's policy says what becomes of it."""
+        stream = reading.stream
+        lost = f"offsets {stream.position} to {start - 1} expired before they were read"
+        self.events.open("SourceLoss", str(stream.source), lost)
+        if self.loss_policy != "continue" and (stream.queue or stream.unacked):
+            await asyncio.sleep(DRAIN_LOOK_S)  # what was fetched may be gone from the source: deliver it first
+        elif self.loss_policy == "fail":
+            self.sink.fail(SourceLost(f"{stream.source}: {lost}"))
+        elif self.loss_policy == "park":
+            self.sink.park(stream, f"{lost}; to go on without them set drlib.source.loss.policy = continue")
+        else:
+            loss = SourceLoss(stream.key, stream.position, start, now)
+            await self.journal.append([loss])
+            stream.map.apply(loss)
+            stream.position = start
+            reading.early.clear()
 
 
 @dataclass(frozen=True, slots=True)

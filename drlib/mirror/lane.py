@@ -105,6 +105,7 @@ class Lane:
     expiry: Expiry = field(default_factory=Expiry)
     rotate_at_epoch: int = ROTATE_AT_EPOCH
     generation: int = 0
+    loss_policy: str = "continue"
     state: LaneState = LaneState.CLAIMING
     claim_id: ClaimId | None = None
     streams: tuple[Stream, ...] = ()
@@ -238,6 +239,7 @@ class Lane:
             self.observer,
             self.expiry,
             self.memory,
+            self.loss_policy,
         )
         looking = asyncio.create_task(self._look(self._pump, topics, gone))
         try:

@@ -21,13 +21,18 @@ from drlib.mirror.reading import locate, log_ends, read_range
 from drlib.model import TopicPartition
 from drlib.rules.journal import (
     Ack,
+    Claim,
     ClaimId,
     Entry,
     Foreign,
+    Incarnation,
+    Parked,
     Placement,
     Run,
     Sealed,
+    SourceLoss,
     SourcePartition,
+    SourceTruncated,
     TopicNames,
     Unsure,
 )
@@ -46,6 +51,8 @@ class Maps:
     names: dict[uuid.UUID, TopicNames] = field(default_factory=dict)
     findings: list[Entry] = field(default_factory=list)
     refused: dict[SourcePartition, DrlibError] = field(default_factory=dict)  # no map can be had, and why
+    claims: dict[int, Claim] = field(default_factory=dict)  # the newest of each lane
+    ledger: list[Entry] = field(default_factory=list)  # what was lost, parked or made again
 
     def get(self, key: SourcePartition) -> PartitionMap:
         return self.by_partition.setdefault(key, PartitionMap())
@@ -58,6 +65,7 @@ class Maps:
         self.by_partition.update(other.by_partition)
         self.names.update(other.names)
         self.refused.update(other.refused)
+        self.ledger.extend(other.ledger)
 
     def refuse(self, key: SourcePartition, why: DrlibError) -> None:
         self.refused[key] = why
@@ -106,6 +114,8 @@ async def build_maps(
             acks[entry.partition, entry.claim] = entry
         elif isinstance(entry, Sealed):
             sealed.add((entry.partition, entry.claim))
+        elif isinstance(entry, SourceLoss | SourceTruncated | Incarnation | Parked):
+            maps.ledger.append(entry)
         partition = getattr(entry, "partition", None)
         if isinstance(partition, SourcePartition) and partition not in maps.refused:
             try:
@@ -203,7 +213,11 @@ async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
         partition = TopicPartition(journal_topic, number)
         # The log ends first, then the journal: every record below those ends then has its promise in what is read.
         ends = await _ends(target, await read_journal(target, partition))
-        maps.merge(await build_maps(target, await read_journal(target, partition), ends, reading=True))
+        entries = await read_journal(target, partition)
+        maps.merge(await build_maps(target, entries, ends, reading=True))
+        claims = [entry for entry in entries if isinstance(entry, Claim)]
+        if claims:
+            maps.claims[number] = max(claims, key=lambda claim: claim.claimed_at_ms)
     return maps
 
 

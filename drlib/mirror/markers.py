@@ -138,6 +138,5 @@ def tell_foreign(events: EventLog, partition: str, offset: int, count: int) -> N
     events.open(
         "ForeignWriter",
         partition,
-        f"{count} records from offset {offset} on are not ours: find out who else produces to this mirror topic and "
-        "take away its write permission; the copy goes on behind them, nothing of it is lost or doubled",
+        f"{count} records from offset {offset} on are not ours; the copy goes on behind them, nothing is lost or doubled",
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from drlib.errors import Unreachable
+from drlib.errors import DrlibError
 from drlib.rules.window import Window
 from drlib.wire import versions
 from drlib.wire.cluster import ClusterClient
@@ -23,7 +23,7 @@ INTERVAL_S = 2.0
 
 async def measure(client: ClusterClient, node: int, window: Window, busy: Callable[[], bool]) -> None:
     """Tell `window` the round trip to `node` while `busy`, until cancelled or the connection is lost."""
-    with contextlib.suppress(Unreachable):
+    with contextlib.suppress(DrlibError):
         connection = await client.connection(node, "ping")
         while True:
             if busy():

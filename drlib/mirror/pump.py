@@ -74,6 +74,7 @@ class Pump:
         observer: Observer,
         expiry: Expiry,
         memory: Memory,
+        loss_policy: str = "continue",
     ) -> None:
         self.lane = lane
         self.source = source
@@ -85,7 +86,7 @@ class Pump:
         self.observer = observer
         self._targets = {(s.target.topic, s.target.partition): s for s in streams}
         self._work = asyncio.Event()
-        self._fetcher = Fetcher(lane, source, journal, streams, events, memory, self)
+        self._fetcher = Fetcher(lane, source, journal, streams, events, memory, self, loss_policy)
         self._markers = Markers(lane, target, journal, streams, expiry, events, self._work.set)
         self._inquiries: set[asyncio.Task[None]] = set()
         self._busy: dict[Stream, dict[Stream, None]] = {}  # stream -> those of its leader with batches to send
@@ -147,12 +148,11 @@ class Pump:
 
     def park(self, stream: Stream, reason: str) -> None:
         """Stop one partition, visibly; the others go on."""
-        at = stream.covered if stream.covered >= 0 else stream.position
         stream.park(reason)
         self._busy[stream].pop(stream, None)
         self._work.set()
-        self.events.open("Parked", str(stream.source), reason)
-        parked = Parked(stream.key, at, reason, int(time.time() * 1000))
+        self.events.open("Parked", str(stream.source), f"at source offset {stream.position}: {reason}")
+        parked = Parked(stream.key, stream.position, reason, int(time.time() * 1000))
         stream.map.apply(parked)
         self.journal.begin([parked]).add_done_callback(self._promised)
 

@@ -2,20 +2,49 @@
 
 Rules: the file is 0600; a reader sees the whole old or the whole new state; an event stays in the list until it is
 resolved, and is then kept once more as resolved. Lag is what the source holds beyond the acknowledged position, in
-offsets; it is an upper bound in records where the source log has gaps.
+offsets of the source alone; it is an upper bound in records where the source log has gaps. Building and writing it is
+paced so that it never takes more than `SHARE` of a core, however many partitions there are.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from drlib.errors import UsageError
+from drlib.rules.events import Event, EventLog
+from drlib.rules.forecast import Outlook
+
+__all__ = [
+    "Event",
+    "EventLog",
+    "FlowStatus",
+    "LaneStatus",
+    "PartitionStatus",
+    "Spread",
+    "WorkerStatus",
+    "decode",
+    "encode",
+    "pause_s",
+    "read",
+    "write",
+]
+
+SHARE = 0.005  # of one core: what looking may cost, and what telling may
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Milliseconds: the last value, and the least, mean and greatest of the last minute or so."""
+
+    last: float
+    least: float
+    mean: float
+    greatest: float
 
 
 @dataclass(frozen=True)
@@ -30,19 +59,24 @@ class PartitionStatus:
     target_end: int
     parked: str = ""
     guarded: bool = False  # the target may have forgotten our claim: a foreign append would be detected, not prevented
+    last_stable: int = -1  # records from here on belong to transactions that are still open
+    log_start: int = -1
+    records: int = 0  # mirrored by this worker since it started
+    bytes: int = 0
+    outlook: Outlook = field(default_factory=Outlook)
+    latency: Spread | None = None  # from a record's timestamp to its acknowledgement on the target
+    age: Spread | None = None  # from a record's timestamp to its arrival in the worker
+    as_of_ms: int = 0  # when the source last said where its log ends
 
     @property
     def lag(self) -> int:
-        return max(0, self.high_watermark - self.mirrored)
+        """Offsets still to come; those that retention took already never will."""
+        return max(0, self.high_watermark - max(self.mirrored, self.log_start))
 
-
-@dataclass(frozen=True)
-class Event:
-    name: str
-    entity: str
-    detail: str
-    opened_ms: int
-    resolved_ms: int | None = None
+    @property
+    def known(self) -> bool:
+        """Has the source said where its log ends?"""
+        return self.high_watermark >= 0
 
 
 @dataclass(frozen=True)
@@ -60,6 +94,8 @@ class FlowStatus:
     partitions: tuple[PartitionStatus, ...]
     records: int
     bytes: int
+    records_per_s: float | None = None
+    bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +105,8 @@ class WorkerStatus:
     state: str
     flows: tuple[FlowStatus, ...]
     events: tuple[Event, ...] = ()
+    worker: str = ""
+    address: str = ""  # where it answers /status and /metrics, if anywhere
 
     @property
     def lag(self) -> int:
@@ -78,12 +116,27 @@ class WorkerStatus:
 _ADAPTER = TypeAdapter(WorkerStatus)
 
 
+def encode(status: WorkerStatus) -> bytes:
+    """As JSON."""
+    return _ADAPTER.dump_json(status)
+
+
+def decode(data: bytes) -> WorkerStatus:
+    """Raises pydantic's `ValidationError` for anything else."""
+    return _ADAPTER.validate_json(data)
+
+
+def pause_s(interval_s: float, cost_s: float) -> float:
+    """How long to rest after work that took `cost_s`, so that it takes at most `SHARE` of a core."""
+    return max(interval_s, cost_s / SHARE)
+
+
 def write(path: Path, status: WorkerStatus) -> None:
     """Replace the status file atomically."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_ADAPTER.dump_json(status))
+            file.write(encode(status))
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -93,7 +146,7 @@ def write(path: Path, status: WorkerStatus) -> None:
 def read(path: Path) -> WorkerStatus:
     """The last state written. Raises `UsageError` when there is none, or something else is there."""
     try:
-        return _ADAPTER.validate_json(path.read_bytes())
+        return decode(path.read_bytes())
     except FileNotFoundError:
         raise UsageError(
             f"no worker status at {path}", "no worker has written one", "Start one: drlib mirror FILE --status PATH"
@@ -103,30 +156,3 @@ def read(path: Path) -> WorkerStatus:
         raise UsageError(
             f"{path} is no worker status", first[:1].lower() + first[1:], "Give the file of `drlib mirror --status`."
         ) from None
-
-
-@dataclass
-class EventLog:
-    """Named events, open until resolved; each (name, entity) is open at most once however often it is seen."""
-
-    _open: dict[tuple[str, str], Event] = field(default_factory=dict)
-    _resolved: list[Event] = field(default_factory=list)
-
-    def open(self, name: str, entity: str, detail: str) -> bool:
-        """Open an event; True when it was not open already."""
-        if (name, entity) in self._open:
-            return False
-        self._open[name, entity] = Event(name, entity, detail, int(time.time() * 1000))
-        return True
-
-    def resolve(self, name: str, entity: str) -> bool:
-        """Close an event; True when it was open."""
-        event = self._open.pop((name, entity), None)
-        if event is None:
-            return False
-        resolved = Event(event.name, event.entity, event.detail, event.opened_ms, int(time.time() * 1000))
-        self._resolved = [*self._resolved[-99:], resolved]
-        return True
-
-    def snapshot(self) -> tuple[Event, ...]:
-        return (*self._open.values(), *self._resolved)

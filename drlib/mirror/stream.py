@@ -47,6 +47,13 @@ class Outgoing:
 
 
 @dataclass(slots=True, eq=False)
+class Pulse:
+    """Counts the answers of a question that many partitions wait in together; silence about one means no news of it."""
+
+    answers: int = 0
+
+
+@dataclass(slots=True, eq=False)
 class Stream:
     key: SourcePartition
     source: TopicPartition
@@ -62,6 +69,10 @@ class Stream:
     unacked: deque[Outgoing] = field(default_factory=deque)
     queued_bytes: int = 0
     high_watermark: int = -1
+    last_stable: int = -1
+    log_start: int = -1
+    answers: int = 0  # of the source, so that who looks can tell old from new
+    pulse: Pulse | None = None  # of the question it waits in, if it does
     parked: str = ""
     covered: int = -1
     journaled: tuple[int, int] = (0, -1)  # (acked, covered) as the journal has them
@@ -77,7 +88,10 @@ class Stream:
 
         `held` is kept alive until the last of them is acknowledged or dropped. Raises `CorruptBatch`.
         """
+        self.answers += 1
         self.high_watermark = fetched.high_watermark
+        self.last_stable = fetched.last_stable_offset
+        self.log_start = fetched.log_start_offset
         entries: list[Entry] = []
         aborted = AbortedFilter(fetched.aborted)
         small: list[tuple[BatchHeader, memoryview]] = []
@@ -257,9 +271,18 @@ class Stream:
         self.cover(item.covers)
         return item
 
+    @property
+    def mirrored(self) -> int:
+        """The next source offset that is not known to be on the target."""
+        if self.covered >= 0:
+            return self.covered
+        first = self.unacked[0] if self.unacked else self.queue[0] if self.queue else None
+        return first.pieces[0][0] if first is not None else self.position
+
     def park(self, reason: str) -> None:
         """Stop this partition alone; what was planned and not acknowledged will be planned anew by a later claim."""
         self.parked = reason
+        self.position = self.mirrored
         self.queue.clear()
         self.unacked.clear()
         self.queued_bytes = 0

@@ -13,7 +13,7 @@ from drlib.clusters.faults import ClusterRefused
 from drlib.clusters.upkeep import Upkeep
 from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError
-from drlib.mirror.duty import in_daemon
+from drlib.mirror.daemons import in_daemon
 from drlib.mirror.preflight import not_authorized
 from drlib.mirror.status import EventLog
 from drlib.rules.acls import Right

@@ -17,7 +17,7 @@ from drlib.clusters.descriptions import CommittedOffset
 from drlib.clusters.upkeep import Upkeep
 from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError
-from drlib.mirror.duty import in_daemon
+from drlib.mirror.daemons import in_daemon
 from drlib.mirror.groups import Position
 from drlib.mirror.journal_follower import JournalFollower
 from drlib.mirror.preflight import not_authorized

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable
 
 from drlib.mirror.intake import Broker, Reading
+from drlib.mirror.stream import Pulse
 from drlib.wire import fetching, requests
 from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
 
@@ -39,11 +40,13 @@ class TailReader:
         self._left: dict[Key, None] = {}
         self._session = fetching.NEW_SESSION
         self._some = asyncio.Event()
+        self._pulse = Pulse()
 
     def add(self, reading: Reading) -> None:
         """The reading has reached the end it knows of."""
         key = (reading.stream.key.topic_id, reading.stream.key.partition)
         self._members[key] = self._changed[key] = reading
+        reading.stream.pulse = self._pulse
         self._left.pop(key, None)
         self._some.set()
 
@@ -60,6 +63,7 @@ class TailReader:
             answer = await self._ask(connection, in_session)
             if answer is None:
                 continue
+            self._pulse.answers += 1
             held = self.memory.hold(answer.size)
             for found in answer.partitions:
                 key = (found.topic_id, found.partition)
@@ -72,6 +76,7 @@ class TailReader:
                 await self.intake.take(connection, reading, reading.stream.position, found, held)
                 if reading.behind or reading.stream.parked:
                     del self._members[key]
+                    reading.stream.pulse = None
                     self._changed.pop(key, None)
                     self._left[key] = None
                     if not reading.stream.parked:

@@ -20,6 +20,7 @@ from drlib.clusters.connect import wire_client
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.errors import Aborted, Unreachable, UsageError
 from drlib.mirror import memory, status
+from drlib.mirror.endpoint import Endpoint
 from drlib.mirror.flow import FlowRunner
 from drlib.mirror.service import ServiceManager
 from drlib.rules.loops import refuse_rings, ring
@@ -34,6 +35,7 @@ async def mirror(
     settings: MirrorSettings,
     *,
     status_path: Path | None = None,
+    metrics_address: str | None = None,
     on_state: Callable[[status.WorkerStatus], None] | None = None,
 ) -> None:
     """Run every enabled flow until a signal asks to stop.
@@ -47,16 +49,27 @@ async def mirror(
         )
     await _refuse_rings(settings, flows)
     events = status.EventLog()
-    worker = f"{socket.gethostname()}-{os.getpid()}"
+    logs = {f.flow: status.EventLog(str(f.flow)) for f in flows}  # a flow that is begun anew goes on in its own
+    name = f"{socket.gethostname()}-{os.getpid()}"
+    state = "starting"
+
+    def snapshot() -> status.WorkerStatus:
+        flows_now = tuple(r.status() for r in runners)
+        open_ones = tuple(event for log in (events, *logs.values()) for event in log.snapshot())
+        return status.WorkerStatus(os.getpid(), int(time.time() * 1000), state, flows_now, open_ones, name, address)
+
+    asked = metrics_address or next((f.metrics_address for f in flows if f.metrics_address), None)
+    endpoint = None if asked is None else Endpoint.open(asked, snapshot, events)
+    address = "" if endpoint is None else endpoint.address
+    worker = f"{name} {address}".strip()  # as the journal's claims tell it: `drlib status` finds us there
     held = memory.Memory()
 
     def runner_of(flow: FlowSettings) -> FlowRunner:
         source, target = settings.clusters[flow.flow.source], settings.clusters[flow.flow.target]
         keeping = [f for f in flows if isinstance(f.policy, IdentityReplicationPolicy)]
-        return FlowRunner(flow, source, target, worker, events, held, keeping)
+        return FlowRunner(flow, source, target, worker, logs[flow.flow], held, keeping)
 
     runners = [runner_of(flow) for flow in flows]
-    state = "starting"
     manager = ServiceManager.from_environment()
     names = ", ".join(str(f.flow) for f in flows)
     stops = 0
@@ -77,24 +90,31 @@ async def mirror(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
 
+    told: tuple[object, ...] = ()
+
     def tell() -> None:
-        snapshot = status.WorkerStatus(
-            os.getpid(), int(time.time() * 1000), state, tuple(r.status() for r in runners), events.snapshot()
-        )
+        """The whole state to a file, where one is asked for; to whoever listens only news."""
+        nonlocal told
+        news = (state, events.snapshot(), *(log.snapshot() for log in logs.values()))
+        if status_path is None and (on_state is None or news == told):
+            return
+        now = snapshot()
         if status_path is not None:
-            status.write(status_path, snapshot)
-        if on_state is not None:
-            on_state(snapshot)
+            status.write(status_path, now)
+        if on_state is not None and news != told:
+            on_state(now)
+        told = news
 
     async def report() -> None:
         nonlocal state
         while True:
+            began = time.perf_counter()
             if state == "starting" and all(r.ready for r in runners):
                 state = "running"
                 manager.ready(f"mirroring {names}")
             manager.alive(loop.time(), f"{state}: {names}")
             tell()
-            await asyncio.sleep(STATUS_S)
+            await asyncio.sleep(status.pause_s(STATUS_S, time.perf_counter() - began))
 
     async def keep(at: int) -> None:
         """One flow; where there are others, a cluster that does not answer is waited for."""
@@ -106,7 +126,7 @@ async def mirror(
             except (Unreachable, SecurityFault) as error:
                 if len(runners) == 1 or stops:
                     raise
-                events.open("FlowUnreachable", str(flows[at].flow), str(error))
+                logs[flows[at].flow].open("FlowUnreachable", str(flows[at].flow), str(error))
             runners[at] = runner_of(flows[at])
             stopped = asyncio.create_task(runners[at].stopped())
             await asyncio.wait([stopped], timeout=delay)
@@ -120,16 +140,19 @@ async def mirror(
         async with asyncio.TaskGroup() as group:
             for at in range(len(runners)):
                 group.create_task(keep(at))
+        state = "stopped"
     except* asyncio.CancelledError:
         raise Aborted(
             "the mirror was stopped at once", "a second signal came", "Nothing to do: nothing is lost."
         ) from None
     finally:
         reporting.cancel()
+        state = state if state == "stopped" else "failed"
+        tell()
+        if endpoint is not None:
+            endpoint.close()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
-    state = "stopped"
-    tell()
 
 
 async def _refuse_rings(settings: MirrorSettings, flows: Sequence[FlowSettings]) -> None:
@@ -155,6 +178,7 @@ def run(
     settings: MirrorSettings,
     *,
     status_path: Path | None = None,
+    metrics_address: str | None = None,
     on_state: Callable[[status.WorkerStatus], None] | None = None,
 ) -> None:
     """`mirror` on uvloop where it installs; raises the first error itself, not a group of them."""
@@ -166,7 +190,7 @@ def run(
         factory = None
     try:
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(mirror(settings, status_path=status_path, on_state=on_state))
+            runner.run(mirror(settings, status_path=status_path, metrics_address=metrics_address, on_state=on_state))
     except BaseExceptionGroup as group:
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup):

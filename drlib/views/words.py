@@ -55,6 +55,35 @@ def seconds(value: float | None) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
+def duration(value: float | None) -> str:
+    """A length of time to two places: "0.4 s", "12 s", "2 min 05 s", "3 h 20 min", "6 d 4 h", or "unknown"."""
+    if value is None:
+        return UNKNOWN
+    if value < 9.95:
+        return f"{value:.1f} s"
+    whole = round(value)
+    if whole < 100:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    minutes = whole // 60
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    return f"{minutes // 1440:,} d {minutes % 1440 // 60} h"
+
+
+def size(value: int | None) -> str:
+    """ "512 B", "12.3 MB" (of 1000), or "unknown"."""
+    if value is None:
+        return UNKNOWN
+    amount = float(value)
+    for unit in ("B", "KB", "MB", "GB"):
+        if amount < 999.5:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:,.1f} TB"
+
+
 def moment(at_ms: int) -> str:
     """ "2026-11-21 10:15:03.120 UTC"; 0 is a time nobody wrote down: "unknown"."""
     if not at_ms:

@@ -12,7 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kafka.protocol.admin import DescribeConfigsRequest, DescribeProducersRequest, DescribeTransactionsRequest
+from kafka.protocol.admin import (
+    DescribeConfigsRequest,
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
@@ -57,6 +62,7 @@ __all__ = [
     "leave_group",
     "list_groups",
     "list_offsets",
+    "list_transactional_ids",
     "offset_fetch",
     "sync_group",
     "topic_config",
@@ -69,21 +75,27 @@ FETCH_GRACE_S = 30.0  # beyond the long poll: a disk or a link may be slow
 
 @dataclass(frozen=True, slots=True)
 class TransactionState:
-    """`state` is Kafka's: Empty, Ongoing, PrepareAbort, CompleteAbort, ..."""
+    """`state` is Kafka's: Empty, Ongoing, PrepareAbort, CompleteAbort, ...; times in ms, -1 for none."""
 
     state: str
     producer_id: int
     epoch: int
+    started_ms: int = -1
+    timeout_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """What a partition's leader remembers of one producer; `last_timestamp` in ms, -1 for none."""
+    """What a partition's leader remembers of one producer; -1 for none.
+
+    `last_timestamp` in ms; `txn_start_offset` is where its open transaction begins in this partition.
+    """
 
     producer_id: int
     epoch: int
     last_sequence: int
     last_timestamp: int
+    txn_start_offset: int = -1
 
 
 async def init_producer_id(conn: Connection, transactional_id: str | None, timeout_ms: int) -> tuple[int, int]:
@@ -141,7 +153,22 @@ async def describe_transaction(conn: Connection, transactional_id: str) -> Trans
     )
     (found,) = answer.transaction_states
     raise_for(found.error_code, f"describing transaction {transactional_id}")
-    return TransactionState(found.transaction_state, found.producer_id, found.producer_epoch)
+    return TransactionState(
+        found.transaction_state,
+        found.producer_id,
+        found.producer_epoch,
+        found.transaction_start_time_ms,
+        found.transaction_timeout_ms,
+    )
+
+
+async def list_transactional_ids(conn: Connection, producer_id: int) -> list[str]:
+    """The transactional IDs of a producer ID that this broker coordinates; ask every broker (KIP-664)."""
+    answer = await conn.request(
+        ListTransactionsRequest[version("ListTransactions")](state_filters=[], producer_id_filters=[producer_id])
+    )
+    raise_for(answer.error_code, f"listing the transactions of {conn.peer}")
+    return [t.transactional_id for t in answer.transaction_states]
 
 
 async def describe_producers(
@@ -160,7 +187,9 @@ async def describe_producers(
             partition = TopicPartition(topic.name, p.partition_index)
             raise_for(p.error_code, f"describing the producers of {partition}", p.error_message)
             found[partition] = [
-                ProducerState(a.producer_id, a.producer_epoch, a.last_sequence, a.last_timestamp)
+                ProducerState(
+                    a.producer_id, a.producer_epoch, a.last_sequence, a.last_timestamp, a.current_txn_start_offset
+                )
                 for a in p.active_producers
             ]
     return found

@@ -36,6 +36,7 @@ REQUIRED: Final[Mapping[str, tuple[int, int]]] = {
     "SaslAuthenticate": (36, 2),
     "DescribeProducers": (61, 0),
     "DescribeTransactions": (65, 0),
+    "ListTransactions": (66, 0),
 }
 """Request name -> (API key, version)."""
 

@@ -109,6 +109,25 @@ def test_translating_between_clusters_nobody_reaches(file: Path, closed: tuple[i
     assert str(closed[1]) in line
 
 
+def test_the_status_of_clusters_nobody_reaches_is_told_and_not_an_error(file: Path) -> None:
+    result = drlib("status", str(file))
+    assert result.returncode == 11, result.stderr
+    assert result.stderr == ""
+    assert "UNKNOWN" in result.stdout
+    assert "SourceUnreachable LEFT->RIGHT" in result.stdout
+    assert "TargetUnreachable LEFT->RIGHT" in result.stdout
+
+
+def test_status_of_nothing_and_in_two_ways_at_once(file: Path) -> None:
+    assert "do not go together" in told(drlib("status", str(file), "--json", "--watch"), 2)
+    file.write_text(file.read_text().replace("enabled = true", "enabled = false"))
+    assert "no flow is enabled" in told(drlib("status", str(file)), 2)
+
+
+def test_metrics_at_what_is_no_address(file: Path) -> None:
+    assert "HOST:PORT" in drlib("mirror", str(file), "--metrics", "9464").stderr.splitlines()[-1]
+
+
 def test_an_unknown_runbook_names_those_there_are() -> None:
     line = told(drlib("run", str(ROOT / "runbooks" / "failover-dril.yaml")), 2)
     assert "failover-drill.yaml" in line

@@ -7,7 +7,9 @@ import pytest
 
 from drlib.errors import UsageError
 from drlib.mirror import status
-from drlib.mirror.status import Event, EventLog, FlowStatus, LaneStatus, PartitionStatus, WorkerStatus
+from drlib.mirror.status import Event, EventLog, FlowStatus, LaneStatus, PartitionStatus, Spread, WorkerStatus
+from drlib.rules.events import HOLD_S
+from drlib.rules.forecast import Outlook
 
 
 def partition(number: int, mirrored: int, high_watermark: int) -> PartitionStatus:
@@ -32,6 +34,28 @@ def test_a_state_comes_back_whole(tmp_path: Path) -> None:
     path = tmp_path / "status.json"
     status.write(path, STATE)
     assert status.read(path) == STATE
+
+
+def test_what_is_not_known_comes_back_as_not_known(tmp_path: Path) -> None:
+    whole = PartitionStatus(
+        *("flights", 0, "LEFT.flights", 0, 5, 5, 9, 5, "", False, 7, 2, 5, 50),
+        Outlook(lag_s=1.5, eta_s=None, warning="soon"),
+        Spread(1.0, 0.5, 0.75, 2.0),
+    )
+    state = WorkerStatus(1, 2, "running", (FlowStatus("A->B", (), (whole,), 5, 50, None, 2.5),))
+    assert status.decode(status.encode(state)) == state
+
+
+def test_lag_counts_what_can_still_come() -> None:
+    lost = PartitionStatus("t", 0, "A.t", 0, 5, 5, 20, 5, log_start=15)
+    assert lost.lag == 5
+    assert lost.known
+    assert not PartitionStatus("t", 0, "A.t", 0, 5, 5, -1, 5).known
+
+
+def test_looking_and_telling_take_at_most_a_hundredth_of_a_core_together() -> None:
+    assert status.pause_s(0.25, 0.001) == 0.25
+    assert status.pause_s(0.25, 0.02) == 4.0
 
 
 def test_only_the_owner_reads_it_and_no_draft_stays(tmp_path: Path) -> None:
@@ -67,38 +91,14 @@ def test_a_file_that_is_no_status_is_an_error_of_ours(tmp_path: Path, content: s
         status.read(path)
 
 
-def test_an_event_is_open_once_until_it_is_resolved() -> None:
-    log = EventLog()
-    assert log.open("parked", "flights-0", "first")
-    assert not log.open("parked", "flights-0", "again")
-    assert log.open("parked", "flights-1", "another")
-    assert [(e.entity, e.detail, e.resolved_ms) for e in log.snapshot()] == [
-        ("flights-0", "first", None),
-        ("flights-1", "another", None),
-    ]
-    assert log.resolve("parked", "flights-0")
-    assert not log.resolve("parked", "flights-0")
-    still, done = log.snapshot()
-    assert (still.entity, still.resolved_ms) == ("flights-1", None)
-    assert (done.entity, done.detail) == ("flights-0", "first")
-    assert done.resolved_ms is not None
-    assert done.resolved_ms >= done.opened_ms
-
-
-def test_a_resolved_event_opens_again() -> None:
-    log = EventLog()
-    for detail in ("one", "two"):
-        assert log.open("parked", "flights-0", detail)
-        assert log.resolve("parked", "flights-0")
-    assert [e.detail for e in log.snapshot()] == ["one", "two"]
-
-
 def test_resolved_events_are_kept_up_to_a_hundred_and_open_ones_all() -> None:
-    log = EventLog()
+    at = 1_700_000_000.0
+    log = EventLog(now=lambda: at)
     for number in range(250):
-        log.open("parked", f"flights-{number}", "")
+        log.open("Parked", f"flights-{number}", "")
         if number % 2:
-            log.resolve("parked", f"flights-{number}")
+            log.resolve("Parked", f"flights-{number}")
+    at += HOLD_S
     found = log.snapshot()
     assert sum(e.resolved_ms is None for e in found) == 125
     assert [e.entity for e in found if e.resolved_ms is not None] == [f"flights-{n}" for n in range(51, 250, 2)]

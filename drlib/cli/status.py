@@ -1,0 +1,203 @@
+"""`drlib status`: ask the clusters, ask the workers that can be heard, draw; once, or until somebody presses q.
+
+Rules: exit code 0 when every flow mirrors and nothing is open, 3 when something is open, a lane has no owner or no worker
+runs, 11 when neither cluster of a flow answers and no worker is heard. Workers are looked for at the addresses given, in
+the file, and in the journal's claims (a loopback address only on the machine it belongs to).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import select
+import socket
+import sys
+import termios
+import threading
+import time
+import tty
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+from rich.console import Console
+from rich.live import Live
+
+from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.errors import DrlibError, ReadinessError, Unreachable, UsageError
+from drlib.mirror import status
+from drlib.mirror.overview import MIRRORING, FlowView, overview
+from drlib.mirror.survey import Survey, Surveyor
+from drlib.views.status import status_of
+
+HEAR_S = 2.0
+SURVEY_S = 2.0  # between two rounds of questions to the clusters, and as long as one took
+LONGEST_S = 10.0
+DRAW_S = 0.25
+_VIEWS = TypeAdapter(FlowView)
+
+
+class Watch:
+    """Looks at the flows of one file as often as it is asked to."""
+
+    def __init__(
+        self, settings: MirrorSettings, *, addresses: Sequence[str], files: Sequence[Path], groups: bool
+    ) -> None:
+        flows = [flow for flow in settings.flows if flow.enabled]
+        if not flows:
+            raise UsageError(
+                f"nothing to look at in {settings.path}", "no flow is enabled", "Set 'A->B.enabled = true' for a flow."
+            )
+        self._flows = flows
+        self._surveyors = [Surveyor(settings, flow) for flow in flows]
+        self._addresses = tuple(addresses)
+        self._files = tuple(files)
+        self._groups = groups
+        self.surveys: tuple[Survey, ...] = ()
+
+    def survey(self) -> None:
+        """Ask the clusters."""
+
+        async def ask() -> list[Survey]:
+            return list(await asyncio.gather(*(s.look(groups=self._groups) for s in self._surveyors)))
+
+        self.surveys = tuple(asyncio.run(ask()))
+
+    def views(self) -> tuple[FlowView, ...]:
+        """Ask the workers, and put it together with the newest survey."""
+        places = {address for survey in self.surveys for address in _claimed(survey).values()}
+        places |= {*self._addresses, *filter(None, (_written(flow) for flow in self._flows))}
+        with ThreadPoolExecutor(max(1, min(16, len(places)))) as pool:
+            answers = dict(zip(sorted(places), pool.map(hear, sorted(places)), strict=True))
+        heard = [answer for answer in answers.values() if answer is not None]
+        heard += [status.read(file) for file in self._files]
+        unique = list({(worker.worker, worker.pid): worker for worker in heard}.values())
+        now = int(time.time() * 1000)
+        return tuple(
+            overview(survey, unique, now, [w for w, at in _claimed(survey).items() if answers.get(at) is None])
+            for survey in self.surveys
+        )
+
+    def code(self, views: Sequence[FlowView]) -> int:
+        """The exit code for what is seen."""
+        errors = {survey.flow: survey.source_error and survey.target_error for survey in self.surveys}
+        if any(errors[view.flow] and not view.workers for view in views):
+            return Unreachable.exit_code
+        fine = all(view.state == MIRRORING and not view.open_events for view in views)
+        return 0 if fine else ReadinessError.exit_code
+
+
+def hear(address: str) -> status.WorkerStatus | None:
+    """What a worker says of itself at HOST:PORT; None when nobody says anything there."""
+    try:
+        with urllib.request.urlopen(f"http://{address}/status", timeout=HEAR_S) as answer:
+            return status.decode(answer.read())
+    except (OSError, ValueError, ValidationError, urllib.error.URLError):
+        return None
+
+
+def as_json(views: Sequence[FlowView]) -> str:
+    """Every field and the totals; null is unknown."""
+    rows = []
+    for view in views:
+        totals = {name: getattr(view, name) for name in ("lag", "as_of_ms", "lag_bytes", "lag_s", "eta_s", "left_s")}
+        rows.append({**_VIEWS.dump_python(view, mode="json"), **totals})
+    return json.dumps(rows, indent=2)
+
+
+def once(watch: Watch, *, as_json_text: bool, rows: int) -> int:
+    """Look, print, and return the exit code."""
+    watch.survey()
+    views = watch.views()
+    if as_json_text:
+        print(as_json(views))
+    else:
+        Console(highlight=False).print(status_of(views, rows=rows))
+    return watch.code(views)
+
+
+def until_quit(watch: Watch, *, rows: int) -> int:
+    """Redraw until q or Ctrl-C; returns the exit code for what was seen last."""
+    console = Console(highlight=False)
+    stop = threading.Event()
+    failed: list[DrlibError] = []
+
+    def survey() -> None:
+        while not stop.is_set():
+            began = time.monotonic()
+            try:
+                watch.survey()
+            except DrlibError as error:
+                failed.append(error)
+                stop.set()
+            stop.wait(max(SURVEY_S, min(LONGEST_S, time.monotonic() - began)))
+
+    threading.Thread(target=survey, name="survey", daemon=True).start()
+    views: tuple[FlowView, ...] = ()
+    with _keys() as pressed, Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
+        try:
+            while not stop.is_set():
+                if watch.surveys:
+                    views = watch.views()
+                    live.update(status_of(views, rows=rows, footer="q quits"), refresh=True)
+                if pressed(DRAW_S) in ("q", "Q", "\x03"):
+                    break
+        except KeyboardInterrupt:
+            pass
+        finally:
+            stop.set()
+    if failed:
+        raise failed[0]
+    return watch.code(views) if views else ReadinessError.exit_code
+
+
+@contextmanager
+def _keys() -> Iterator[KeyReader]:
+    """Keys one by one where there is a keyboard; anywhere else only time passes."""
+    if not sys.stdin.isatty():
+        yield KeyReader(None)
+        return
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor)
+        yield KeyReader(descriptor)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+class KeyReader:
+    """Call it with seconds: the next key within them, or an empty string."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+
+    def __call__(self, wait_s: float) -> str:
+        if self._descriptor is None:
+            time.sleep(wait_s)
+            return ""
+        ready, _, _ = select.select([self._descriptor], [], [], wait_s)
+        return sys.stdin.read(1) if ready else ""
+
+
+def _written(flow: FlowSettings) -> str | None:
+    """The address in the file; port 0 is known to the worker alone, and to the journal."""
+    address = flow.metrics_address
+    return address if address and not address.endswith(":0") else None
+
+
+def _claimed(survey: Survey) -> dict[str, str]:
+    """Worker -> address of those that own a lane now and said in their claim where they answer."""
+    owned = {tp.partition for member in survey.members for tp in member.assignment}
+    found: dict[str, str] = {}
+    for lane, claim in survey.claims.items():
+        worker, _, address = claim.worker.partition(" ")
+        host = worker.rpartition("-")[0]
+        local = address.startswith(("127.", "localhost:"))
+        if lane in owned and address and (not local or host == socket.gethostname()):
+            found[worker] = address
+    return found

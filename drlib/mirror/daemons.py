@@ -1,0 +1,41 @@
+"""Blocking work beside the event loop, on threads that nobody waits for when the process ends.
+
+Rules: an error of the work is raised where it is awaited; an answer nobody waits for any more is dropped. The
+default executor would hold the process's end up for as long as a client library waits for a broker that is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+Answer = TypeVar("Answer")
+
+
+async def in_daemon(work: Callable[[], Answer]) -> Answer:
+    """Run blocking `work` on a thread that nobody waits for when the process ends."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Answer] = loop.create_future()
+
+    def settle(answer: Answer | None, error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(cast("Answer", answer))
+
+    def run() -> None:
+        try:
+            answer: Answer | None = work()
+            error: Exception | None = None
+        except Exception as problem:
+            answer, error = None, problem
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            loop.call_soon_threadsafe(settle, answer, error)
+
+    threading.Thread(target=run, name="drlib-blocking", daemon=True).start()
+    return await done

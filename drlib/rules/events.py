@@ -1,0 +1,336 @@
+"""What can go wrong, by name, with meaning and remedy, and the log that tells each fault once.
+
+Rules:
+- A name comes from the literal table `KINDS`; what a person can do about it stands there, or came with the event.
+- One fault is one alert, however often it flaps: an event that comes back within `hold_s` of having gone was never
+  resolved, it only happened another time (`times`). It resolves as of when it went.
+- What several lanes notice at once is one event of their flow (`per_flow`), open as long as any of them reports it.
+- A fact that nobody can undo (data lost, a topic made again) stays open for `lasts_s` after it last happened.
+Not for: deciding that something is wrong, nor for I/O: times come from `now`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+DAY_S: Final = 86_400.0
+HOLD_S: Final = 5.0  # longer than the longest pause between two looks of anybody who reports
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    meaning: str
+    remedy: str
+    per_flow: bool = False
+    hold_s: float = HOLD_S
+    lasts_s: float | None = None  # a fact, not a state: it ends by itself
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "SourceUnreachable": Kind(
+        "the source cluster cannot be read; what was fetched is still delivered",
+        "See whether its brokers run and the link is up; mirroring goes on by itself. If it stays down: drlib translate, "
+        "then fail over.",
+        per_flow=True,
+    ),
+    "LaneFault": Kind(
+        "the target broke off; the lane claims again and reads back what stands",
+        "Nothing, if it resolves. If it stays: see whether the target's brokers run and its topics accept writes.",
+        per_flow=True,
+    ),
+    "LaneLost": Kind(
+        "another worker claimed the lane", "Nothing to do: the newer claim goes on where this one ended.", lasts_s=60.0
+    ),
+    "LaneFailed": Kind(
+        "a lane ended by an error nobody foresaw; its partitions stand still",
+        "Restart this worker; what was promised is read back. Send the error with the worker's output to its developers.",
+    ),
+    "DiscoveryFailed": Kind(
+        "topics could not be listed or made; those that are mirrored go on",
+        "Look at the error; new topics follow at the next refresh after it is gone.",
+    ),
+    "FlowUnreachable": Kind(
+        "a cluster of this flow does not answer, so the flow has not begun; the others go on",
+        "See whether its brokers run and bootstrap.servers is right; it is tried again by itself.",
+    ),
+    "TopicLoop": Kind(
+        "a topic would go round between clusters that keep its name, so it is not mirrored",
+        "Mirror it one way only, or use DefaultReplicationPolicy.",
+    ),
+    "WaitingForMirrorMaker": Kind(
+        "MirrorMaker 2 still runs this flow, so it is not taken over yet", "Stop MirrorMaker 2; this goes on by itself."
+    ),
+    "TakenOver": Kind("a flow of MirrorMaker 2 was carried on behind its last copy", "Nothing to do.", lasts_s=3600.0),
+    "TakeoverStale": Kind(
+        "MirrorMaker 2's committed offset lies beyond the source's log and is not used",
+        "Check whether the source was restored from a backup or the topic made again.",
+        lasts_s=DAY_S,
+    ),
+    "TakeoverUnsure": Kind(
+        "where MirrorMaker 2 stopped cannot be told exactly; the lower bound counts, so some records may stand twice",
+        "Compare the named range of the mirror topic with its source if duplicates matter there.",
+        lasts_s=DAY_S,
+    ),
+    "TopicNotFound": Kind(
+        "a topic that the file names is not on the source, as far as the worker may see",
+        "Correct topics, create it or grant Describe on it; it is then picked up by itself.",
+    ),
+    "GroupTailUnavailable": Kind(
+        "__consumer_offsets of the source cannot be followed; commits are polled instead and may be seen later",
+        "Grant the worker's principal Read and Describe on the topic __consumer_offsets of the source.",
+    ),
+    "Parked": Kind(
+        "a record cannot be delivered, so this partition alone stands still before it",
+        "Make the target accept it (its topic's max.message.bytes, timestamps or cleanup.policy) or repair the source; "
+        "then restart the worker: it tries again from the same record.",
+    ),
+    "SourceLoss": Kind(
+        "retention deleted records of the source before they were mirrored; the range is in the journal's ledger",
+        "Restore the range from a backup if it matters. Raise retention.ms or retention.bytes of the topic, or widen the "
+        "link, so that it does not happen again.",
+        lasts_s=DAY_S,
+    ),
+    "TopicRecreated": Kind(
+        "a source topic was deleted and made again under the same name",
+        "Check that this was meant: its mirror topic now holds records of both.",
+        lasts_s=DAY_S,
+    ),
+    "ForeignWriter": Kind(
+        "somebody else wrote to a mirror topic; the copy goes on behind it, nothing of it is lost or doubled",
+        "Find out who else produces to this mirror topic and take away its write permission.",
+        lasts_s=DAY_S,
+    ),
+    "MirrorTopicRecreated": Kind(
+        "a mirror topic was deleted or made again, so what stood there and where is gone; its partitions stand still",
+        "Keep consumers away from it until it is mirrored anew; find out who deleted it.",
+    ),
+    "MirrorContradiction": Kind(
+        "the journal and a mirror topic contradict each other, so this partition stands still instead of guessing",
+        "Keep the journal and the mirror topic as they are, and send the event's detail to the developers.",
+    ),
+    "BrokerConfigUnknown": Kind(
+        "the target's broker settings could not be read; Kafka's defaults are assumed for how long it remembers producers",
+        "Grant the worker's principal DescribeConfigs on the target cluster, then restart the worker.",
+    ),
+    "RetentionAhead": Kind(
+        "records of the source will expire before they are mirrored, at the rates measured now",
+        "Raise retention.ms or retention.bytes of the topic on the source until the mirror has caught up, or widen the link.",
+    ),
+    "OpenTransaction": Kind(
+        "an open transaction on the source holds back every record behind it, for its own readers as for the mirror",
+        "Let its application end it, or abort it with kafka-transactions.sh --bootstrap-server SOURCE abort.",
+    ),
+    "WatchFailed": Kind(
+        "retention settings or positions could not be read, so the forecast is older than it should be",
+        "Grant Describe and DescribeConfigs on the source's topics to the worker's principal, or see the error.",
+    ),
+    "EndpointUnavailable": Kind(
+        "the address for status and metrics could not be opened; mirroring goes on without it",
+        "Give each worker of a machine an address of its own with --metrics HOST:PORT, port 0 for any free one.",
+    ),
+    "NoWorker": Kind(
+        "no worker of this flow is running, so nothing is mirrored",
+        "Start one: drlib mirror FILE. It goes on from the exact record.",
+    ),
+    "LaneUnowned": Kind(
+        "nobody owns this lane, so its partitions stand still",
+        "Wait for the end of a rebalance; if it stays, start another worker or look at the output of those that run.",
+    ),
+    "WorkerSilent": Kind(
+        "a worker is a member of the group and does not answer at its address",
+        "Look at the process. Its lanes go to another worker when its session ends.",
+    ),
+    "SourceUnauthorized": Kind(
+        "the worker may not read a topic of the source, so that topic alone stands still",
+        "Grant the right that the event names on the source; mirroring of the topic then begins by itself.",
+    ),
+    "TargetUnauthorized": Kind(
+        "the worker may not write a mirror topic, so that topic alone stands still",
+        "Grant the right that the event names on the target; mirroring of the topic then begins by itself.",
+    ),
+    "MirrorTopicRefused": Kind(
+        "the target refuses to make or grow a mirror topic; the others go on",
+        "Correct what the event names; it is tried again at the next refresh.",
+    ),
+    "SourceTopicDeleted": Kind(
+        "a mirrored topic is gone from the source; its mirror keeps what was copied",
+        "Nothing, if that was meant. Create it again to have it mirrored again.",
+    ),
+    "SourceTopicForbidden": Kind(
+        "a mirrored topic may no longer be seen on the source; its mirror keeps what was copied",
+        "Grant Describe and Read on the topic to the worker's principal.",
+    ),
+    "TopicConfigDrift": Kind(
+        "somebody changed a setting of a mirror topic; it is as on the source again",
+        "Change the source's setting instead, or name it in config.properties.exclude.",
+    ),
+    "TopicConfigRefused": Kind(
+        "the target refuses a setting of the source's topic; the topic's other settings follow",
+        "Grant AlterConfigs on the mirror topic, or name the setting in config.properties.exclude.",
+    ),
+    "TopicConfigUnreadable": Kind(
+        "settings of a topic could not be read, so they are not compared",
+        "Grant DescribeConfigs on the topic, on the source and on its mirror.",
+    ),
+    "TopicConfigSyncFailed": Kind(
+        "topic settings could not be compared this time", "See the error; it is tried again at the next interval."
+    ),
+    "AclSyncOff": Kind(
+        "a cluster has no authorizer, so there are no ACL rules to copy",
+        "Set sync.topic.acls.enabled = false, or give the cluster an authorizer.",
+    ),
+    "AclRefused": Kind(
+        "the target refuses an ACL rule; the others are copied",
+        "Grant Alter on the target cluster to the worker's principal.",
+    ),
+    "AclSyncFailed": Kind(
+        "ACL rules could not be compared this time", "See the error; it is tried again at the next interval."
+    ),
+    "GroupLive": Kind(
+        "somebody uses this group on the target, so its positions are left to it",
+        "Nothing, if its consumers moved there. Otherwise stop whoever commits under this group.",
+    ),
+    "GroupAhead": Kind(
+        "a position on the target is ahead of its translation and is never set back",
+        "Nothing, if the group moved there.",
+    ),
+    "GroupPastEnd": Kind(
+        "a translated position lies past the end of the mirror topic, so it is not written",
+        "Wait for the mirror to catch up; if it stays, look for a mirror topic that was made again.",
+    ),
+    "GroupNotTranslated": Kind(
+        "a position of the group cannot be translated exactly, so it is not written",
+        "See the reason in the detail, or drlib translate for what can be said of it.",
+    ),
+    "GroupRewound": Kind(
+        "the group went back on the source and its position here is not lowered",
+        "See the detail; move it by hand if it was meant.",
+    ),
+    "GroupSyncRefused": Kind(
+        "the target refuses to move a group's position",
+        "Grant Read on the group and on its mirror topics on the target to the worker's principal.",
+    ),
+    "GroupUnreadable": Kind(
+        "a group of the source may not be described, so its positions are not followed",
+        "Grant Describe on the group on the source to the worker's principal.",
+    ),
+    "GroupsUnlisted": Kind(
+        "the source lists no group, or not every group, to us: there may be groups that are not followed",
+        "Grant Describe on the source cluster to the worker's principal.",
+    ),
+    "GroupSyncFailed": Kind(
+        "positions of groups could not be compared this time", "See the error; it is tried again at the next interval."
+    ),
+    "TargetUnreachable": Kind(
+        "the target cluster cannot be asked, so what is known is only what a worker last said",
+        "See whether its brokers run and bootstrap.servers is right.",
+    ),
+}
+
+UNLISTED: Final = Kind("", "Look at the worker's output.")
+
+
+def kind_of(name: str) -> Kind:
+    """The table's row, or one that claims nothing."""
+    return KINDS.get(name, UNLISTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`resolved_ms` is None while it is open; `times` says how often it came back before it was resolved."""
+
+    name: str
+    entity: str
+    detail: str
+    opened_ms: int
+    resolved_ms: int | None = None
+    remedy: str = ""
+    times: int = 1
+    flow: str = ""
+
+
+@dataclass
+class _Open:
+    event: Event
+    by: set[str]
+    last_ms: int
+    quiet_ms: int | None = None
+
+
+@dataclass
+class EventLog:
+    """Events of one flow in one worker: all that are open, and the last hundred that were resolved."""
+
+    flow: str = ""
+    now: Callable[[], float] = time.time
+    _open: dict[tuple[str, str], _Open] = field(default_factory=dict)
+    _resolved: list[Event] = field(default_factory=list)
+    _flows: dict[str, str] = field(default_factory=dict)
+
+    def belongs(self, lane: str, flow: str) -> None:
+        """What `lane`, or `lane` and a generation (`lane.0`), reports of kinds of the whole flow is told of `flow`."""
+        self._flows[lane] = flow
+
+    def open(self, name: str, entity: str, detail: str, *, remedy: str = "", by: str = "") -> bool:
+        """Report that it is so; True when that is a new alert. `by` tells reporters of one event apart."""
+        kind = kind_of(name)
+        entity, by = self._place(kind, entity, by)
+        now = self._ms()
+        self._settle(now)
+        held = self._open.get((name, entity))
+        if held is None:
+            event = Event(name, entity, detail, now, remedy=remedy or kind.remedy, flow=self.flow)
+            self._open[name, entity] = _Open(event, {by}, now)
+            return True
+        again = held.quiet_ms is not None or (kind.lasts_s is not None and detail != held.event.detail)
+        held.event = replace(
+            held.event, detail=detail, remedy=remedy or held.event.remedy, times=held.event.times + again
+        )
+        held.by.add(by)
+        held.quiet_ms = None
+        held.last_ms = now
+        return False
+
+    def resolve(self, name: str, entity: str, *, by: str = "") -> bool:
+        """Report that it is over; True when it was open and nobody else still reports it."""
+        entity, by = self._place(kind_of(name), entity, by)
+        held = self._open.get((name, entity))
+        if held is None or held.quiet_ms is not None:
+            return False
+        held.by.discard(by)
+        if held.by:
+            return False
+        held.quiet_ms = self._ms()
+        return True
+
+    def is_open(self, name: str, entity: str) -> bool:
+        """Is it open and reported now?"""
+        held = self._open.get((name, entity))
+        return held is not None and held.quiet_ms is None
+
+    def snapshot(self) -> tuple[Event, ...]:
+        """Open events in the order they opened, then resolved ones."""
+        self._settle(self._ms())
+        return (*(held.event for held in self._open.values()), *self._resolved)
+
+    def _place(self, kind: Kind, entity: str, by: str) -> tuple[str, str]:
+        flow = (self._flows.get(entity) or self._flows.get(entity.rpartition(".")[0])) if kind.per_flow else None
+        return (flow, entity) if flow is not None else (entity, by)
+
+    def _settle(self, now: int) -> None:
+        for key, held in list(self._open.items()):
+            kind = kind_of(key[0])
+            over: int | None = None
+            if held.quiet_ms is not None and now - held.quiet_ms >= kind.hold_s * 1000:
+                over = held.quiet_ms
+            elif kind.lasts_s is not None and now - held.last_ms >= kind.lasts_s * 1000:
+                over = now
+            if over is not None:
+                del self._open[key]
+                self._resolved = [*self._resolved[-99:], replace(held.event, resolved_ms=over)]
+
+    def _ms(self) -> int:
+        return int(self.now() * 1000)
