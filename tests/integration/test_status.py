@@ -215,6 +215,7 @@ def test_a_scrape_of_a_real_worker(hasty_lab: Lab, engines: Made, fresh_topic: C
     assert [p["records"] for p in view["partitions"]] == [500, 500]
     hasty_lab.proxy.set("LEFT", cut=True)
     wait_for("the fault is told", lambda: any("SourceUnreachable" in k for k in scraped().get("drlib_event_open", {})))
+    wait_for("the file tells it too", lambda: bool(events(engine, "SourceUnreachable")))
     hasty_lab.proxy.clear()
     (fault,) = events(engine, "SourceUnreachable")
     assert fault.entity == f"{engine.source}->{engine.target}"
