@@ -103,7 +103,7 @@ def test_topics_come_grow_and_go_while_other_lanes_stay_as_they_are(engine: Engi
     after = claims(engine)
     assert after[0] == before[0], "the steady topic's lane was interrupted"
     assert after[1] != before[1]
-    assert ("Parked", f"{comes}-0") not in events(engine)
+    wait_for("it is told once, as deleted", lambda: ("Parked", f"{comes}-0") not in events(engine), 20)
     assert engine.stop(worker) == 0, engine.log()
     engine.assert_same(steady, 1)
     engine.assert_same(neighbour, 1)
