@@ -50,7 +50,7 @@ class Application:
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONWARNINGS": "error"},
+                env={**os.environ, "PYTHONWARNINGS": "error,ignore::DeprecationWarning"},
             )
 
     def history(self) -> History:
