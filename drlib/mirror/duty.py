@@ -1,8 +1,8 @@
 """Work that is done again and again by one worker of a flow: the owner of lane 0.
 
 Rules: a duty that fails opens an event, and is tried again at its next time; it never ends the flow. Whoever gets lane 0
-starts without memory, because somebody else worked in between. Blocking calls run in `drlib.mirror.daemons`, so that
-a cluster that does not answer never holds up the end of the process.
+starts without memory, because somebody else worked in between; who loses it has nothing more to report. Blocking calls
+run in `drlib.mirror.daemons`, so that a cluster that does not answer never holds up the end of the process.
 Not for: work of every worker for its own lanes (`flow._announce`, `groups`).
 """
 
@@ -31,13 +31,18 @@ class Duty(Protocol):
 
 
 async def perform(duty: Duty, seconds: float, term: Callable[[], object | None], events: EventLog, entity: str) -> None:
-    """Do `duty` at once and every `seconds`, while `term()` gives the same object; None: somebody else's turn."""
+    """Do `duty` at once and every `seconds`, while `term()` gives the same object; None: somebody else's turn.
+
+    `events` is the log in the hands of this duty alone (`EventLog.reporter`).
+    """
     ours: object | None = None
     while True:
         now = term()
         if now is not ours:
             ours = now
             duty.forget()
+            if ours is None:
+                events.leave(events.by)
         if ours is None:
             await asyncio.sleep(LOOK_S)
             continue

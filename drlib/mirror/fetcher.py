@@ -4,7 +4,8 @@ Rules:
 - Two questions, each on a connection of its own to a broker, because a broker answers one connection in order: *what is
   new* waits at the broker for partitions whose end we reached (`drlib.mirror.tail`); *what is there* never waits and runs
   ahead of its answers through partitions that are behind (`drlib.mirror.backlog`). A partition is in one of them.
-- A source that goes away ends nothing: the loops come back to it, and what was fetched is still sent.
+- A source that goes away ends nothing: the loops come back to it, and what was fetched is still sent. It is there again
+  when every broker that leads something of ours has answered.
 - Retention that overtook us is an event, and by the flow's policy a `SourceLoss` in the ledger and a jump (continue), a
   parked partition (park) or the worker's end (fail). A log that ends below our position is a `SourceTruncated`. Never a
   silent jump.
@@ -15,13 +16,14 @@ Not for: sending, that is `drlib.mirror.pump`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from drlib.errors import Unreachable
 from drlib.mirror.backlog import BacklogReader
 from drlib.mirror.intake import Broker, Intake, LeaderMoved, Reading, Sink
 from drlib.mirror.lane_journal import LaneJournal
 from drlib.mirror.memory import Memory
+from drlib.mirror.ping import heard
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Stream
 from drlib.mirror.tail import TailReader
@@ -64,13 +66,20 @@ class Fetcher:
 
     async def run(self) -> None:
         """Read from every leader; laid out anew whenever leaders move or the source comes back."""
+        try:
+            await self._layouts()
+            await asyncio.Event().wait()  # draining: the senders decide when it is over
+        finally:
+            self.events.resolve("SourceUnreachable", self.lane)  # nobody is left here who could see it come back
+
+    async def _layouts(self) -> None:
         delay = 0.05
         while not self._draining.is_set():
             try:
                 by_node = await self._leaders()
-                self.events.resolve("SourceUnreachable", self.lane)
                 delay = 0.05 if by_node else delay
                 async with asyncio.TaskGroup() as group:
+                    group.create_task(self._answered(by_node))
                     for node, streams in by_node.items():
                         await self._read_from(group, node, streams)
             except* LeaderMoved:
@@ -80,7 +89,12 @@ class Fetcher:
             self._backlogs.clear()
             await asyncio.sleep(delay)  # leaders move, or are not elected yet: ask again, ever more patiently
             delay = min(2.0, delay * 2)
-        await asyncio.Event().wait()  # draining: the senders decide when it is over
+
+    async def _answered(self, nodes: Iterable[int]) -> None:
+        """Ask every broker we read from something small: a connection alone says little, a kernel opens it."""
+        for node in nodes:
+            await heard(self.source, node)
+        self.events.resolve("SourceUnreachable", self.lane)
 
     async def _read_from(self, group: asyncio.TaskGroup, node: int, streams: Sequence[Stream]) -> None:
         readings = [Reading(stream) for stream in streams]

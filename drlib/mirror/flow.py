@@ -49,6 +49,7 @@ from drlib.rules.rearm import Expiry, guarded
 from drlib.wire.cluster import ClusterMetadata
 from drlib.wire.codes import BrokerError
 
+WORKER = "worker"  # who reports what outlives a flow that is begun anew
 DRAIN_S = 10.0
 OFFSET_SYNC_COMMIT_S = 1.0
 
@@ -106,7 +107,7 @@ class FlowRunner:
         self._target = wire_client(self.target_settings, client_id=self.settings.client_id(flow.target))
         try:
             await self._preflight()
-            self.events.resolve("FlowUnreachable", str(flow))
+            self.events.resolve("FlowUnreachable", str(flow), by=WORKER)
             self._takeover = TakeoverReader(self.settings, self._source, self._target, self.events)
             await self._takeover.refuse_running()
             self._mirrors = MirrorTopics(self.settings, self.source_settings, self.target_settings, self.events)
@@ -137,6 +138,7 @@ class FlowRunner:
             )
             await self._until_stopped()
         finally:
+            self.events.alone(WORKER)  # whoever reported for this flow has ended with it
             await self._source.close()
             await self._target.close()
 
@@ -198,6 +200,7 @@ class FlowRunner:
         there = await self._target.metadata(None)
         have = {name: _partitions(there, policy.remote_topic(flow.source, name)) for name in found}
         missing = {n: len(topic.partitions) for n, topic in found.items() if len(topic.partitions) > have[n]}
+        self._mirrors.lacking(missing)
         if missing:
             have = await asyncio.to_thread(self._mirrors.make, missing, have)
         shares: dict[int, list[LaneTopic]] = defaultdict(list)
@@ -300,21 +303,24 @@ class FlowRunner:
 
     def _kept_in_step(self) -> Iterator[Coroutine[None, None, None]]:
         """Duties of whoever owns lane 0."""
-        settings, events = self.settings, self.events
+        settings = self.settings
 
         def term() -> object | None:
             return self._lanes.get(0)
 
-        def all_day(duty: Duty, seconds: float) -> Coroutine[None, None, None]:
+        def all_day(duty: Duty, seconds: float, events: EventLog) -> Coroutine[None, None, None]:
             return perform(duty, seconds, term, events, str(settings.flow))
 
         if settings.sync_topic_configs:
+            events = self.events.reporter(ConfigSync.name)
             configs = ConfigSync(settings, self.source_settings, self.target_settings, events, self._topic_ids)
-            yield all_day(configs, settings.sync_topic_configs_s)
+            yield all_day(configs, settings.sync_topic_configs_s, events)
         if settings.sync_topic_acls:
             source, target = (self._source, self.source_settings), (self._target, self.target_settings)
-            yield all_day(AclSync(settings, source, target, events), settings.sync_topic_acls_s)
+            events = self.events.reporter(AclSync.name)
+            yield all_day(AclSync(settings, source, target, events), settings.sync_topic_acls_s, events)
         if settings.sync_group_offsets:
+            events = self.events.reporter(GroupSync.name)
             journal = JournalFollower(self._target, self.journal_topic, settings.lanes)
             groups = GroupSync(
                 settings,
@@ -324,7 +330,7 @@ class FlowRunner:
                 lambda: GroupSource(self._groups.positions(), self._topic_ids()),
                 lambda: 0 in self._lanes and self.membership.may_send(),
             )
-            yield all_day(groups, settings.sync_group_offsets_s)
+            yield all_day(groups, settings.sync_group_offsets_s, events)
 
     def _topic_ids(self) -> dict[str, uuid.UUID]:
         """The source topics that are mirrored now."""
@@ -341,9 +347,6 @@ class FlowRunner:
             with contextlib.suppress(DrlibError, TimeoutError):
                 async with asyncio.timeout(DRAIN_S / 2):
                     await task
-            # the next owner speaks for the lane now
-            self.events.resolve("SourceUnreachable", lane.transactional_id)
-            self.events.resolve("LaneFault", lane.name)
             self.events.resolve("LaneFailed", f"{self.settings.flow} lane {number}")
         for number in sorted(lanes):
             if number in self._lanes:

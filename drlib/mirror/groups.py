@@ -18,7 +18,7 @@ import asyncio
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from drlib.clusters.faults import ClusterRefused
@@ -27,6 +27,7 @@ from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.mirror.daemons import in_daemon
 from drlib.mirror.outside import Mm2Writer
+from drlib.mirror.ping import heard
 from drlib.mirror.preflight import not_authorized
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Stream
@@ -46,6 +47,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 LATEST = -1
 TICK_S = 0.05
 POLL_TIMEOUT_S = 5.0
+QUIET_AFTER_S = 30.0  # following that went well for this long begins anew without patience
 MAY_LIST = Right("cluster", "", ("DESCRIBE",))
 UNREADABLE, UNLISTED = "GroupUnreadable", "GroupsUnlisted"
 
@@ -216,32 +218,41 @@ class GroupPositions:
 
     async def _follow(self) -> None:
         """Read commits as they are made; start over at the end of the log whenever the source was gone."""
-        delay = 0.1
+        delay = 0.05
         while True:
+            began = time.monotonic()
             try:
                 metadata = await self._source.metadata([OFFSETS_TOPIC])
+                self._following_broke = False
                 topic = metadata.topics[OFFSETS_TOPIC]
-                raise_for(topic.error_code, f"following {OFFSETS_TOPIC}")
                 by_node: dict[int, list[int]] = defaultdict(list)
                 for number, found in topic.partitions.items():
                     by_node[found.leader].append(number)
-                for name in ("GroupTailUnavailable", "SourceUnreachable"):
-                    self._events.resolve(name, str(self._settings.flow), by="groups")
-                self._following_broke = False
                 async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._answered(by_node or metadata.brokers, topic.error_code))
                     for node, numbers in by_node.items():
                         tasks.create_task(self._follow_node(node, topic.topic_id, numbers))
-                delay = 0.1
             except* (Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
                 gone = [e for e in errors.exceptions if not isinstance(e, BrokerError)]
                 self._following_broke = bool(gone)
-                # A source that is gone is one alert, whoever notices; a right that is missing is another; and where no
-                # group ever committed there is no topic yet, which is no fault.
+                # A source that is gone is one alert, whoever notices; a right that is missing is another.
                 name = "SourceUnreachable" if gone else "GroupTailUnavailable"
-                if not all(getattr(e, "code", None) == UNKNOWN_TOPIC_OR_PARTITION for e in errors.exceptions):
-                    self._events.open(name, str(self._settings.flow), str(errors.exceptions[0]), by="groups")
+                self._events.open(name, str(self._settings.flow), str((gone or errors.exceptions)[0]), by="groups")
+            delay = 0.1 if time.monotonic() - began > QUIET_AFTER_S else min(2.0, delay * 2)
             await asyncio.sleep(delay)
-            delay = min(2.0, delay * 2)
+
+    async def _answered(self, nodes: Iterable[int], error_code: int) -> None:
+        """The source is there when its brokers answer, whether or not there is anything to follow.
+
+        Where no group ever committed there is no topic yet, which is no fault. Raises `BrokerError` for any other.
+        """
+        for node in nodes:
+            if node >= 0:
+                await heard(self._source, node)
+        self._events.resolve("SourceUnreachable", str(self._settings.flow), by="groups")
+        if error_code != UNKNOWN_TOPIC_OR_PARTITION:
+            raise_for(error_code, f"following {OFFSETS_TOPIC}")
+        self._events.resolve("GroupTailUnavailable", str(self._settings.flow), by="groups")
 
     async def _follow_node(self, node: int, topic_id: requests.TopicId, numbers: list[int]) -> None:
         connection = await self._source.connection(node, "groups")

@@ -121,6 +121,12 @@ class Lane:
 
     async def run(self) -> None:
         """Own the lane until `stop`; returns when it is stopped or lost."""
+        try:
+            await self._terms()
+        finally:
+            self.events.leave(self.name)  # the next owner speaks for the lane
+
+    async def _terms(self) -> None:
         backoff = FIRST_BACKOFF_S
         while not self._stopping:
             began = time.monotonic()
@@ -369,10 +375,10 @@ class Lane:
         for stream in parked:
             contradicts = stream.key in maps.refused and not isinstance(maps.refused[stream.key], MirrorTopicRecreated)
             name = "MirrorContradiction" if contradicts else "MirrorTopicRecreated"
-            self.events.open(name, str(stream.target), stream.parked)
+            self.events.open(name, str(stream.target), stream.parked, by=self.name)
         for stream in streams:
             for name in ("MirrorContradiction", "MirrorTopicRecreated"):
-                self.events.resolve(name, str(stream.target))
+                self.events.resolve(name, str(stream.target), by=self.name)
 
     def _incarnations(self, entries: Sequence[Entry], topics: Sequence[LaneTopic]) -> list[Entry]:
         """Topics whose ID is not the one the journal knew: made again on the source."""

@@ -96,6 +96,12 @@ class MirrorTopics:
             self._events.resolve(DELETED, name)
             self._events.resolve(FORBIDDEN, name)
 
+    def lacking(self, names: Collection[str]) -> None:
+        """Only these have no mirror topic or too small a one; one that was refused may stand by now, or be unwanted."""
+        for name in self._refused.keys() - set(names):
+            del self._refused[name]
+            self._events.resolve(REFUSED, self._mirror(name))
+
     def _mirror(self, name: str) -> str:
         return self._settings.policy.remote_topic(self._settings.flow.source, name)
 

@@ -1,7 +1,7 @@
 """The round trip to a broker, measured beside the data, because answers in a pipeline wait for each other.
 
 Rules: a connection of its own, one small question every two seconds, and none while nothing is being moved. A lost
-connection ends the measuring only: whoever moves data finds out by itself.
+connection ends the measuring only: whoever moves data finds out by itself, and asks here whether a broker is back.
 """
 
 from __future__ import annotations
@@ -19,6 +19,12 @@ from drlib.wire import versions
 from drlib.wire.cluster import ClusterClient
 
 INTERVAL_S = 2.0
+
+
+async def heard(client: ClusterClient, node: int) -> None:
+    """Return when `node` has answered. Raises `Unreachable` or `SecurityFault`."""
+    connection = await client.connection(node, "ping")
+    await connection.request(ApiVersionsRequest[versions.API_VERSIONS](), timeout_s=client.timeout_s)
 
 
 async def measure(client: ClusterClient, node: int, window: Window, busy: Callable[[], bool]) -> None:

@@ -36,9 +36,10 @@ class AclSync:
         self._source, self._source_settings = source
         self._target, self._target_settings = target
         self._events = events
+        self._refused: set[str] = set()
 
     def forget(self) -> None:
-        """Nothing is remembered."""
+        self._refused.clear()
 
     async def look(self) -> None:
         flow, policy = self._settings.flow, self._settings.policy
@@ -49,16 +50,17 @@ class AclSync:
         self._events.resolve(OFF, str(flow))
         wanted = mirrored(here, self._settings.mirrors_topic, lambda name: policy.remote_topic(flow.source, name))
         lacking = missing(wanted, there)
-        if not lacking:
-            return
-        results = await acls.create_topic_acls(await _any(self._target), lacking)
+        results = await acls.create_topic_acls(await _any(self._target), lacking) if lacking else []
+        refused: set[str] = set()
         for acl, error in zip(lacking, results, strict=True):
-            if error is None:
-                self._events.resolve(REFUSED, str(acl))
-            elif error.code == SECURITY_DISABLED:
+            if error is not None and error.code == SECURITY_DISABLED:
                 self._off(flow.target, error)
-            else:
+            elif error is not None:
+                refused.add(str(acl))
                 self._events.open(REFUSED, str(acl), _detail(error, "ALTER", self._target_settings))
+        for rule in self._refused - refused:  # made since, by us or by hand, or wanted no more
+            self._events.resolve(REFUSED, rule)
+        self._refused = refused
 
     async def _list(self, cluster: ClusterClient, settings: ClusterSettings) -> tuple[TopicAcl, ...] | None:
         try:

@@ -21,7 +21,7 @@ from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.errors import Aborted, Unreachable, UsageError
 from drlib.mirror import memory, status
 from drlib.mirror.endpoint import Endpoint
-from drlib.mirror.flow import FlowRunner
+from drlib.mirror.flow import WORKER, FlowRunner
 from drlib.mirror.service import ServiceManager
 from drlib.rules.loops import refuse_rings, ring
 from drlib.rules.names import IdentityReplicationPolicy
@@ -126,7 +126,7 @@ async def mirror(
             except (Unreachable, SecurityFault) as error:
                 if len(runners) == 1 or stops:
                     raise
-                logs[flows[at].flow].open("FlowUnreachable", str(flows[at].flow), str(error))
+                logs[flows[at].flow].open("FlowUnreachable", str(flows[at].flow), str(error), by=WORKER)
             runners[at] = runner_of(flows[at])
             stopped = asyncio.create_task(runners[at].stopped())
             await asyncio.wait([stopped], timeout=delay)

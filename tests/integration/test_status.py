@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
@@ -18,10 +19,15 @@ from confluent_kafka import Producer
 from fix_engine import Engine, create_topic, produce, wait_for
 from prometheus_client.parser import text_string_to_metric_families
 
+from drlib.clusters.connect import wire_client
+from drlib.config.settings import load_mirror_settings
 from drlib.lab import jars
 from drlib.lab.lab import Lab
 from drlib.mirror import status
-from drlib.mirror.status import Event, PartitionStatus, WorkerStatus
+from drlib.mirror.groups import OFFSETS_TOPIC, GroupPositions
+from drlib.mirror.outside import Mm2Writer
+from drlib.mirror.status import Event, EventLog, PartitionStatus, WorkerStatus
+from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION
 
 Made = Callable[..., Engine]
 ORDER = ("source", "target", "topic", "partition", "lane", "state", "event", "entity", "flow")
@@ -166,6 +172,33 @@ def abort_as_the_remedy_says(remedy: str) -> None:
     argv = [str(jars.java().path), "-cp", classpath, tool, *shlex.split(command)]
     result = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+async def test_a_source_where_no_group_ever_committed_is_told_to_be_there_again(
+    hasty_lab: Lab, engines: Made, fresh_topic: Callable[[], str]
+) -> None:
+    """There is no __consumer_offsets to follow then, and following was what had told that the source is gone."""
+    engine = engines(fresh_topic())
+    mirror = load_mirror_settings(engine.properties)
+    (flow,) = (f for f in mirror.flows if f.enabled)
+    source, target = mirror.clusters[engine.source], mirror.clusters[engine.target]
+    log, client = EventLog(str(flow.flow)), wire_client(source, client_id="following")
+    writer = Mm2Writer(flow, source, target)
+    groups = GroupPositions(flow, source, client, writer, log, lambda _: None)
+    following = asyncio.create_task(groups.run())
+    try:
+        asked = await client.metadata([OFFSETS_TOPIC])
+        assert asked.topics[OFFSETS_TOPIC].error_code == UNKNOWN_TOPIC_OR_PARTITION
+        hasty_lab.proxy.set("LEFT", cut=True)
+        await asyncio.to_thread(wait_for, "gone", lambda: log.is_open("SourceUnreachable", str(flow.flow)))
+        hasty_lab.proxy.clear()
+        await asyncio.to_thread(wait_for, "there again", lambda: not log.is_open("SourceUnreachable", str(flow.flow)))
+        assert [event.name for event in log.snapshot()] == ["SourceUnreachable"]
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await client.close()
+        await asyncio.to_thread(writer.close, 1.0)
 
 
 def get(address: str, path: str) -> str:

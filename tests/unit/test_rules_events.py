@@ -166,3 +166,65 @@ def test_a_fact_ends_by_itself_counted_from_the_last_time() -> None:
     assert events.snapshot()[0].resolved_ms is None
     clock.at += 7_000
     assert events.snapshot()[0].resolved_ms is not None
+
+
+def test_a_lane_that_moved_to_its_next_generation_resolves_what_it_reported_before() -> None:
+    events, _ = log()
+    events.belongs("lane.7", "A->B")
+    events.open("SourceUnreachable", "lane.7.0", "refused")
+    assert events.resolve("SourceUnreachable", "lane.7.1")
+
+
+def test_who_ends_without_a_word_leaves_nothing_open_that_nobody_else_reports() -> None:
+    events, clock = log()
+    events.belongs("lane", "A->B")
+    events.open("SourceUnreachable", "lane.0", "refused")
+    events.open("SourceUnreachable", "A->B", "refused", by="groups")
+    events.open("LaneFault", "lane", "lost")
+    events.open("MirrorContradiction", "A.t-0", "x", by="lane")
+    events.open("LaneLost", "lane", "taken over", by="lane")
+    events.leave("lane")
+    assert events.is_open("SourceUnreachable", "A->B"), "another one still sees it"
+    assert not events.is_open("LaneFault", "A->B")
+    assert not events.is_open("MirrorContradiction", "A.t-0")
+    assert events.is_open("LaneLost", "lane"), "a fact stays for its time"
+    assert events.resolve("SourceUnreachable", "A->B", by="groups")
+    clock.at += HOLD_S
+    assert [e.name for e in events.snapshot() if e.resolved_ms is None] == ["LaneLost"]
+
+
+def test_a_fault_that_the_next_owner_sees_again_at_once_is_the_same_alert() -> None:
+    events, clock = log()
+    duty = events.reporter("GroupSyncFailed")
+    assert duty.open("GroupLive", "g", "has members")
+    duty.leave(duty.by)
+    clock.at += HOLD_S - 1
+    assert not duty.open("GroupLive", "g", "has members")
+    (event,) = events.snapshot()
+    assert (event.resolved_ms, event.times) == (None, 2)
+
+
+def test_when_a_flow_begins_anew_only_what_its_worker_reports_stays_open() -> None:
+    events, clock = log()
+    events.open("DiscoveryFailed", "A->B", "refused")
+    events.open("Parked", "t-0", "too large")
+    events.open("SourceLoss", "t-0", "offsets 0 to 9")
+    events.open("FlowUnreachable", "A->B", "refused", by="worker")
+    events.alone("worker")
+    clock.at += HOLD_S
+    assert [e.name for e in events.snapshot() if e.resolved_ms is None] == ["SourceLoss", "FlowUnreachable"]
+
+
+def test_every_reporter_holds_the_same_log_however_many_were_resolved() -> None:
+    events, clock = log()
+    one, other = events.reporter("one"), events.reporter("other")
+    for number in range(150):
+        one.open("Parked", f"t-{number}", "x")
+        one.resolve("Parked", f"t-{number}")
+        clock.at += HOLD_S
+    one.open("GroupLive", "g", "x")
+    other.open("GroupLive", "g", "x")
+    assert not one.resolve("GroupLive", "g")
+    assert events.is_open("GroupLive", "g")
+    assert one.snapshot() == other.snapshot() == events.snapshot()
+    assert len(events.snapshot()) == 101
