@@ -4,7 +4,8 @@ Rules:
 - Only groups that are ABSENT or EMPTY are written to. A consumer that assigns partitions itself leaves its group EMPTY, so
   a position that moved since our last look without us makes the group *live*: nothing of it is written until all its
   positions have stood still for `STILL_LOOKS` looks. A group whose positions we have never seen is first looked at twice.
-- A position never goes back, unless it is the one we wrote and the source's own went back since.
+- A position never goes back, unless it is the one we wrote and the source's own went back since. A write whose answer was
+  lost may have been made: a position that stands where it would have put it is ours.
 - Nothing is written past the log end, and nothing that is a guess: `WRITABLE` has the kinds of translation that skip no
   record on the target. What is not written is a `Finding`, except where there is nothing to do.
 Source: `MirrorCheckpointTask.syncGroupOffset`, whose holes these rules close.
@@ -15,7 +16,7 @@ group that has members by the time they arrive.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -81,6 +82,9 @@ class GroupMemory:
     seen: Mapping[TopicPartition, int]  # every position it has on the target, of mirrored and other topics
     written: Mapping[TopicPartition, Written] = field(default_factory=dict)
     still: int | None = None  # looks since one moved by itself; None when the group is not live
+    doubted: Mapping[TopicPartition, Written] = field(
+        default_factory=dict
+    )  # writes that failed, and may have been made
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ FINDINGS: Final = ("GroupLive", "GroupAhead", "GroupPastEnd", "GroupNotTranslate
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`memory` holds once the writes are done; `unwritten` is what to remember if they fail."""
+    """`memory` holds once the writes are done; `unwritten` is what to remember if they fail, in part or to our knowledge."""
 
     writes: Mapping[TopicPartition, Write]
     findings: tuple[Finding, ...]
@@ -145,6 +149,7 @@ def decide(
         memory = GroupMemory(dict(committed))
         if committed:
             return Decision({}, (), memory, memory)
+    memory = _settled(memory, committed)
     moved = sorted(tp for tp, at in committed.items() if memory.seen.get(tp) != at)
     if moved:
         first = moved[0]
@@ -155,6 +160,16 @@ def decide(
         live = GroupMemory(dict(committed), still=memory.still + 1)
         return _nothing(live, "its positions moved by themselves a short while ago")
     return _write(wanted, committed, log_ends, memory)
+
+
+def _settled(memory: GroupMemory, committed: Mapping[TopicPartition, int]) -> GroupMemory:
+    """`memory` with the doubted writes that turn out to have been made."""
+    made = {tp: write for tp, write in memory.doubted.items() if committed.get(tp) == write.target}
+    if not made:
+        return memory
+    seen = {**memory.seen, **{tp: write.target for tp, write in made.items()}}
+    doubted = {tp: write for tp, write in memory.doubted.items() if tp not in made}
+    return replace(memory, seen=seen, written={**memory.written, **made}, doubted=doubted)
 
 
 def _nothing(memory: GroupMemory | None, why: str) -> Decision:
@@ -183,7 +198,9 @@ def _write(
         told.setdefault(verdict, []).append(_told(verdict, tp, item, committed.get(tp), log_ends.get(tp)))
     findings = tuple(Finding(name, _list(told[verdict])) for verdict, name in _NAMES.items() if verdict in told)
     seen = {**committed, **{tp: write.offset for tp, write in writes.items()}}
-    return Decision(writes, findings, GroupMemory(seen, after), GroupMemory(dict(committed), standing))
+    doubted = {**memory.doubted, **{tp: Written(write.source, write.offset) for tp, write in writes.items()}}
+    unwritten = GroupMemory(dict(committed), standing, doubted=doubted)
+    return Decision(writes, findings, GroupMemory(seen, after), unwritten)
 
 
 _NAMES: Final[Mapping[Verdict, str]] = {

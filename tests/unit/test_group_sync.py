@@ -74,7 +74,7 @@ def test_an_absent_group_is_written_at_once_with_its_metadata() -> None:
     found = look(GroupState.ABSENT, 50, {}, None)
     assert (found.writes[P].offset, found.writes[P].metadata, found.writes[P].source) == (50, "meta", 100)
     assert found.memory == GroupMemory({P: 50}, {P: Written(100, 50)})
-    assert found.unwritten == GroupMemory({}, {})
+    assert found.unwritten == GroupMemory({}, {}, doubted={P: Written(100, 50)})
 
 
 def test_an_empty_group_with_positions_is_looked_at_twice() -> None:
@@ -130,6 +130,17 @@ def test_a_position_found_standing_counts_as_ours_for_a_later_rewind() -> None:
     assert keep.memory.written == {P: Written(100, 50)}
 
 
+def test_a_write_whose_answer_was_lost_is_ours_if_it_was_made() -> None:
+    """Otherwise the group would be live by our own hand, and never follow its source back again."""
+    lost = look(GroupState.EMPTY, 50, {P: 40}, GroupMemory({P: 40})).unwritten
+    back = decide(GroupState.EMPTY, {P: wanted(30, source=80)}, {P: 50}, {P: 60}, lost)
+    assert (back.writes[P].offset, names(back)) == (30, ["GroupRewound"])
+    refused = look(GroupState.EMPTY, 50, {P: 40}, lost)
+    assert (refused.writes[P].offset, names(refused)) == (50, [])
+    theirs = look(GroupState.EMPTY, 50, {P: 45}, lost)
+    assert (dict(theirs.writes), names(theirs)) == ({}, ["GroupLive"])
+
+
 def test_one_partition_that_cannot_be_written_does_not_hold_up_another() -> None:
     found = decide(
         GroupState.EMPTY,
@@ -156,7 +167,7 @@ steps = st.lists(
         st.sampled_from(list(TranslationKind)),
         st.integers(0, 9),  # the log end on the target
         st.one_of(st.none(), st.integers(0, 9)),  # a commit by somebody else on the target
-        st.booleans(),  # our write fails
+        st.sampled_from(["made", "refused", "made, and the answer lost"]),  # our write
     ),
     max_size=30,
 )
@@ -169,10 +180,12 @@ def test_no_history_makes_it_break_a_promise(history) -> None:
     memory: GroupMemory | None = None
     since_moved = STILL_LOOKS
     ours: tuple[int, int] | None = None  # (source, target) as we last left it
-    for state, source, kind, end, theirs, fails in history:
+    undone: int | None = None  # where it stood before a write we do not know of: who goes back there is not seen
+    refused: set[int] = set()  # where a write that was not made would have put it: who goes there counts as us
+    for state, source, kind, end, theirs, outcome in history:
         if theirs is not None and committed.get(P) != theirs:
             committed[P] = theirs
-            since_moved, ours = 0, None
+            since_moved, ours = 0, (theirs, theirs) if theirs in refused else None
         else:
             since_moved += 1
         if state is GroupState.ABSENT:
@@ -187,10 +200,13 @@ def test_no_history_makes_it_break_a_promise(history) -> None:
                 assert ours is not None
                 assert ours[1] == committed[P]
                 assert source < ours[0]
-            assert since_moved > 0 or P not in committed
-        if found.writes and not fails:
+            assert since_moved > 0 or P not in committed or committed[P] in (*refused, undone)
+        undone = committed.get(P) if found.writes and outcome == "made, and the answer lost" else None
+        if found.writes and outcome != "refused":
             committed.update({tp: write.offset for tp, write in found.writes.items()})
             ours = (source, source)
+        elif found.writes:
+            refused.add(source)
         elif committed.get(P) == source and kind is not K.UNKNOWN and source <= end:
             ours = (source, source)
-        memory = found.unwritten if fails and found.writes else found.memory
+        memory = found.unwritten if outcome != "made" and found.writes else found.memory
