@@ -88,15 +88,17 @@ def test_retention_that_wins_is_told_before_the_loss_and_the_policy_decides(
     topic = fresh_topic()
     left = hasty_lab.clusters["LEFT"].bootstrap
     policies = {policy: engines(topic, source_loss_policy=policy) for policy in ("continue", "park", "fail")}
-    create_topic(left, topic, 1, retention_ms="18000", segment_bytes="1048576")
+    create_topic(left, topic, 1, retention_ms="12000", segment_bytes="1048576")
+    for engine in policies.values():
+        engine.start()
+    for engine in policies.values():  # up before the clock of retention runs
+        wait_for("the worker runs", lambda e=engine: told(e).state == "running", 40)
     hasty_lab.proxy.set("LEFT", direction="responses", bandwidth=400_000)
     producer = Producer({"bootstrap.servers": left, "linger.ms": 5, "batch.size": 100_000, "log_level": 0})
     for number in range(8_000):
         producer.produce(topic, value=b"%d" % number + b"x" * 1000, partition=0)
         producer.poll(0)
     assert producer.flush(30) == 0
-    for engine in policies.values():
-        engine.start()
     goes_on, parks, fails = policies.values()
     for engine in policies.values():
         wait_for("retention is seen ahead", lambda e=engine: bool(events(e, "RetentionAhead")), 30)
