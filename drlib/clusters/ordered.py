@@ -174,9 +174,9 @@ class OrderedConsumer:
 
         Raises KafkaException for an error that does not heal by itself.
         """
-        messages = self._stash
-        self._stash = []
-        messages += self._receive(self._max_batch, self._poll_s)
+        received = self._receive(self._max_batch, self._poll_s)
+        # only now: a rebalance served meanwhile has thrown away what was stashed, and reads it again
+        messages, self._stash = self._stash + received, []
         self._open_gates()
         starts: dict[TopicPartition, int] = {}
         records: list[Record] = []
@@ -330,12 +330,21 @@ class OrderedConsumer:
             self._consumer.resume([ck.TopicPartition(p.topic, p.partition) for p in opened])
 
     def _on_assign(self, consumer: Any, partitions: Sequence[ck.TopicPartition]) -> None:
-        self._assigned = {TopicPartition(p.topic, p.partition) for p in partitions}
         self._stash.clear()
         self._polled.clear()
-        gates = {gate[0] for p in self._assigned if (gate := self.plan.gate(p)) is not None}
-        remote = {p for p in self._assigned if p.topic == self.plan.remote}
-        positions = self._starting_points(consumer, gates | remote)
+        self._assigned.clear()
+        if self._closed:  # the assignment came while leaving: closing serves it, and has no answers to give any more
+            consumer.unassign()
+            return
+        assigned = {TopicPartition(p.topic, p.partition) for p in partitions}
+        gates = {gate[0] for p in assigned if (gate := self.plan.gate(p)) is not None}
+        remote = {p for p in assigned if p.topic == self.plan.remote}
+        try:
+            positions = self._starting_points(consumer, gates | remote)
+        except ck.KafkaException:
+            consumer.unassign()  # else the client assigns by itself, and reads past gates nobody has closed
+            raise
+        self._assigned = assigned
         self._reached = positions
         starts = [ck.TopicPartition(p.topic, p.partition, positions.get(p, ck.OFFSET_STORED)) for p in self._assigned]
         consumer.assign(starts)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterable
 
 import pytest
-from confluent_kafka import Producer
-from traffic_stage import log_ends, set_positions
+from confluent_kafka import Message, Producer
+from confluent_kafka import TopicPartition as Partition
+from confluent_kafka.admin import AdminClient
+from traffic_stage import log_ends, set_positions, wait_until
 
 from drlib.clusters.descriptions import Record
 from drlib.clusters.ordered import CommitOutcome, OrderedConsumer, ReadPlan
@@ -63,6 +67,13 @@ def read(consumers: list[OrderedConsumer], wanted: int, deadline_s: float = 30.0
     return records
 
 
+def assigned(bootstrap: str, group: str) -> int:
+    """How many partitions the group has given to members."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    described = admin.describe_consumer_groups([group])[group].result(10)
+    return sum(len(member.assignment.topic_partitions) for member in described.members if member.assignment)
+
+
 def assert_remote_first(records: list[Record], plan: ReadPlan) -> None:
     for partition in range(PARTITIONS):
         topics = [r.partition.topic for r in records if r.partition.partition == partition]
@@ -95,17 +106,16 @@ def test_it_starts_where_the_group_was_put_and_a_finished_remote_topic_holds_not
     assert remote == [(1, 10), (2, 7), (2, 8), (2, 9), (2, 10)]
 
 
-@pytest.mark.long
 def test_a_rebalance_in_the_middle_repeats_nothing_and_keeps_the_order(right: str, fresh_topic: Fresh) -> None:
     group, plan = prepare(right, fresh_topic, 6000)
     everything = 2 * 6000 + PARTITIONS
     connection = {"bootstrap.servers": right, "heartbeat.interval.ms": "200"}
-    with (
-        OrderedConsumer(connection, group, plan, max_batch=3) as first,
-        OrderedConsumer(connection, group, plan, max_batch=3) as second,
-    ):
+    with contextlib.ExitStack() as members:
+        first = members.enter_context(OrderedConsumer(connection, group, plan, max_batch=3))
         records = read([first], 100)
         joined = len(records)
+        # made only now: a member joins when it is made, and holds everyone up from then on until it is polled
+        second = members.enter_context(OrderedConsumer(connection, group, plan, max_batch=3))
         while not (first.assigned and second.assigned):
             records += read([first, second], 1)
         both = len(records)
@@ -116,6 +126,44 @@ def test_a_rebalance_in_the_middle_repeats_nothing_and_keeps_the_order(right: st
         records += read([second], everything - len(records), 60.0)
     assert len(records) == everything
     assert len({(r.partition, r.offset) for r in records}) == everything
+    assert_remote_first(records, plan)
+
+
+def test_a_member_that_leaves_before_it_was_ever_polled_leaves_in_silence(
+    right: str, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group, plan = prepare(right, fresh_topic, 30)
+    connection = {"bootstrap.servers": right}
+    in_threads: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", in_threads.append)
+    unpolled = OrderedConsumer(connection, group, plan)
+    wait_until("the group assigned its partitions", lambda: assigned(right, group) == 2 * PARTITIONS)
+    assert unpolled.close()  # the assignment is served now, by a client that has no answers to give any more
+    assert in_threads == []
+    with OrderedConsumer(connection, group, plan) as later:
+        assert len(read([later], 63)) == 63
+
+
+def test_a_rebalance_served_while_records_are_stashed_reads_them_once(
+    right: str, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group, plan = prepare(right, fresh_topic, 300)
+    with OrderedConsumer({"bootstrap.servers": right}, group, plan, max_batch=3) as consumer:
+        records: list[Record] = []
+        while not consumer._stash:
+            records += read([consumer], 1)
+        receive = consumer._receive
+
+        def rebalance_then_receive(most: int, seconds: float) -> list[Message]:
+            everything = [Partition(p.topic, p.partition) for p in consumer.assigned]
+            monkeypatch.setattr(consumer, "_receive", receive)
+            consumer._on_revoke(consumer._consumer, everything)
+            consumer._on_assign(consumer._consumer, everything)
+            return receive(most, seconds)
+
+        monkeypatch.setattr(consumer, "_receive", rebalance_then_receive)
+        records += read([consumer], 603 - len(records))
+    assert len(records) == len({(r.partition, r.offset) for r in records}) == 603
     assert_remote_first(records, plan)
 
 
