@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from bench.site import SOURCE, Site, python_path
 from bench.workloads import Link, Shape, Workload
+from drlib.lab.lab import ONE_BROKER
 from drlib.lab.mm2 import MirrorMaker2
 from drlib.lab.processes import write_private
 
@@ -60,13 +61,7 @@ def properties(site: Site, workload: Workload, tag: str, more: Mapping[str, str]
         f"{flow}.enabled": "true",
         f"{target}->{source}.enabled": "false",
         "topics": "bench.*",
-        "replication.factor": "1",
-        "checkpoints.topic.replication.factor": "1",
-        "heartbeats.topic.replication.factor": "1",
-        "offset-syncs.topic.replication.factor": "1",
-        "offset.storage.replication.factor": "1",
-        "status.storage.replication.factor": "1",
-        "config.storage.replication.factor": "1",
+        **ONE_BROKER,
         **{scope[key.partition(".")[0]] + key: value for key, value in more.items()},
     }
 

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Final
 
 from drlib.config.security import DENIED, HONOURED
+from drlib.rules.literals import distance
 
 
 def _names(text: str) -> frozenset[str]:
@@ -290,20 +291,6 @@ def meant(key: str) -> str | None:
     prefix = key.removesuffix(bare)
     candidates = _KNOWN_TO_CLIENTS if prefix else _KNOWN
     for candidate in difflib.get_close_matches(bare, candidates, n=3, cutoff=0.7):
-        if edit_distance(bare, candidate) <= min(2, len(candidate) // 4):
+        if distance(bare, candidate) <= min(2, len(candidate) // 4):
             return prefix + candidate
     return None
-
-
-def edit_distance(one: str, other: str) -> int:
-    """Letters to insert, drop, replace or swap with their neighbour (optimal string alignment)."""
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
-        before, last, row = row, before, [i]
-        for j, b in enumerate(other, 1):
-            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
-                best = min(best, last[j - 2] + 1)
-            row.append(best)
-    return row[-1]

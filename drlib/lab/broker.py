@@ -24,25 +24,13 @@ from typing import Final
 from javaproperties import join_key_value
 
 from drlib.errors import Unreachable
-from drlib.lab import jars
+from drlib.lab import jars, jvm_log
 from drlib.lab.processes import ProcessRegistry, wait_until, write_private
 from drlib.lab.security import Vault
 
 HOST: Final = "127.0.0.1"
 _FOREVER_MS: Final = str(2**31 - 1)
 _JVM: Final = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
-_LOG4J: Final = """\
-status = error
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = [%d] %p %m (%c)%n%throwable
-rootLogger.level = warn
-rootLogger.appenderRef.out.ref = out
-logger.server.name = kafka.server
-logger.server.level = info
-"""
-_LOG_TAIL_LINES: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,19 +142,15 @@ class Broker:
     def log(self) -> Path:
         return Path(self.spec.directory) / "broker.log"
 
-    def log_tail(self, lines: int = _LOG_TAIL_LINES) -> str:
+    def log_tail(self, lines: int = jvm_log.TAIL_LINES) -> str:
         """The last lines of the broker's log, "" before it wrote any."""
-        try:
-            text = self.log.read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            return ""
-        return "\n".join(text.splitlines()[-lines:])
+        return jvm_log.tail(self.log, lines)
 
     def prepare(self, extra: Mapping[str, str]) -> None:
         """Write the configuration, and format the data directory unless it is formatted already."""
         directory = Path(self.spec.directory)
         (directory / "data").mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_private(directory / "log4j2.properties", _LOG4J)
+        write_private(directory / "log4j2.properties", jvm_log.configuration("kafka.server"))
         properties = server_properties(self.spec, extra)
         write_private(directory / "server.properties", _rendered(properties))
         meta = directory / "data" / "meta.properties"
@@ -294,7 +278,7 @@ def bootstrap_checkpoint() -> Path:
         spec = BrokerSpec("FORMAT", 1, new_id(), scratch, 1, 2, 3, 4, f"1@{HOST}:4", 1)
         config = directory / "server.properties"
         write_private(config, _rendered(server_properties(spec, {})))
-        write_private(directory / "log4j2.properties", _LOG4J)
+        write_private(directory / "log4j2.properties", jvm_log.configuration("kafka.server"))
         argv = [
             str(jars.java().path),
             *_JVM,

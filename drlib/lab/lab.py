@@ -28,6 +28,19 @@ from drlib.lab.link_proxy import LinkProxy
 from drlib.lab.processes import ProcessRegistry, ProcessStatus, write_private
 from drlib.lab.security import LabSecurity, Vault, as_state
 
+ONE_BROKER: Final[Mapping[str, str]] = (
+    MappingProxyType(  # what MirrorMaker 2 must be told where clusters have one broker
+        {
+            "replication.factor": "1",
+            "checkpoints.topic.replication.factor": "1",
+            "heartbeats.topic.replication.factor": "1",
+            "offset-syncs.topic.replication.factor": "1",
+            "offset.storage.replication.factor": "1",
+            "status.storage.replication.factor": "1",
+            "config.storage.replication.factor": "1",
+        }
+    )
+)
 _STATE_NAME: Final = "state.json"
 _PROXY: Final = "proxy"
 _PROXY_STATE: Final = "proxy.json"
@@ -248,13 +261,7 @@ def mirror_properties(source: str, target: str, bootstraps: Mapping[str, str], *
         f"{target}->{source}.enabled": "false",
         "topics": topics,
         "groups": ".*",
-        "replication.factor": "1",
-        "checkpoints.topic.replication.factor": "1",
-        "heartbeats.topic.replication.factor": "1",
-        "offset-syncs.topic.replication.factor": "1",
-        "offset.storage.replication.factor": "1",
-        "status.storage.replication.factor": "1",
-        "config.storage.replication.factor": "1",
+        **ONE_BROKER,
         "refresh.topics.interval.seconds": "1",
         "refresh.groups.interval.seconds": "1",
         "emit.checkpoints.interval.seconds": "1",

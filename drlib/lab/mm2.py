@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from drlib.errors import Unreachable
-from drlib.lab import jars
+from drlib.lab import jars, jvm_log
 from drlib.lab.processes import ProcessRegistry, wait_until, write_private
 
 _NAME: Final = "mirror-maker-2"
@@ -30,18 +30,6 @@ _JVM: Final = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-_LOG4J: Final = """\
-status = error
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = [%d] %p %m (%c)%n%throwable
-rootLogger.level = warn
-rootLogger.appenderRef.out.ref = out
-logger.mirror.name = org.apache.kafka.connect.mirror
-logger.mirror.level = info
-"""
-_LOG_TAIL_LINES: Final = 40
 
 
 class MirrorMakerFailed(Unreachable):
@@ -67,7 +55,7 @@ class MirrorMaker2:
         Raises `MissingDependency` (Java, jars), `UsageError` (it runs already), `MirrorMakerFailed`.
         """
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_private(self.root / "log4j2.properties", _LOG4J)
+        write_private(self.root / "log4j2.properties", jvm_log.configuration("org.apache.kafka.connect.mirror"))
         told_before = self._said(_STARTED)
         argv = [
             str(jars.java().path),
@@ -109,9 +97,9 @@ class MirrorMaker2:
         """Its process ID; None when it does not run."""
         return next((s.pid for s in self._registry.status() if s.name == _NAME and s.alive), None)
 
-    def log_tail(self, lines: int = _LOG_TAIL_LINES) -> str:
+    def log_tail(self, lines: int = jvm_log.TAIL_LINES) -> str:
         """The last lines of its log, "" before it wrote any."""
-        return "\n".join(self._text().splitlines()[-lines:])
+        return jvm_log.tail(self.log, lines)
 
     def __enter__(self) -> Self:
         self.start()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from drlib.errors import Unreachable
 from drlib.model import TopicPartition
 from drlib.wire import requests
+from drlib.wire.aborted import AbortedFilter
 from drlib.wire.batch import BatchHeader, iter_batches
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
@@ -82,32 +83,46 @@ async def _offsets(
 
 
 async def read_range(
-    connection: Connection, topic_id: uuid.UUID, partition: TopicPartition, start: int, end: int
+    connection: Connection,
+    topic_id: uuid.UUID,
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    committed: bool = False,
 ) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
-    """Batches of [start, end). Raises `BrokerError`, or `Unreachable` when the range does not arrive in time."""
+    """Batches of [start, end); with `committed` the data of transactions that did not abort, and no control batches.
+
+    Raises `BrokerError`, or `Unreachable` when the range does not arrive in time: with `committed` also where a
+    transaction stays open before the end.
+    """
     position = start
     deadline = time.monotonic() + DEADLINE_S
     while position < end:
         wanted = requests.FetchPartition(topic_id, partition.partition, position, CHUNK)
         (answer,) = await requests.fetch(
-            connection, [wanted], max_wait_ms=200, min_bytes=1, max_bytes=CHUNK, read_committed=False
+            connection, [wanted], max_wait_ms=200, min_bytes=1, max_bytes=CHUNK, read_committed=committed
         )
         raise_for(answer.error_code, f"reading {partition} at {position}")
+        filtered = AbortedFilter(answer.aborted)
         before = position
         for header, view in iter_batches(answer.records):
+            kept = not committed or (filtered.keep(header, view) and header.count > 0)
             if header.last_offset < position:
                 continue
             if header.base_offset >= end:
                 return
             position = header.next_offset
-            yield header, view
+            if kept:
+                yield header, view
         if position > before:
             deadline = time.monotonic() + DEADLINE_S
         elif answer.high_watermark <= position or answer.log_start_offset > position:
             return
         elif time.monotonic() > deadline:
+            cause = "a transaction may be open there, and the log" if committed else "its log"
             raise Unreachable(
                 f"{partition} gave nothing at offset {position}",
-                f"its log ends at {answer.high_watermark}",
+                f"{cause} ends at {answer.high_watermark}",
                 "Look at the broker that leads it, then run the command again.",
             )

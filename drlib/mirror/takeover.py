@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from drlib.config.settings import FlowSettings
-from drlib.errors import LeaseHeld, Unreachable
+from drlib.errors import LeaseHeld
 from drlib.mirror.reading import EARLIEST, LATEST, locate, read_range
 from drlib.mirror.status import EventLog
 from drlib.model import TopicPartition
@@ -30,15 +30,12 @@ from drlib.rules.journal import SourcePartition, Takeover
 from drlib.rules.mm2_records import OffsetSync
 from drlib.rules.takeover import Mark, decide, digest, usable_pairs, window
 from drlib.wire import recode, requests
-from drlib.wire.aborted import AbortedFilter
-from drlib.wire.batch import BatchHeader, iter_batches
+from drlib.wire.batch import BatchHeader
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
 
 GROUP_PATIENCE_S: Final = 20.0  # Connect's session time-out is 10 s
-DECIDED_S: Final = 30.0
 MARKS_MAX: Final = 500_000  # records of one mirror partition compared at most
-CHUNK: Final = 4 << 20
 _QUIET: Final = ("Empty", "Dead")
 
 KeyValue = tuple[bytes | None, bytes | None]
@@ -131,7 +128,9 @@ class TakeoverReader:
                 f"{mirror_end - begin_mirror} records would have to be compared, at most {MARKS_MAX} are",
                 "Start MirrorMaker 2 once more for over a minute, so that it commits its offsets, and stop it.",
             )
-        batches = [b async for b in _decided(from_mirror, mirror_id, mirror, begin_mirror, mirror_end)]
+        batches = [
+            b async for b in read_range(from_mirror, mirror_id, mirror, begin_mirror, mirror_end, committed=True)
+        ]
         # Where the broker dates the mirror's records, copies do not carry the source's times.
         timed = not any(header.is_log_append_time for header, _ in batches)
         there = [m for header, view in batches for m in _marks(header, view, timed) if m.offset >= begin_mirror]
@@ -178,7 +177,7 @@ class TakeoverReader:
         for number in await _partitions(client, topic):
             partition = TopicPartition(topic, number)
             topic_id, connection, start, end = await _open(client, partition)
-            async for _, view in _decided(connection, topic_id, partition, start, end):
+            async for _, view in read_range(connection, topic_id, partition, start, end, committed=True):
                 for record in recode.records(view):
                     yield record.key, record.value
 
@@ -201,41 +200,6 @@ async def _open(
     start = (await requests.list_offsets(connection, [partition], EARLIEST))[partition]
     end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
     return topic_id, connection, start, end
-
-
-async def _decided(
-    connection: requests.Connection, topic_id: requests.TopicId, partition: TopicPartition, start: int, end: int
-) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
-    """Committed data batches of [start, end). Raises `Unreachable` where a transaction stays open before the end."""
-    position = start
-    deadline = time.monotonic() + DECIDED_S
-    while position < end:
-        wanted = requests.FetchPartition(topic_id, partition.partition, position, CHUNK)
-        (answer,) = await requests.fetch(
-            connection, [wanted], max_wait_ms=200, min_bytes=1, max_bytes=CHUNK, read_committed=True
-        )
-        raise_for(answer.error_code, f"reading {partition} at {position}")
-        filtered = AbortedFilter(answer.aborted)
-        before = position
-        for header, view in iter_batches(answer.records):
-            kept = filtered.keep(header, view)
-            if header.last_offset < position:
-                continue
-            if header.base_offset >= end:
-                return
-            position = header.next_offset
-            if kept and header.count:
-                yield header, view
-        if position > before:
-            deadline = time.monotonic() + DECIDED_S
-        elif answer.high_watermark <= position:
-            return
-        elif time.monotonic() > deadline:
-            raise Unreachable(
-                f"{partition} gave nothing committed at offset {position}",
-                f"a transaction is open there, and the log ends at {answer.high_watermark}",
-                "Nothing to do: it is tried again until the broker ends that transaction.",
-            )
 
 
 def _marks(header: BatchHeader, view: memoryview, timed: bool) -> list[Mark]:

@@ -87,6 +87,12 @@ def read_locally(application: Application, topic: str) -> int:
     return sum((row.cluster, row.topic) == ("RIGHT", topic) for row in application.history().consumed)
 
 
+def read_to_the_end(right: str, topic: str, groups: dict[str, Application]) -> None:
+    local = sum(log_ends(right, topic, PARTITIONS))
+    for group, application in groups.items():
+        wait_until(f"{group} reads everything", lambda app=application: read_locally(app, topic) == local)
+
+
 def test_a_planned_move_loses_nothing_and_repeats_nothing(
     left: str, right: str, fresh_topic: Fresh, tmp_path: Path
 ) -> None:
@@ -125,12 +131,7 @@ def test_a_planned_move_loses_nothing_and_repeats_nothing(
         groups = {group: on.consumer(topic, group, records_per_second=0.0) for group in groups}
         read_on(producer, groups, topic)
         assert producer.terminate()[0] == 0
-        local = sum(log_ends(right, topic, PARTITIONS))
-        for group, application in groups.items():
-            wait_until(
-                f"{group} reads everything",
-                lambda app=application: read_locally(app, topic) == local,
-            )
+        read_to_the_end(right, topic, groups)
         on.terminate_all()
 
         history = producer.history()
@@ -190,12 +191,7 @@ def test_after_sigkill_everything_in_doubt_is_settled(lab_factory: LabFactory, t
         )
         for application in (producer, transactions):
             assert application.terminate()[0] == 0, application.log.read_text()
-        local = sum(log_ends(right, topic, PARTITIONS))
-        for group, application in groups.items():
-            wait_until(
-                f"{group} reads everything",
-                lambda app=application: read_locally(app, topic) == local,
-            )
+        read_to_the_end(right, topic, groups)
         on.terminate_all()
 
         report = judge(producer, groups, topic, right, allowed=100_000)
