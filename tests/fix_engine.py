@@ -152,7 +152,11 @@ class Engine:
             "drlib.session.timeout.ms": "6000",
             **self.extra,
         }
-        path.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+        text = "".join(f"{key} = {value}\n" for key, value in lines.items())
+        if not path.exists() or path.read_text() != text:  # another worker may be reading it
+            new = path.with_suffix(".new")
+            new.write_text(text)
+            new.replace(path)
         return path
 
     def status_path(self, number: int) -> Path:

@@ -38,7 +38,7 @@ FLOW_KEYS: Final = _names(
     heartbeats.replication.enabled admin.timeout.ms topic.filter.class group.filter.class config.property.filter.class
     drlib.lanes drlib.metrics.address drlib.group.positions.poll.ms drlib.session.timeout.ms
     drlib.journal.replication.factor drlib.takeover.group offset.storage.topic config.storage.topic
-    drlib.journal.replication.factor drlib.forecast.interval.ms drlib.retention.warning.seconds
+    drlib.forecast.interval.ms drlib.retention.warning.seconds drlib.remirror.topics
     drlib.open.transaction.warning.seconds drlib.source.loss.policy
     """
 )

@@ -56,6 +56,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "offset.storage.topic": "where a MirrorMaker 2 that is taken over stored its offsets; empty: MM2's own name",
     "config.storage.topic": "where a MirrorMaker 2 that is taken over is configured; empty: MM2's own name",
     "drlib.takeover.group": "the Connect group of a MirrorMaker 2 that is taken over; empty: <source>-mm2",
+    "drlib.remirror.topics": "source topics whose mirror may be filled anew from their start when it was deleted",
     "drlib.session.timeout.ms": "milliseconds until the lanes of a silent worker are given away",
     "drlib.forecast.interval.ms": "milliseconds between looks at lag, time to catch up and what retention leaves",
     "drlib.retention.warning.seconds": "less time left than this before unmirrored records expire is a warning",

@@ -124,11 +124,16 @@ class FlowSettings:
     retention_warning_s: int = 3600
     open_transaction_warning_s: int = 60
     source_loss_policy: str = "continue"
+    remirror_topics: tuple[str, ...] = ()
 
     def mirrors_topic(self, topic: str) -> bool:
         """Does this topic of the source belong on the target? Heartbeats do; internal ones and cycles do not."""
         chosen = Selection(self.topics, self.topics_exclude)
         return should_mirror(self.policy, self.flow, topic, chosen, heartbeats_replication=self.heartbeats_replication)
+
+    def remirrors_topic(self, topic: str) -> bool:
+        """May a mirror topic that was deleted or made again be filled anew from the start of this source topic?"""
+        return Selection(self.remirror_topics).chosen(topic)
 
     def mirrors_group(self, group: str) -> bool:
         return Selection(self.groups, self.groups_exclude).chosen(group)
@@ -339,6 +344,7 @@ def _flow(file_values: Values, flow: Flow) -> FlowSettings:
         retention_warning_s=ours.integer("drlib.retention.warning.seconds", 3600, least=1),
         open_transaction_warning_s=ours.integer("drlib.open.transaction.warning.seconds", 60, least=1),
         source_loss_policy=ours.one_of("drlib.source.loss.policy", "continue", ("continue", "park", "fail")),
+        remirror_topics=ours.patterns("drlib.remirror.topics", ""),
     )
 
 

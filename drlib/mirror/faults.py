@@ -1,9 +1,9 @@
 """How a lane's term of ownership ends, other than by being asked to stop.
 
-`LaneLost`: somebody else claimed the lane; only the group may give it back. `LaneFault`: this claim can't go on (lost
-connection, an answer other than the expected one), so the lane is claimed, fenced and read back anew: the one way out of
-every doubt, because the promise for a sequence never changes and nothing is ever resent blindly. `SourceLost`: retention was
-faster, and the policy of the flow is to end.
+`LaneLost`: somebody else claimed the lane; only the group may give it back, by leaving it with us for a whole session
+more. `LaneFault`: this claim can't go on (lost connection, an answer other than the expected one), so the lane is claimed,
+fenced and read back anew: the one way out of every doubt, because the promise for a sequence never changes and nothing is
+ever resent blindly. `SourceLost`: retention was faster, and the policy of the flow is to end.
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ class ClaimAgain(LaneFault):
 
 
 class MirrorTopicRecreated(DrlibError):
-    """A mirror topic was deleted, or made again: what stood there, and where, is gone."""
+    """A mirror topic was deleted, or made again: what stood there, and where, is gone. `now`: its ID, if it is there."""
 
     def __init__(self, topic: str, was: uuid.UUID, now: uuid.UUID | None) -> None:
+        self.now = now
         super().__init__(
             f"mirror topic {topic} is not the one this lane wrote to",
             f"it had topic ID {was} and is now " + ("deleted" if now is None else f"another one, {now}"),
-            "Its partitions are parked, the others go on. Keep consumers away from it until it is mirrored anew.",
+            f"Its partitions are parked, the others go on. To mirror it anew from the start of the source: delete {topic} "
+            "on the target, name its source topic in drlib.remirror.topics, and restart the worker.",
         )
 
 

@@ -26,7 +26,9 @@ from drlib.mirror.faults import SourceLost
 from drlib.mirror.forecast import Forecasts
 from drlib.mirror.groups import GroupPositions
 from drlib.mirror.journal_follower import JournalFollower
-from drlib.mirror.lane import ROTATE_AT_EPOCH, Lane, LaneState, LaneTopic
+from drlib.mirror.lane import Housekeeping, Lane
+from drlib.mirror.lane_state import LaneState
+from drlib.mirror.lane_topics import LaneTopic
 from drlib.mirror.markers import now_ms
 from drlib.mirror.membership import Membership
 from drlib.mirror.memory import Memory
@@ -70,7 +72,7 @@ class FlowRunner:
     events: EventLog
     memory: Memory = field(default_factory=Memory)
     keeping: Sequence[FlowSettings] = ()  # every flow of this worker that keeps names, to see rings
-    rotate_at_epoch: int = ROTATE_AT_EPOCH
+    housekeeping: Housekeeping = field(default_factory=Housekeeping)
     _expiry: Expiry = field(default_factory=Expiry)
     _lanes: dict[int, Lane] = field(default_factory=dict)
     _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
@@ -217,7 +219,13 @@ class FlowRunner:
                 numbers[lane_of(name, number, self.settings.lanes)].append(number)
             for lane, mine in numbers.items():
                 shares[lane].append(
-                    LaneTopic(name, topic.topic_id, policy.remote_topic(flow.source, name), tuple(mine))
+                    LaneTopic(
+                        name,
+                        topic.topic_id,
+                        policy.remote_topic(flow.source, name),
+                        tuple(mine),
+                        self.settings.remirrors_topic(name),
+                    )
                 )
         shared = {lane: tuple(sorted(shares[lane], key=lambda t: t.source)) for lane in range(self.settings.lanes)}
         changed = shared != self._topics
@@ -366,7 +374,7 @@ class FlowRunner:
                 self._takeover,
                 self.memory,
                 self._expiry,
-                self.rotate_at_epoch,
+                self.housekeeping,
                 loss_policy=self.settings.source_loss_policy,
             )
             self.events.belongs(lane.name, str(flow))

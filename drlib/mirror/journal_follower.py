@@ -1,8 +1,8 @@
 """The offset maps of all lanes of a flow, kept up by reading what the journal has new: for one worker that must know all.
 
 Rules: nothing is counted in mirror topics, so what a lane has not yet acknowledged in its journal is simply not there
-yet; a position beyond it is behind, which is safe. A journal that was made again, cleaned below what was read, or that
-contradicts what was read before is read anew from its start.
+yet; a position beyond it is behind, which is safe. A journal that was made again, cleaned below what was read, that
+contradicts what was read before, or whose old claims were folded or made void meanwhile is read anew from its start.
 Not for: claims and failover, which must know the last record (`maps`).
 """
 
@@ -11,11 +11,12 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field
 
-from drlib.mirror.lane_journal import EARLIEST, LATEST
+from drlib.mirror.lane_journal import EARLIEST, LATEST, read_through
 from drlib.mirror.maps import Maps
 from drlib.mirror.reading import locate, read_range
 from drlib.model import TopicPartition
-from drlib.rules.journal import SourcePartition, TopicNames, decode
+from drlib.rules.folding import unfold
+from drlib.rules.journal import Chunk, Entry, Folded, Remirrored, SourcePartition, TopicNames, decode
 from drlib.rules.offset_map import MapContradiction, PartitionMap
 from drlib.wire import recode, requests
 from drlib.wire.cluster import ClusterClient
@@ -30,6 +31,17 @@ class _Read:
     topic_id: uuid.UUID
     position: int
     maps: Maps = field(default_factory=Maps)
+
+    def apply(self, entry: Entry) -> None:
+        if isinstance(entry, TopicNames):
+            self.maps.names[entry.topic_id] = entry
+        source = getattr(entry, "partition", None)
+        if isinstance(source, SourcePartition):
+            self.maps.get(source).apply(entry)
+
+
+class _ToldAnew(Exception):
+    """An entry changes what earlier ones mean."""
 
 
 @dataclass
@@ -47,8 +59,8 @@ class JournalFollower:
         for lane in range(self.lanes):
             try:
                 await self._refresh(lane)
-            except MapContradiction:
-                del self._read[lane]
+            except (MapContradiction, _ToldAnew):
+                self._read.pop(lane, None)
                 await self._refresh(lane)
 
     def map(self, lane: int, topic_id: uuid.UUID, partition: int) -> PartitionMap | None:
@@ -70,15 +82,21 @@ class JournalFollower:
         end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
         read = self._read.get(lane)
         if read is None or read.topic_id != topic_id or not start <= read.position <= end:
-            read = self._read[lane] = _Read(topic_id, start)
+            self._read[lane] = await self._whole(partition)
+            return
         async for header, view in read_range(connection, topic_id, partition, read.position, end):
             if not header.is_control:
                 for record in recode.records(view):
                     if record.offset >= read.position and record.key is not None and record.value is not None:
                         entry = decode(record.key, record.value)
-                        if isinstance(entry, TopicNames):
-                            read.maps.names[entry.topic_id] = entry
-                        source = getattr(entry, "partition", None)
-                        if isinstance(source, SourcePartition):
-                            read.maps.get(source).apply(entry)
+                        if isinstance(entry, Chunk | Folded | Remirrored):
+                            raise _ToldAnew
+                        read.apply(entry)
             read.position = header.next_offset
+
+    async def _whole(self, partition: TopicPartition) -> _Read:
+        found = await read_through(self.target, partition, PURPOSE)
+        read = _Read(found.topic_id, found.next_offset)
+        for entry in unfold(found.entries):
+            read.apply(entry)
+        return read

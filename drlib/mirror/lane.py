@@ -1,10 +1,11 @@
 """One lane: claim, read back, pump; again after a fault, until it is stopped or somebody else owns it.
 
-Rules: the state machine is the table `MOVES`. Every doubt leads through `CLAIMING`: a new epoch, a fence, and the log
-itself says what of ours stands. What recovery finds is journaled before the first new batch. Claims back off
+Rules: the state machine is the table `lane_state.MOVES`. Every doubt leads through `CLAIMING`: a new epoch, a fence, and
+the log itself says what of ours stands. What recovery finds is journaled before the first new batch. Claims back off
 exponentially, since each costs an epoch; before they run out the lane moves to a new transactional ID: claim and fence
-under the old one, journal the next generation, go on under the new one. A mirror topic that is gone, or whose log
-contradicts the journal, is parked by name and not claimed; it is looked at again while the others go on.
+under the old one, journal the next generation, go on under the new one. A lane that was lost is claimed again only when
+the group still gives it to us a whole session later. A mirror topic that is gone, or whose log contradicts the journal, is
+parked by name and not claimed; it is looked at again while the others go on.
 """
 
 from __future__ import annotations
@@ -13,79 +14,64 @@ import asyncio
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Final
 
 from drlib.errors import DrlibError, Unreachable
 from drlib.mirror.claim import claim
 from drlib.mirror.faults import ClaimAgain, LaneFault, LaneLost, MirrorTopicRecreated
 from drlib.mirror.lane_journal import LaneJournal, read_journal
-from drlib.mirror.maps import Maps, build_maps, gone_topics
+from drlib.mirror.lane_state import MOVES, LaneState
+from drlib.mirror.lane_topics import (
+    LaneTopic,
+    gone_mirrors,
+    incarnations,
+    mirror_id,
+    remade_mirrors,
+    size_limits,
+    source_starts,
+)
+from drlib.mirror.maps import Maps, build_maps
 from drlib.mirror.markers import now_ms, tell_foreign
 from drlib.mirror.membership import Membership
 from drlib.mirror.memory import Memory
 from drlib.mirror.pump import Observer, Pump
-from drlib.mirror.reading import LogEnds, locate, log_ends, log_starts
+from drlib.mirror.reading import LogEnds, locate, log_ends
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Stream
 from drlib.mirror.takeover import LeftBehind, MirrorTooLong, TakeoverReader
 from drlib.model import TopicPartition
+from drlib.rules.folding import fold, standing
 from drlib.rules.journal import (
     Claim,
     ClaimId,
     Clusters,
     Entry,
     Foreign,
-    Incarnation,
+    Remirrored,
     SourcePartition,
     TopicNames,
 )
 from drlib.rules.offset_map import PartitionMap
 from drlib.rules.rearm import Expiry
-from drlib.wire import requests
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
+from drlib.wire.codes import BrokerError
 from drlib.wire.security_faults import SecurityFault
-
-
-class LaneState(StrEnum):
-    CLAIMING = "claiming"
-    RECOVERING = "recovering"
-    RUNNING = "running"
-    DRAINING = "draining"
-    BACKING_OFF = "backing-off"
-    LOST = "lost"
-    STOPPED = "stopped"
-
-
-MOVES: Final[Mapping[LaneState, frozenset[LaneState]]] = {
-    LaneState.CLAIMING: frozenset({LaneState.RECOVERING, LaneState.BACKING_OFF, LaneState.LOST, LaneState.STOPPED}),
-    LaneState.RECOVERING: frozenset({LaneState.RUNNING, LaneState.BACKING_OFF, LaneState.LOST, LaneState.STOPPED}),
-    LaneState.RUNNING: frozenset({LaneState.DRAINING, LaneState.BACKING_OFF, LaneState.LOST}),
-    LaneState.DRAINING: frozenset({LaneState.STOPPED, LaneState.CLAIMING, LaneState.BACKING_OFF, LaneState.LOST}),
-    LaneState.BACKING_OFF: frozenset({LaneState.CLAIMING, LaneState.STOPPED, LaneState.LOST}),
-    LaneState.LOST: frozenset({LaneState.STOPPED}),
-    LaneState.STOPPED: frozenset(),
-}
 
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 10.0
 MERGE_BYTES = 64 << 10  # how large a batch made of small ones may become, if the target takes it
 QUIET_AFTER_S = 30.0  # a claim that lasted this long resets the back-off
-ROTATE_AT_EPOCH = 30_000  # of 32,767: what is left is for claimants that race while the lane moves to its next ID
 TOPICS_LOOK_S = 2.0  # how often the mirror topics' IDs are compared
 
 
-@dataclass(frozen=True)
-class LaneTopic:
-    """A source topic and its mirror, as far as this lane copies it."""
+@dataclass(frozen=True, slots=True)
+class Housekeeping:
+    """When a lane tidies up after itself."""
 
-    source: str
-    topic_id: uuid.UUID
-    target: str
-    partitions: tuple[int, ...]
+    rotate_at_epoch: int = 30_000  # of 32,767: the rest is for claimants that race while the lane moves on
+    fold_at: int = 1000  # entries of old claims in one partition before they are folded
+    claim_at: int = 200_000  # promises and placements in one claim before a new claim makes them old ones
 
 
 @dataclass
@@ -103,7 +89,7 @@ class Lane:
     takeover: TakeoverReader
     memory: Memory = field(default_factory=Memory)
     expiry: Expiry = field(default_factory=Expiry)
-    rotate_at_epoch: int = ROTATE_AT_EPOCH
+    housekeeping: Housekeeping = field(default_factory=Housekeeping)
     generation: int = 0
     loss_policy: str = "continue"
     state: LaneState = LaneState.CLAIMING
@@ -129,6 +115,9 @@ class Lane:
     async def _terms(self) -> None:
         backoff = FIRST_BACKOFF_S
         while not self._stopping:
+            await self._allowed()
+            if self._stopping:
+                break
             began = time.monotonic()
             try:
                 await self._term()
@@ -140,7 +129,13 @@ class Lane:
             except LaneLost as lost:
                 self.events.open("LaneLost", self.name, str(lost))
                 self._move(LaneState.LOST)
-                break
+                # Somebody the group gave the lane to has it for good, and we are told to stop. A worker that the group
+                # had given up on and that woke in the middle of a claim will never use it: then it is ours again.
+                await self._pause(self.membership.session_timeout_ms / 1000)
+                await self._allowed()
+                if not self._stopping:
+                    self._move(LaneState.CLAIMING)
+                continue
             except ClaimAgain:
                 pass
             except (LaneFault, Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as error:
@@ -170,6 +165,11 @@ class Lane:
         if self._pump is not None:
             self._pump.drain()
 
+    async def _allowed(self) -> None:
+        """Wait until a heartbeat says that the lane is still ours to claim, or we are told to stop."""
+        while not self._stopping and not self.membership.may_send():
+            await self._pause(0.1)
+
     async def _pause(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
@@ -190,29 +190,36 @@ class Lane:
         if self._names is None:
             self._remember(await read_journal(self.target, self.journal_partition))
         gone = await self._gone(topics)
+        remade = await remade_mirrors(self.target, topics, gone)
+        gone = {name: why for name, why in gone.items() if name not in {r.target_topic for r in remade}}
         ours, entries = await self._take([t for t in topics if t.target not in gone])
+        entries = standing([*entries, *remade])
         self.claim_id = ours
         self._move(LaneState.RECOVERING)
         _, journal_leader = await locate(self.target, self.journal_partition)
         journal = LaneJournal(self.target, self.journal_partition, ours, self.transactional_id, journal_leader)
         mine = [TopicPartition(t.target, n) for t in topics if t.target not in gone for n in t.partitions]
         log = await log_ends(self.target, mine)
-        limits = await self._size_limits({p.topic for p in mine})
+        limits = await size_limits(self.target, {p.topic for p in mine})
         maps = await build_maps(self.target, entries, log.ends)
-        new: list[Entry] = [Claim(ours, self.generation, now_ms(), self.worker), *maps.findings]
+        new: list[Entry] = [Claim(ours, self.generation, now_ms(), self.worker), *remade, *maps.findings]
         new.append(Clusters(self.source.cluster_id, self.target.cluster_id))
-        new += self._incarnations(entries, topics)
+        for again in incarnations(entries, topics):
+            new.append(again)
+            became = f"topic ID {again.old_topic_id} became {again.new_topic_id}"
+            self.events.open("TopicRecreated", again.source_topic, became)
         streams: list[Stream] = []
         parked: list[Stream] = []
         left = await self._left_behind(maps, topics)
+        anew = {entry.target_topic for entry in entries if isinstance(entry, Remirrored)}
         for topic in topics:
-            starts = await self._source_starts(topic)
+            starts = await source_starts(self.source, topic)
             known = maps.names.get(topic.topic_id) or maps.of_target(topic.target)
-            target_id = known.target_topic_id if known is not None else await self._id(topic)
+            target_id = known.target_topic_id if known is not None else await mirror_id(self.target, topic)
             new.append(TopicNames(topic.topic_id, topic.source, topic.target, target_id))
             for number in topic.partitions:
                 key = SourcePartition(topic.topic_id, number)
-                if left is not None and topic.target not in gone and maps.get(key).position is None:
+                if left is not None and topic.target not in {*gone, *anew} and maps.get(key).position is None:
                     end = log.ends[TopicPartition(topic.target, number)]
                     new += await self._take_over(left, topic, key, maps, end)
                 why = gone.get(topic.target) or maps.refused.get(key)
@@ -224,6 +231,7 @@ class Lane:
                     parked.append(self._parked(topic, key, ours, why))
         new += [s.start(now_ms()) for s in streams]
         await journal.append(new)
+        await self._fold(journal, [*entries, *maps.findings])
         for entry in new:
             if isinstance(entry, TopicNames):
                 self._names = {**(self._names or {}), entry.topic_id: entry}
@@ -247,7 +255,7 @@ class Lane:
             self.memory,
             self.loss_policy,
         )
-        looking = asyncio.create_task(self._look(self._pump, topics, gone))
+        looking = asyncio.create_task(self._look(self._pump, journal, topics, gone))
         try:
             if self._stopping or self._again:
                 self._pump.drain()
@@ -275,7 +283,7 @@ class Lane:
             self._remember(entries)
             if self.generation > generation:
                 continue  # somebody moved the lane on before our fence: that ID is nobody's any more
-            if ours.epoch < self.rotate_at_epoch:
+            if ours.epoch < self.housekeeping.rotate_at_epoch:
                 return ours, entries
             # The old ID's producer stays fenced; whoever claims under it from now on reads this behind its fence.
             _, leader = await locate(self.target, self.journal_partition)
@@ -283,6 +291,12 @@ class Lane:
             await journal.append([Claim(ours, self.generation + 1, now_ms(), self.worker)])
             await self.target.drop(f"journal-{self.transactional_id}")
             self.generation += 1
+
+    async def _fold(self, journal: LaneJournal, entries: Sequence[Entry]) -> None:
+        found = fold(entries, self.housekeeping.fold_at)
+        if found.entries:
+            await journal.append(found.entries)
+            await journal.forget(found.forget)
 
     def _remember(self, entries: Sequence[Entry]) -> None:
         self._names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
@@ -347,16 +361,16 @@ class Lane:
     # -- mirror topics that are not what they were -----------------------------------------------------------------
 
     async def _gone(self, topics: Sequence[LaneTopic]) -> dict[str, MirrorTopicRecreated]:
-        """By name: mirror topics of ours that were deleted or made again since they were written to."""
-        known = {n.target_topic: n for n in (self._names or {}).values()}
-        names = [known[t.target] for t in topics if t.target in known]
-        gone = await gone_topics(self.target, names)
-        return {n.target_topic: gone[n.topic_id] for n in names if n.topic_id in gone}
+        return await gone_mirrors(self.target, (self._names or {}).values(), topics)
 
-    async def _look(self, pump: Pump, topics: Sequence[LaneTopic], gone: Mapping[str, MirrorTopicRecreated]) -> None:
-        """A mirror topic that goes, or comes back as it was, ends the claim: the next one looks anew."""
+    async def _look(
+        self, pump: Pump, journal: LaneJournal, topics: Sequence[LaneTopic], gone: Mapping[str, MirrorTopicRecreated]
+    ) -> None:
+        """A mirror topic that goes, or comes back as it was, ends the claim: the next one looks anew. So does a long one."""
         while True:
             await asyncio.sleep(TOPICS_LOOK_S)
+            if journal.lasting >= self.housekeeping.claim_at and not self._again:
+                self.retopic(self.topics)
             try:
                 found = await self._gone(topics)
             except (DrlibError, TimeoutError, OSError):
@@ -379,37 +393,3 @@ class Lane:
         for stream in streams:
             for name in ("MirrorContradiction", "MirrorTopicRecreated"):
                 self.events.resolve(name, str(stream.target), by=self.name)
-
-    def _incarnations(self, entries: Sequence[Entry], topics: Sequence[LaneTopic]) -> list[Entry]:
-        """Topics whose ID is not the one the journal knew: made again on the source."""
-        known = {e.source_topic: e.topic_id for e in entries if isinstance(e, TopicNames)}
-        now = now_ms()
-        found: list[Entry] = []
-        for topic in topics:
-            before = known.get(topic.source)
-            if before is not None and before != topic.topic_id:
-                found.append(Incarnation(topic.source, before, topic.topic_id, now))
-                self.events.open("TopicRecreated", topic.source, f"topic ID {before} became {topic.topic_id}")
-        return found
-
-    async def _id(self, topic: LaneTopic) -> uuid.UUID:
-        topic_id, _ = await locate(self.target, TopicPartition(topic.target, topic.partitions[0]))
-        return topic_id
-
-    async def _size_limits(self, topics: Collection[str]) -> dict[str, int]:
-        """max.message.bytes of each mirror topic that may be described."""
-        if not topics:
-            return {}
-        connection = await self.target.connection(min(self.target.brokers), "control")
-        found = await requests.topic_config(connection, sorted(topics), "max.message.bytes")
-        return {topic: int(value) for topic, value in found.items()}
-
-    async def _source_starts(self, topic: LaneTopic) -> dict[int, int]:
-        """Log starts of a source topic; 0 for a partition without an answer, which the fetcher will ask for again."""
-        metadata = await self.source.metadata([topic.source])
-        found = metadata.topics[topic.source]
-        if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:  # deleted: what was mirrored of it keeps its map
-            return {}
-        raise_for(found.error_code, f"looking up {topic.source}")
-        wanted = [TopicPartition(topic.source, number) for number in topic.partitions if number in found.partitions]
-        return {p.partition: start for p, start in (await log_starts(self.source, wanted)).items()}

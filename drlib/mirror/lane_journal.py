@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from drlib.mirror.faults import LaneFault, LaneLost
 from drlib.mirror.reading import locate, read_range
 from drlib.model import TopicPartition
-from drlib.rules.journal import ClaimId, Entry, decode
+from drlib.rules.folding import standing
+from drlib.rules.journal import ClaimId, Entry, Placement, Run, decode
 from drlib.wire import recode, requests
 from drlib.wire.batch import SEQUENCE_MODULUS, OutgoingBatch
 from drlib.wire.cluster import ClusterClient
@@ -23,23 +25,42 @@ from drlib.wire.codes import FENCED
 from drlib.wire.transport import ConnectionLost
 
 ENTRIES_PER_BATCH = 2000
+BYTES_PER_BATCH = 500_000  # below max.message.bytes of any topic
 EARLIEST, LATEST = -2, -1
 
 
+@dataclass(frozen=True, slots=True)
+class JournalRead:
+    """What stands in a journal partition, oldest first, as far as offset `next_offset`."""
+
+    topic_id: uuid.UUID
+    next_offset: int
+    entries: tuple[Entry, ...]
+
+
 async def read_journal(target: ClusterClient, partition: TopicPartition) -> list[Entry]:
-    """Every entry that stands in a journal partition, oldest first."""
+    """Every entry that stands in a journal partition and is not void, oldest first."""
+    return list((await read_through(target, partition, "read")).entries)
+
+
+async def read_through(target: ClusterClient, partition: TopicPartition, purpose: str) -> JournalRead:
+    """Read a journal partition from its start, over the connection for `purpose`. Raises `JournalCorrupt`."""
     topic_id, leader = await locate(target, partition)
-    connection = await target.connection(leader, "read")
+    connection = await target.connection(leader, purpose)
     starts = await requests.list_offsets(connection, [partition], EARLIEST)
     ends = await requests.list_offsets(connection, [partition], LATEST)
-    entries: list[Entry] = []
+    newest: dict[bytes, bytes] = {}  # as compaction would leave it: the newest of each key, where it stands
     async for header, view in read_range(connection, topic_id, partition, starts[partition], ends[partition]):
         if header.is_control:
             continue
         for record in recode.records(view):
-            if record.key is not None and record.value is not None:
-                entries.append(decode(record.key, record.value))
-    return entries
+            if record.key is None:
+                continue
+            newest.pop(record.key, None)
+            if record.value is not None:
+                newest[record.key] = record.value
+    entries = standing([decode(key, value) for key, value in newest.items()])
+    return JournalRead(topic_id, ends[partition], tuple(entries))
 
 
 @dataclass
@@ -52,6 +73,7 @@ class LaneJournal:
     lane: str
     leader: int
     sequence: int = 0
+    lasting: int = 0  # entries written that no later one supersedes: what makes a journal grow
     _tail: asyncio.Task[None] | None = None
 
     async def append(self, entries: Sequence[Entry]) -> None:
@@ -63,13 +85,20 @@ class LaneJournal:
 
     def begin(self, entries: Sequence[Entry]) -> asyncio.Task[None]:
         """Start writing `entries`, in order after those begun before; the task ends when they are acknowledged."""
+        self.lasting += sum(isinstance(e, Run | Placement) for e in entries)
+        return self._begin([(e.key(), e.value()) for e in entries])
+
+    async def forget(self, keys: Sequence[bytes]) -> None:
+        """Write tombstones for entries that others stand for now, and wait until they are acknowledged."""
+        await asyncio.shield(self._begin([(key, None) for key in keys]))
+
+    def _begin(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> asyncio.Task[None]:
         now = int(time.time() * 1000)
         batches = []
-        for at in range(0, len(entries), ENTRIES_PER_BATCH):
-            part = entries[at : at + ENTRIES_PER_BATCH]
+        for part in _parts(pairs):
             records = [
-                recode.Record(offset=i, timestamp=now, key=e.key(), value=e.value(), headers=())
-                for i, e in enumerate(part)
+                recode.Record(offset=i, timestamp=now, key=key, value=value, headers=())
+                for i, (key, value) in enumerate(part)
             ]
             batches.append(
                 recode.rebuild(
@@ -98,3 +127,15 @@ class LaneJournal:
                         raise LaneFault(self.lane, f"the journal answered code {result.error_code}")
         except (ConnectionLost, TimeoutError, OSError) as error:
             raise LaneFault(self.lane, f"the journal's broker is gone ({error})") from error
+
+
+def _parts(pairs: Sequence[tuple[bytes, bytes | None]]) -> Iterator[Sequence[tuple[bytes, bytes | None]]]:
+    """What goes in one batch each."""
+    first = size = 0
+    for at, (key, value) in enumerate(pairs):
+        size += len(key) + len(value or b"") + 20
+        if at > first and (at - first >= ENTRIES_PER_BATCH or size > BYTES_PER_BATCH):
+            yield pairs[first:at]
+            first, size = at, len(key) + len(value or b"") + 20
+    if first < len(pairs):
+        yield pairs[first:]

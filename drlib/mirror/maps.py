@@ -19,6 +19,7 @@ from drlib.mirror.faults import MirrorTopicRecreated
 from drlib.mirror.lane_journal import EARLIEST, LATEST, read_journal
 from drlib.mirror.reading import locate, log_ends, read_range
 from drlib.model import TopicPartition
+from drlib.rules.folding import unfold
 from drlib.rules.journal import (
     Ack,
     Claim,
@@ -103,7 +104,7 @@ async def build_maps(
     runs: dict[SourcePartition, set[ClaimId]] = defaultdict(set)
     acks: dict[tuple[SourcePartition, ClaimId], Ack] = {}
     sealed: set[tuple[SourcePartition, ClaimId]] = set()
-    for entry in entries:
+    for entry in unfold(entries):
         if isinstance(entry, TopicNames):
             maps.names[entry.topic_id] = entry
         elif isinstance(entry, Placement):

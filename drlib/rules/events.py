@@ -44,7 +44,9 @@ KINDS: Final[Mapping[str, Kind]] = {
         per_flow=True,
     ),
     "LaneLost": Kind(
-        "another worker claimed the lane", "Nothing to do: the newer claim goes on where this one ended.", lasts_s=60.0
+        "another worker claimed the lane",
+        "Nothing to do: the newer claim goes on where this one ended, or this worker does if the group leaves it the lane.",
+        lasts_s=60.0,
     ),
     "LaneFailed": Kind(
         "a lane ended by an error nobody foresaw; its partitions stand still",

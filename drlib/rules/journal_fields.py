@@ -7,10 +7,19 @@ nothing of entries; whatever does not fit is a `ValueError`, which `journal.deco
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from uuid import UUID
 
+from drlib.model import Segment
+
+FORMAT = 1
+VALUE = bytes([FORMAT])  # how every value begins
+
+LONG = struct.Struct(">q")
+TWO_LONGS = struct.Struct(">qq")
+_HEADER = struct.Struct(">BB")
 _PARTITION = struct.Struct(">16si")
 _CLAIM = struct.Struct(">qh")
 
@@ -37,9 +46,41 @@ class ClaimId:
         return _CLAIM.pack(self.producer_id, self.epoch)
 
 
+def header(kind: int) -> bytes:
+    """How every key begins."""
+    return _HEADER.pack(FORMAT, kind)
+
+
 def pack_text(text: str) -> bytes:
     raw = text.encode()
     return struct.pack(">I", len(raw)) + raw
+
+
+def pack_segments(segments: Sequence[Segment]) -> bytes:
+    """Their number, then each as three LEB128 numbers: how far both sides moved since the one before, and its count."""
+    out = bytearray()
+    source = target = 0
+    _varint(out, len(segments))
+    for segment in segments:
+        for number in (segment.source - source, segment.target - target, segment.count):
+            _varint(out, number)
+        source, target = segment.source_end, segment.target_end
+    return bytes(out)
+
+
+def pack_claims(claims: Sequence[ClaimId]) -> bytes:
+    out = bytearray()
+    _varint(out, len(claims))
+    return bytes(out) + b"".join(claim.pack() for claim in claims)
+
+
+def _varint(out: bytearray, number: int) -> None:
+    if number < 0:
+        raise ValueError(f"segments go back by {-number}")
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
 
 
 class Fields:
@@ -85,6 +126,28 @@ class Fields:
 
     def text(self) -> str:
         return self.raw(int.from_bytes(self.raw(4))).decode()
+
+    def varint(self) -> int:
+        number = shift = 0
+        while True:
+            byte = self.raw(1)[0]
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return number
+            if shift > 63:
+                raise ValueError("a number of more than 64 bits")
+
+    def segments(self) -> tuple[Segment, ...]:
+        found: list[Segment] = []
+        source = target = 0
+        for _ in range(self.varint()):
+            found.append(Segment(source + self.varint(), target + self.varint(), self.varint()))
+            source, target = found[-1].source_end, found[-1].target_end
+        return tuple(found)
+
+    def claims(self) -> tuple[ClaimId, ...]:
+        return tuple(self.claim() for _ in range(self.varint()))
 
     def done(self) -> None:
         if self._at != len(self._raw):

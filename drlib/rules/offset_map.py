@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from drlib.model import Segment, Translation, TranslationKind
 from drlib.rules.journal import (
     Ack,
+    Chunk,
     ClaimId,
     Covered,
     Entry,
@@ -66,6 +67,9 @@ class PartitionMap:
                 if entry.q < (acked := self.acknowledged(entry.claim)):
                     raise MapContradiction(f"{entry.claim} was sealed at {entry.q} records, {acked} were acknowledged")
                 self.ack(entry.claim, entry.q)
+            case Chunk():
+                for segment in entry.segments:
+                    self._append(segment.source, segment.target, segment.count)
             case Covered():
                 self.cover(entry.source_offset)
             case SourceLoss() | SourceTruncated():

@@ -18,6 +18,7 @@ from fix_engine import Engine
 from drlib.config.settings import load_mirror_settings
 from drlib.mirror.claim import claim
 from drlib.mirror.flow import FlowRunner
+from drlib.mirror.lane import Housekeeping
 from drlib.mirror.lane_journal import read_journal
 from drlib.mirror.reading import log_ends, read_range
 from drlib.mirror.status import EventLog, PartitionStatus
@@ -75,13 +76,13 @@ class Running:
 
 
 @asynccontextmanager
-async def running(engine: Engine, *, rotate_at_epoch: int = 30_000) -> AsyncIterator[Running]:
+async def running(engine: Engine, *, housekeeping: Housekeeping | None = None) -> AsyncIterator[Running]:
     """The engine of `engine`'s flow, stopped in order at the end."""
     settings = load_mirror_settings(engine.properties)
     flow = settings.flow(engine.source, engine.target)
     events = EventLog()
     source, target = settings.clusters[engine.source], settings.clusters[engine.target]
-    runner = FlowRunner(flow, source, target, "attacked", events, rotate_at_epoch=rotate_at_epoch)
+    runner = FlowRunner(flow, source, target, "attacked", events, housekeeping=housekeeping or Housekeeping())
     found = Running(runner, events, asyncio.create_task(runner.run()))
     try:
         yield found

@@ -78,7 +78,7 @@ async def test_a_source_compacted_between_fetch_and_resend_keeps_every_promise(e
         min_cleanable_dirty_ratio="0.01",
         min_compaction_lag_ms="1500",
     )
-    produce(engine.left, topic, 1500, partitions=1, batch=1500)
+    produce(engine.left, topic, 1500, partitions=1, batch=1500, codec="lz4")  # small batches that are not joined
     original = read_all(engine.left, topic, 1)[0]
     assert len(original) == 1500
     first = engine.start(failpoint="mid-produce:20")

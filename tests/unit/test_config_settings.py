@@ -80,6 +80,7 @@ drlib.lanes = 12
 drlib.metrics.address = 127.0.0.1:9464
 drlib.group.positions.poll.ms = 13
 drlib.session.timeout.ms = 14
+drlib.remirror.topics = gone, away
 LEFT.consumer.client.id = quota-a
 LEFT->RIGHT.producer.override.client.id = quota-b
 """
@@ -118,6 +119,7 @@ LEFT->RIGHT.producer.override.client.id = quota-b
         session_timeout_ms=14,
         source_client_id="quota-a",
         target_client_id="quota-b",
+        remirror_topics=("gone", "away"),
     )
     assert flow.offset_syncs_topic == "mm2-offset-syncs.LEFT.internal"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
@@ -9,18 +10,23 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from drlib.errors import DrlibError
+from drlib.model import Segment
+from drlib.rules.folding import standing
 from drlib.rules.journal import (
     Ack,
+    Chunk,
     Claim,
     ClaimId,
     Clusters,
     Covered,
     Entry,
+    Folded,
     Foreign,
     Incarnation,
     JournalCorrupt,
     Parked,
     Placement,
+    Remirrored,
     Run,
     Sealed,
     SourceLoss,
@@ -37,11 +43,22 @@ OTHER = UUID("ffeeddcc-bbaa-9988-7766-554433221100")
 P = SourcePartition(TOPIC, 3)
 C = ClaimId(4000, 7)
 
+
+def _in_order(steps: list[tuple[int, int, int]]) -> Iterator[Segment]:
+    source = target = 0
+    for ahead, behind, count in steps:
+        yield Segment(source + ahead, target + behind, count)
+        source, target = source + ahead + count, target + behind + count
+
+
 numbers = st.integers(0, 2**63 - 1)
 uuids = st.uuids()
 partitions = st.builds(SourcePartition, uuids, st.integers(0, 2**31 - 1))
 claims = st.builds(ClaimId, numbers, st.integers(0, 2**15 - 1))
 times = st.integers(-(2**63), 2**63 - 1)
+stretches = st.lists(st.tuples(*[st.integers(0, 2**40)] * 2, st.integers(1, 2**40)), max_size=5).map(
+    lambda steps: tuple(_in_order(steps))
+)
 entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Claim, claims, st.integers(-(2**31), 2**31 - 1), times, st.text()),
     st.builds(TopicNames, uuids, st.text(), st.text(), uuids),
@@ -57,6 +74,9 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Foreign, partitions, numbers, numbers, times),
     st.builds(Unsure, partitions, claims, numbers, numbers, times),
     st.builds(Clusters, st.text(), st.text()),
+    st.builds(Remirrored, st.text(), uuids, times),
+    st.builds(Chunk, partitions, numbers, stretches),
+    st.builds(Folded, partitions, numbers, st.lists(claims, max_size=3).map(tuple)),
 )
 
 
@@ -91,6 +111,9 @@ def test_kinds_are_pinned() -> None:
         12: Foreign(P, 1, 2, 3),
         13: Unsure(P, C, 1, 2, 3),
         14: Clusters("source", "target"),
+        15: Remirrored("t", OTHER, 1),
+        16: Chunk(P, 0, (Segment(1, 2, 3),)),
+        17: Folded(P, 1, (C,)),
     }
     assert {kind: (1, kind) for kind in every} == {kind: tuple(e.key()[:2]) for kind, e in every.items()}
 
@@ -214,3 +237,18 @@ def test_a_flipped_or_cut_entry_is_another_entry_or_corrupt(entry: Entry, data: 
         return
     assert (found.key(), found.value()) == (key, value)
     assert found != entry
+
+
+def test_what_was_said_before_a_mirror_topic_was_filled_anew_is_void() -> None:
+    other = SourcePartition(OTHER, 0)
+    journal: list[Entry] = [
+        Run(P, C, 0, 1),
+        Run(other, C, 0, 1),
+        Ack(P, C, 5, 6),
+        Remirrored("A.t", OTHER, 1),
+        Placement(P, ClaimId(4000, 8), 0, 1),
+        TopicNames(TOPIC, "t", "A.t", OTHER),  # compaction keeps the newest names only, behind what they void
+        TopicNames(OTHER, "u", "A.u", OTHER),
+    ]
+    assert standing(journal) == [journal[1], *journal[3:]]
+    assert standing(journal[:3]) == journal[:3]

@@ -1,0 +1,100 @@
+"""What a lane asks of its topics before and while it copies them: are they the ones it knew, where do they start.
+
+Rules: questions only; whatever the answers mean is for the lane to do. A mirror topic is known by its ID, as the journal
+has it; one that was made again may be filled anew only while it holds nothing but markers.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from drlib.mirror.faults import MirrorTopicRecreated
+from drlib.mirror.foreign import foreign_ranges
+from drlib.mirror.maps import gone_topics
+from drlib.mirror.markers import now_ms
+from drlib.mirror.reading import locate, log_ends, log_starts
+from drlib.model import TopicPartition
+from drlib.rules.journal import Entry, Incarnation, Remirrored, TopicNames
+from drlib.wire import requests
+from drlib.wire.cluster import ClusterClient
+from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
+
+HELD = 1000  # offsets looked through for records before a mirror topic made again counts as empty
+
+
+@dataclass(frozen=True)
+class LaneTopic:
+    """A source topic and its mirror, as far as this lane copies it."""
+
+    source: str
+    topic_id: uuid.UUID
+    target: str
+    partitions: tuple[int, ...]
+    anew: bool = False  # may be filled from the start of the source when its mirror topic was made again
+
+
+async def gone_mirrors(
+    target: ClusterClient, names: Iterable[TopicNames], topics: Sequence[LaneTopic]
+) -> dict[str, MirrorTopicRecreated]:
+    """By name: mirror topics that were deleted or made again since `names`, the journal's, were written."""
+    known = {n.target_topic: n for n in names}
+    ours = [known[t.target] for t in topics if t.target in known]
+    gone = await gone_topics(target, ours)
+    return {n.target_topic: gone[n.topic_id] for n in ours if n.topic_id in gone}
+
+
+async def remade_mirrors(
+    target: ClusterClient, topics: Sequence[LaneTopic], gone: Mapping[str, MirrorTopicRecreated]
+) -> list[Remirrored]:
+    """Those of `gone` that are there again, may be filled anew, and hold nothing yet but markers."""
+    remade = []
+    for topic in topics:
+        why = gone.get(topic.target)
+        if why is None or why.now is None or not topic.anew:
+            continue
+        partitions = [TopicPartition(topic.target, number) for number in topic.partitions]
+        ends = (await log_ends(target, partitions)).ends
+        held = [await foreign_ranges(target, p, why.now, 0, min(end, HELD)) for p, end in ends.items()]
+        if not any(held):
+            remade.append(Remirrored(topic.target, why.now, now_ms()))
+    return remade
+
+
+def incarnations(entries: Sequence[Entry], topics: Sequence[LaneTopic]) -> list[Incarnation]:
+    """Topics whose ID is not the one the journal knew: made again on the source."""
+    known = {e.source_topic: e.topic_id for e in entries if isinstance(e, TopicNames)}
+    now = now_ms()
+    found: list[Incarnation] = []
+    for topic in topics:
+        before = known.get(topic.source)
+        if before is not None and before != topic.topic_id:
+            found.append(Incarnation(topic.source, before, topic.topic_id, now))
+    return found
+
+
+async def mirror_id(target: ClusterClient, topic: LaneTopic) -> uuid.UUID:
+    """The ID of the mirror topic as it is now."""
+    topic_id, _ = await locate(target, TopicPartition(topic.target, topic.partitions[0]))
+    return topic_id
+
+
+async def size_limits(target: ClusterClient, topics: Collection[str]) -> dict[str, int]:
+    """max.message.bytes of each mirror topic that may be described."""
+    if not topics:
+        return {}
+    connection = await target.connection(min(target.brokers), "control")
+    found = await requests.topic_config(connection, sorted(topics), "max.message.bytes")
+    return {topic: int(value) for topic, value in found.items()}
+
+
+async def source_starts(source: ClusterClient, topic: LaneTopic) -> dict[int, int]:
+    """Log starts of a source topic; 0 for a partition without an answer, which the fetcher will ask for again."""
+    metadata = await source.metadata([topic.source])
+    found = metadata.topics[topic.source]
+    if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:  # deleted: what was mirrored of it keeps its map
+        return {}
+    raise_for(found.error_code, f"looking up {topic.source}")
+    wanted = [TopicPartition(topic.source, number) for number in topic.partitions if number in found.partitions]
+    return {p.partition: start for p, start in (await log_starts(source, wanted)).items()}
