@@ -186,7 +186,9 @@ def _presented(cluster: _Keys) -> stores.KeyStore | None:
         found = stores.certificates(cluster.text(chain), cluster.where(chain))
         return stores.KeyStore(found, stores.private_key(text, cluster.where(key)))
     path, password = cluster.text(location), cluster.text("ssl.keystore.password")
-    return stores.key_store(path, store_type, password, cluster.where(location)) if path else None
+    if not path:
+        return None
+    return stores.key_store(path, store_type, password, cluster.where(location), cluster.text("ssl.key.password"))
 
 
 def _only_pem(cluster: _Keys, key: str, store_type: str, location: str) -> None:

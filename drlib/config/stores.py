@@ -1,8 +1,8 @@
 """Key stores and trust stores of Java's clients as PEM text.
 
-Rules: the type says how a store is read, PEM or PKCS12, and JKS by Java's own leniency: a file of that type that is PKCS12
-in truth is read as such. A PKCS12 file is opened by the `openssl` program, its password through a pipe and its contents
-never on disk; a store that cannot be opened says how to convert it. No password is in an error or an argument list.
+Rules: PEM, PKCS12 and JKS, the latter two with Java's own leniency: what the file is counts, whichever of the two its type
+says. A PKCS12 file is opened by the `openssl` program, its password through a pipe and its contents never on disk; a
+JKS file by `drlib.config.jks`. A store that cannot be opened says why. No password is in an error or an argument list.
 Source: Kafka's `DefaultSslEngineFactory`; Java's dual-format keystores (JEP 229).
 Not for: what the certificates are good for (`drlib.wire.tls`).
 """
@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from drlib.config import jks
 from drlib.errors import MissingDependency, UsageError
 
 TYPES: Final = ("PEM", "PKCS12", "JKS")
-_JKS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")  # JKS and JCEKS
+_JCEKS: Final = b"\xce\xce\xce\xce"
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _KEY: Final = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
 _PATIENCE_S: Final = 20.0
@@ -42,10 +43,17 @@ def trusted(path: str, store_type: str, password: str, where: str) -> str:
     return certificates(text, where)
 
 
-def key_store(path: str, store_type: str, password: str, where: str) -> KeyStore:
-    """Certificate chain and private key in a key store. Raises `UsageError`."""
+def key_store(path: str, store_type: str, password: str, where: str, key_password: str = "") -> KeyStore:
+    """Certificate chain and private key in a key store. Raises `UsageError`.
+
+    `key_password` is the key's own, where it is not the store's; a PKCS12 file has one for both, as Java requires.
+    """
     contents = _read(path, where)
-    text = _pem(contents, path, where) if store_type == "PEM" else _opened(contents, path, store_type, password, where)
+    text = (
+        _pem(contents, path, where)
+        if store_type == "PEM"
+        else _opened(contents, path, store_type, password, where, key_password)
+    )
     return KeyStore(certificates(text, where), private_key(text, where))
 
 
@@ -79,24 +87,44 @@ def _read(path: str, where: str) -> bytes:
 def _pem(contents: bytes, path: str, where: str) -> str:
     text = contents.decode("ascii", errors="replace")
     if "-----BEGIN" not in text:
-        other = "JKS" if contents.startswith(_JKS) else "PKCS12"
+        other = "JKS" if contents.startswith(jks.MAGIC) else "PKCS12"
         raise UsageError(
             f"{where}: {path} is not PEM", "its type is set to PEM", f"Set its type to {other}, or convert it to PEM."
         )
     return text
 
 
-def _opened(contents: bytes, path: str, store_type: str, password: str, where: str) -> str:
-    if contents.startswith(_JKS):
+def _opened(contents: bytes, path: str, store_type: str, password: str, where: str, key_password: str = "") -> str:
+    if contents.startswith(jks.MAGIC):
+        return _jks(contents, password, key_password, path, where)
+    if contents.startswith(_JCEKS):
         raise UsageError(
-            f"{where}: {path} is a JKS store",
-            "that format is Java's own, and only PKCS12 and PEM are read here",
-            f"Convert it: keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12 "
+            f"{where}: {path} is a JCEKS store",
+            "PEM, PKCS12 and JKS are read here",
+            f"Convert it: keytool -importkeystore -srckeystore {path} -srcstoretype JCEKS -destkeystore {path}.p12 "
             "-deststoretype PKCS12, and set location and type to the new file and PKCS12.",
         )
     if b"-----BEGIN" in contents[:4096]:
         raise UsageError(f"{where}: {path} is PEM", f"its type is {store_type}", "Set its type to PEM.")
     return _pkcs12(contents, password, path, where)
+
+
+def _jks(contents: bytes, password: str, key_password: str, path: str, where: str) -> str:
+    try:
+        found = jks.read(contents, password, key_password)
+    except jks.WrongPassword as error:
+        raise UsageError(
+            f"{where}: {path} cannot be opened",
+            f"a password is wrong, or the file is damaged: {error}",
+            f"Correct the passwords that go with {where}.",
+        ) from error
+    except jks.NotJks as error:
+        raise UsageError(
+            f"{where}: {path} cannot be opened",
+            f"it begins like a JKS store, but {error}",
+            "Look at it with: keytool -list -keystore STORE",
+        ) from error
+    return "\n".join((*found.certificates, *found.keys))
 
 
 @functools.lru_cache(maxsize=16)  # a store is opened for every client that is made; a changed file is another key

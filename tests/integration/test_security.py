@@ -346,10 +346,10 @@ async def fault_of_token(settings: ClusterSettings) -> SecurityFault:
     return met.value
 
 
-def test_stores_of_java_are_read_and_jks_says_how_to_convert_it(secured: Lab, tmp_path: Path) -> None:
+def test_stores_of_java_are_read_whatever_their_names_say(secured: Lab, tmp_path: Path) -> None:
     left = secured.clusters["LEFT"]
     authority = left.settings("TLS").security["ssl.truststore.location"]
-    words = {"DRLIB_TEST_STORE": "Store-Password-1"}
+    words = {"DRLIB_TEST_STORE": "Store-Password-1", "DRLIB_TEST_KEY": "Key-Password-3"}
 
     def run(*argv: str) -> None:
         done = subprocess.run(argv, env={"PATH": "/usr/bin:/bin", **words}, capture_output=True, text=True, check=False)
@@ -358,11 +358,31 @@ def test_stores_of_java_are_read_and_jks_says_how_to_convert_it(secured: Lab, tm
     openssl, keytool = shutil.which("openssl"), shutil.which("keytool")
     assert openssl
     assert keytool
-    own, trust, old = (str(tmp_path / name) for name in ("own.p12", "trust.p12", "trust.jks"))
+    own, trust, old, own_old, older = (
+        str(tmp_path / name) for name in ("own.p12", "trust.p12", "trust.jks", "own.jks", "trust.jceks")
+    )
     run(openssl, "pkcs12", "-export", "-in", str(_client(left)), "-out", own, "-passout", "env:DRLIB_TEST_STORE")
     common = ("-storepass:env", "DRLIB_TEST_STORE", "-noprompt", "-alias", "ca", "-file", authority)
     run(keytool, "-importcert", "-keystore", trust, "-storetype", "PKCS12", *common)
     run(keytool, "-importcert", "-keystore", old, "-storetype", "JKS", *common)
+    run(keytool, "-importcert", "-keystore", older, "-storetype", "JCEKS", *common)
+    moved = ("-srcstorepass:env", "DRLIB_TEST_STORE", "-deststorepass:env", "DRLIB_TEST_STORE", "-srcalias", "1")
+    run(
+        keytool,
+        "-importkeystore",
+        "-noprompt",
+        "-srckeystore",
+        own,
+        "-destkeystore",
+        own_old,
+        "-deststoretype",
+        "JKS",
+        *moved,
+        "-srckeypass:env",
+        "DRLIB_TEST_STORE",
+        "-destkeypass:env",
+        "DRLIB_TEST_KEY",
+    )
     keys = {
         "ssl_truststore_location": trust,
         "ssl_truststore_type": "JKS",  # Java's default for the type, and it takes PKCS12 under that name as well
@@ -374,11 +394,25 @@ def test_stores_of_java_are_read_and_jks_says_how_to_convert_it(secured: Lab, tm
     assert asyncio.run(connect(reach(left, "MUTUAL", **keys))) == left.cluster_id
     with Handle(reach(left, "MUTUAL", **keys)) as cluster:
         assert cluster.cluster_id() == left.cluster_id
-    for changed in ({"ssl_truststore_location": old}, {"ssl_keystore_password": "Other-Password-2"}):
+    jks = {
+        **keys,
+        "ssl_truststore_location": old,
+        "ssl_keystore_location": own_old,  # of type PKCS12 by the file, which Java does not mind either
+        "ssl_key_password": words["DRLIB_TEST_KEY"],
+    }
+    assert asyncio.run(connect(reach(left, "MUTUAL", **jks))) == left.cluster_id
+    with Handle(reach(left, "MUTUAL", **jks)) as cluster:
+        assert cluster.cluster_id() == left.cluster_id
+    for base, changed in (
+        (keys, {"ssl_truststore_location": older}),
+        (keys, {"ssl_keystore_password": "Other-Password-2"}),
+        (jks, {"ssl_truststore_password": "Other-Password-2"}),
+        (jks, {"ssl_key_password": "Other-Password-2"}),
+    ):
         with pytest.raises(UsageError) as refused:
-            reach(left, "MUTUAL", **{**keys, **changed}).connection()
+            reach(left, "MUTUAL", **{**base, **changed}).connection()
         assert "-Password-" not in str(refused.value)
-        assert ("keytool -importkeystore" in refused.value.remedy) == (old in refused.value.what)
+        assert ("keytool -importkeystore" in refused.value.remedy) == (older in refused.value.what)
 
 
 def test_the_passwords_of_a_lab_are_in_one_private_file_and_nowhere_else(secured: Lab) -> None:

@@ -179,11 +179,15 @@ def test_what_cannot_be_meant_is_refused_by_its_key(keys: dict[str, str], why: s
 
 
 def test_a_store_of_another_kind_says_how_to_go_on(tmp_path: Path):
-    jks, pem = tmp_path / "trust.jks", tmp_path / "trust.pem"
+    jks, jceks, pem = (tmp_path / f"trust.{ending}" for ending in ("jks", "jceks", "pem"))
     jks.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
+    jceks.write_bytes(b"\xce\xce\xce\xce\0\0\0\2")
     pem.write_text(CERTIFICATE)
     keys = {"security.protocol": "SSL", "ssl.truststore.password": "hush"}
     with pytest.raises(UsageError, match="keytool -importkeystore") as refused:
+        read("LEFT", {**keys, "ssl.truststore.location": str(jceks)})
+    assert "hush" not in str(refused.value)
+    with pytest.raises(UsageError, match="damaged") as refused:
         read("LEFT", {**keys, "ssl.truststore.location": str(jks)})
     assert "hush" not in str(refused.value)
     with pytest.raises(UsageError, match="Set its type to PEM"):
