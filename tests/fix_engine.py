@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -162,9 +162,9 @@ class Engine:
     def status_path(self, number: int) -> Path:
         return self.root / f"status-{number}.json"
 
-    def start(self, *, failpoint: str = "") -> subprocess.Popen[bytes]:
+    def start(self, *, failpoint: str = "", environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
         number = len(self.processes)
-        environment = {**os.environ, "DRLIB_FAILPOINT": failpoint}
+        variables = {**os.environ, "DRLIB_FAILPOINT": failpoint, **(environment or {})}
         with (self.root / f"worker-{number}.log").open("wb") as log:
             process = subprocess.Popen(
                 [
@@ -176,7 +176,7 @@ class Engine:
                     "--status",
                     str(self.status_path(number)),
                 ],
-                env=environment,
+                env=variables,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -214,6 +214,20 @@ class Engine:
             return status.read(self.status_path(number % len(self.processes))).events
         except UsageError:  # none written yet
             return ()
+
+    def told(self, name: str, entity: str, *, resolved: bool = False, number: int = -1) -> bool:
+        """Does that worker tell of this event now, as open or as resolved?"""
+        found = [e for e in self.events(number) if (e.name, e.entity) == (name, entity)]
+        return bool(found) and all((e.resolved_ms is not None) == resolved for e in found)
+
+    def wait_told(self, name: str, entity: str, *, resolved: bool = False, deadline_s: float = 60.0) -> status.Event:
+        """Wait until the last worker tells of this event; the event."""
+        try:
+            what = f"{name} of {entity} is {'resolved' if resolved else 'open'}"
+            wait_for(what, lambda: self.told(name, entity, resolved=resolved), deadline_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.events()}\n{self.log()}") from None
+        return next(e for e in self.events() if (e.name, e.entity) == (name, entity))
 
     def stop(self, process: subprocess.Popen[bytes], deadline_s: float = 20.0) -> int:
         process.send_signal(signal.SIGTERM)

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import pytest
 
 from drlib.lab import jars
+from drlib.lab.lab import Lab
 
 ACL_COMMAND = "org.apache.kafka.tools.AclCommand"  # what kafka-acls.sh runs
 GUARDED = {
@@ -25,3 +28,10 @@ def kafka_acls(arguments: Sequence[str]) -> str:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One cluster, GUARDED, with an authorizer, which tests may stop and whose logs they may damage: it runs when they end."""
+    with Lab(tmp_path_factory.mktemp("guarded"), ("GUARDED",), extra=GUARDED) as lab:
+        yield lab

@@ -7,7 +7,7 @@ Rules:
 - A question holds half a window, so that one is always behind the other.
 - As much is on its way as the link holds (`drlib.rules.window`), within the worker's memory; one question may always go.
 - A partition that got nothing although it is behind is asked alone: a broker gives a batch larger than the limit only to
-  the first partition of a question.
+  the first partition of a question. If even then nothing comes, for seconds, that is told: its log may be damaged there.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ QUESTION_PARTITIONS = 32  # with more behind than that, each is asked for more, 
 LEAST_WINDOW = 2 * QUESTION_BYTES
 THINNER = 0.95  # of the records expected in an answer
 PAUSE_S = 0.05  # after nothing came although there is something
+ALONE_AGAIN_S = 1.0  # a partition that gives nothing does not hold up the others more often than that
+STALLED_S = 5.0
 
 
 @dataclass(slots=True)
@@ -107,7 +109,7 @@ class BacklogReader:
             if at is None:
                 continue
             key = (reading.stream.key.topic_id, reading.stream.key.partition)
-            wanted.append(requests.FetchPartition(*key, at, share))
+            wanted.append(requests.FetchPartition(*key, at, share, reading.epoch_at(at)))
             asked[key] = (reading, at)
             reading.asked.append(at)
             if reading in self._members:  # who was asked goes to the end of the line
@@ -157,6 +159,8 @@ class BacklogReader:
             stream = reading.stream
             before = stream.position
             reading.asked.remove(at)
+            if len(found.records):
+                self.intake.gave(reading)
             await self.intake.take(connection, reading, at, found, question.held)
             progress = progress or stream.position > before or at > before
             if at <= before < stream.position and not reading.early:
@@ -164,13 +168,25 @@ class BacklogReader:
                 grown = reading.density + (density - reading.density) / 4
                 reading.density = min(density, grown) if reading.density else density
             elif at == before == stream.position and before < reading.end and not stream.parked:
-                if len(answer.partitions) == 1 and len(found.records):
-                    self.intake.sink.park(
-                        stream, f"the batch at offset {at} is larger than what the source gives of it"
-                    )
-                else:
-                    self._starved[reading] = None
+                self._gave_nothing(reading, at, alone=len(answer.partitions) == 1, some=len(found.records) > 0)
         for reading, at in question.asked.values():  # a broker names every partition it was asked for; be sure
             reading.asked.remove(at)
         if not progress:
             await asyncio.sleep(PAUSE_S)
+
+    def _gave_nothing(self, reading: Reading, at: int, *, alone: bool, some: bool) -> None:
+        """The partition is behind and did not move; `alone`: although nothing else was asked for."""
+        now = time.monotonic()
+        if not alone:
+            if now - reading.alone_at > ALONE_AGAIN_S:
+                self._starved[reading] = None
+            return
+        reading.alone_at = now
+        if some:
+            self.intake.sink.park(
+                reading.stream, f"the batch at offset {at} is larger than what the source gives of it", "SourceCorrupt"
+            )
+        elif reading.empty_since <= 0:
+            reading.empty_since = now
+        elif now - reading.empty_since > STALLED_S:
+            self.intake.stalled(reading, at)

@@ -25,7 +25,7 @@ from drlib.model import TopicPartition
 from drlib.rules.journal import ClaimId
 from drlib.wire import requests
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import FENCED, BrokerError
+from drlib.wire.codes import AUTHORIZATION, FENCED, BrokerError
 from drlib.wire.transport import Connection
 
 # Concurrent transactions, and coordinators that are loading, moved or not yet elected; 3 is a topic just created.
@@ -142,6 +142,8 @@ async def _ask(
         except BrokerError as error:
             if error.code in FENCED:
                 raise LaneLost(transactional_id, error.name) from error
+            if error.code in AUTHORIZATION:
+                raise  # a right is missing, and the codes say which
             if error.code not in _AGAIN or time.monotonic() > deadline:
                 raise LaneFault(transactional_id, str(error)) from error
         except (Unreachable, TimeoutError, OSError) as error:

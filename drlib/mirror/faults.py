@@ -13,6 +13,14 @@ import uuid
 from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed
 
 
+def mirror_anew(source: str, mirror: str) -> str:
+    """How a topic is mirrored again from the source's start, by decision."""
+    return (
+        f"To mirror it anew from the start of the source: delete {mirror} on the target, name {source} in "
+        "drlib.remirror.topics, and restart the worker."
+    )
+
+
 class LaneLost(LeaseHeld):
     """Another worker holds a newer claim on this lane."""
 
@@ -40,16 +48,45 @@ class ClaimAgain(LaneFault):
     """Nothing went wrong, but only a new claim can go on: the target had forgotten this one, or its epochs run out."""
 
 
+class MirrorUnauthorized(DrlibError):
+    """The target does not let us write a mirror topic, or read back what stands in it."""
+
+    def __init__(self, topic: str, why: str, remedy: str) -> None:
+        super().__init__(f"mirror topic {topic} cannot be claimed", why, remedy)
+
+
+class JournalLost(DrlibError):
+    """A mirror topic holds records that no entry of the journal explains."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"mirror topic {topic} holds records that the journal knows nothing of",
+            "the journal was deleted or emptied, or the topic was filled by somebody else; from where to go on is unknown, "
+            "and beginning anew would double what is there",
+            f"Delete {topic} on the target to mirror it anew from the source's start, or restore the journal.",
+        )
+
+
+class SourceRewound(DrlibError):
+    """The source's log once ended below what had been read of it: its later records are not those we have."""
+
+    def __init__(self, partition: str, first: int, following: int) -> None:
+        super().__init__(
+            f"the source's log of {partition} went back to offset {first} after it had been read through to {following}",
+            "an unclean election or an old backup took records that stand in the mirror, and gave their offsets to others",
+            "Nothing more of it is mirrored until somebody has decided which history counts.",
+        )
+
+
 class MirrorTopicRecreated(DrlibError):
     """A mirror topic was deleted, or made again: what stood there, and where, is gone. `now`: its ID, if it is there."""
 
-    def __init__(self, topic: str, was: uuid.UUID, now: uuid.UUID | None) -> None:
+    def __init__(self, source: str, topic: str, was: uuid.UUID, now: uuid.UUID | None) -> None:
         self.now = now
         super().__init__(
             f"mirror topic {topic} is not the one this lane wrote to",
             f"it had topic ID {was} and is now " + ("deleted" if now is None else f"another one, {now}"),
-            f"Its partitions are parked, the others go on. To mirror it anew from the start of the source: delete {topic} "
-            "on the target, name its source topic in drlib.remirror.topics, and restart the worker.",
+            f"Its partitions are parked, the others go on; keep consumers away from it. {mirror_anew(source, topic)}",
         )
 
 

@@ -27,8 +27,8 @@ from drlib.mirror.ping import heard
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Stream
 from drlib.mirror.tail import TailReader
-from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import BrokerError
+from drlib.wire.cluster import ClusterClient, WrongCluster
+from drlib.wire.codes import TOPIC_AUTHORIZATION_FAILED, BrokerError
 from drlib.wire.security_faults import SecurityFault
 
 
@@ -82,8 +82,8 @@ class Fetcher:
                     group.create_task(self._answered(by_node))
                     for node, streams in by_node.items():
                         await self._read_from(group, node, streams)
-            except* LeaderMoved:
-                pass
+            except* (LeaderMoved, WrongCluster):
+                pass  # another cluster at our addresses is told from beside
             except* (Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
                 self.events.open("SourceUnreachable", self.lane, str(errors.exceptions[0]))
             self._backlogs.clear()
@@ -112,6 +112,9 @@ class Fetcher:
         by_node: dict[int, list[Stream]] = {}
         for stream in self.streams:
             topic = metadata.topics.get(stream.source.topic)
+            if topic is not None and topic.error_code == TOPIC_AUTHORIZATION_FAILED and not stream.parked:
+                why = str(BrokerError(topic.error_code, f"looking up {stream.source.topic}"))
+                self.intake.sink.park(stream, why, "SourceUnauthorized", stream.source.topic)
             found = topic.partitions.get(stream.source.partition) if topic else None
             if found is not None and found.leader >= 0 and not stream.parked:
                 by_node.setdefault(found.leader, []).append(stream)

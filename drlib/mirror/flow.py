@@ -34,7 +34,7 @@ from drlib.mirror.membership import Membership
 from drlib.mirror.memory import Memory
 from drlib.mirror.mirror_topics import MirrorTopics
 from drlib.mirror.outside import Mm2Writer
-from drlib.mirror.preflight import Preflight
+from drlib.mirror.preflight import Grants, Preflight
 from drlib.mirror.status import EventLog, FlowStatus, LaneStatus, PartitionStatus
 from drlib.mirror.stream import Outgoing, Stream
 from drlib.mirror.sync_acls import AclSync
@@ -42,6 +42,7 @@ from drlib.mirror.sync_configs import ConfigSync
 from drlib.mirror.sync_groups import GroupSync
 from drlib.mirror.sync_groups import Source as GroupSource
 from drlib.mirror.takeover import TakeoverReader
+from drlib.mirror.watch import watch
 from drlib.model import TopicPartition
 from drlib.rules.lanes import lane_of
 from drlib.rules.literals import absent
@@ -161,6 +162,8 @@ class FlowRunner:
             asyncio.create_task(self._announce()),
             *(asyncio.create_task(duty) for duty in self._kept_in_step()),
             asyncio.create_task(self._forecasts.run()),
+            asyncio.create_task(watch("Source", self.settings.flow.source, self._source, self.events)),
+            asyncio.create_task(watch("Target", self.settings.flow.target, self._target, self.events)),
         ]
         stopping = asyncio.create_task(self._stop.wait())
         self._lost = asyncio.get_running_loop().create_future()
@@ -208,10 +211,9 @@ class FlowRunner:
         shares: dict[int, list[LaneTopic]] = defaultdict(list)
         for lane, topics in self._topics.items():
             for old in topics:
-                if old.source in gone:
-                    for number in old.partitions:
-                        self.events.resolve("Parked", f"{old.source}-{number}")
-                elif old.source not in found:  # left out of the list, and there when asked for by name
+                if (
+                    old.source not in found and old.source not in gone
+                ):  # left out of the list, and there when asked for by name
                     shares[lane].append(old)
         for name, topic in sorted(found.items()):
             numbers: dict[int, list[int]] = defaultdict(list)
@@ -376,6 +378,7 @@ class FlowRunner:
                 self._expiry,
                 self.housekeeping,
                 loss_policy=self.settings.source_loss_policy,
+                grants=Grants(self.settings, self.source_settings, self.target_settings),
             )
             self.events.belongs(lane.name, str(flow))
             self._lanes[number] = lane
@@ -443,11 +446,13 @@ class FlowRunner:
             )
             for n, lane in sorted(self._lanes.items())
         )
-        partitions = tuple(self._partition(n, s, now) for n, lane in sorted(self._lanes.items()) for s in lane.streams)
+        partitions = tuple(
+            self._partition(n, lane, s, now) for n, lane in sorted(self._lanes.items()) for s in lane.streams
+        )
         rates = self._forecasts.rates() if self._lanes else (None, None)
         return FlowStatus(str(self.settings.flow), lanes, partitions, self._records, self._bytes, *rates)
 
-    def _partition(self, lane: int, stream: Stream, now: int) -> PartitionStatus:
+    def _partition(self, number: int, lane: Lane, stream: Stream, now: int) -> PartitionStatus:
         records, size = self._forecasts.counted(stream.source)
         latency, age = self._forecasts.spreads(stream.source)
         start, end, as_of_ms = self._forecasts.log(stream)
@@ -455,12 +460,12 @@ class FlowRunner:
             stream.source.topic,
             stream.source.partition,
             stream.target.topic,
-            lane,
+            number,
             stream.position,
             stream.mirrored,
             end,
             stream.map.target_end or 0,
-            stream.parked,
+            stream.parked or lane.parking.reason(stream.source),
             not stream.parked and guarded(stream.last, self._expiry, now),
             stream.last_stable,
             start,

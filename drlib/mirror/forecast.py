@@ -40,7 +40,7 @@ WINDOW_S = 30.0  # what rates are measured over
 PROBES = 8
 RETENTION_REFRESH_S = 60.0
 ADMIN_TIMEOUT_S = 60.0  # on a saturated link every one of an admin client's questions waits behind the data
-PARTITION_EVENTS = ("Parked", "RetentionAhead", "OpenTransaction")
+PARTITION_EVENTS = ("RetentionAhead", "OpenTransaction")
 _BASE_TIMESTAMP = struct.Struct(">q")
 _BASE_TIMESTAMP_AT = 27  # in the header of a batch of format 2
 
@@ -100,7 +100,6 @@ class _Seen:
     newest: Outgoing | None = None
     latency: _Moments = field(default_factory=_Moments)
     age: _Moments = field(default_factory=_Moments)
-    parked_at: int | None = None
     end: int = -1  # of the source's log, by the newest answer of whichever kind
     start: int = -1
     as_of_ms: int = 0  # when the source last said so
@@ -238,7 +237,6 @@ class Forecasts:
         seen.pulse_answers = stream.pulse.answers if stream.pulse is not None else 0
         end = seen.end = max(stream.high_watermark, seen.end)
         mirrored = self._still_there(stream)
-        self._parked(stream, seen, mirrored, told)
         if end < 0:
             return
         if mirrored == end and before is not None and before.mirrored == before.end == end and seen.outlook.idle:
@@ -268,18 +266,6 @@ class Forecasts:
         seen.samples[-1] = Sample(now, mirrored, end, seen.outlook.left_s)
         if seen.outlook.warning:
             self._open(told, "RetentionAhead", str(stream.source), f"{seen.outlook.warning} (source offset {mirrored})")
-
-    def _parked(self, stream: Stream, seen: _Seen, mirrored: int, told: set[tuple[str, str]]) -> None:
-        """The lane opens `Parked`; it is over when the same record went through, or the partition is not ours."""
-        key = ("Parked", str(stream.source))
-        if stream.parked:
-            seen.parked_at = mirrored
-            told.add(key)
-        elif seen.parked_at is not None:
-            if mirrored > seen.parked_at or mirrored >= stream.high_watermark >= 0:
-                seen.parked_at = None
-            else:
-                told.add(key)
 
     def _open(self, told: set[tuple[str, str]], name: str, entity: str, detail: str) -> None:
         self._events.open(name, entity, detail)

@@ -22,16 +22,19 @@ from drlib.mirror.memory import Memory
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Outgoing, Stream
 from drlib.rules.journal import Entry, SourceLoss, SourceTruncated
+from drlib.rules.source_history import UNKNOWN_EPOCH
 from drlib.wire import requests
 from drlib.wire.batch import CorruptBatch
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import BrokerError
+from drlib.wire.codes import TOPIC_AUTHORIZATION_FAILED, BrokerError
+from drlib.wire.fetching import DivergingEpoch
 from drlib.wire.transport import Connection
 
 DRAIN_LOOK_S = 0.05
 QUEUE_BYTES = 4 << 20  # per partition: what may wait between fetch and produce
 OFFSET_OUT_OF_RANGE = 1
 _MOVED = frozenset({3, 5, 6, 74, 75})  # the partition's leader is elsewhere or not yet known
+_DAMAGED = frozenset({2, 56})  # CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR: the broker itself cannot read its log there
 _OTHER_TOPIC = frozenset({100, 103})  # unknown or inconsistent topic ID: deleted, or deleted and made again
 
 
@@ -45,8 +48,8 @@ class Sink(Protocol):
     def read(self, stream: Stream, planned: Sequence[Outgoing], entries: Sequence[Entry]) -> None:
         """The source was read further; `planned` was appended to the stream's queue, `entries` promise it."""
 
-    def park(self, stream: Stream, reason: str) -> None:
-        """This partition cannot go on."""
+    def park(self, stream: Stream, reason: str, event: str = "Parked", entity: str = "") -> None:
+        """This partition cannot go on; `event` names why, `entity` what it concerns (the partition by default)."""
 
     def fail(self, error: BaseException) -> None:
         """Nothing of the flow shall go on."""
@@ -62,6 +65,8 @@ class Reading:
     asked: deque[int] = field(default_factory=deque)  # where the questions on their way began, oldest first
     early: deque[tuple[int, requests.FetchedPartition, object]] = field(default_factory=deque)  # beyond a hole
     density: float = 0.0  # records in a byte, the thinnest of late
+    alone_at: float = 0.0  # when it was last asked by itself, on the monotonic clock
+    empty_since: float = -1.0  # from when on that brought nothing; 0.0: it brings something, -1.0: not known
 
     @property
     def full(self) -> bool:
@@ -70,6 +75,10 @@ class Reading:
     @property
     def behind(self) -> bool:
         return self.stream.position < self.end or self.full
+
+    def epoch_at(self, offset: int) -> int:
+        """Leader epoch of the record before `offset`, which only the position's is known of."""
+        return self.stream.epoch if offset == self.stream.position else UNKNOWN_EPOCH
 
     def learn(self, answer: requests.FetchedPartition) -> None:
         """Take note of how far may be read."""
@@ -99,6 +108,9 @@ class Intake:
             if asked_at <= stream.position:
                 await self._error(connection, reading, answer.error_code)
             return
+        if answer.diverging_epoch is not None:
+            await self._diverged(reading, answer.diverging_epoch)
+            return
         reading.learn(answer)
         if len(answer.records):
             hit("after-fetch")
@@ -116,22 +128,43 @@ class Intake:
         try:
             entries = stream.take(answer, held)
         except CorruptBatch as corrupt:
-            self.sink.park(stream, str(corrupt))
+            self.sink.park(stream, str(corrupt), "SourceCorrupt")
             return
         self.sink.read(stream, tuple(islice(stream.queue, before, None)), entries)
+
+    def stalled(self, reading: Reading, at: int) -> None:
+        """Asked for `at` and nothing else, the source gives nothing, and says that there is something."""
+        self.events.open(
+            "SourceStalled",
+            str(reading.stream.source),
+            f"the source gives nothing from offset {at} on and says that its log may be read up to {reading.end}: either the "
+            "cleaner left nothing there, or the length of a batch is damaged",
+        )
+
+    def gave(self, reading: Reading) -> None:
+        """Something came of the partition."""
+        if reading.empty_since != 0.0:
+            reading.empty_since = 0.0
+            self.events.resolve("SourceStalled", str(reading.stream.source))
 
     async def _error(self, connection: Connection, reading: Reading, code: int) -> None:
         stream = reading.stream
         if code in _OTHER_TOPIC:
             topic = stream.source.topic
-            self.sink.park(stream, f"topic {topic} was deleted or made again on the source (code {code})")
+            why = f"topic {topic} was deleted or made again on the source (code {code})"
+            self.sink.park(stream, why, "SourceTopicGone")
         elif code == OFFSET_OUT_OF_RANGE:
             await self._out_of_range(connection, reading)
         else:
             error = BrokerError(code, f"fetching {stream.source}")
-            if error.retriable:
+            if code == TOPIC_AUTHORIZATION_FAILED:
+                self.sink.park(stream, str(error), "SourceUnauthorized", stream.source.topic)
+            elif code in _DAMAGED:
+                self.sink.park(stream, str(error), "SourceCorrupt")
+            elif error.retriable:
                 raise error
-            self.sink.park(stream, str(error))
+            else:
+                self.sink.park(stream, str(error))
 
     async def _out_of_range(self, connection: Connection, reading: Reading) -> None:
         stream = reading.stream
@@ -142,7 +175,23 @@ class Intake:
             await self._lost(reading, start, now)
         elif stream.position > end:
             await self.journal.append([SourceTruncated(stream.key, end, stream.position, now)])
-            self.sink.park(stream, f"the source's log ends at {end}, below our position {stream.position}")
+            why = f"the source's log ends at {end}, below our position {stream.position}"
+            self.sink.park(stream, why, "SourceTruncated")
+        else:  # it ended below, and has grown meanwhile; or the epoch we name was never in it
+            await self.journal.append([SourceTruncated(stream.key, start, stream.position, now)])
+            why = f"the source's log, which holds {start} to {end}, is not the one that was read through to {stream.position}"
+            self.sink.park(stream, why, "SourceTruncated")
+
+    async def _diverged(self, reading: Reading, theirs: DivergingEpoch) -> None:
+        """The record before our position is not the source's any more: an unclean election, whatever came since."""
+        stream = reading.stream
+        first = min(theirs.end_offset, stream.position - 1)
+        await self.journal.append([SourceTruncated(stream.key, first, stream.position, int(time.time() * 1000))])
+        why = (
+            f"offsets {first} to {stream.position - 1} were mirrored under leader epoch {stream.epoch}, and in the source's "
+            f"log as it is now epoch {theirs.epoch} ends at {theirs.end_offset}: an unclean election took what had been read"
+        )
+        self.sink.park(stream, why, "SourceTruncated")
 
     async def _lost(self, reading: Reading, start: int, now: int) -> None:
         """Retention took what we had not read; the flow's policy says what becomes of it."""
@@ -154,12 +203,13 @@ class Intake:
         elif self.loss_policy == "fail":
             self.sink.fail(SourceLost(f"{stream.source}: {lost}"))
         elif self.loss_policy == "park":
-            self.sink.park(stream, f"{lost}; to go on without them set drlib.source.loss.policy = continue")
+            why = f"{lost}. To go on without them set drlib.source.loss.policy = continue and restart the worker."
+            self.sink.park(stream, why, "SourceLossParked")
         else:
             loss = SourceLoss(stream.key, stream.position, start, now)
             await self.journal.append([loss])
             stream.map.apply(loss)
-            stream.position = start
+            stream.position, stream.epoch = start, UNKNOWN_EPOCH
             reading.early.clear()
 
 

@@ -19,15 +19,26 @@ from dataclasses import dataclass, field
 
 from drlib.errors import DrlibError, Unreachable
 from drlib.mirror.claim import claim
-from drlib.mirror.faults import ClaimAgain, LaneFault, LaneLost, MirrorTopicRecreated
+from drlib.mirror.faults import (
+    ClaimAgain,
+    JournalLost,
+    LaneFault,
+    LaneLost,
+    MirrorTopicRecreated,
+    MirrorUnauthorized,
+    SourceRewound,
+    mirror_anew,
+)
 from drlib.mirror.lane_journal import LaneJournal, read_journal
 from drlib.mirror.lane_state import MOVES, LaneState
 from drlib.mirror.lane_topics import (
     LaneTopic,
+    filled_mirrors,
     gone_mirrors,
     incarnations,
     mirror_id,
     remade_mirrors,
+    rewound,
     size_limits,
     source_starts,
 )
@@ -35,6 +46,8 @@ from drlib.mirror.maps import Maps, build_maps
 from drlib.mirror.markers import now_ms, tell_foreign
 from drlib.mirror.membership import Membership
 from drlib.mirror.memory import Memory
+from drlib.mirror.parking import Parking
+from drlib.mirror.preflight import Grants
 from drlib.mirror.pump import Observer, Pump
 from drlib.mirror.reading import LogEnds, locate, log_ends
 from drlib.mirror.status import EventLog
@@ -54,8 +67,9 @@ from drlib.rules.journal import (
 )
 from drlib.rules.offset_map import PartitionMap
 from drlib.rules.rearm import Expiry
-from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import BrokerError
+from drlib.rules.source_history import epoch_below, epochs_read, taken_back
+from drlib.wire.cluster import ClusterClient, WrongCluster
+from drlib.wire.codes import AUTHORIZATION, TOPIC_AUTHORIZATION_FAILED, BrokerError
 from drlib.wire.security_faults import SecurityFault
 
 FIRST_BACKOFF_S = 0.1
@@ -74,6 +88,10 @@ class Housekeeping:
     claim_at: int = 200_000  # promises and placements in one claim before a new claim makes them old ones
 
 
+def _mirrors(topics: Sequence[LaneTopic]) -> list[TopicPartition]:
+    return [TopicPartition(t.target, number) for t in topics for number in t.partitions]
+
+
 @dataclass
 class Lane:
     number: int
@@ -90,6 +108,8 @@ class Lane:
     memory: Memory = field(default_factory=Memory)
     expiry: Expiry = field(default_factory=Expiry)
     housekeeping: Housekeeping = field(default_factory=Housekeeping)
+    grants: Grants | None = None
+    parking: Parking = field(init=False)
     generation: int = 0
     loss_policy: str = "continue"
     state: LaneState = LaneState.CLAIMING
@@ -100,6 +120,11 @@ class Lane:
     _again: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _names: dict[uuid.UUID, TopicNames] | None = None  # as the journal had them last; None before it was read
+
+    def __post_init__(self) -> None:
+        self.parking = Parking(self.events, self.name)
+        if self.grants is not None:
+            self.parking.remedy = self.grants.topic
 
     @property
     def transactional_id(self) -> str:
@@ -138,10 +163,15 @@ class Lane:
                 continue
             except ClaimAgain:
                 pass
+            except WrongCluster:
+                pass  # told from beside; it goes on when the right one answers
             except (LaneFault, Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as error:
-                if isinstance(error, BrokerError) and not error.retriable:
+                if isinstance(error, BrokerError) and error.code in AUTHORIZATION:
+                    self.events.open("LaneUnauthorized", self.name, str(self.refused(error)))
+                elif isinstance(error, BrokerError) and not error.retriable:
                     raise
-                self.events.open("LaneFault", self.name, str(error))
+                else:
+                    self.events.open("LaneFault", self.name, str(error))
             self._move(LaneState.BACKING_OFF)
             backoff = FIRST_BACKOFF_S if time.monotonic() - began > QUIET_AFTER_S else backoff
             if not self._stopping:
@@ -149,7 +179,14 @@ class Lane:
             backoff = min(LONGEST_BACKOFF_S, backoff * 2)
             if not self._stopping:
                 self._move(LaneState.CLAIMING)
+        self.parking.keep(())
         self._move(LaneState.STOPPED)
+
+    def refused(self, error: BrokerError) -> DrlibError:
+        """An authorization failure of the whole lane, with the command that ends it."""
+        if self.grants is None:
+            return error
+        return self.grants.refused(error, self.journal_partition.topic)
 
     def stop(self) -> None:
         """Drain and end."""
@@ -189,12 +226,17 @@ class Lane:
         topics = self.topics
         if self._names is None:
             self._remember(await read_journal(self.target, self.journal_partition))
-        gone = await self._gone(topics)
-        remade = await remade_mirrors(self.target, topics, gone)
-        gone = {name: why for name, why in gone.items() if name not in {r.target_topic for r in remade}}
-        ours, entries = await self._take([t for t in topics if t.target not in gone])
+        self.parking.keep({TopicPartition(t.source, n) for t in topics for n in t.partitions})
+        recreated = await self._gone(topics)
+        remade = await remade_mirrors(self.target, topics, recreated)
+        recreated = {name: why for name, why in recreated.items() if name not in {r.target_topic for r in remade}}
+        gone: dict[str, DrlibError] = {**recreated, **await self._unexplained(topics, recreated)}
+        ours, entries = await self._take_allowed(topics, gone)
         entries = standing([*entries, *remade])
         self.claim_id = ours
+        spoken_of = {e.target_topic for e in entries if isinstance(e, TopicNames)}
+        if any(isinstance(why, JournalLost) and name in spoken_of for name, why in gone.items()):
+            raise ClaimAgain(self.name, "the former owner wrote to the journal while it was read")
         self._move(LaneState.RECOVERING)
         _, journal_leader = await locate(self.target, self.journal_partition)
         journal = LaneJournal(self.target, self.journal_partition, ours, self.transactional_id, journal_leader)
@@ -204,6 +246,7 @@ class Lane:
         maps = await build_maps(self.target, entries, log.ends)
         new: list[Entry] = [Claim(ours, self.generation, now_ms(), self.worker), *remade, *maps.findings]
         new.append(Clusters(self.source.cluster_id, self.target.cluster_id))
+        maps.refused.update(rewound(entries, topics))
         for again in incarnations(entries, topics):
             new.append(again)
             became = f"topic ID {again.old_topic_id} became {again.new_topic_id}"
@@ -212,7 +255,13 @@ class Lane:
         parked: list[Stream] = []
         left = await self._left_behind(maps, topics)
         anew = {entry.target_topic for entry in entries if isinstance(entry, Remirrored)}
+        epochs = epochs_read(entries)
         for topic in topics:
+            barred = gone.get(topic.target)
+            if isinstance(barred, MirrorUnauthorized | JournalLost):  # nothing of it becomes ours
+                keys = [SourcePartition(topic.topic_id, number) for number in topic.partitions]
+                parked += [self._parked(topic, key, ours, barred) for key in keys]
+                continue
             starts = await source_starts(self.source, topic)
             known = maps.names.get(topic.topic_id) or maps.of_target(topic.target)
             target_id = known.target_topic_id if known is not None else await mirror_id(self.target, topic)
@@ -226,6 +275,9 @@ class Lane:
                 if why is None:
                     stream = self._stream(topic, key, ours, target_id, maps, log, starts.get(number, 0))
                     stream.merge_bytes = min(MERGE_BYTES, limits.get(topic.target, 0))
+                    read = epochs.get(key, {})
+                    stream.epoch = stream.noted_epoch = epoch_below(read, stream.position)
+                    new += taken_back(key, read, stream.position)
                     streams.append(stream)
                 else:
                     parked.append(self._parked(topic, key, ours, why))
@@ -235,12 +287,12 @@ class Lane:
         for entry in new:
             if isinstance(entry, TopicNames):
                 self._names = {**(self._names or {}), entry.topic_id: entry}
-        self._tell(maps, parked, streams)
+        self._tell(maps, gone, parked, streams)
         self.streams = (*streams, *parked)
         for stream in streams:
             self.observer.progressed(stream)
-        self.events.resolve("LaneFault", self.name)
-        self.events.resolve("LaneLost", self.name)
+        for name in ("LaneFault", "LaneLost", "LaneUnauthorized"):
+            self.events.resolve(name, self.name)
         self._move(LaneState.RUNNING)
         self._pump = Pump(
             self.transactional_id,
@@ -253,9 +305,11 @@ class Lane:
             self.observer,
             self.expiry,
             self.memory,
+            self.parking,
             self.loss_policy,
         )
-        looking = asyncio.create_task(self._look(self._pump, journal, topics, gone))
+        looking = asyncio.create_task(self._look(self._pump, journal, topics, recreated))
+        trying = asyncio.create_task(self._try_again())
         try:
             if self._stopping or self._again:
                 self._pump.drain()
@@ -264,9 +318,15 @@ class Lane:
         finally:
             self._pump = None
             looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            trying.cancel()
+            await asyncio.gather(looking, trying, return_exceptions=True)
             for purpose in ("produce", "journal"):
                 await self.target.drop(f"{purpose}-{self.transactional_id}")
+
+    async def _try_again(self) -> None:
+        """A new claim looks at parked partitions again."""
+        await self.parking.worth_another_try()
+        self.retopic(self.topics)
 
     # -- claiming ------------------------------------------------------------------------------------------------
 
@@ -297,6 +357,33 @@ class Lane:
         if found.entries:
             await journal.append(found.entries)
             await journal.forget(found.forget)
+
+    async def _take_allowed(
+        self, topics: Sequence[LaneTopic], gone: dict[str, DrlibError]
+    ) -> tuple[ClaimId, list[Entry]]:
+        """`_take` what is not `gone`; a topic the target does not let us claim is added to it, the others go on."""
+        while True:
+            try:
+                return await self._take([t for t in topics if t.target not in gone])
+            except BrokerError as error:
+                refused = [t.target for t in topics if t.target in error.topics and t.target not in gone]
+                if error.code != TOPIC_AUTHORIZATION_FAILED or not refused:
+                    raise
+                gone.update({name: self._unauthorized(name, error) for name in refused})
+
+    async def _unexplained(self, topics: Sequence[LaneTopic], gone: Mapping[str, DrlibError]) -> dict[str, DrlibError]:
+        """Mirror topics with records in them that this lane's journal never spoke of, and those we may not look into."""
+        known = {n.target_topic for n in (self._names or {}).values()}
+        new = [t for t in topics if t.target not in known and t.target not in gone]
+        filled, closed = await filled_mirrors(self.target, new)
+        found: dict[str, DrlibError] = {name: self._unauthorized(name, error) for name, error in closed.items()}
+        if filled and await self.takeover.left_behind() is None:  # MirrorMaker 2's copies are compared one by one
+            found |= {name: JournalLost(name) for name in filled}
+        return found
+
+    def _unauthorized(self, topic: str, error: BrokerError) -> MirrorUnauthorized:
+        remedy = self.parking.remedy("TargetUnauthorized", topic)
+        return MirrorUnauthorized(topic, f"the target answered {error.name}", remedy)
 
     def _remember(self, entries: Sequence[Entry]) -> None:
         self._names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
@@ -380,16 +467,34 @@ class Lane:
                 pump.fail(LaneFault(self.name, f"mirror topic {changed} is not the one it was"))
                 return
 
-    def _tell(self, maps: Maps, parked: Sequence[Stream], streams: Sequence[Stream]) -> None:
+    def _tell(
+        self, maps: Maps, gone: Mapping[str, DrlibError], parked: Sequence[Stream], streams: Sequence[Stream]
+    ) -> None:
         for entry in maps.findings:
             if isinstance(entry, Foreign):
                 topic = maps.names[entry.partition.topic_id].target_topic
                 partition = TopicPartition(topic, entry.partition.partition)
                 tell_foreign(self.events, str(partition), entry.target_offset, entry.count)
         for stream in parked:
-            contradicts = stream.key in maps.refused and not isinstance(maps.refused[stream.key], MirrorTopicRecreated)
-            name = "MirrorContradiction" if contradicts else "MirrorTopicRecreated"
-            self.events.open(name, str(stream.target), stream.parked, by=self.name)
+            why = gone.get(stream.target.topic) or maps.refused[stream.key]
+            if isinstance(why, MirrorTopicRecreated):
+                self.events.open(
+                    "MirrorTopicRecreated",
+                    str(stream.target),
+                    f"{why.what}: {why.why}",
+                    remedy=why.remedy,
+                    by=self.name,
+                )
+            elif isinstance(why, MirrorUnauthorized):
+                self.parking.park(stream, -1, "TargetUnauthorized", stream.target.topic, str(why))
+            elif isinstance(why, JournalLost):
+                self.parking.park(stream, -1, "JournalLost", stream.target.topic, str(why))
+            elif isinstance(why, SourceRewound):
+                self.parking.park(stream, -1, "SourceTruncated", str(stream.source), str(why))
+            else:
+                remedy = f"{why.remedy} {mirror_anew(stream.source.topic, stream.target.topic)}"
+                told = f"{why.what}: {why.why}"
+                self.events.open("MirrorContradiction", str(stream.target), told, remedy=remedy, by=self.name)
         for stream in streams:
             for name in ("MirrorContradiction", "MirrorTopicRecreated"):
                 self.events.resolve(name, str(stream.target), by=self.name)

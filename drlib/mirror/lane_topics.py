@@ -10,16 +10,16 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from drlib.mirror.faults import MirrorTopicRecreated
+from drlib.mirror.faults import MirrorTopicRecreated, SourceRewound
 from drlib.mirror.foreign import foreign_ranges
 from drlib.mirror.maps import gone_topics
 from drlib.mirror.markers import now_ms
-from drlib.mirror.reading import locate, log_ends, log_starts
+from drlib.mirror.reading import filled_partitions, holds_data, locate, log_ends, log_starts
 from drlib.model import TopicPartition
-from drlib.rules.journal import Entry, Incarnation, Remirrored, TopicNames
+from drlib.rules.journal import Entry, Incarnation, Remirrored, SourcePartition, SourceTruncated, TopicNames
 from drlib.wire import requests
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
+from drlib.wire.codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
 
 HELD = 1000  # offsets looked through for records before a mirror topic made again counts as empty
 
@@ -43,6 +43,42 @@ async def gone_mirrors(
     ours = [known[t.target] for t in topics if t.target in known]
     gone = await gone_topics(target, ours)
     return {n.target_topic: gone[n.topic_id] for n in ours if n.topic_id in gone}
+
+
+async def filled_mirrors(target: ClusterClient, topics: Sequence[LaneTopic]) -> tuple[set[str], dict[str, BrokerError]]:
+    """Mirror topics that hold records, and those we may not look into with what the target answered."""
+    partitions = [TopicPartition(t.target, number) for t in topics for number in t.partitions]
+    try:
+        some = await filled_partitions(target, partitions)
+    except BrokerError as error:
+        if error.code not in (TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION):
+            raise
+        some = set(partitions)  # one of them: ask one by one
+    filled: set[str] = set()
+    closed: dict[str, BrokerError] = {}
+    for partition in partitions:
+        if partition not in some or partition.topic in closed:
+            continue
+        try:
+            if await holds_data(target, partition):
+                filled.add(partition.topic)
+        except BrokerError as error:
+            if error.code == UNKNOWN_TOPIC_OR_PARTITION:
+                continue  # made a moment ago, and not known everywhere: there is nothing in it
+            if error.code != TOPIC_AUTHORIZATION_FAILED:
+                raise
+            closed[partition.topic] = error
+    return filled, closed
+
+
+def rewound(entries: Iterable[Entry], topics: Sequence[LaneTopic]) -> dict[SourcePartition, SourceRewound]:
+    """Partitions whose source went back: the journal remembers, whatever its log has grown to since."""
+    names = {t.topic_id: t.source for t in topics}
+    return {
+        e.partition: SourceRewound(f"{names[e.partition.topic_id]}-{e.partition.partition}", e.first, e.next_offset)
+        for e in entries
+        if isinstance(e, SourceTruncated) and e.partition.topic_id in names
+    }
 
 
 async def remade_mirrors(
@@ -93,8 +129,8 @@ async def source_starts(source: ClusterClient, topic: LaneTopic) -> dict[int, in
     """Log starts of a source topic; 0 for a partition without an answer, which the fetcher will ask for again."""
     metadata = await source.metadata([topic.source])
     found = metadata.topics[topic.source]
-    if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:  # deleted: what was mirrored of it keeps its map
-        return {}
+    if found.error_code in (UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED):
+        return {}  # deleted, or not ours to see: what was mirrored of it keeps its map, and the fetcher tells
     raise_for(found.error_code, f"looking up {topic.source}")
     wanted = [TopicPartition(topic.source, number) for number in topic.partitions if number in found.partitions]
     return {p.partition: start for p, start in (await log_starts(source, wanted)).items()}

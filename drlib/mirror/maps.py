@@ -41,7 +41,7 @@ from drlib.rules.offset_map import MapContradiction, PartitionMap
 from drlib.rules.recovery import RecoveryContradiction, TailBatch, recover
 from drlib.wire import requests
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
+from drlib.wire.codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, raise_for
 
 
 @dataclass
@@ -154,11 +154,15 @@ async def gone_topics(target: ClusterClient, names: Iterable[TopicNames]) -> Map
     for each in wanted:
         found = metadata.topics[each.target_topic]
         if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-            gone[each.topic_id] = MirrorTopicRecreated(each.target_topic, each.target_topic_id, None)
+            gone[each.topic_id] = MirrorTopicRecreated(each.source_topic, each.target_topic, each.target_topic_id, None)
             continue
+        if found.error_code == TOPIC_AUTHORIZATION_FAILED:
+            continue  # there, for all we may know: the claim will say what is missing
         raise_for(found.error_code, f"looking up {each.target_topic}")
         if found.topic_id != each.target_topic_id:
-            gone[each.topic_id] = MirrorTopicRecreated(each.target_topic, each.target_topic_id, found.topic_id)
+            gone[each.topic_id] = MirrorTopicRecreated(
+                each.source_topic, each.target_topic, each.target_topic_id, found.topic_id
+            )
     return gone
 
 
@@ -181,10 +185,11 @@ async def _count(
         end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
     start = (await requests.list_offsets(connection, [partition], EARLIEST))[partition]
     tail_from = ack.target_offset if ack is not None else placed[0].target_offset
+    seen_from = tail_from - 1 if ack is not None else tail_from  # the last one acknowledged, too: is it still ours?
     if ends_may_lag:
         end = max(end, tail_from)  # an Ack read after the ends may be newer than they are
     tail = []
-    async for header, _ in read_range(connection, topic_id, partition, max(tail_from, start), end):
+    async for header, _ in read_range(connection, topic_id, partition, max(seen_from, start), end):
         tail.append(
             TailBatch(
                 header.base_offset,

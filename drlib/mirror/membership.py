@@ -19,7 +19,7 @@ from drlib.errors import DrlibError, Unreachable
 from drlib.mirror import assignment
 from drlib.rules.lanes import assign
 from drlib.wire import requests
-from drlib.wire.cluster import ClusterClient
+from drlib.wire.cluster import ClusterClient, WrongCluster
 from drlib.wire.codes import BrokerError
 from drlib.wire.security_faults import SecurityFault
 from drlib.wire.transport import Connection
@@ -77,7 +77,7 @@ class Membership:
                         continue
                     if not error.retriable:
                         raise
-                except (Unreachable, SecurityFault, TimeoutError, OSError):
+                except (Unreachable, SecurityFault, WrongCluster, TimeoutError, OSError):
                     pass
                 await asyncio.sleep(delay)
                 delay = min(2.0, delay * 2)

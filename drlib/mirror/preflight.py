@@ -24,6 +24,7 @@ from drlib.model import TopicPartition
 from drlib.rules.acls import UNKNOWN_PRINCIPAL, Right, command, missing
 from drlib.rules.journal import Clusters
 from drlib.wire.cluster import ClusterClient, ClusterMetadata, WrongCluster
+from drlib.wire.codes import TRANSACTIONAL_ID_AUTHORIZATION_FAILED, BrokerError
 from drlib.wire.rights import group_rights, topic_rights
 
 SHOWN = 20  # notices of one kind that are told one by one
@@ -95,9 +96,10 @@ class Preflight:
             self._same(source, target)
             self._factors(source, target)
             if not self.findings:  # of a wrong cluster nothing more is asked
-                await self._journal(target)
-                await self._source_rights(source)
                 await self._target_rights(source, target)
+                await self._source_rights(source)
+            if not self.findings:
+                await self._journal(target)
         if len(self.findings) == 1:
             raise self.findings[0]
         if self.findings:
@@ -261,6 +263,31 @@ def not_authorized(right: Right, cluster: ClusterSettings) -> NotAuthorized:
         "no ACL of that cluster allows it",
         f"{command(right, principal, cluster.bootstrap_servers)}{unknown}",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """The commands that let a flow do what it was refused while it ran."""
+
+    settings: FlowSettings
+    source: ClusterSettings
+    target: ClusterSettings
+
+    def refused(self, error: BrokerError, journal: str) -> DrlibError:
+        """`error`, an authorization failure of the whole lane, with its remedy."""
+        if error.code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            flow = self.settings.flow
+            every = f"drlib.{flow.source}.{flow.target}."  # of each lane, and of the generations to come
+            return not_authorized(Right("transactional-id", every, ("WRITE",), prefixed=True), self.target)
+        return not_authorized(Right("topic", journal, OWN_JOURNAL), self.target)
+
+    def topic(self, event: str, topic: str) -> str:
+        """The command that ends `SourceUnauthorized` or `TargetUnauthorized` of a topic; "" for any other event."""
+        if event == "SourceUnauthorized":
+            return not_authorized(Right("topic", topic, READ_SOURCE), self.source).remedy
+        if event == "TargetUnauthorized":
+            return not_authorized(Right("topic", topic, WRITE_MIRROR), self.target).remedy
+        return ""
 
 
 def not_enough_brokers(key: str, factor: int, alias: str, brokers: int, topic: str) -> NotEnoughBrokers:

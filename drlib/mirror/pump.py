@@ -29,6 +29,7 @@ from drlib.mirror.lane_journal import LaneJournal
 from drlib.mirror.markers import Markers, report_foreign
 from drlib.mirror.membership import Membership
 from drlib.mirror.memory import Memory
+from drlib.mirror.parking import Parking
 from drlib.mirror.ping import measure
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Outgoing, Stream
@@ -37,7 +38,7 @@ from drlib.rules.rearm import Expiry
 from drlib.rules.window import Flight, Window
 from drlib.wire.batch import OutgoingBatch
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import FENCED, REFUSED, name_of
+from drlib.wire.codes import FENCED, REFUSED, refusal
 from drlib.wire.transport import ProduceResult
 
 REQUEST_BYTES = 2 << 20
@@ -74,6 +75,7 @@ class Pump:
         observer: Observer,
         expiry: Expiry,
         memory: Memory,
+        parking: Parking,
         loss_policy: str = "continue",
     ) -> None:
         self.lane = lane
@@ -84,6 +86,9 @@ class Pump:
         self.membership = membership
         self.events = events
         self.observer = observer
+        self.parking = parking
+        self._after: dict[Stream, tuple[str, str, str]] = {}  # to be parked when what was read before is delivered
+        self._stamped: set[str] = set()  # mirror topics that give records times of their own
         self._targets = {(s.target.topic, s.target.partition): s for s in streams}
         self._work = asyncio.Event()
         self._fetcher = Fetcher(lane, source, journal, streams, events, memory, self, loss_policy)
@@ -136,6 +141,7 @@ class Pump:
     def read(self, stream: Stream, planned: Sequence[Outgoing], entries: Sequence[Entry]) -> None:
         """The source was read further: `entries` must stand in the journal before any of `planned` is sent."""
         self.observer.progressed(stream)
+        self.parking.moved(stream)
         if planned:
             self._busy[stream][stream] = None
         if entries:
@@ -146,13 +152,21 @@ class Pump:
         elif planned:
             self._work.set()
 
-    def park(self, stream: Stream, reason: str) -> None:
-        """Stop one partition, visibly; the others go on."""
+    def park(self, stream: Stream, reason: str, event: str = "Parked", entity: str = "") -> None:
+        """Stop one partition, visibly, once what was read before is delivered; the others go on."""
+        if stream.queue or stream.unacked:
+            self._after[stream] = (reason, event, entity)
+            return
+        self._park(stream, reason, event, entity)
+
+    def _park(self, stream: Stream, reason: str, event: str, entity: str = "") -> None:
+        at = stream.covered if stream.covered >= 0 else stream.position
+        self._after.pop(stream, None)
         stream.park(reason)
         self._busy[stream].pop(stream, None)
         self._work.set()
-        self.events.open("Parked", str(stream.source), f"at source offset {stream.position}: {reason}")
-        parked = Parked(stream.key, stream.position, reason, int(time.time() * 1000))
+        self.parking.park(stream, at, event, entity or str(stream.source), reason)
+        parked = Parked(stream.key, at, reason, int(time.time() * 1000))
         stream.map.apply(parked)
         self.journal.begin([parked]).add_done_callback(self._promised)
 
@@ -238,13 +252,12 @@ class Pump:
                 continue
             if result.error_code == 0:
                 self._stands(stream, result.base_offset)
+                self._stamp(result)
             elif result.error_code in FENCED:
                 self.fail(LaneLost(self.lane, f"{stream.target} refused our epoch (code {result.error_code})"))
             elif result.error_code in REFUSED:
-                refusal = (
-                    f"{name_of(result.error_code)} (code {result.error_code}) {result.error_message or ''}".strip()
-                )
-                self.park(stream, f"{stream.target} refuses the data: {refusal}")
+                why, remedy = self._refusal(stream, result)
+                self._park(stream, f"{why}. {remedy}", "TargetRefused")
             else:
                 self.fail(LaneFault(self.lane, f"{stream.target} answered code {result.error_code}"))
 
@@ -260,8 +273,38 @@ class Pump:
         item = stream.acknowledge(base_offset, int(time.time() * 1000))
         if item is not None:
             self.observer.acked(stream, item)
+            self.parking.moved(stream)
+            if stream in self._after and not stream.queue and not stream.unacked:
+                self._park(stream, *self._after[stream])
         else:
             self.fail(LaneFault(self.lane, f"{stream.target} put a batch at offset {base_offset}, not at {expected}"))
+
+    def _refusal(self, stream: Stream, result: ProduceResult) -> tuple[str, str]:
+        item = stream.unacked[0]  # answers come in order: the oldest on its way is the one refused
+        return refusal(
+            result.error_code,
+            result.error_message,
+            topic=stream.target.topic,
+            records=item.batch.count,
+            size=item.batch.size,
+            newest_ms=item.max_timestamp,
+            now_ms=int(time.time() * 1000),
+        )
+
+    def _stamp(self, result: ProduceResult) -> None:
+        """Does the mirror topic keep the records' own times?"""
+        if result.log_append_time_ms >= 0 and result.topic not in self._stamped:
+            self._stamped.add(result.topic)
+            self.events.open(
+                "TimestampsRewritten",
+                result.topic,
+                "message.timestamp.type is LogAppendTime on the target: every record gets the time it was mirrored at. "
+                f"kafka-configs.sh --bootstrap-server TARGET --alter --topic {result.topic} "
+                "--add-config message.timestamp.type=CreateTime",
+            )
+        elif result.log_append_time_ms < 0 and result.topic in self._stamped:
+            self._stamped.discard(result.topic)
+            self.events.resolve("TimestampsRewritten", result.topic)
 
     async def _inquire(self, stream: Stream, start: int, end: int) -> None:
         """Tell what stands before a batch that was put further on than expected."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from drlib.errors import Unreachable
@@ -80,6 +80,29 @@ async def _offsets(
     for node, there in by_node.items():
         found.update(await requests.list_offsets(await client.connection(node, "read"), there, timestamp))
     return found
+
+
+async def filled_partitions(client: ClusterClient, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+    """Those whose log holds anything, be it a marker."""
+    if not partitions:
+        return set()
+    ends = await log_ends(client, partitions)
+    starts = await log_starts(client, partitions)
+    return {p for p in partitions if ends.ends.get(p, 0) > starts.get(p, 0)}
+
+
+async def holds_data(client: ClusterClient, partition: TopicPartition) -> bool:
+    """Is there a batch of records in the partition? Markers alone are none."""
+    topic_id, leader = await locate(client, partition)
+    connection = await client.connection(leader, "read")
+    start = (await requests.list_offsets(connection, [partition], EARLIEST))[partition]
+    end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
+    if start >= end:
+        return False
+    async for header, _ in read_range(connection, topic_id, partition, start, end):
+        if not header.is_control and header.count > 0:
+            return True
+    return False
 
 
 async def read_range(

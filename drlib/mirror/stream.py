@@ -21,13 +21,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from drlib.model import TopicPartition
-from drlib.rules.journal import Ack, ClaimId, Covered, Entry, Placement, Run, SourcePartition
+from drlib.rules.journal import Ack, ClaimId, Covered, Entry, Placement, Run, SourceEpoch, SourcePartition
 from drlib.rules.offset_map import PartitionMap
 from drlib.rules.rearm import LastWord
+from drlib.rules.source_history import UNKNOWN_EPOCH
 from drlib.wire import coalesce, recode
 from drlib.wire.aborted import AbortedFilter
-from drlib.wire.batch import SEQUENCE_MODULUS, BatchHeader, OutgoingBatch, iter_batches, rewrite, verify
+from drlib.wire.batch import SEQUENCE_MODULUS, BatchHeader, CorruptBatch, OutgoingBatch, rewrite, verify
 from drlib.wire.requests import FetchedPartition
+from drlib.wire.soundness import sound_batches
 
 SMALL_BYTES = 8 << 10
 """A batch below this costs more as a request of its own than as a copy into a larger one."""
@@ -81,26 +83,44 @@ class Stream:
     inquiries: int = 0  # stretches of others being read back: until then no acknowledgement is journaled
     records: int = 0
     bytes: int = 0
+    epoch: int = UNKNOWN_EPOCH  # leader epoch of the source's record before `position`
+    noted_epoch: int = UNKNOWN_EPOCH  # the last one the journal was told of
     merge_bytes: int = 0  # how large a batch made of small ones may become; 0: none is made
 
     def take(self, fetched: FetchedPartition, held: object = None) -> list[Entry]:
         """Plan what was fetched; returns the promises to journal before the new batches are sent.
 
-        `held` is kept alive until the last of them is acknowledged or dropped. Raises `CorruptBatch`.
+        `held` is kept alive until the last of them is acknowledged or dropped. What stands before a corrupt batch is
+        planned; raises `CorruptBatch` when that is nothing.
         """
         self.answers += 1
+        at = self.position
+        before = len(self.queue)
+        entries: list[Entry] = []
+        epochs: dict[int, int] = {}  # position behind a batch -> its leader epoch
+        try:
+            self._take(fetched, entries, epochs)
+        except CorruptBatch:
+            if self.position == at:
+                raise
+        if self.position != at:
+            self.epoch = epochs.get(self.position, UNKNOWN_EPOCH)
+        for item in islice(self.queue, before, None):
+            item.held = held
+        return entries
+
+    def _take(self, fetched: FetchedPartition, entries: list[Entry], epochs: dict[int, int]) -> None:
         self.high_watermark = fetched.high_watermark
         self.last_stable = fetched.last_stable_offset
         self.log_start = fetched.log_start_offset
-        entries: list[Entry] = []
         aborted = AbortedFilter(fetched.aborted)
         small: list[tuple[BatchHeader, memoryview]] = []
         size = 0
-        before = len(self.queue)
-        for header, view in iter_batches(fetched.records):
+        for header, view in sound_batches(fetched.records, self.position, fetched.high_watermark):
             if header.magic >= 2 and header.last_offset < self.position:
                 aborted.keep(header, view)
                 continue
+            self._note(header, entries, epochs)
             data = aborted.keep(header, view) and header.count > 0
             if data and self._is_small(header, view):
                 if small and (size + len(view) > self.merge_bytes or small[-1][0].next_offset != header.base_offset):
@@ -116,9 +136,14 @@ class Stream:
             else:
                 self._pass(header.next_offset)
         self._plan_small(small, entries)
-        for item in islice(self.queue, before, None):
-            item.held = held
-        return entries
+
+    def _note(self, header: BatchHeader, entries: list[Entry], epochs: dict[int, int]) -> None:
+        """The journal hears of each leader epoch before its first record is sent."""
+        epoch = header.leader_epoch if header.magic >= 2 else UNKNOWN_EPOCH
+        epochs[header.next_offset] = epoch
+        if epoch > self.noted_epoch:
+            self.noted_epoch = epoch
+            entries.append(SourceEpoch(self.key, epoch, max(header.base_offset, self.position)))
 
     def _is_small(self, header: BatchHeader, view: memoryview) -> bool:
         return len(view) < min(SMALL_BYTES, self.merge_bytes) and (
@@ -132,8 +157,13 @@ class Stream:
             return
         first, last = small[0][0], small[-1][0]
         count = last.next_offset - first.base_offset
+        try:
+            batch = coalesce.merge(small, **self._identity(0))
+        except CorruptBatch:  # one of them: those before it move, it is told by its own offset
+            for header, view in small:
+                self._plan(header, view, entries)
+            return
         self._promise(first.base_offset, count, entries)
-        batch = coalesce.merge(small, **self._identity(count))
         newest = max(header.max_timestamp for header, _ in small)
         self._enqueue(batch, ((first.base_offset, count),), last.next_offset, newest)
 
@@ -145,9 +175,9 @@ class Stream:
             and not header.is_log_append_time
         )
         if verbatim:
+            batch = rewrite(view, header, **self._identity(0))  # a corrupt one is found before anything is promised
             self._promise(header.base_offset, header.count, entries)
             pieces = [(header.base_offset, header.count)]
-            batch = rewrite(view, header, **self._identity(header.count))
             end, newest = header.next_offset, header.max_timestamp
         else:
             if header.magic >= 2:

@@ -315,6 +315,7 @@ def _ledger(maps: Maps, flow: str) -> list[Event]:
     """The journal's ledger as events: a park until something later was mirrored, a loss for as long as its kind says."""
     events: list[Event] = []
     now = int(time.time() * 1000)
+    newest = {names.source_topic: topic_id for topic_id, names in maps.names.items()}
     for entry in maps.ledger:
         if isinstance(entry, Incarnation):
             detail = f"topic ID {entry.old_topic_id} became {entry.new_topic_id}"
@@ -327,6 +328,11 @@ def _ledger(maps: Maps, flow: str) -> list[Event]:
         if isinstance(entry, SourceLoss):
             detail = f"offsets {entry.first} to {entry.next_offset - 1} expired before they were read"
             events.append(_fact("SourceLoss", where, detail, entry.at_ms, flow, now))
+        elif names is not None and newest[names.source_topic] != entry.partition.topic_id:
+            continue  # of a topic that was made again since: nothing stands still there
+        elif isinstance(entry, SourceTruncated):
+            detail = f"it went back to offset {entry.first} after it had been read through to {entry.next_offset}"
+            events.append(_event("SourceTruncated", where, detail, entry.at_ms, flow))
         elif isinstance(entry, Parked):
             position = maps.get(entry.partition).position
             if position is None or position <= entry.source_offset:

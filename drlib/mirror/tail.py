@@ -89,7 +89,10 @@ class TailReader:
         named = self._changed if in_session else self._members
         future = requests.fetch_future(
             connection,
-            [requests.FetchPartition(*key, r.stream.position, PARTITION_BYTES) for key, r in named.items()],
+            [
+                requests.FetchPartition(*key, r.stream.position, PARTITION_BYTES, r.stream.epoch)
+                for key, r in named.items()
+            ],
             max_wait_ms=WAIT_MS,
             min_bytes=1,
             max_bytes=ANSWER_BYTES,

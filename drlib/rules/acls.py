@@ -28,9 +28,11 @@ class Right:
     kind: Kind
     name: str
     operations: tuple[str, ...]
+    prefixed: bool = False  # on every resource whose name begins so
 
     def __str__(self) -> str:
-        return f"{' and '.join(self.operations)} on {self.kind}" + (f" {self.name}" if self.name else "")
+        named = f" {self.name}{'*' if self.prefixed else ''}" if self.name else ""
+        return f"{' and '.join(self.operations)} on {self.kind}{named}"
 
 
 def missing(wanted: Right, granted: Iterable[str]) -> Right | None:
@@ -50,6 +52,7 @@ def command(right: Right, principal: str, bootstrap: Sequence[str]) -> str:
     for operation in right.operations:
         words += ["--operation", _camel(operation)]
     words += ["--cluster"] if right.kind == "cluster" else [f"--{right.kind}", right.name]
+    words += ["--resource-pattern-type", "prefixed"] if right.prefixed else []
     return shlex.join(words)
 
 

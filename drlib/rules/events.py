@@ -31,6 +31,11 @@ class Kind:
     lasts_s: float | None = None  # a fact, not a state: it ends by itself
 
 
+_ANEW: Final = (
+    "To mirror the topic anew from the start of the source: delete the mirror topic on the target, name the topic in "
+    "drlib.remirror.topics, and restart the worker."
+)
+
 KINDS: Final[Mapping[str, Kind]] = {
     "SourceUnreachable": Kind(
         "the source cluster cannot be read; what was fetched is still delivered",
@@ -88,8 +93,62 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "Parked": Kind(
         "a record cannot be delivered, so this partition alone stands still before it",
-        "Make the target accept it (its topic's max.message.bytes, timestamps or cleanup.policy) or repair the source; "
-        "then restart the worker: it tries again from the same record.",
+        "See the broker's reason; the partition is tried again by itself, from the same record.",
+    ),
+    "TargetRefused": Kind(
+        "the target refuses a record, so this partition alone stands still before it",
+        "Change the setting that the event names on the mirror topic; the partition is tried again by itself.",
+    ),
+    "TimestampsRewritten": Kind(
+        "a mirror topic gives records times of its own instead of keeping theirs",
+        "Set message.timestamp.type=CreateTime on the mirror topic; it counts from the next record on.",
+    ),
+    "SourceCorrupt": Kind(
+        "the source's log is damaged there, so this partition alone stands still before the damage",
+        "Look at the partition's segment with kafka-dump-log.sh and restore it from another replica; the partition is tried "
+        "again by itself.",
+    ),
+    "SourceStalled": Kind(
+        "the source gives nothing of a partition although its log goes on; it is asked again and again",
+        "Look at the partition's last segments with kafka-dump-log.sh --files SEGMENT.log. Where a batch is damaged, restore "
+        "the partition from another replica; where the cleaner left nothing, this ends with the next record.",
+    ),
+    "SourceTruncated": Kind(
+        "the source's log went back behind what was mirrored (unclean election, old backup), so this partition stands still",
+        "Decide which history counts, and export what the mirror has beyond the source if it matters. " + _ANEW,
+    ),
+    "SourceTopicGone": Kind(
+        "the topic that was read is not there any more on the source; its mirror keeps what was copied",
+        "Nothing, if that was meant. A topic made again under its name is found at the next refresh.",
+    ),
+    "SourceLossParked": Kind(
+        "records expired before they were read, and drlib.source.loss.policy = park: the partition stands still before the gap",
+        "Restore the range if it matters. To go on without it set drlib.source.loss.policy = continue and restart the worker.",
+    ),
+    "JournalLost": Kind(
+        "a mirror topic holds records that the journal knows nothing of, so it stands still: beginning anew would double them",
+        "Restore the journal, or delete the mirror topic on the target to have it mirrored anew.",
+    ),
+    "LaneUnauthorized": Kind(
+        "the journal or the transactional ID of a lane may not be used, so the lane stands still",
+        "Grant the right that the event names; the lane then goes on by itself.",
+        per_flow=True,
+    ),
+    "WrongCluster": Kind(
+        "the addresses of a cluster lead to another one now; none of its answers is used, and nothing is sent to it",
+        "Correct the address (DNS, a load balancer); it goes on by itself when the right cluster answers.",
+    ),
+    "TargetSlow": Kind(
+        "the target has not answered for seconds; nothing is lost, what was sent waits",
+        "Look at the target's brokers and the link; it goes on by itself.",
+    ),
+    "SourceSlow": Kind(
+        "the source has not answered for seconds; what was fetched is still delivered",
+        "Look at the source's brokers and the link; it goes on by itself.",
+    ),
+    "ClockSkew": Kind(
+        "a cluster's clock is another one than this machine's, and lags in seconds are off by as much",
+        "Set the clock (NTP) of the machine that is wrong.",
     ),
     "SourceLoss": Kind(
         "retention deleted records of the source before they were mirrored; the range is in the journal's ledger",
@@ -109,11 +168,11 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "MirrorTopicRecreated": Kind(
         "a mirror topic was deleted or made again, so what stood there and where is gone; its partitions stand still",
-        "Keep consumers away from it until it is mirrored anew; find out who deleted it.",
+        "Keep consumers away from it, and find out who deleted it. " + _ANEW,
     ),
     "MirrorContradiction": Kind(
         "the journal and a mirror topic contradict each other, so this partition stands still instead of guessing",
-        "Keep the journal and the mirror topic as they are, and send the event's detail to the developers.",
+        "Find out who cut or wrote the mirror topic. " + _ANEW,
     ),
     "BrokerConfigUnknown": Kind(
         "the target's broker settings could not be read; Kafka's defaults are assumed for how long it remembers producers",

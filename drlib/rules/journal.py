@@ -24,7 +24,17 @@ from drlib.rules.journal_ledger import (
     Takeover,
     Unsure,
 )
-from drlib.rules.journal_promises import Ack, Claim, Clusters, Covered, Placement, Run, Sealed, TopicNames
+from drlib.rules.journal_promises import (
+    Ack,
+    Claim,
+    Clusters,
+    Covered,
+    Placement,
+    Run,
+    Sealed,
+    SourceEpoch,
+    TopicNames,
+)
 from drlib.rules.journal_upkeep import Chunk, Folded, Remirrored
 
 __all__ = [
@@ -44,6 +54,7 @@ __all__ = [
     "Remirrored",
     "Run",
     "Sealed",
+    "SourceEpoch",
     "SourceLoss",
     "SourcePartition",
     "SourceTruncated",
@@ -103,6 +114,7 @@ Entry = (
     | Chunk
     | Folded
     | Takeover
+    | SourceEpoch
     | Unknown
 )
 
@@ -155,4 +167,5 @@ _DECODERS: dict[int, Callable[[Fields, Fields], Entry]] = {
     20: lambda k, v: Takeover(
         k.partition(), v.number(), v.number(), v.integer(), v.number(), v.integer(), _pairs(v, v.integer(4))
     ),
+    18: lambda k, v: SourceEpoch(k.partition(), k.integer(4), v.number()),
 }

@@ -77,6 +77,21 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceEpoch:
+    """From `source_offset` on the source's records bear leader epoch `epoch`. Precedes their data; the newest counts."""
+
+    partition: SourcePartition
+    epoch: int
+    source_offset: int
+
+    def key(self) -> bytes:
+        return header(18) + self.partition.pack() + struct.pack(">i", self.epoch)
+
+    def value(self) -> bytes:
+        return VALUE + LONG.pack(self.source_offset)
+
+
+@dataclass(frozen=True, slots=True)
 class Ack:
     """The first `q` records of the claim are acknowledged; `target_offset` is one past the last. The newest counts."""
 

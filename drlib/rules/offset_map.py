@@ -50,6 +50,7 @@ class PartitionMap:
         self._open_parks: list[int] = []  # parked, and nothing later mirrored since
         self._foreign: dict[int, int] = {}  # target offset -> count
         self._unsure: dict[ClaimId, tuple[int, int]] = {}
+        self._parted: int | None = None  # from this source offset on, the source has other records than were mirrored
         self._taken: Takeover | None = None  # what another replicator copied before us
 
     # -- building ------------------------------------------------------------------------------------------------
@@ -74,6 +75,8 @@ class PartitionMap:
                 self.cover(entry.source_offset)
             case SourceLoss() | SourceTruncated():
                 self._losses[entry.first] = max(entry.next_offset, self._losses.get(entry.first, 0))
+                if isinstance(entry, SourceTruncated):
+                    self._parted = entry.first if self._parted is None else min(self._parted, entry.first)
             case Parked():
                 self._park(entry.source_offset)
             case Foreign():
@@ -205,6 +208,8 @@ class PartitionMap:
 
     def _forward(self, g: int) -> Translation:
         segments, position, taken = self._segments, self.position, self._taken
+        if self._parted is not None and g > self._parted:  # of which of its two histories does it speak?
+            return Translation(self._forward(self._parted).offset, TranslationKind.UNKNOWN)
         if taken is not None and g < taken.source_offset:
             return sparse(taken.pairs, (taken.source_offset, taken.target_offset), g)
         for low, high, beginning, _, _ in self._uncertain():
@@ -234,6 +239,8 @@ class PartitionMap:
     def _backward(self, t: int) -> Translation:
         segments = self._segments
         end, taken = self._target_next(), self._taken
+        if self._parted is not None and t > (self._forward(self._parted).offset or 0):
+            return Translation(self._parted, TranslationKind.UNKNOWN)
         if taken is not None and t < taken.target_offset:
             return sparse([(d, u) for u, d in taken.pairs], (taken.target_offset, taken.source_offset), t)
         for _, _, low, high, source in self._uncertain():

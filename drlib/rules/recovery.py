@@ -86,7 +86,8 @@ def recover(
     """Count the records of `claim` in a mirror partition, given the batches of [`tail_from`, `marker`) in offset order.
 
     `placements` are the journaled ones of this claim and partition, at least that of q = 0; `ack` its newest Ack.
-    `tail_from` is the Ack's target offset, or the first placement's. A batch that only overlaps the range may be given.
+    `tail_from` is the Ack's target offset, or the first placement's. A batch that only overlaps the range may be given, and
+    the one right before an Ack's: what stands where the last acknowledged record was must be ours.
     Raises `RecoveryContradiction`.
     """
     known = {p.q: p.target_offset for p in placements}  # of one q the newest counts
@@ -109,6 +110,8 @@ def recover(
         return known[start] + at - start
 
     for batch in tail:
+        if ack is not None and batch.base_offset < tail_from <= batch.last_offset + 1:
+            _still_ours(batch, claim, tail_from)
         if batch.last_offset < cursor:
             continue
         if batch.base_offset >= marker:
@@ -142,6 +145,15 @@ def recover(
         missing = 0
     missing += marker - cursor
     return Recovered(q, q, q + missing, missing == 0, tuple(added), end, tuple(foreign))
+
+
+def _still_ours(batch: TailBatch, claim: ClaimId, acked: int) -> None:
+    """The batch that holds the last acknowledged record: a log that was cut there and grew again holds another."""
+    if batch.control or (batch.producer_id, batch.epoch) != (claim.producer_id, claim.epoch):
+        raise RecoveryContradiction(
+            f"records up to target offset {acked} were acknowledged, and at {acked - 1} stands something else now: the log "
+            "was cut below it and has grown again"
+        )
 
 
 def _add_foreign(foreign: list[ForeignRange], base: int, span: int) -> None:

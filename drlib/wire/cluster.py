@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -112,6 +113,9 @@ class ClusterClient:
         self._login = None if security.sasl is None else sasl.Login(security)
         self._renewals: set[asyncio.Task[None]] = set()
         self.brokers: dict[int, Broker] = {}
+        self.unreachable = ""  # why no broker could be reached the last time one was looked for; "" when one was
+        self.stranger = ""  # ID of the cluster that answered last, where it is not the one that is meant
+        self._all: weakref.WeakSet[Connection] = weakref.WeakSet()
         self.cluster_id = ""  # of the first answer, or of `expect`; every later answer must bear it
         self._connections: dict[tuple[int, str], Connection] = {}
         self._locks: dict[tuple[int, str], asyncio.Lock] = {}
@@ -148,7 +152,8 @@ class ClusterClient:
         message = MetadataRequest[versions.version("Metadata")](topics=wanted, allow_auto_topic_creation=False)
         found = _metadata(await self._ask(message))
         self.expect(self.cluster_id or found.cluster_id)
-        if found.cluster_id != self.cluster_id:
+        self.stranger = found.cluster_id if found.cluster_id != self.cluster_id else ""
+        if self.stranger:
             raise WrongCluster(self._addresses(), self.cluster_id, found.cluster_id)
         if found.brokers:
             self.brokers = dict(found.brokers)
@@ -157,6 +162,10 @@ class ClusterClient:
     def expect(self, cluster_id: str) -> None:
         """From now on only answers of this cluster count; another one's is a `WrongCluster`."""
         self.cluster_id = cluster_id
+
+    def waiting(self) -> tuple[float, str]:
+        """Seconds that the oldest unanswered request of any connection has waited, and whose answer it waits for."""
+        return max(((c.waiting_s, c.peer) for c in self._all if not c.is_lost), default=(0.0, ""))
 
     async def ask(self, message: Any) -> Any:
         """The answer of any broker to a question that changes nothing. Raises `Unreachable`."""
@@ -231,7 +240,9 @@ class ClusterClient:
                 except Unreachable as error:
                     reasons.append(f"{host}:{port}: {error.why}")
                 else:
+                    self.unreachable = ""
                     return self._seed
+            self.unreachable = "; ".join(reasons)
             raise Unreachable(
                 f"no broker of the cluster at {self._addresses()} can be reached",
                 "; ".join(reasons),
@@ -252,6 +263,7 @@ class ClusterClient:
         except Unreachable as error:
             await self._explain(error, host, port)
             raise
+        self._all.add(opened)
         try:
             if opened.peer not in self._checked:
                 answer = await opened.request(ApiVersionsRequest[versions.API_VERSIONS](), timeout_s=self.timeout_s)

@@ -7,6 +7,8 @@ Source: Kafka's `org.apache.kafka.common.protocol.Errors`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from kafka.errors import UnknownError, for_code
@@ -30,6 +32,12 @@ FENCED: Final = frozenset(
     }
 )
 """Somebody else claimed: never to be answered with another claim by the one who was fenced."""
+
+TOO_LARGE: Final = frozenset({10, 18})
+INVALID_TIMESTAMP: Final = 32
+TOPIC_AUTHORIZATION_FAILED: Final = 29
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Final = 53
+_BEFORE: Final = "message.timestamp.before.max.ms"
 
 REFUSED: Final = frozenset(
     {
@@ -112,8 +120,9 @@ def _known(code: int) -> tuple[str, str]:
 class BrokerError(DrlibError):
     """A broker answered with an error code. `detail` is the broker's own message, where it sent one."""
 
-    def __init__(self, code: int, context: str, detail: str | None = None) -> None:
+    def __init__(self, code: int, context: str, detail: str | None = None, *, topics: Sequence[str] = ()) -> None:
         self.code = code
+        self.topics = tuple(topics)  # those that were answered with it, where the question was of several
         self.name = name_of(code)
         self.context = context
         about = detail or _known(code)[1]
@@ -131,7 +140,32 @@ def _remedy(code: int) -> str:
     return _RETRIABLE_REMEDY if code in RETRIABLE else _OTHER_REMEDY
 
 
-def raise_for(code: int, context: str, detail: str | None = None) -> None:
+def raise_for(code: int, context: str, detail: str | None = None, *, topics: Sequence[str] = ()) -> None:
     """Raises `BrokerError` unless `code` is 0. `context` says what was done, such as "fetching orders-0"."""
     if code:
-        raise BrokerError(code, context, detail)
+        raise BrokerError(code, context, detail, topics=topics)
+
+
+def refusal(
+    code: int, message: str | None, *, topic: str, records: int, size: int, newest_ms: int, now_ms: int
+) -> tuple[str, str]:
+    """Why the target does not take a batch of `records` for `topic` (one of `REFUSED`), and what makes it take it.
+
+    `size` in bytes as sent, `newest_ms` the time of its newest record.
+    """
+    told = f"{name_of(code)} (code {code})" + (f", {message.rstrip('. ')}" if message else "")
+    configs = f"kafka-configs.sh --bootstrap-server TARGET --alter --topic {topic} --add-config "
+    if code in TOO_LARGE:
+        return (
+            f"{topic} does not take a batch of {size} bytes ({records} records): {told}",
+            f"{configs}max.message.bytes={max(size, 1 << 20)}",
+        )
+    if code == INVALID_TIMESTAMP:
+        away = newest_ms - now_ms
+        when = datetime.fromtimestamp(newest_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        side, key = ("after", "message.timestamp.after.max.ms") if away > 0 else ("before", _BEFORE)
+        return (
+            f"{topic} does not take records of {when}, which is {abs(away) / 1000:.0f} s {side} now: {told}",
+            f"{configs}{key}={max(2 * abs(away), 1)}",
+        )
+    return f"{topic} refuses {records} records: {told}", _REMEDIES.get(code, _OTHER_REMEDY)

@@ -34,6 +34,7 @@ class ProduceResult:
     error_code: int
     base_offset: int
     error_message: str | None
+    log_append_time_ms: int = -1  # the time the leader gave every record; -1 where they keep their own
 
 
 def encode(topics: Mapping[str, Sequence[tuple[int, OutgoingBatch]]], timeout_ms: int) -> list[bytes | memoryview]:
@@ -59,7 +60,7 @@ def decode(view: memoryview) -> list[ProduceResult]:
     for _ in reader.array():
         topic = reader.compact_string() or ""
         for _ in reader.array():
-            partition, code, base_offset, _, _ = reader.fields(_PARTITION)
+            partition, code, base_offset, append_time, _ = reader.fields(_PARTITION)
             errors: list[str] = []
             for _ in reader.array():
                 reader.fields(_INT32)
@@ -68,7 +69,8 @@ def decode(view: memoryview) -> list[ProduceResult]:
                 reader.skip_tags()
             message = reader.compact_string()
             reader.skip_tags()
-            results.append(ProduceResult(topic, partition, code, base_offset, message or "; ".join(errors[:3]) or None))
+            told = message or "; ".join(errors[:3]) or None
+            results.append(ProduceResult(topic, partition, code, base_offset, told, append_time))
         reader.skip_tags()
     reader.fields(_INT32)  # throttle time: the broker itself stops reading from us meanwhile
     reader.skip_tags()

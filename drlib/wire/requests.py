@@ -133,7 +133,8 @@ async def add_partitions_to_txn(
     ]
     # 55 only says that another partition of the same request failed; the cause is the one to raise.
     for code, partition in sorted(failed, key=lambda f: f[0] == 55)[:1]:
-        raise_for(code, f"adding {partition} to transaction {transactional_id}")
+        alike = [name.rpartition("-")[0] for other, name in failed if other == code]
+        raise_for(code, f"adding {partition} to transaction {transactional_id}", topics=alike)
 
 
 async def end_txn_abort(conn: Connection, transactional_id: str, producer_id: int, epoch: int) -> None:
@@ -185,7 +186,7 @@ async def describe_producers(
     for topic in answer.topics:
         for p in topic.partitions:
             partition = TopicPartition(topic.name, p.partition_index)
-            raise_for(p.error_code, f"describing the producers of {partition}", p.error_message)
+            raise_for(p.error_code, f"describing the producers of {partition}", p.error_message, topics=[topic.name])
             found[partition] = [
                 ProducerState(
                     a.producer_id, a.producer_epoch, a.last_sequence, a.last_timestamp, a.current_txn_start_offset

@@ -37,6 +37,7 @@ MAX_FRAME: Final = 128 << 20
 SCRATCH: Final = 32 << 10
 WRITE_HIGH: Final = 4 << 20  # bytes waiting in this process before `drain` waits
 PRODUCE_GRACE_S: Final = 5.0  # beyond the time the broker itself waits for its replicas
+MAY_WAIT: Final = frozenset({11, 14})  # JoinGroup and SyncGroup: they wait for the other members
 API_VERSIONS: Final = 18  # its answers keep the old header, whatever the version
 AUTHENTICATION: Final = frozenset({17, 36})  # SaslHandshake, SaslAuthenticate: what a held connection still sends
 TLS_SHUTDOWN_S: Final = 1.0  # how long a polite end waits for the broker's own
@@ -68,6 +69,8 @@ class _Pending:
     decode: Callable[[memoryview], Any]
     future: asyncio.Future[Any]
     deadline: float
+    since: float = 0.0
+    waits: bool = False  # a question that the broker may keep for long, by its nature
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -142,6 +145,12 @@ class Connection(asyncio.BufferedProtocol):
         """Requests without an answer."""
         return len(self._pending) + len(self._held or ())
 
+    @property
+    def waiting_s(self) -> float:
+        """How long the oldest request has been without an answer; those that wait for others do not count."""
+        oldest = next((p.since for p in self._pending if not p.waits), None)
+        return 0.0 if oldest is None else self._loop.time() - oldest
+
     def send(self, message: Any, *, timeout_s: float | None = None) -> asyncio.Future[Any]:
         """Send one of kafka-python's request messages with its version set; the future gives the response message.
 
@@ -206,6 +215,7 @@ class Connection(asyncio.BufferedProtocol):
         size = len(head) + sum(map(len, body))
         deadline = self._loop.time() + (self._request_timeout_s if timeout_s is None else timeout_s)
         pending = _Pending(self._correlation_id, flexible and api_key != API_VERSIONS, decode, future, deadline)
+        pending.since, pending.waits = self._loop.time(), api_key in MAY_WAIT
         if self._timer is None or deadline < self._timer.when():
             self._watch(deadline)
         frame: list[bytes | memoryview] = [_INT32.pack(size) + head, *body]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from fix_engine import Engine, create_topic, produce, wait_for
-from fix_guarded import GUARDED, kafka_acls
+from fix_guarded import kafka_acls
 
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import DrlibError, Unreachable
@@ -28,13 +28,6 @@ from drlib.lab.lab import Lab
 from drlib.mirror import preflight
 from drlib.mirror.preflight import NotAuthorized, NotReady, Preflight
 from drlib.wire.cluster import ClusterClient, WrongCluster
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A third cluster, with an authorizer: who has no ACL on a resource that has some may not use it."""
-    with Lab(tmp_path_factory.mktemp("guarded"), ("GUARDED",), extra=GUARDED) as lab:
-        yield lab
 
 
 async def check(engine: Engine) -> tuple[preflight.Notice, ...]:

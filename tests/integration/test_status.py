@@ -118,8 +118,8 @@ def test_retention_that_wins_is_told_before_the_loss_and_the_policy_decides(
     assert "SourceLoss" in fails.log()
     assert "drlib.source.loss.policy = fail" in fails.log().splitlines()[-1]
     # park: stands before the gap, and says how to go on
-    wait_for("parked", lambda: bool(events(parks, "Parked")))
-    assert "drlib.source.loss.policy = continue" in events(parks, "Parked")[0].detail
+    wait_for("parked", lambda: bool(events(parks, "SourceLossParked")))
+    assert "drlib.source.loss.policy = continue" in events(parks, "SourceLossParked")[0].detail
     # continue: goes on with what comes, and the warning is resolved
     hasty_lab.proxy.clear()
     create = Producer({"bootstrap.servers": left, "log_level": 0})

@@ -103,7 +103,7 @@ def test_topics_come_grow_and_go_while_other_lanes_stay_as_they_are(engine: Engi
     after = claims(engine)
     assert after[0] == before[0], "the steady topic's lane was interrupted"
     assert after[1] != before[1]
-    wait_for("it is told once, as deleted", lambda: ("Parked", f"{comes}-0") not in events(engine), 20)
+    wait_for("it is told once, as deleted", lambda: ("SourceTopicGone", f"{comes}-0") not in events(engine), 20)
     assert engine.stop(worker) == 0, engine.log()
     engine.assert_same(steady, 1)
     engine.assert_same(neighbour, 1)
@@ -362,7 +362,7 @@ def test_a_position_the_mirror_has_not_reached_stays_within_the_log(engine: Engi
     assert producer.flush(10) == 0
     move(engine.left, f"{topic}-behind", topic, 31)
     engine.start()
-    wait_event(engine, "Parked", f"{topic}-0")
+    wait_event(engine, "TargetRefused", f"{topic}-0")
     with cluster(engine.right) as right:
         partition = TopicPartition(mirror, 0)
         end = right.log_ends([partition])[partition]

@@ -53,7 +53,7 @@ def test_every_event_the_package_opens_is_in_the_table() -> None:
     for module in (groups, mirror_topics, sync_acls, sync_configs, sync_groups):
         found |= {getattr(module, name): module.__name__ for name in EVENT_CONSTANTS if hasattr(module, name)}
     found |= dict.fromkeys(FINDINGS, "group_sync")
-    assert {"SourceUnreachable", "Parked", "SourceLoss", "TopicConfigDrift", "AclSyncOff"} <= set(found)
+    assert {"SourceUnreachable", "TimestampsRewritten", "SourceLoss", "TopicConfigDrift", "AclSyncOff"} <= set(found)
     assert {name: where for name, where in found.items() if name not in KINDS} == {}
 
 

@@ -201,10 +201,9 @@ class TestForward:
         placed.apply(Placement(P, C2, 0, 5))
         assert placed.forward(7) == exact(5)
 
-    @pytest.mark.parametrize("kind", [SourceLoss, SourceTruncated])
-    def test_in_a_loss(self, kind: type[SourceLoss] | type[SourceTruncated]) -> None:
+    def test_in_a_loss(self) -> None:
         # 10..12, lost 13..19, a marker at 20, 21..
-        offsets = built(Placement(P, C1, 0, 1), Run(P, C1, 0, 10), kind(P, 13, 20, 0), Run(P, C1, 3, 21))
+        offsets = built(Placement(P, C1, 0, 1), Run(P, C1, 0, 10), SourceLoss(P, 13, 20, 0), Run(P, C1, 3, 21))
         offsets.ack(C1, 5)
         assert offsets.forward(12) == exact(3)
         assert offsets.forward(13) == Translation(4, LOST, 7)
@@ -232,10 +231,16 @@ class TestForward:
         offsets.apply(SourceTruncated(P, 18, 21, 0))
         assert offsets.lost(0, 100) == 12
 
-    def test_what_the_source_lost_after_it_was_mirrored_is_not_lost(self) -> None:
+    def test_what_the_source_lost_after_it_was_mirrored_is_not_lost_and_a_position_there_is_of_unknown_history(
+        self,
+    ) -> None:
         offsets = built(*TWO_RUNS, SourceTruncated(P, 12, 18, 0))
         assert offsets.lost(0, 100) == 1  # 15 is not on the target
-        assert offsets.forward(13) == exact(4)
+        assert offsets.forward(12) == exact(3)
+        for position in (13, 17, 18, 500):  # of the records that were mirrored, or of those that came in their place?
+            assert offsets.forward(position) == Translation(3, UNKNOWN)
+        assert offsets.backward(3) == exact(12)
+        assert offsets.backward(4) == Translation(12, UNKNOWN)
 
     def test_parked_at_the_end(self) -> None:
         offsets = built(*TWO_RUNS, Parked(P, 18, "too large", 0))

@@ -170,6 +170,18 @@ class TestLiteralTails:
         with pytest.raises(RecoveryContradiction, match="offset 11 were acknowledged, the log ends at 10"):
             run([], 10, ack=Ack(P, C, 10, 11))
 
+    @pytest.mark.parametrize(
+        "there", [control(10, 9, 4), other(9, 3), ours(8, 4, 7)], ids=["marker", "stranger", "ours"]
+    )
+    def test_the_last_acknowledged_record_is_still_there_where_the_log_grew_again(self, there: TailBatch) -> None:
+        """Cut below what was acknowledged, a log grows beyond it by the markers of new claims alone."""
+        ack = Ack(P, C, 10, 11)
+        if there.producer_id == C.producer_id and not there.control:
+            assert run([there, control(12, 9, 4)], 13, ack=ack) == found(11, 12)
+            return
+        with pytest.raises(RecoveryContradiction, match="at 10 stands something else now"):
+            run([there, control(11, 9, 4), control(12, 9, 4)], 13, ack=ack)
+
     def test_a_claim_that_was_never_placed(self) -> None:
         with pytest.raises(RecoveryContradiction, match="no placement"):
             recover(claim=C, placements=[], ack=None, tail=[], tail_from=0, marker=0)

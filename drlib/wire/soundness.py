@@ -1,0 +1,52 @@
+"""The batches of a fetched answer, looked at as a whole before any of them is used.
+
+Rules: a checksum covers neither a batch's offset nor its length, so these are held against their neighbours: offsets
+rise, nothing lies beyond the high watermark, and bytes that hold no batch at all are no answer (a length that was damaged
+upwards would otherwise stall its partition in silence). What is sound before the damage is still given; the damage shows
+again at the next question, which begins there.
+Not for: checksums, which are looked at where a batch is used (`drlib.wire.batch`).
+"""
+
+from __future__ import annotations
+
+from drlib.wire.batch import BatchHeader, CorruptBatch, iter_batches
+
+
+def sound_batches(records: memoryview, position: int, high_watermark: int) -> list[tuple[BatchHeader, memoryview]]:
+    """Header and bytes of each whole batch of an answer asked at `position` or before.
+
+    Raises `CorruptBatch` when the first of them that matters is damaged. A high watermark of -1 is not known.
+    """
+    found: list[tuple[BatchHeader, memoryview]] = []
+    end = 0
+    try:
+        for header, view in iter_batches(records):
+            if header.magic >= 2:
+                _check(header, end, high_watermark)
+                end = header.next_offset
+            found.append((header, view))
+    except CorruptBatch:
+        if not _advances(found, position):
+            raise
+    if not found and len(records):
+        raise CorruptBatch(
+            f"the {len(records)} bytes at offset {position} hold no whole batch",
+            "a broker never cuts the first batch of an answer, so its length is damaged",
+        )
+    return found
+
+
+def _check(header: BatchHeader, end: int, high_watermark: int) -> None:
+    if header.base_offset < end:
+        raise CorruptBatch(
+            f"the batch at offset {header.base_offset} stands behind one that ends at {end}", "its offset is damaged"
+        )
+    if header.next_offset > high_watermark >= 0:
+        raise CorruptBatch(
+            f"the batch at offsets {header.base_offset} to {header.last_offset} lies beyond the log's end",
+            f"the high watermark is {high_watermark}, so its offset is damaged",
+        )
+
+
+def _advances(found: list[tuple[BatchHeader, memoryview]], position: int) -> bool:
+    return any(header.next_offset > position for header, _ in found)
