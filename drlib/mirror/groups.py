@@ -39,7 +39,7 @@ from drlib.rules.mm2_records import Checkpoint
 from drlib.wire import recode, requests
 from drlib.wire.aborted import AbortedFilter
 from drlib.wire.batch import iter_batches
-from drlib.wire.cluster import ClusterClient
+from drlib.wire.cluster import ClusterClient, WrongCluster
 from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
 from drlib.wire.security_faults import SecurityFault
 
@@ -212,6 +212,9 @@ class GroupPositions:
                     continue
                 for partition, committed in offsets.items():
                     found.append((group, partition, Position(committed.offset, committed.metadata, asked)))
+            here = cluster.cluster_id()  # last: all of this was answered by the cluster that is meant
+            if self._source.cluster_id not in ("", here):
+                raise WrongCluster(", ".join(self._cluster.bootstrap_servers), self._source.cluster_id, here)
             return Polled(found, refused, bool(groups) or cluster.lists_every_group())
 
     # -- following -----------------------------------------------------------------------------------------------
@@ -232,6 +235,8 @@ class GroupPositions:
                     tasks.create_task(self._answered(by_node or metadata.brokers, topic.error_code))
                     for node, numbers in by_node.items():
                         tasks.create_task(self._follow_node(node, topic.topic_id, numbers))
+            except* WrongCluster:  # told from beside, and its groups are not asked for
+                self._following_broke = True
             except* (Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
                 gone = [e for e in errors.exceptions if not isinstance(e, BrokerError)]
                 self._following_broke = bool(gone)
