@@ -143,6 +143,9 @@ def decide(
     if state in (GroupState.ACTIVE, GroupState.UNKNOWN):
         why = "it has members" if state is GroupState.ACTIVE else "its state is not known"
         return _nothing(None, f"{why} on the target, which own its positions there")
+    if state is GroupState.ABSENT and committed:
+        # As brokers describe a group that a consumer of KIP-848 is just turning into its own kind by joining it.
+        return _nothing(memory, "its brokers call it absent and have positions of it, so somebody is about to join it")
     if state is GroupState.ABSENT:
         memory = GroupMemory({})  # whoever deleted it on the target gave its positions up
     if memory is None:

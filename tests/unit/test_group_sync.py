@@ -111,6 +111,14 @@ def test_a_position_that_expired_is_written_again_and_a_deleted_group_starts_ove
     assert look(GroupState.ABSENT, 50, {}, GroupMemory({P: 50}, still=1)).writes[P].offset == 50
 
 
+def test_a_group_that_is_absent_and_has_positions_is_left_alone_and_not_forgotten() -> None:
+    memory = GroupMemory({P: 50}, {P: Written(100, 50)})
+    found = look(GroupState.ABSENT, 70, {P: 50}, memory)
+    assert (dict(found.writes), names(found), found.memory) == ({}, ["GroupLive"], memory)
+    assert "about to join" in found.findings[0].detail
+    assert look(GroupState.EMPTY, 70, {P: 50}, found.memory).writes[P].offset == 70
+
+
 def test_the_sources_own_rewind_is_followed_and_told() -> None:
     found = decide(
         GroupState.EMPTY,

@@ -1,7 +1,8 @@
 """The topics of the lab's applications, and creating them.
 
-Rules: creating is idempotent and returns only when every partition has a leader, so that a producer started next does
-not meet an unknown topic. `flights-2013` never expires: its records carry their timestamps of 2013.
+Rules: creating is idempotent and returns only when every partition's leader answers for its log: it is named in the
+metadata a moment before it knows of it itself, and refuses whoever comes in between. `flights-2013` never expires: its
+records carry their timestamps of 2013.
 Not for: remote topics; the mirror creates those.
 """
 
@@ -11,8 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from drlib.errors import Unreachable
 
@@ -48,21 +49,21 @@ def create_topics(
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-    while not _have_leaders(admin, topics):
+    while not _are_led(admin, topics):
         if time.monotonic() > until:
             names = ", ".join(topic.name for topic in topics)
             raise Unreachable(f"no leaders for {names}", f"waited {deadline_s:g} s", "Look at the broker's log")
         time.sleep(0.05)
 
 
-def _have_leaders(admin: AdminClient, topics: Sequence[TopicSpec]) -> bool:
+def _are_led(admin: AdminClient, topics: Sequence[TopicSpec]) -> bool:
     try:
         seen = admin.list_topics(timeout=5).topics
+        there = all(t.name in seen and len(seen[t.name].partitions) == t.partitions for t in topics)
+        if there:
+            every = [TopicPartition(t.name, number) for t in topics for number in range(t.partitions)]
+            for end in admin.list_offsets(dict.fromkeys(every, OffsetSpec.latest()), request_timeout=5).values():
+                end.result()
     except KafkaException:
         return False
-    return all(
-        topic.name in seen
-        and len(seen[topic.name].partitions) == topic.partitions
-        and all(partition.leader >= 0 for partition in seen[topic.name].partitions.values())
-        for topic in topics
-    )
+    return there
