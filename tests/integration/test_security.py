@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import dataclasses
 import http.server
 import json
 import shutil
@@ -15,7 +14,9 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,7 @@ SECURITY = LabSecurity(
     },
 )
 SESSION_MS = 1500
+SPELLINGS = ("127.0.0.1", "localhost")
 CASES = [
     *((OPEN, ""), ("TLS", ""), ("MUTUAL", "")),
     *(("LOGIN", mechanism) for mechanism in MECHANISMS),
@@ -85,7 +87,7 @@ def reach(cluster: Cluster, listener: str, mechanism: str = "", **keys: str) -> 
     if listener == "MUTUAL":
         keys = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(_client(cluster)), **keys}
     changed = {key.replace("_", "."): value for key, value in keys.items()}
-    return dataclasses.replace(settings, security={**settings.security, **changed})
+    return replace(settings, security={**settings.security, **changed})
 
 
 def _client(cluster: Cluster) -> Path:
@@ -143,20 +145,50 @@ def command_lines() -> str:
     return "\n".join(found)
 
 
-@pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{a}-{b}" if b else a for a, b in CASES])
-def test_records_are_mirrored_and_no_secret_shows(secured: Lab, tmp_path: Path, number: int) -> None:
-    """Case n on the source and case n + 3 on the target: each is met once on either side."""
-    there = CASES[(number + 3) % len(CASES)]
+def together(cases: Sequence[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    """The cases in as few lists as files can hold: two aliases of one file have no address in common."""
+    rest = list(cases)
+    while rest:
+        taken: list[tuple[str, str]] = []
+        for case in rest:
+            if [listener for listener, _ in taken].count(case[0]) < len(SPELLINGS):
+                taken.append(case)
+        rest = [case for case in rest if case not in taken]
+        yield taken
+
+
+@pytest.mark.parametrize("cases", list(together(CASES)), ids=lambda cases: f"{len(cases)}-flows")
+def test_records_are_mirrored_and_no_secret_shows(secured: Lab, tmp_path: Path, cases: list[tuple[str, str]]) -> None:
+    """One worker, a flow from each case to the next one: each is met once on either side."""
     left, right = secured.clusters["LEFT"], secured.clusters["RIGHT"]
-    engine = flow(secured, tmp_path, reach(left, *CASES[number]), reach(right, *there))
+    tag = uuid.uuid4().hex[:6]
+    sources, targets = ([f"{side}{n}{tag}" for n in range(len(cases))] for side in ("S", "T"))
+    extra = {"clusters": ", ".join((*sources, *targets))}
+    for aliases, cluster in ((sources, left), (targets, right)):
+        spelled: Counter[str] = Counter()
+        for alias, case in zip(aliases, cases, strict=True):
+            settings = reach(cluster, *case)
+            host = SPELLINGS[spelled[case[0]]]
+            spelled[case[0]] += 1
+            extra[f"{alias}.bootstrap.servers"] = settings.bootstrap_servers[0].replace(SPELLINGS[0], host)
+            extra |= {f"{alias}.{key}": value for key, value in settings.security.items()}
+    engine = Engine(tmp_path, left.at(OPEN), right.at(OPEN), sources[0], targets[0], "none", extra)
+    extra[f"{sources[0]}->{targets[0]}.enabled"] = "false"
+    topics: dict[str, str] = {}
+    for number, source in enumerate(sources):
+        to = (number + 1) % len(cases)
+        topics[source] = ".".join(filter(None, (*cases[number], "to", *cases[to], tag)))
+        extra |= {f"{source}->{targets[to]}.enabled": "true", f"{source}->{targets[to]}.topics": topics[source]}
+        create_topic(engine.left, topics[source], 2)
+        produce(engine.left, topics[source], 300, partitions=2)
     try:
-        create_topic(engine.left, engine.topics, 2)
-        produce(engine.left, engine.topics, 300, partitions=2)
         engine.start()
-        engine.wait_caught_up(engine.topics, 2)
+        for topic in topics.values():
+            engine.wait_caught_up(topic, 2)
         everything = command_lines()
-        assert f"drlib.cli mirror {engine.properties}" in everything
-        engine.assert_same(engine.topics, 2)
+        assert f"drlib.cli mirror {tmp_path / 'mm2.properties'}" in everything
+        for source, topic in topics.items():
+            replace(engine, source=source).assert_same(topic, 2)
         assert engine.stop(engine.processes[0]) == 0
     finally:
         engine.close()
@@ -241,7 +273,7 @@ async def test_the_wrong_protocol_for_a_port_is_told_by_what_the_port_speaks(sec
         ("SASL_SSL", "TLS"): Fault.SASL_NOT_OFFERED,
     }
     for (protocol, listener), fault in expected.items():
-        settings = dataclasses.replace(left.settings(listener), security={**login, "security.protocol": protocol})
+        settings = replace(left.settings(listener), security={**login, "security.protocol": protocol})
         met = await fault_of(settings)
         assert met.fault is fault, (protocol, listener, str(met))
         assert protocol in met.why
@@ -256,7 +288,7 @@ def test_a_handle_and_the_command_line_tell_the_same_fault(secured: Lab, tmp_pat
         cluster.cluster_id()
     assert met.value.fault is Fault.WRONG_CREDENTIALS
     assert time.monotonic() - began < 5  # librdkafka alone would go on trying until the time is up
-    plain_to_tls = dataclasses.replace(left.settings("TLS"), security={})
+    plain_to_tls = replace(left.settings("TLS"), security={})
     with pytest.raises(SecurityFault) as met, Handle(plain_to_tls, timeout_s=1.0) as cluster:
         cluster.cluster_id()
     assert met.value.fault is Fault.PLAINTEXT_TO_TLS

@@ -82,6 +82,7 @@ def partition(engine: Engine, topic: str, number: int = 0) -> PartitionStatus | 
     return found[0] if found else None
 
 
+@pytest.mark.long
 def test_retention_that_wins_is_told_before_the_loss_and_the_policy_decides(
     hasty_lab: Lab, engines: Made, fresh_topic: Callable[[], str]
 ) -> None:

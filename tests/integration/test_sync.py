@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -16,6 +18,7 @@ from drlib.clusters import ClusterRefused, CommittedOffset, GroupNotEmpty, Range
 from drlib.clusters.upkeep import Upkeep
 from drlib.config.settings import ClusterSettings
 from drlib.errors import Unreachable, UsageError
+from drlib.lab.lab import Lab
 from drlib.mirror import status
 from drlib.mirror.sync_configs import _alter
 from drlib.model import TopicPartition
@@ -153,7 +156,7 @@ def test_settings_follow_the_source_and_drift_is_told_once(engine: Engine) -> No
     assert own_settings(engine.right, mirror) == {"retention.ms": "70000", "cleanup.policy": "compact"}
 
     alter(engine.right, mirror, retention_ms="5000", max_message_bytes="4000", min_insync_replicas="1")
-    detail = wait_event(engine, "TopicConfigDrift", mirror, resolved=True)  # open for one look, then as it should be
+    detail = wait_event(engine, "TopicConfigDrift", mirror)  # for one look, then it is as it should be
     assert "retention.ms: 5000 -> 70000" in detail
     assert "max.message.bytes: 4000 -> (default)" in detail
     expected = {"retention.ms": "70000", "cleanup.policy": "compact", "min.insync.replicas": "1"}
@@ -262,40 +265,60 @@ def wait_same(engine: Engine, group: str) -> None:
         raise AssertionError(f"{error}\n{at}\n{events(engine)}\n{events(engine, resolved=True)}") from None
 
 
+@pytest.fixture(scope="module")
+def syncing(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A worker that syncs groups every second, of every topic that is called synced."""
+    tag = uuid.uuid4().hex[:6]
+    left, right = lab.clusters["LEFT"].bootstrap, lab.clusters["RIGHT"].bootstrap
+    extra = {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "1"}
+    root = tmp_path_factory.mktemp("syncing")
+    found = Engine(root, left, right, f"SRC{tag}", f"DST{tag}", r"synced\\..*", extra)
+    found.start()
+    yield found
+    found.close()
+
+
 @pytest.fixture
-def synced(engine: Engine) -> Engine:
-    """A worker that syncs groups every second, with records on both sides whose offsets differ."""
-    engine.extra = {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "1"}
-    create_topic(engine.left, engine.topics, 1)
-    produce(engine.left, engine.topics, 300, partitions=1)
-    engine.start()
-    engine.wait_caught_up(engine.topics, 1)
-    return engine
+def synced(syncing: Engine, fresh_topic: Fresh) -> Engine:
+    """That worker and a topic of its own, with records on both sides whose offsets differ."""
+    mine = replace(syncing, topics=fresh_topic("synced"))
+    create_topic(mine.left, mine.topics, 1)
+    produce(mine.left, mine.topics, 300, partitions=1)
+    mine.wait_caught_up(mine.topics, 1)
+    return mine
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_follows_while_nobody_uses_it_there(synced: Engine, protocol: str) -> None:
+def test_groups_of_both_protocols_follow_while_nobody_uses_them_there(synced: Engine) -> None:
     topic, mirror = synced.topics, f"{synced.source}.{synced.topics}"
-    group = f"{topic}-{protocol}"
-    reading = consume(synced.left, topic, group, 40, protocol)  # a live group on the source, none on the target
-    wait_same(synced, group)
-    assert position(synced.right, group, mirror) != position(synced.left, group, topic)  # a marker lies between
+    groups = {f"{topic}-{protocol}": protocol for protocol in ("classic", "consumer")}
+    reading = [consume(synced.left, topic, *each) for each in ((g, 40, p) for g, p in groups.items())]
+    for group in groups:  # live on the source, and not there on the target
+        wait_same(synced, group)
+        assert position(synced.right, group, mirror) != position(synced.left, group, topic)  # a marker lies between
 
-    member = consume(synced.right, mirror, group, 5, protocol)
-    there = position(synced.right, group, mirror)
+    members = [consume(synced.right, mirror, *each) for each in ((g, 5, p) for g, p in groups.items())]
+    there = {group: position(synced.right, group, mirror) for group in groups}
     with cluster(synced.right) as right:
-        assert right.group_states([group])[group] is GroupState.ACTIVE
-    assert "has members" in wait_event(synced, "GroupLive", group)
-    reading.close()
-    move(synced.left, group, topic, 200)
+        assert right.group_states(groups) == dict.fromkeys(groups, GroupState.ACTIVE)
+    for group in groups:
+        wait_for("its members are told", lambda g=group: "has members" in events(synced).get(("GroupLive", g), ""), 30)
+    for consumer in reading:
+        consumer.close()
+    for group in groups:
+        move(synced.left, group, topic, 200)
     with pytest.raises(AssertionError):  # three looks long
-        wait_for("nothing", lambda: position(synced.right, group, mirror) != there, 3)
-    member.close()
-    wait_same(synced, group)
-    wait_event(synced, "GroupLive", group, resolved=True)
+        wait_for("nothing", lambda: any(position(synced.right, g, mirror) != at for g, at in there.items()), 3)
+    for member in members:
+        member.close()
+    for group in groups:
+        wait_same(synced, group)
 
-    move(synced.left, group, topic, 100)  # an operator sets it back on the source
-    wait_same(synced, group)
+    for group in groups:
+        move(synced.left, group, topic, 100)  # an operator sets it back on the source
+    for group in groups:
+        wait_same(synced, group)
+    for group in groups:
+        wait_event(synced, "GroupLive", group, resolved=True)
 
 
 def test_a_consumer_without_a_group_makes_its_group_live(synced: Engine) -> None:
