@@ -5,13 +5,14 @@ REPEATS ?= 3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo lab test test-all bench lint unit integration notebooks pictures lock clean
+.PHONY: help setup demo lab test test-all bench soak lint unit integration notebooks pictures lock clean
 
 help:
 	@echo "make demo   two real Kafka clusters, one dies, applications carry on; ends with a report"
 	@echo "make test   everything CI runs"
 	@echo "make test-all  that, and what takes minutes: long faults, the real MirrorMaker 2 beside ours"
 	@echo "make bench  our engine, MirrorMaker 2 and the raw wire side by side: WORKLOADS=a,b REPEATS=n"
+	@echo "make soak   random faults against continuous traffic: MINUTES=10, and SEED=n to play one again"
 	@echo "make setup  only the set-up: .venv with locked dependencies, and the jars"
 	@echo "make lab    JupyterLab on the notebooks"
 
@@ -41,6 +42,9 @@ test-all: test
 
 bench: setup
 	$(BIN)/python -m bench --workloads "$(WORKLOADS)" --repeats $(REPEATS)
+
+soak: setup
+	PYTHONPATH=tests:. $(BIN)/python -m soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
 
 lint: setup
 	$(BIN)/ruff check .

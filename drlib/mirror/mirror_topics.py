@@ -8,6 +8,7 @@ its name, and not merely for being left out of a list: a list leaves out what ma
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 
 from drlib.clusters.faults import ClusterRefused
@@ -22,6 +23,7 @@ from drlib.rules.config_sync import ConfigValue
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import AUTHORIZATION, UNKNOWN_TOPIC_OR_PARTITION
 
+HEARD_OF_S = 15.0  # until every broker knows a topic that one of them has made
 REFUSED, DELETED, FORBIDDEN = "MirrorTopicRefused", "SourceTopicDeleted", "SourceTopicForbidden"
 
 
@@ -56,8 +58,8 @@ class MirrorTopics:
                     if not have[name]:
                         own = self._own(settings[name])
                         created = target.create_topic(mirror, count, self._settings.replication_factor, own)
-                        after[name] = count if created else target.topics([mirror])[mirror].partitions
-                    if after[name] < count:
+                        after[name] = count if created else _made_by_another(target, mirror)
+                    if 0 < after[name] < count:
                         target.create_partitions(mirror, count)
                         after[name] = count
                 except ClusterRefused as error:
@@ -109,6 +111,16 @@ class MirrorTopics:
         if isinstance(settings, DrlibError):
             raise settings
         return wanted_settings(self._settings, settings).own
+
+
+def _made_by_another(target: Upkeep, mirror: str) -> int:
+    """Partitions of a topic that another worker has just made; 0 if the broker that is asked does not hear of it in time."""
+    deadline = time.monotonic() + HEARD_OF_S
+    while mirror not in (found := target.topics([mirror])):
+        if time.monotonic() > deadline:
+            return 0  # the next look for topics tries again
+        time.sleep(0.1)
+    return found[mirror].partitions
 
 
 def _refusal(error: ClusterRefused) -> str:

@@ -128,6 +128,8 @@ class Pump:
             await asyncio.gather(*duties, return_exceptions=True)
             if not self._failed.done():
                 self._failed.cancel()
+            elif not self._failed.cancelled():
+                self._failed.exception()  # looked at: another task may have ended the claim first
         await self.journal.append([entry for stream in self.streams for entry in stream.progress()])
 
     def drain(self) -> None:

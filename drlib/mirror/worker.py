@@ -3,7 +3,8 @@
 Rules: a signal stops fetching, then everything fetched is sent, acknowledged and journaled, and the process exits 0; a
 second signal ends it at once. SIGKILL is always safe: the next claim reads back what stands. One worker is one event
 loop on one core; more workers are more processes in the same group. Flows stand on their own: one whose cluster does not
-answer is tried again while the others go on. Rings of flows that keep names are refused before anything starts.
+answer is tried again while the others go on, and so is one whose brokers say that they are not ready yet. Rings of flows
+that keep names are refused before anything starts.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from drlib.mirror.flow import WORKER, FlowRunner
 from drlib.mirror.service import ServiceManager
 from drlib.rules.loops import refuse_rings, ring
 from drlib.rules.names import IdentityReplicationPolicy
+from drlib.wire.codes import BrokerError
 from drlib.wire.security_faults import SecurityFault
 
 STATUS_S = 0.25
 RETRY_S, RETRY_AT_MOST_S = 0.5, 10.0
+COMING_UP_S = 60.0  # how long a broker may answer that it is loading, electing or not yet told
 
 
 async def mirror(
@@ -117,14 +120,16 @@ async def mirror(
             await asyncio.sleep(status.pause_s(STATUS_S, time.perf_counter() - began))
 
     async def keep(at: int) -> None:
-        """One flow; where there are others, a cluster that does not answer is waited for."""
-        delay = RETRY_S
+        """One flow. A broker that is still coming up is waited for; where there are other flows, a whole cluster is."""
+        delay, began = RETRY_S, loop.time()
         while True:
             try:
                 await runners[at].run()
                 return
-            except (Unreachable, SecurityFault) as error:
-                if len(runners) == 1 or stops:
+            except (Unreachable, SecurityFault, BrokerError) as error:
+                coming = isinstance(error, BrokerError) and error.retriable and loop.time() < began + COMING_UP_S
+                alone = isinstance(error, BrokerError) or len(runners) == 1
+                if stops or (alone and not coming):
                     raise
                 logs[flows[at].flow].open("FlowUnreachable", str(flows[at].flow), str(error), by=WORKER)
             runners[at] = runner_of(flows[at])

@@ -62,7 +62,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Look at the error; new topics follow at the next refresh after it is gone.",
     ),
     "FlowUnreachable": Kind(
-        "a cluster of this flow does not answer, so the flow has not begun; the others go on",
+        "a cluster of this flow does not answer, or not yet, so the flow has not begun; others go on",
         "See whether its brokers run and bootstrap.servers is right; it is tried again by itself.",
     ),
     "TopicLoop": Kind(

@@ -35,25 +35,29 @@ async def test_the_connection_is_lost_again_and_again_with_many_batches_in_fligh
 
     def traffic() -> None:
         nonlocal sent
-        for at in itertools.count(0, 300):
-            if done.wait(0.01):
+        for at in itertools.count(0, 3000):
+            if done.wait(0.1):
                 return
-            produce(engine.left, topic, 300, partitions=3, first=at, batch=1500)
-            sent = at + 300
+            # Compressed, so that small batches are not joined: many of them are on their way at any time.
+            produce(engine.left, topic, 3000, partitions=3, first=at, batch=1500, codec="lz4")
+            sent = at + 3000
 
     writing = asyncio.create_task(asyncio.to_thread(traffic))
+    most = 0
     try:
         async with running(engine) as owner:
-            lab.proxy.set("RIGHT-1", delay_ms=15)  # so that requests are on their way when it is cut
+            lab.proxy.set("RIGHT-1", delay_ms=60)  # so that requests are on their way when it is cut
             await owner.mirrored(topic, dict.fromkeys(range(3), 1))
             for _ in range(RESETS):
                 position = {n: owner.partition(topic, n) for n in range(3)}
                 await asyncio.sleep(chance.uniform(0.02, 0.6))  # anywhere between two acknowledgements
+                most = max(most, sum(len(s.unacked) for s in owner.flow._streams.values()))
                 await asyncio.to_thread(lab.proxy.reset, "RIGHT-1")
                 await owner.mirrored(topic, {n: (p.mirrored if p else 0) + 1 for n, p in position.items()})
             done.set()
             await writing
             lab.proxy.clear("RIGHT-1")
+            assert most >= 200
             assert owner.claim(0).epoch + owner.claim(1).epoch >= RESETS
             await owner.mirrored(topic, dict.fromkeys(range(3), sent // 3), 60)
     finally:

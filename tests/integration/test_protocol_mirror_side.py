@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 from confluent_kafka import TopicPartition as ConfluentPartition
@@ -14,9 +15,19 @@ from confluent_kafka.admin import AdminClient
 from fix_engine import Engine, Record, create_topic, produce, read_all, wait_for
 from protocol_stage import connected, journal_of, running, send, trickle, until
 
+from drlib.clusters.cluster import TopicDescription
+from drlib.clusters.upkeep import Upkeep
+from drlib.config.settings import load_mirror_settings
+from drlib.mirror import worker
 from drlib.mirror.maps import read_maps
-from drlib.model import TranslationKind
+from drlib.mirror.mirror_topics import MirrorTopics
+from drlib.mirror.reading import locate, log_ends, read_range
+from drlib.mirror.status import EventLog
+from drlib.model import TopicPartition, TranslationKind
 from drlib.rules.journal import Foreign, Sealed, Unsure
+from drlib.wire import recode, requests
+from drlib.wire.codes import COORDINATOR_LOAD_IN_PROGRESS, BrokerError
+from drlib.wire.transport import Connection
 
 FOREIGN = "foreign-"
 
@@ -34,19 +45,23 @@ async def assert_exact_around_strangers(engine: Engine, topic: str) -> None:
     here = read_all(engine.left, topic, 1)[0]
     there = read_all(engine.right, mirror_of(engine, topic), 1)[0]
     assert ours(there) == here
+    mirror = TopicPartition(mirror_of(engine, topic), 0)
     async with connected(engine.right) as client:
         maps = await read_maps(client, journal_topic(engine))
+        topic_id, leader = await locate(client, mirror)
+        end = (await log_ends(client, [mirror])).ends[mirror]
+        batches = read_range(await client.connection(leader, "attack"), topic_id, mirror, 0, end)
+        records = [r async for h, view in batches if not h.is_control for r in recode.records(view)]
+    stands = [r.offset for r in records if not (r.value or b"").startswith(FOREIGN.encode())]
     found = maps.source(topic, 0)
     assert found is not None
     assert sum(s.count for s in found.segments()) == len(here)
-    for offset in range(len(here)):
-        translation = found.forward(offset)
-        assert translation.kind is TranslationKind.EXACT
+    translations = [found.forward(offset) for offset in range(len(here))]
+    assert {t.kind for t in translations} == {TranslationKind.EXACT}
+    assert [t.offset for t in translations] == stands
 
 
 def journal_topic(engine: Engine) -> str:
-    from drlib.config.settings import load_mirror_settings
-
     flow = load_mirror_settings(engine.properties).flow(engine.source, engine.target)
     return flow.policy.journal_topic(engine.source)
 
@@ -194,6 +209,49 @@ async def test_a_mirror_topic_that_goes_parks_alone(
                 await healed.mirrored(lost, {0: 101 + turn})
                 assert not healed.told("MirrorTopicRecreated")
         await assert_exact_around_strangers(engine, lost)
+
+
+async def test_a_worker_waits_for_a_coordinator_that_is_still_loading(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = engine.topics
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    await asyncio.to_thread(send, engine.left, topic, ["a"])
+    ask, answers = requests.list_groups, itertools.count()
+
+    async def loading(connection: Connection) -> list[requests.GroupListing]:
+        if next(answers) < 2:
+            raise BrokerError(COORDINATOR_LOAD_IN_PROGRESS, "listing the groups")
+        return await ask(connection)
+
+    monkeypatch.setattr(requests, "list_groups", loading)
+    settings = load_mirror_settings(engine.properties)
+    running_worker = asyncio.create_task(worker.mirror(settings, status_path=engine.status_path(0)))
+    mirror = mirror_of(engine, topic)
+    await asyncio.to_thread(wait_for, "the topic is mirrored", lambda: exists(engine.right, mirror))
+    await asyncio.to_thread(wait_for, "the record is, too", lambda: len(read_all(engine.right, mirror, 1)[0]) == 1)
+    os.kill(os.getpid(), signal.SIGTERM)  # which the worker handles, as it always does
+    await running_worker
+
+
+async def test_a_mirror_topic_that_another_worker_has_just_made_is_waited_for(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker that says that it exists is not the one that is then asked what it looks like."""
+    topic = engine.topics
+    await asyncio.to_thread(create_topic, engine.left, topic, 3)
+    await asyncio.to_thread(create_topic, engine.right, mirror_of(engine, topic), 3)
+    settings = load_mirror_settings(engine.properties)
+    flow = settings.flow(engine.source, engine.target)
+    mirrors = MirrorTopics(flow, settings.clusters[engine.source], settings.clusters[engine.target], EventLog())
+    ask, answers = Upkeep.topics, itertools.count()
+
+    def late(self: Upkeep, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        return {} if next(answers) < 3 else ask(self, names)
+
+    monkeypatch.setattr(Upkeep, "topics", late)
+    assert await asyncio.to_thread(mirrors.make, {topic: 3}, {topic: 0}) == {topic: 3}
+    assert not mirrors.refused
 
 
 @pytest.mark.long  # the cleaner takes its time

@@ -1,0 +1,166 @@
+"""`python -m soak --minutes 10 --seed 7`: play a plan of faults, heal, judge. Exit code 0: no findings; 1: findings.
+
+Rules: whatever happens, the run ends with a verdict: no findings, or each with its evidence and the seed that plays the
+same faults again (the machine's own timing excepted). With findings the run's folder stays, logs and all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from fix_engine import wait_for
+
+from drlib.lab.lab import Lab
+from soak.faults import ALONE, EVERY, INSIDE, LINKS_AND_BROKERS
+from soak.judge import Finding
+from soak.logs import bounds, last_numbers
+from soak.plan import Step, dice_of, plan
+from soak.stage import FORGETFUL, PARTITIONS, Stage, mirror, raise_curtain, topic
+from soak.verdict import verdict
+
+STUCK_S = 120.0  # traffic goes on and nothing reaches the target for so long
+DRAIN_S = 240.0
+
+
+class Progress:
+    """Whether records still reach the target, looked at between faults."""
+
+    def __init__(self) -> None:
+        self.ends = -1
+        self.moved_at = time.monotonic()
+
+    def look(self, stage: Stage) -> int:
+        try:
+            ends = sum(
+                end for sort, n in PARTITIONS.items() for _, end in bounds(stage.right, mirror(sort), n).values()
+            )
+        except (KafkaException, TimeoutError):
+            return self.ends
+        if ends != self.ends:
+            self.ends, self.moved_at = ends, time.monotonic()
+        elif time.monotonic() - self.moved_at > STUCK_S:
+            stage.strange.append(f"nothing reached the target for {STUCK_S:g} s")
+            self.moved_at = time.monotonic()
+        return ends
+
+
+def play(stage: Stage, step: Step, seed: int) -> str:
+    """All faults of a step at the same time; what each did, in words."""
+
+    def one(name: str) -> str:
+        try:
+            return f"{name.replace('_', ' ')}: {EVERY[name](stage, dice_of(seed, step.number, name))}"
+        except Exception:
+            stage.strange.append(f"step {step.number}, {name}: {traceback.format_exc(limit=4)}")
+            return f"{name.replace('_', ' ')}: could not be played, {traceback.format_exc().splitlines()[-1]}"
+
+    with ThreadPoolExecutor(len(step.faults)) as pool:
+        return " + ".join(pool.map(one, step.faults))
+
+
+def heal(stage: Stage) -> None:
+    for lab in (stage.source, stage.target):
+        lab.proxy.clear()
+        for cluster in lab.clusters.values():
+            for broker in cluster.brokers:
+                if broker.alive:
+                    broker.resume()
+                else:
+                    broker.restart()
+    for worker in stage.workers:
+        if worker.poll() is None:
+            worker.send_signal(signal.SIGCONT)
+    stage.look_after()
+
+
+def drain(stage: Stage) -> None:
+    """Wait until the last record of every partition is mirrored; note those that never are."""
+    for each in stage.traffic.values():
+        each.close()
+    waiting: dict[str, dict[int, int]] = {}
+
+    def through() -> bool:
+        waiting.clear()
+        for sort, n in PARTITIONS.items():
+            last = {p: max(log.numbers, default=-1) for p, log in stage.traffic[sort].acked.items()}
+            there = last_numbers(stage.right, mirror(sort), n)
+            behind = {p: number for p, number in last.items() if there[p] != number}
+            if behind:
+                waiting[topic(sort)] = behind
+        return not waiting
+
+    try:
+        wait_for("everything is mirrored", through, DRAIN_S)
+    except AssertionError:
+        stage.strange.append(f"after {DRAIN_S:g} s of health not mirrored to the last record: {waiting}")
+
+
+def run(root: Path, minutes: float, seed: int) -> tuple[list[Finding], str]:
+    with (
+        Lab(root / "left", ("LEFT",)) as source,
+        Lab(root / "right", ("RIGHT",), brokers=3, extra=FORGETFUL) as target,
+    ):
+        stage = raise_curtain(root, source, target, seed)
+        try:
+            progress, began, steps = Progress(), time.monotonic(), 0
+            for step in plan(seed, tuple(INSIDE), tuple(LINKS_AND_BROKERS), tuple(ALONE)):
+                if time.monotonic() - began > minutes * 60:
+                    break
+                time.sleep(step.pause_s)
+                what = play(stage, step, seed)
+                stage.look_after()
+                steps += len(step.faults)
+                sent = sum(each.sent for each in stage.traffic.values())
+                at = time.monotonic() - began
+                print(f"{at:6.1f} s  {step.number}: {what}  [{sent} sent, {progress.look(stage)} there]", flush=True)
+            heal(stage)
+            print("healed; waiting for the rest to cross", flush=True)
+            drain(stage)
+            found = verdict(stage)
+            for at, worker in enumerate(stage.workers):
+                stage.expected.add(worker.pid)
+                if (code := stage.engine.stop(worker, 60)) and not stage.just_begun(worker):
+                    found.append(Finding(f"worker {at}", "was asked to stop and did not end well", f"exit code {code}"))
+        finally:
+            stage.close()
+        sent = sum(each.sent for each in stage.traffic.values())
+        return found, f"{steps} faults, {sent} records"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="soak", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    wanted = parser.parse_args()
+    print(f"seed {wanted.seed}, {wanted.minutes:g} minutes", flush=True)
+    Path("runs").mkdir(exist_ok=True)
+    root = Path(tempfile.mkdtemp(prefix=f"soak-{wanted.seed}-", dir="runs")).absolute()
+    try:
+        found, told = run(root, wanted.minutes, wanted.seed)
+    except Exception:
+        found, told = [Finding("the run", "could not be played to its end", traceback.format_exc())], "unfinished"
+    again = f"make soak MINUTES={wanted.minutes:g} SEED={wanted.seed}"
+    if not found:
+        shutil.rmtree(root, ignore_errors=True)
+        print(f"seed {wanted.seed}: {told}; 0 findings: nothing lost, doubled, altered, out of order or silent")
+        return 0
+    (root / "findings.txt").write_text("".join(f"{finding}\n" for finding in found))
+    print(f"seed {wanted.seed}: {told}; {len(found)} findings; logs in {root.relative_to(Path.cwd())}")
+    for finding in found:
+        print(f"- {finding}")
+    print(f"to play it again: {again}")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,341 @@
+"""What goes wrong in a soak run. Each fault draws from its dice, heals what it broke, and says in words what it did.
+
+Rules: `INSIDE` strike the workers, `OUTSIDE` links, brokers and topics; one of each may run at the same time, so neither
+touches what belongs to the other; a fault that needs both is outside and says so by ending workers through the stage.
+Waiting in here is part of the fault: how long it lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from typing import get_args
+
+from confluent_kafka import Producer, TopicPartition
+from fix_engine import wait_for
+from kafka import TopicPartition as KafkaPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from drlib.mirror.claim import claim
+from drlib.mirror.failpoints import Failpoint
+from drlib.mirror.faults import LaneFault, LaneLost
+from drlib.rules.lanes import lane_of
+from drlib.wire.cluster import ClusterClient
+from soak.logs import admin, bounds
+from soak.stage import AGAIN, LANES, LOSSY, PARTITIONS, PLAIN, SESSION_S, WORKERS, Stage, make, mirror, topic
+
+Fault = Callable[[Stage, random.Random], str]
+FOREIGN = b"foreign-"
+
+
+def worker_killed(stage: Stage, dice: random.Random) -> str:
+    at, rest = dice.randrange(WORKERS), dice.choice([0.0, dice.uniform(0, 6)])
+    stage.end(at)
+    time.sleep(rest)
+    stage.begin(at)
+    return f"worker {at}, back after {rest:.1f} s"
+
+
+def worker_killed_at_a_stage(stage: Stage, dice: random.Random) -> str:
+    at = dice.randrange(WORKERS)
+    stage_of_it, passage = dice.choice(get_args(Failpoint)), dice.randrange(1, 40)
+    stage.end(at)
+    stage.begin(at, f"{stage_of_it}:{passage}")
+    try:
+        code = stage.workers[at].wait(20)
+    except subprocess.TimeoutExpired:
+        stage.end(at)
+        code = 0
+    stage.begin(at)
+    return f"worker {at} at {stage_of_it}:{passage}" + ("" if code == -signal.SIGKILL else ", which it never reached")
+
+
+def all_workers_killed(stage: Stage, dice: random.Random) -> str:
+    for at in range(WORKERS):
+        stage.end(at)
+    rest = dice.uniform(0, 2)
+    time.sleep(rest)
+    for at in range(WORKERS):
+        stage.begin(at)
+    return f"back after {rest:.1f} s"
+
+
+def worker_stopped_in_order(stage: Stage, dice: random.Random) -> str:
+    at = dice.randrange(WORKERS)
+    worker = stage.workers[at]
+    stage.expected.add(worker.pid)
+    worker.send_signal(signal.SIGTERM)
+    try:
+        code = worker.wait(90)
+    except subprocess.TimeoutExpired:
+        stage.strange.append(f"worker {at} did not stop within 90 s of SIGTERM")
+        stage.end(at)
+        code = 0
+    if code and not (code == -signal.SIGTERM and stage.just_begun(worker)):
+        stage.strange.append(f"worker {at} was asked to stop and ended with {code}")
+    stage.begin(at)
+    return f"worker {at}"
+
+
+def worker_asleep(stage: Stage, dice: random.Random) -> str:
+    """Not long enough to lose its lanes."""
+    at, seconds = dice.randrange(WORKERS), dice.uniform(0.3, SESSION_S * 0.8)
+    _asleep([stage.workers[at]], seconds)
+    return f"worker {at} for {seconds:.1f} s"
+
+
+def zombie(stage: Stage, dice: random.Random) -> str:
+    """Long enough that its lanes are given away; then it wakes in the middle of what it was doing."""
+    at, seconds = dice.randrange(WORKERS), dice.uniform(SESSION_S + 0.5, SESSION_S + 6)
+    _asleep([stage.workers[at]], seconds)
+    return f"worker {at} for {seconds:.1f} s"
+
+
+def race(stage: Stage, dice: random.Random) -> str:
+    """Everybody asleep until the group has given up on them; a newcomer claims as they wake."""
+    others = list(stage.workers)
+    for worker in others:
+        worker.send_signal(signal.SIGSTOP)
+    newcomer = stage.engine.start()
+    head_start = dice.uniform(SESSION_S, SESSION_S + 4)
+    time.sleep(head_start)
+    for worker in others:
+        worker.send_signal(signal.SIGCONT)
+    time.sleep(dice.uniform(0, 3))
+    newcomer.kill()
+    newcomer.wait(10)
+    return f"woken {head_start:.1f} s after the newcomer's start"
+
+
+def usurper(stage: Stage, dice: random.Random) -> str:
+    """Somebody outside the group claims a lane under its owner, and is never seen again."""
+    lane = dice.randrange(LANES)
+
+    async def take() -> str:
+        client = ClusterClient(stage.right.split(","))
+        await client.connect()
+        try:
+            partitions = {stage.journal: [lane]}
+            for sort, count in PARTITIONS.items():
+                mine = [n for n in range(count) if lane_of(topic(sort), n, LANES) == lane]
+                partitions |= {mirror(sort): mine} if mine else {}
+            taken = await claim(client, f"drlib.LEFT.RIGHT.{lane}.0", partitions, deadline_s=10)
+            return f"lane {lane} in epoch {taken.epoch}"
+        finally:
+            await client.close()
+
+    try:
+        return asyncio.run(take())
+    except (LaneFault, LaneLost) as lost:
+        return f"lane {lane}, in vain: {lost.what}"
+
+
+# -- links ---------------------------------------------------------------------------------------------------------
+
+
+def link_reset(stage: Stage, dice: random.Random) -> str:
+    told = []
+    for _ in range(dice.randrange(1, 6)):
+        link = dice.choice(stage.links())
+        stage.lab(link.split("-")[0]).proxy.reset(link)
+        told.append(link)
+        time.sleep(dice.uniform(0, 0.5))
+    return ", ".join(told)
+
+
+def link_silent(stage: Stage, dice: random.Random) -> str:
+    alias, direction = dice.choice(["LEFT", "RIGHT"]), dice.choice(["requests", "responses", "both"])
+    seconds = dice.uniform(0.5, 7)
+    proxy = stage.lab(alias).proxy
+    proxy.set(alias, direction=direction, blackhole=True)  # type: ignore[arg-type]
+    time.sleep(seconds)
+    proxy.clear(alias)
+    return f"{direction} of {alias} for {seconds:.1f} s"
+
+
+def acknowledgements_lost(stage: Stage, dice: random.Random) -> str:
+    """Requests arrive, answers never do, and then the connection is gone."""
+    alias, seconds = dice.choice(["LEFT", "RIGHT", "RIGHT"]), dice.uniform(0.05, 0.6)
+    proxy = stage.lab(alias).proxy
+    proxy.set(alias, direction="responses", blackhole=True)
+    time.sleep(seconds)
+    proxy.reset(alias)
+    proxy.clear(alias)
+    return f"of {alias} for {seconds:.2f} s"
+
+
+def link_cut(stage: Stage, dice: random.Random) -> str:
+    alias, seconds = dice.choice(["LEFT", "RIGHT"]), dice.uniform(0.5, 8)
+    stage.lab(alias).proxy.set(alias, cut=True)
+    time.sleep(seconds)
+    stage.lab(alias).proxy.clear(alias)
+    return f"{alias} for {seconds:.1f} s"
+
+
+def link_slow(stage: Stage, dice: random.Random) -> str:
+    alias, delay, seconds = dice.choice(["LEFT", "RIGHT"]), dice.uniform(5, 150), dice.uniform(2, 6)
+    stage.lab(alias).proxy.set(alias, delay_ms=delay, bandwidth=dice.choice([0, 200_000]))
+    time.sleep(seconds / 2)
+    stage.lab(alias).proxy.reset(alias)  # with much on its way
+    time.sleep(seconds / 2)
+    stage.lab(alias).proxy.clear(alias)
+    return f"{alias}, {delay:.0f} ms one way, for {seconds:.1f} s"
+
+
+# -- brokers -------------------------------------------------------------------------------------------------------
+
+
+def source_killed(stage: Stage, dice: random.Random) -> str:
+    broker = stage.source.clusters["LEFT"].brokers[0]
+    broker.kill()
+    time.sleep(dice.uniform(0, 2))
+    broker.restart()
+    return broker.name
+
+
+def leader_killed(stage: Stage, dice: random.Random) -> str:
+    broker = dice.choice(stage.target.clusters["RIGHT"].brokers)
+    rest = dice.uniform(0, 4)
+    broker.kill()
+    time.sleep(rest)
+    broker.restart()
+    return f"{broker.name}, down for {rest:.1f} s"
+
+
+def leader_asleep(stage: Stage, dice: random.Random) -> str:
+    """Long enough, sometimes, to be replaced; then it wakes and still thinks that it leads."""
+    broker, seconds = dice.choice(stage.target.clusters["RIGHT"].brokers), dice.uniform(0.5, 6)
+    broker.pause()
+    time.sleep(seconds)
+    broker.resume()
+    return f"{broker.name} for {seconds:.1f} s"
+
+
+def leaders_moved(stage: Stage, dice: random.Random) -> str:
+    """All alive: replicas in another order, then the election of those that stand first. Coordinators move with them."""
+    brokers = [broker.spec.node_id for broker in stage.target.clusters["RIGHT"].brokers]
+    counts = {mirror(sort): count for sort, count in PARTITIONS.items()}
+    counts |= {stage.journal: LANES, "__transaction_state": 4, "__consumer_offsets": 4}
+    order = {KafkaPartition(name, n): dice.sample(brokers, 3) for name, count in counts.items() for n in range(count)}
+    client = KafkaAdminClient(bootstrap_servers=stage.right.split(","))
+    try:
+        client.alter_partition_reassignments(order)
+        client.elect_leaders(0, {name: list(range(count)) for name, count in counts.items()}, raise_errors=False)
+    except KafkaError as refused:
+        return f"in vain: {refused}"
+    finally:
+        client.close()
+    return f"of {len(order)} partitions"
+
+
+# -- topics --------------------------------------------------------------------------------------------------------
+
+
+def foreign_writer(stage: Stage, dice: random.Random) -> str:
+    producer = Producer({"bootstrap.servers": stage.right, "log_level": 0, "linger.ms": 1})
+    count = dice.randrange(1, 25)
+    for number in range(count):
+        producer.produce(mirror(PLAIN), value=FOREIGN + b"%d" % number, partition=dice.randrange(PARTITIONS[PLAIN]))
+        if dice.random() < 0.3:
+            producer.flush(30)
+    left = producer.flush(60)
+    return f"{count - left} records"
+
+
+def source_deleted_below(stage: Stage, dice: random.Random) -> str:
+    """Retention is faster than the mirror: the link is cut, records come and go."""
+    stage.source.proxy.set("LEFT", cut=True)
+    try:
+        time.sleep(dice.uniform(1, 4))
+        wanted = {n: max(0, end - dice.randrange(40)) for n, (_, end) in bounds(*_of(stage, LOSSY)).items()}
+        for n, offset in wanted.items():
+            stage.deleted[n] = max(offset, stage.deleted.get(n, 0))
+        _delete_below(stage.left, topic(LOSSY), wanted)
+    finally:
+        stage.source.proxy.clear("LEFT")
+    return f"below {wanted}"
+
+
+def mirror_tail_deleted(stage: Stage, dice: random.Random) -> str:
+    """All workers killed, and what they wrote last is deleted before anybody counts it."""
+    for at in range(WORKERS):
+        stage.end(at)
+    stage.remember_mirror()
+    ends = {n: end for n, (_, end) in bounds(stage.right, mirror(LOSSY), PARTITIONS[LOSSY]).items()}
+    _delete_below(stage.right, mirror(LOSSY), ends)
+    time.sleep(dice.uniform(0, 1))
+    for at in range(WORKERS):
+        stage.begin(at)
+    return f"below {ends}"
+
+
+def topic_made_again(stage: Stage, dice: random.Random) -> str:
+    traffic = stage.traffic[AGAIN]
+    held = traffic.held()
+    try:
+        client = admin(stage.left)
+        client.delete_topics([topic(AGAIN)])[topic(AGAIN)].result(30)
+        wait_for("the topic is gone", lambda: topic(AGAIN) not in client.list_topics(timeout=10).topics)
+        time.sleep(dice.choice([0.0, 3.0]))
+        make(stage.left, AGAIN)
+        wait_for("the topic is there again", lambda: topic(AGAIN) in client.list_topics(timeout=10).topics)
+        traffic.next_life()
+    finally:
+        held.release()
+    return f"for the {len(traffic.lives)}. time"
+
+
+def _delete_below(servers: str, name: str, offsets: dict[int, int]) -> None:
+    client = admin(servers)
+    asked = client.delete_records([TopicPartition(name, n, at) for n, at in offsets.items()])
+    for future in asked.values():
+        future.result(60)
+
+
+def _of(stage: Stage, sort: str) -> tuple[str, str, int]:
+    return stage.left, topic(sort), PARTITIONS[sort]
+
+
+def _asleep(workers: list[subprocess.Popen[bytes]], seconds: float) -> None:
+    for worker in workers:
+        worker.send_signal(signal.SIGSTOP)
+    time.sleep(seconds)
+    for worker in workers:
+        worker.send_signal(signal.SIGCONT)
+
+
+INSIDE: dict[str, Fault] = {
+    f.__name__: f
+    for f in (
+        worker_killed,
+        worker_killed_at_a_stage,
+        all_workers_killed,
+        worker_stopped_in_order,
+        worker_asleep,
+        zombie,
+        race,
+        usurper,
+    )
+}
+LINKS_AND_BROKERS: dict[str, Fault] = {
+    f.__name__: f
+    for f in (
+        link_reset,
+        link_silent,
+        acknowledgements_lost,
+        link_cut,
+        link_slow,
+        source_killed,
+        leader_killed,
+        leader_asleep,
+        leaders_moved,
+        foreign_writer,
+    )
+}
+ALONE: dict[str, Fault] = {f.__name__: f for f in (source_deleted_below, mirror_tail_deleted, topic_made_again)}
+EVERY = {**INSIDE, **LINKS_AND_BROKERS, **ALONE}
