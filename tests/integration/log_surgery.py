@@ -26,6 +26,12 @@ def patch_batch(segment: Path, number: int, change: Callable[[bytearray], None])
         file.write(batch)
 
 
+def rewrite(segment: Path, data: bytes) -> None:
+    """Put back what a segment held; the broker may be running."""
+    with segment.open("r+b") as file:
+        file.write(data)
+
+
 def cut_at_offset(segment: Path, offset: int) -> None:
     """End the log of a broker that is down before the batch that holds `offset`, as if the rest had never come."""
     data = segment.read_bytes()

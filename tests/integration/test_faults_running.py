@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
 )
 from fix_engine import Engine, create_topic, produce, read_all, wait_for
 from fix_guarded import kafka_acls
-from log_surgery import log_of, patch_batch
+from log_surgery import log_of, patch_batch, rewrite
 
 from drlib.lab.lab import Lab
 
@@ -237,6 +237,7 @@ def garble_under_a_valid_checksum(batch: bytearray) -> None:
     struct.pack_into(">I", batch, 17, google_crc32c.value(bytes(batch[21:])))
 
 
+@pytest.mark.long
 def test_a_damaged_batch_is_never_forwarded_and_what_stands_before_it_is(
     engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
 ) -> None:
@@ -251,6 +252,7 @@ def test_a_damaged_batch_is_never_forwarded_and_what_stands_before_it_is(
         create_topic(engine.left, topic, 1)
         for first in range(0, 50, 10):  # five batches of ten
             produce(engine.left, topic, 10, partitions=1, first=first)
+    originals = {topic: log_of(guarded, "GUARDED", topic).read_bytes() for topic in damage}
     cluster.stop()
     lengthened = next(t for t, change in damage.items() if change is lengthen)
     for topic in damage.keys() - {lengthened}:
@@ -269,6 +271,10 @@ def test_a_damaged_batch_is_never_forwarded_and_what_stands_before_it_is(
         assert [r[2] for r in there] == [(("n", str(n).encode()),) for n in range(30)]
     produce(engine.left, sound, 10, partitions=1, first=50)
     engine.wait_caught_up(sound, 1)
+    for topic, original in originals.items():  # the damage is repaired, and nobody restarts anything
+        rewrite(log_of(guarded, "GUARDED", topic), original)
+        engine.wait_caught_up(topic, 1)
+        engine.assert_same(topic, 1)
     assert engine.stop(worker) == 0, engine.log()
 
 
@@ -346,6 +352,10 @@ def test_a_lost_journal_is_never_taken_for_a_beginning(engine: Engine) -> None:
     worker = engine.start()
     engine.wait_told("JournalLost", f"{engine.source}.{topic}")
     assert len(read_all(engine.right, f"{engine.source}.{topic}", 1)[0]) == 100
+    admin.delete_topics([f"{engine.source}.{topic}"])[f"{engine.source}.{topic}"].result(10)  # as the remedy says
+    engine.wait_caught_up(topic, 1)
+    engine.assert_same(topic, 1)
+    assert engine.stop(worker) == 0, engine.log()
 
 
 def test_a_clock_that_is_an_hour_off_is_measured(engine: Engine, tmp_path: Path) -> None:

@@ -135,6 +135,12 @@ def test_retention_that_wins_is_told_before_the_loss_and_the_policy_decides(
     wait_for("the warning is over", lambda: events(goes_on, "RetentionAhead")[0].resolved_ms is not None)
     assert len(events(goes_on, "RetentionAhead")) == 1
     assert partition(parks, topic).parked  # type: ignore[union-attr]
+    # and the way on that the parked one names is one
+    assert parks.stop(parks.processes[0]) == 0, parks.log()
+    parks.extra["drlib.source.loss.policy"] = "continue"
+    parks.start()
+    wait_for("it goes on", lambda: (p := partition(parks, topic)) is not None and p.known and p.lag == 0)
+    assert not events(parks, "SourceLossParked")
 
 
 def test_an_open_transaction_that_holds_everything_back_is_named_with_its_remedy(
