@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from drlib.cli.config import config_app
+from drlib.cli.copy import copy
 from drlib.cli.service import service_app
 from drlib.errors import UsageError
 from drlib.model import Flow, GroupTranslation
@@ -26,6 +27,8 @@ lab_app = typer.Typer(help="Real Kafka clusters on this machine.", no_args_is_he
 app.add_typer(lab_app, name="lab")
 app.add_typer(config_app, name="config")
 app.add_typer(service_app, name="service")
+
+app.command("copy")(copy)
 
 LAB_DIR = Path(".lab")
 PropertiesFile = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
@@ -46,6 +49,7 @@ def mirror(
     ] = None,
 ) -> None:
     """Mirror every enabled flow of FILE until SIGTERM or SIGINT."""
+    from drlib.cli.states import StatePrinter
     from drlib.config.settings import load_mirror_settings
     from drlib.mirror import worker
 
@@ -53,29 +57,7 @@ def mirror(
     errors = Console(stderr=True)
     for notice in settings.notices:
         errors.print(f"{file}:{notice.line}: {notice.key}: {notice.text}", style="yellow", highlight=False)
-    shown: set[tuple[str, str]] = set()
-    last = ""
-
-    def show(state: worker.status.WorkerStatus) -> None:
-        nonlocal last
-        if state.state not in (
-            "starting",
-            "failed",
-            last,
-        ):  # nothing started before both answered; the error says failed
-            last = state.state
-            flows = ", ".join(f"{f.flow} ({len(f.partitions)} partitions)" for f in state.flows)
-            where = f", /status and /metrics at http://{state.address}" if state.address else ""
-            errors.print(f"{state.state}: {flows}{where}", highlight=False, soft_wrap=True)
-        for event in state.events:
-            key = (event.name, f"{event.entity}{event.opened_ms}{event.resolved_ms}")
-            if key not in shown:
-                shown.add(key)
-                word, then = ("resolved", "") if event.resolved_ms else ("open", f" {event.remedy}")
-                line = f"{word}: {event.name} {event.entity}: {event.detail}.{then}"
-                errors.print(line, highlight=False, markup=False, soft_wrap=True)
-
-    worker.run(settings, status_path=status_file, metrics_address=metrics, on_state=show)
+    worker.run(settings, status_path=status_file, metrics_address=metrics, on_state=StatePrinter(errors))
 
 
 @app.command()

@@ -264,9 +264,10 @@ class FlowRunner:
             policy = settings.policy
             if settings.emit_heartbeats:
                 target.create_topic(policy.heartbeats_topic, 1, settings.heartbeats_replication_factor, compact)
-            target.create_topic(
-                policy.checkpoints_topic(flow.source), 1, settings.checkpoints_replication_factor, compact
-            )
+            if settings.emit_checkpoints:
+                target.create_topic(
+                    policy.checkpoints_topic(flow.source), 1, settings.checkpoints_replication_factor, compact
+                )
             if settings.emit_offset_syncs and settings.offset_syncs_location == "target":
                 name = policy.offset_syncs_topic(flow.source)
                 target.create_topic(name, 1, settings.offset_syncs_replication_factor, compact)

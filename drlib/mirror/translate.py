@@ -23,6 +23,7 @@ from drlib.mirror.maps import Maps, read_maps
 from drlib.mirror.outside import AS_OF_HEADER, POSITION_HEADER
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.rules.mm2_records import Checkpoint
+from drlib.wire.cluster import ClusterMetadata
 
 ANSWER_S = 5.0  # what a cluster has to answer the first question; the work itself has longer deadlines
 
@@ -82,7 +83,8 @@ def translate_groups(
     """
     settings.flow(flow.source, flow.target)
     asked = [flow.target] if source_alive is False else [flow.target, flow.source]
-    silent = _blocking(_silent([settings.clusters[alias] for alias in asked]))
+    told = _blocking(_ask([settings.clusters[alias] for alias in asked]))
+    silent = {alias: answer for alias, answer in told.items() if isinstance(answer, Unreachable)}
     if flow.target in silent or source_alive:
         _refuse_silence(silent)
     try:
@@ -125,21 +127,27 @@ def _blocking(work: Coroutine[object, object, Answer]) -> Answer:
         return pool.submit(asyncio.run, work).result()
 
 
-async def _silent(clusters: Sequence[ClusterSettings]) -> Mapping[str, Unreachable]:
-    """Those that do not answer a first question, all asked at once: a slow client would ask them one after another."""
+async def _ask(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata | Unreachable]:
+    """What each says of all its topics, all asked at once: a slow client would ask them one after another."""
 
-    async def ask(cluster: ClusterSettings) -> Unreachable | None:
+    async def one(cluster: ClusterSettings) -> ClusterMetadata | Unreachable:
         client = wire_client(cluster, client_id="drlib-translate", timeout_s=ANSWER_S)
         try:
-            await client.connect()
+            return await client.metadata(None)
         except Unreachable as error:
             return error
         finally:
             await client.close()
-        return None
 
-    answers = await asyncio.gather(*map(ask, clusters))
-    return {c.alias: error for c, error in zip(clusters, answers, strict=True) if error is not None}
+    found = await asyncio.gather(*map(one, clusters))
+    return {cluster.alias: answer for cluster, answer in zip(clusters, found, strict=True)}
+
+
+def answers(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata]:
+    """Who each cluster is and what topics it has, by alias. Raises `Unreachable` naming every silent one."""
+    found = _blocking(_ask(clusters))
+    _refuse_silence({alias: answer for alias, answer in found.items() if isinstance(answer, Unreachable)})
+    return {alias: answer for alias, answer in found.items() if isinstance(answer, ClusterMetadata)}
 
 
 def _refuse_silence(silent: Mapping[str, Unreachable]) -> None:

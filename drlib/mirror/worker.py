@@ -40,8 +40,9 @@ async def mirror(
     status_path: Path | None = None,
     metrics_address: str | None = None,
     on_state: Callable[[status.WorkerStatus], None] | None = None,
+    until: Callable[[status.WorkerStatus], bool] | None = None,
 ) -> None:
-    """Run every enabled flow until a signal asks to stop.
+    """Run every enabled flow until a signal asks to stop, or `until` says so of the state, a few times a second.
 
     Raises `UsageError` when no flow is enabled, `Unreachable` when a cluster does not answer at the start.
     """
@@ -96,10 +97,10 @@ async def mirror(
     told: tuple[object, ...] = ()
 
     def tell() -> None:
-        """The whole state to a file, where one is asked for; to whoever listens only news."""
+        """The whole state to a file, where one is asked for, and to `until`; to whoever listens only news."""
         nonlocal told
         news = (state, events.snapshot(), *(log.snapshot() for log in logs.values()))
-        if status_path is None and (on_state is None or news == told):
+        if status_path is None and until is None and (on_state is None or news == told):
             return
         now = snapshot()
         if status_path is not None:
@@ -107,6 +108,8 @@ async def mirror(
         if on_state is not None and news != told:
             on_state(now)
         told = news
+        if until is not None and not stops and until(now):
+            stop()
 
     async def report() -> None:
         nonlocal state
@@ -185,6 +188,7 @@ def run(
     status_path: Path | None = None,
     metrics_address: str | None = None,
     on_state: Callable[[status.WorkerStatus], None] | None = None,
+    until: Callable[[status.WorkerStatus], bool] | None = None,
 ) -> None:
     """`mirror` on uvloop where it installs; raises the first error itself, not a group of them."""
     try:
@@ -195,7 +199,15 @@ def run(
         factory = None
     try:
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(mirror(settings, status_path=status_path, metrics_address=metrics_address, on_state=on_state))
+            runner.run(
+                mirror(
+                    settings,
+                    status_path=status_path,
+                    metrics_address=metrics_address,
+                    on_state=on_state,
+                    until=until,
+                )
+            )
     except BaseExceptionGroup as group:
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup):

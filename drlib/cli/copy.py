@@ -1,0 +1,87 @@
+"""`drlib copy`: topics from one cluster to another, with aliases of a file or with addresses alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from drlib.config.settings import ClusterSettings, MirrorSettings
+from drlib.errors import UsageError
+from drlib.rules import selection
+
+
+def copy(
+    source: Annotated[str, typer.Option("--from", help="An alias of FILE, or HOST:PORT[,HOST:PORT...].")],
+    target: Annotated[str, typer.Option("--to", help="An alias of FILE, or HOST:PORT[,HOST:PORT...].")],
+    topics: Annotated[str, typer.Option(help="Java patterns of whole names, separated by commas.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="[FILE]")
+    ] = None,
+    prefix: Annotated[str | None, typer.Option(help="Copy to PREFIX.topic; without it names stay as they are.")] = None,
+    append: Annotated[bool, typer.Option("--append", help="Write behind records that are there already.")] = False,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="End when what is there now is copied, instead of going on.")
+    ] = False,
+    status: Annotated[Path | None, typer.Option(help="Write the worker's status to this JSON file.")] = None,
+) -> None:
+    """Copy topics exactly once until SIGTERM, or until caught up. A second run goes on where the first one ended."""
+    from drlib.cli.states import StatePrinter
+    from drlib.config.settings import load_mirror_settings
+    from drlib.mirror.copying import CopyRequest, prepare
+
+    settings = load_mirror_settings(file) if file is not None else None
+    patterns = selection.split_list(topics)
+    if not patterns:
+        raise UsageError("--topics is empty", "there is nothing to copy", "Give a Java pattern such as 'orders.*'.")
+    selection.validate(patterns)
+    if prefix is not None:
+        _check_prefix(prefix)
+    request = CopyRequest(
+        cluster(source, "--from", settings),
+        cluster(target, "--to", settings),
+        patterns,
+        prefix,
+        append,
+        until_caught_up,
+    )
+    prepared = prepare(request)
+    console = Console(stderr=True)
+    names = {partition.topic for partition in prepared.ends}
+    records = sum(prepared.left.values())
+    console.print(
+        f"copying {len(names)} topics, {len(prepared.ends)} partitions, at most {records} records of now, "
+        f"from {source} to {target}",
+        highlight=False,
+    )
+    prepared.run(status_path=status, on_state=StatePrinter(console))
+    if until_caught_up and not prepared.left:
+        console.print("caught up: what was there at the start is copied", highlight=False)
+
+
+def cluster(text: str, option: str, settings: MirrorSettings | None) -> ClusterSettings:
+    """An alias of the file, or the addresses themselves. Raises `UsageError`."""
+    if settings is not None and text in settings.clusters:
+        return settings.clusters[text]
+    addresses = selection.split_list(text)
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            known = f"an alias ({', '.join(settings.clusters)}) or " if settings is not None else ""
+            raise UsageError(f"{option} {text} names no cluster", f"it is not {known}host:port", "Correct it.")
+    if not addresses:
+        raise UsageError(f"{option} is empty", "there is no cluster to reach", "Give HOST:PORT.")
+    return ClusterSettings(text, addresses)
+
+
+def _check_prefix(prefix: str) -> None:
+    from drlib.config.keys import ALIAS_LETTERS
+
+    if not prefix or not set(prefix) <= ALIAS_LETTERS:
+        raise UsageError(
+            f"--prefix '{prefix}' cannot be part of a topic name",
+            "it has other letters",
+            "Use letters, digits, `.`, `_`, `-`.",
+        )
