@@ -157,7 +157,7 @@ def _refuse_silence(silent: Mapping[str, Unreachable]) -> None:
     raise Unreachable(
         f"{aliases} cannot be reached",
         "; ".join(dict.fromkeys(error.why for _, error in sorted(silent.items()))),
-        f"Start {aliases}, or correct {' and '.join(f'{a}.bootstrap.servers' for a in sorted(silent))}.",
+        f"Start {aliases}, or correct their addresses (bootstrap.servers).",
     )
 
 
