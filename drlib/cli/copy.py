@@ -55,6 +55,7 @@ def copy(
         f"copying {len(names)} topics, {len(prepared.ends)} partitions, at most {records} records of now, "
         f"from {source} to {target}",
         highlight=False,
+        soft_wrap=True,
     )
     prepared.run(status_path=status, on_state=StatePrinter(console))
     if until_caught_up and not prepared.left:

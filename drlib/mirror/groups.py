@@ -101,8 +101,9 @@ class GroupPositions:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow())
-            tasks.create_task(self._polls())
+            if self._settings.groups:  # a flow without groups has nobody to follow
+                tasks.create_task(self._follow())
+                tasks.create_task(self._polls())
             tasks.create_task(self._emit_loop())
 
     def progressed(self, partition: TopicPartition) -> None:
