@@ -20,6 +20,13 @@ def copy(
     file: Annotated[
         Path | None, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="[FILE]")
     ] = None,
+    from_config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Client properties of --from HOST:PORT: security.protocol, ssl.*, sasl.*."),
+    ] = None,
+    to_config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Client properties of --to HOST:PORT, likewise.")
+    ] = None,
     prefix: Annotated[str | None, typer.Option(help="Copy to PREFIX.topic; without it names stay as they are.")] = None,
     append: Annotated[bool, typer.Option("--append", help="Write behind records that are there already.")] = False,
     until_caught_up: Annotated[
@@ -32,6 +39,7 @@ def copy(
     from drlib.config.settings import load_mirror_settings
     from drlib.mirror.copying import CopyRequest, prepare
 
+    console = Console(stderr=True)
     settings = load_mirror_settings(file) if file is not None else None
     patterns = selection.split_list(topics)
     if not patterns:
@@ -40,15 +48,14 @@ def copy(
     if prefix is not None:
         _check_prefix(prefix)
     request = CopyRequest(
-        cluster(source, "--from", settings),
-        cluster(target, "--to", settings),
+        _secured(cluster(source, "--from", settings), "--from", settings, from_config, console),
+        _secured(cluster(target, "--to", settings), "--to", settings, to_config, console),
         patterns,
         prefix,
         append,
         until_caught_up,
     )
     prepared = prepare(request)
-    console = Console(stderr=True)
     names = {partition.topic for partition in prepared.ends}
     records = sum(prepared.left.values())
     console.print(
@@ -75,6 +82,27 @@ def cluster(text: str, option: str, settings: MirrorSettings | None) -> ClusterS
     if not addresses:
         raise UsageError(f"{option} is empty", "there is no cluster to reach", "Give HOST:PORT.")
     return ClusterSettings(text, addresses)
+
+
+def _secured(
+    found: ClusterSettings, option: str, settings: MirrorSettings | None, client_file: Path | None, console: Console
+) -> ClusterSettings:
+    """`found` with the security of a client's own file, where there is one. Raises `UsageError`."""
+    from drlib.config.client_files import load_client_settings
+
+    if client_file is None:
+        return found
+    if settings is not None and found.alias in settings.clusters:
+        raise UsageError(
+            f"{option}-config does not go with the alias {found.alias}",
+            f"{settings.path} says how {found.alias} is reached",
+            f"Give {option} as HOST:PORT, or leave {option}-config out.",
+        )
+    secured, notices = load_client_settings(client_file, found.alias, found.bootstrap_servers)
+    for notice in notices:
+        line = f"{client_file}:{notice.line}: {notice.key}: {notice.text}"
+        console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
+    return secured
 
 
 def _check_prefix(prefix: str) -> None:

@@ -12,11 +12,13 @@ Not for: group positions, heartbeats and checkpoints; `drlib mirror` writes thos
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from drlib.clusters.cluster import Cluster
+from drlib.clusters.connect import wire_client
 from drlib.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed, UsageError
 from drlib.mirror import status, worker
@@ -24,9 +26,10 @@ from drlib.mirror.maps import Maps, read_maps
 from drlib.mirror.translate import answers
 from drlib.model import Flow, TopicPartition
 from drlib.rules.copying import EXCLUDED, policy_for, to_go
-from drlib.wire.cluster import ClusterClient, ClusterMetadata
+from drlib.wire.cluster import ClusterMetadata
 
 IDLE_STATES = ("EMPTY", "DEAD")
+PATIENCE_SESSIONS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class Copy:
     ends: Mapping[TopicPartition, int]
     left: dict[TopicPartition, int] = field(default_factory=dict)
     problem: DrlibError | None = None
+    now: Callable[[], float] = time.monotonic
+    _short_since: float | None = None
 
     @property
     def flow(self) -> FlowSettings:
@@ -70,7 +75,7 @@ class Copy:
     def _over(self, state: status.WorkerStatus) -> bool:
         """Is it time to stop? Called a few times a second with what the worker says of itself."""
         (told,) = state.flows
-        if state.state == "running" and len(told.lanes) < self.flow.lanes:
+        if self._stands_aside(state.state == "running" and len(told.lanes) < self.flow.lanes):
             self.problem = _another_runs(self.request)
             return True
         if not self.request.until_caught_up:
@@ -88,6 +93,15 @@ class Copy:
                 "Mend what is said of it and run the copy again: it goes on where it ended.",
             )
         return True
+
+    def _stands_aside(self, short: bool) -> bool:
+        """Do we lack lanes for good? For a moment anybody does whose session ended while the target was away."""
+        if not short:
+            self._short_since = None
+            return False
+        now = self.now()
+        self._short_since = now if self._short_since is None else self._short_since
+        return now - self._short_since > PATIENCE_SESSIONS * self.flow.session_timeout_ms / 1000
 
 
 def prepare(request: CopyRequest) -> Copy:
@@ -200,7 +214,7 @@ def _refuse_strangers(
 
 def _journal(cluster: ClusterSettings, topic: str) -> Maps:
     async def read() -> Maps:
-        client = ClusterClient(cluster.bootstrap_servers, client_id="drlib-copy")
+        client = wire_client(cluster, client_id="drlib-copy")
         try:
             await client.connect()
             return await read_maps(client, topic)

@@ -11,6 +11,7 @@ import http.server
 import json
 import shutil
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -19,8 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import javaproperties
 import pytest
-from fix_engine import Engine, create_topic, produce
+from fix_engine import Engine, create_topic, produce, read_all
 
 from drlib.clusters.cluster import Cluster as Handle
 from drlib.config.properties import read as read_properties
@@ -445,6 +447,25 @@ def test_stores_of_java_are_read_whatever_their_names_say(secured: Lab, tmp_path
             reach(left, "MUTUAL", **{**base, **changed}).connection()
         assert "-Password-" not in str(refused.value)
         assert ("keytool -importkeystore" in refused.value.remedy) == (older in refused.value.what)
+
+
+def test_a_copy_without_a_mirrors_file_is_secured_by_a_clients_file_for_either_side(
+    secured: Lab, tmp_path: Path
+) -> None:
+    left, right = secured.clusters["LEFT"], secured.clusters["RIGHT"]
+    topic = f"copied-{uuid.uuid4().hex[:6]}"
+    create_topic(left.at(OPEN), topic, 2)
+    produce(left.at(OPEN), topic, 200, partitions=2)
+    arguments: list[str] = []
+    for side, settings in (("from", reach(left, "CLIENT", "SCRAM-SHA-256")), ("to", reach(right, "MUTUAL"))):
+        file = tmp_path / f"{side}.properties"
+        file.write_text(javaproperties.dumps(dict(settings.security)))
+        arguments += [f"--{side}", ",".join(settings.bootstrap_servers), f"--{side}-config", str(file)]
+    argv = [sys.executable, "-m", "drlib.cli", "copy", *arguments, "--topics", topic, "--until-caught-up"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr
+    assert read_all(right.at(OPEN), topic, 2) == read_all(left.at(OPEN), topic, 2)
+    assert not leaks(done.stdout + done.stderr, secrets_of(secured))
 
 
 def test_the_passwords_of_a_lab_are_in_one_private_file_and_nowhere_else(secured: Lab) -> None:
