@@ -28,7 +28,6 @@ def copy(
         Path | None, typer.Option(metavar="FILE", help="Client properties of --to HOST:PORT, likewise.")
     ] = None,
     prefix: Annotated[str | None, typer.Option(help="Copy to PREFIX.topic; without it names stay as they are.")] = None,
-    append: Annotated[bool, typer.Option("--append", help="Write behind records that are there already.")] = False,
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="End when what is there now is copied, instead of going on.")
     ] = False,
@@ -52,7 +51,6 @@ def copy(
         _secured(cluster(target, "--to", settings), "--to", settings, to_config, console),
         patterns,
         prefix,
-        append,
         until_caught_up,
     )
     prepared = prepare(request)

@@ -2,8 +2,8 @@
 
 Rules:
 - Both clusters are asked who they are first; one cluster on both sides is refused, and so is a copy that would go round.
-- A topic that holds records this copy did not write is refused, unless appending is asked for: nobody would tell the two
-  apart afterwards. The journal on the target says what this copy wrote, so a second run goes on where the first ended.
+- A topic that holds records this copy did not write is refused: nobody would tell the two apart afterwards. The journal on
+  the target says what this copy wrote, so a second run goes on where the first ended.
 - One worker: a second one with other topics would own lanes and leave the first one's topics in them alone.
 - Until caught up means up to the log ends seen at the start, open transactions included.
 Not for: group positions, heartbeats and checkpoints; `drlib mirror` writes those.
@@ -40,7 +40,6 @@ class CopyRequest:
     target: ClusterSettings
     topics: tuple[str, ...]
     prefix: str | None = None
-    append: bool = False
     until_caught_up: bool = False
 
 
@@ -193,7 +192,7 @@ def _refuse_strangers(
 ) -> None:
     names = {name: flow.policy.remote_topic(flow.flow.source, name) for name in chosen}
     there = {mirror: topic for mirror in names.values() if (topic := target.topics.get(mirror)) is not None}
-    if request.append or not there:
+    if not there:
         return
     journal = flow.policy.journal_topic(flow.flow.source)
     known = (
@@ -208,7 +207,7 @@ def _refuse_strangers(
         raise UsageError(
             f"{_some(strangers)} of {request.target.alias} hold records already",
             "this copy did not write them, and nobody could tell them from copies afterwards",
-            "Copy under other names, with --prefix, or say --append to write behind them.",
+            "Copy under other names, with --prefix, or delete those topics.",
         )
 
 

@@ -80,9 +80,6 @@ def test_what_must_not_be_copied_is_refused_before_anything_is_written(
     assert "--to nowhere names no cluster" in copy("--from", left, "--to", "nowhere", "--topics", topic, code=2)
     assert read_all(right, topic, 1) == before
 
-    copy("--from", left, "--to", right, "--topics", topic, "--append", "--until-caught-up")
-    assert read_all(right, topic, 1)[0] == before[0] + read_all(left, topic, 1)[0]
-
 
 def test_a_copy_under_a_prefix_goes_on_until_sigterm_and_has_one_worker(
     left: str,
