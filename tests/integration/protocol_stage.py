@@ -76,8 +76,10 @@ class Running:
 
 
 @asynccontextmanager
-async def running(engine: Engine, *, housekeeping: Housekeeping | None = None) -> AsyncIterator[Running]:
-    """The engine of `engine`'s flow, stopped in order at the end."""
+async def running(
+    engine: Engine, *, housekeeping: Housekeeping | None = None, abrupt: bool = False
+) -> AsyncIterator[Running]:
+    """The engine of `engine`'s flow, stopped in order at the end; `abrupt`: cut off in the middle of whatever it does."""
     settings = load_mirror_settings(engine.properties)
     flow = settings.flow(engine.source, engine.target)
     events = EventLog()
@@ -87,9 +89,12 @@ async def running(engine: Engine, *, housekeeping: Housekeeping | None = None) -
     try:
         yield found
     finally:
-        runner.stop()
+        if abrupt:
+            found.task.cancel()
+        else:
+            runner.stop()
         async with asyncio.timeout(30):
-            await found.task
+            await asyncio.gather(found.task, return_exceptions=abrupt)
 
 
 @asynccontextmanager

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from fix_engine import Engine, create_topic, wait_for
+from fix_engine import Engine, create_topic, read_all, wait_for
 from protocol_stage import REFUSED_EPOCH, append, connected, headers, running, send, take, until
 
 from drlib.mirror import claim as claiming
 from drlib.mirror import membership
 from drlib.mirror.faults import LaneFault
 from drlib.mirror.lane_journal import LaneJournal
+from drlib.mirror.maps import read_maps
 from drlib.mirror.reading import log_ends
 from drlib.model import TopicPartition
 from drlib.rules.journal import Entry, Run
@@ -55,6 +56,44 @@ async def test_no_record_is_sent_before_its_promise_stands(engine: Engine, monke
         gate.set()
         await owner.mirrored(topic, {0: 100})
     engine.assert_same(topic, 1)
+
+
+async def test_a_placement_that_died_with_the_worker_is_found_in_the_log(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger shifted our records; before that stood in the journal, the worker was gone."""
+    topic = engine.topics
+    engine.extra["drlib.lanes"] = "1"
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    await asyncio.to_thread(send, engine.left, topic, [f"a{n}" for n in range(50)])
+    mirror = TopicPartition(f"{engine.source}.{topic}", 0)
+    dead = asyncio.Event()
+    begin = LaneJournal._begin
+
+    def unheard(self: LaneJournal, pairs: Sequence[tuple[bytes, bytes | None]]) -> asyncio.Task[None]:
+        return asyncio.create_task(asyncio.sleep(3600)) if dead.is_set() else begin(self, pairs)
+
+    monkeypatch.setattr(LaneJournal, "_begin", unheard)
+    async with connected(engine.right) as client:
+        async with running(engine, abrupt=True) as owner:
+            await owner.mirrored(topic, {0: 50})
+            dead.set()
+            await asyncio.to_thread(send, engine.right, mirror.topic, ["foreign"])
+            await asyncio.to_thread(send, engine.left, topic, [f"b{n}" for n in range(30)])
+
+            await asyncio.to_thread(
+                wait_for, "our records stand", lambda: len(read_all(engine.right, mirror.topic, 1)[0]) == 81, 20
+            )
+        dead.clear()
+        await asyncio.to_thread(send, engine.left, topic, [f"c{n}" for n in range(10)])
+        async with running(engine) as heir:
+            await heir.mirrored(topic, {0: 90})
+            journal = heir.flow.journal_topic
+        found = (await read_maps(client, journal)).source(topic, 0)
+    assert found is not None
+    stands = [*range(1, 51), *range(52, 82), *range(83, 93)]  # a marker first, the stranger, the heir's marker
+    assert [found.forward(n).offset for n in range(90)] == stands
+    assert [len(records) for records in read_all(engine.right, mirror.topic, 1).values()] == [91]
 
 
 async def test_a_worker_whose_heartbeats_are_not_answered_stops_by_itself(

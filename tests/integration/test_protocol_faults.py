@@ -82,7 +82,9 @@ async def test_a_source_compacted_between_fetch_and_resend_keeps_every_promise(e
         min_cleanable_dirty_ratio="0.01",
         min_compaction_lag_ms="1500",
     )
-    produce(engine.left, topic, 1500, partitions=1, batch=1500, codec="lz4")  # small batches that are not joined
+    # Small batches that are not joined; the newest of some keys stand far before those of the others.
+    produce(engine.left, topic, 1000, partitions=1, batch=1500, codec="lz4")
+    produce(engine.left, topic, 500, partitions=1, batch=1500, codec="lz4", first=1000, keys=40)
     original = read_all(engine.left, topic, 1)[0]
     assert len(original) == 1500
     first = engine.start(failpoint="mid-produce:20")
@@ -91,7 +93,7 @@ async def test_a_source_compacted_between_fetch_and_resend_keeps_every_promise(e
 
     def compacted() -> bool:
         nonlocal at
-        produce(engine.left, topic, 1, partitions=1, first=at)  # an append is what rolls a segment
+        produce(engine.left, topic, 1, partitions=1, first=at, keys=40)  # an append is what rolls a segment
         at += 1
         return len(read_all(engine.left, topic, 1)[0]) < 1000
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 
 from confluent_kafka import KafkaException, Message, Producer
 
@@ -28,10 +29,13 @@ def headers_of(number: int) -> Headers:
     return [("n", b"%d" % number)] if number % 3 else []
 
 
-def digest(message: Message, headers: Headers | None = None) -> int:
-    """Of key, value, headers and timestamp. `headers`: for an acknowledgement, which comes without them."""
-    found = message.headers() or [] if headers is None else headers
-    what = repr((message.key(), message.value(), found, message.timestamp()[1])).encode()
+def digest(message: Message) -> int:
+    """Of key, value, headers and timestamp of a record that was read."""
+    return _digest(message, message.headers() or [], message.timestamp()[1])
+
+
+def _digest(message: Message, headers: Headers, timestamp: int) -> int:
+    what = repr((message.key(), message.value(), headers, timestamp)).encode()
     return int.from_bytes(hashlib.blake2b(what, digest_size=8).digest(), signed=True)
 
 
@@ -113,17 +117,18 @@ class Traffic(threading.Thread):
             headers=headers_of(self.sent) or None,
             partition=partition,
             timestamp=self._clock,
-            on_delivery=self._told,
+            on_delivery=partial(self._told, self._clock),
         )
         self.sent += 1
 
-    def _told(self, error: object, message: Message) -> None:
+    def _told(self, sent_at: int, error: object, message: Message) -> None:
+        """`sent_at`: an acknowledgement comes without headers, and for a batch sent twice with its newest timestamp."""
         if error is not None:
             if not self.transactional:
                 self.refused.append(f"{number_of(message)}: {error}")
             return
         number = number_of(message)
-        told = (message.partition() or 0, message.offset() or 0, number, digest(message, headers_of(number)))
+        told = (message.partition() or 0, message.offset() or 0, number, _digest(message, headers_of(number), sent_at))
         if self.transactional:
             self._open.append(told)
         else:

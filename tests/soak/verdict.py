@@ -13,7 +13,7 @@ from drlib.rules.journal import Entry, Incarnation, SourceLoss, SourcePartition,
 from soak import judge
 from soak.judge import Finding, Log
 from soak.logs import Told, scan, told
-from soak.stage import AGAIN, COMPACT, LANES, LOSSY, PARTITIONS, Stage, mirror, topic
+from soak.stage import AGAIN, COMPACT, LANES, LOSSY, OLD, PARTITIONS, Stage, mirror, topic
 
 # What must be over when everything is healed; others are facts that stay told.
 PASSING = {"LaneFault", "LaneFailed", "SourceUnreachable", "DiscoveryFailed", "FlowUnreachable", "Parked"}
@@ -38,7 +38,10 @@ def verdict(stage: Stage) -> list[Finding]:
             elif sort == LOSSY:
                 found += _lossy(stage, where, n, acked, there[n], ledger)
             else:
-                found += judge.acknowledged_stand(where, acked, here[n], frozenset(traffic.in_doubt))
+                # A broker that comes back forgets producers by their records' timestamps: the retry of an old record
+                # whose acknowledgement was lost then stands twice on the source, and has to in the mirror.
+                own = len(here[n]) if sort == OLD else 0
+                found += judge.acknowledged_stand(where, acked, here[n], frozenset(traffic.in_doubt), own)
                 found += judge.compare(where, "on the source", here[n], "in the mirror", there[n])
                 mapped = ledger.maps.source(topic(sort), n)
                 stretches = mapped.segments() if mapped is not None else ()

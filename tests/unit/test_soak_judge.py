@@ -58,9 +58,20 @@ def test_only_what_was_told_is_forgiven() -> None:
 
 def test_an_acknowledgement_stands_where_it_was_told() -> None:
     assert acknowledged_stand("t-0", Log(ROWS), Log(ROWS)) == []
-    (finding,) = acknowledged_stand("t-0", Log(ROWS), Log(moved(ROWS, 1)))
+    (finding,) = acknowledged_stand("t-0", Log(ROWS), Log(moved(ROWS, 20)))
     assert finding.what == "12 records are not where the producer was told"
     assert acknowledged_stand("t-0", Log(ROWS), Log(ROWS[1:]))
+
+
+def test_what_a_producer_doubled_stands_twice_on_both_sides_and_no_oftener() -> None:
+    source = [*ROWS[:3], (50, 101, 7001), (51, 102, 7002), *moved(ROWS[3:], 60)]
+    assert compare("t-0", "on the source", Log(source), "in the mirror", Log(moved(source, 5))) == []
+    assert acknowledged_stand("t-0", Log(ROWS[:3]), Log(source[:5]), may_double=5) == []
+    assert acknowledged_stand("t-0", Log(ROWS[:3]), Log(source[:5]))
+    (again,) = compare("t-0", "on the source", Log(source), "in the mirror", Log([*source, (99, 111, 7011)]))
+    assert again.what == "1 records stand more than once in the mirror, 0 told"
+    (fewer,) = compare("t-0", "on the source", Log(source), "in the mirror", Log(ROWS))
+    assert fewer.what == "2 records on the source are not in the mirror as often"
 
 
 def test_of_a_topic_made_again_the_last_life_is_whole_and_the_others_are_beginnings() -> None:
