@@ -161,12 +161,18 @@ class OrderedConsumer:
     def committed(
         self, partitions: Collection[TopicPartition], timeout_s: float = _REQUEST_S
     ) -> dict[TopicPartition, int]:
-        """The group's committed positions, without those it has none for. Raises KafkaException."""
+        """The group's committed positions, without those it has none for.
+
+        Raises KafkaException, also when one of them could not be read: no answer is not no position.
+        """
         if not partitions:
             return {}
         answer = self._consumer.committed(
             [ck.TopicPartition(p.topic, p.partition) for p in partitions], timeout=timeout_s
         )
+        for at in answer:
+            if at.error is not None:
+                raise ck.KafkaException(at.error)
         return {TopicPartition(at.topic, at.partition): at.offset for at in answer if at.offset >= 0}
 
     def poll(self) -> Batch | None:
