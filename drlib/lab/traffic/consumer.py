@@ -50,14 +50,14 @@ def settle(
     """The records of an unanswered commit that count as processed on the new cluster.
 
     `there`: where the remote topic holds them, by id; `positions`: by partition, where the group stands in it. A record
-    before the position will not come again, nor will one the mirror never had; one at or after it will.
+    before the position will not come again; one at or after it will, and then the commit was not taken. What the mirror
+    never had will not come again either: it was processed if the commit was taken, and otherwise nobody processed it.
     """
-    processed = []
-    for record in records:
-        seen = there.get(record_id(record))
-        if seen is None or seen.offset < positions.get(seen.partition, 0):
-            processed.append(record)
-    return tuple(processed)
+    batch = tuple(records)
+    found = {r: there.get(record_id(r)) for r in batch}
+    before = {r for r, seen in found.items() if seen is not None and seen.offset < positions.get(seen.partition, 0)}
+    taken = all(seen is None or r in before for r, seen in found.items())
+    return tuple(r for r in batch if r in before or (taken and found[r] is None))
 
 
 def record_id(record: Record) -> str:
