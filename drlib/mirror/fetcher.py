@@ -6,6 +6,7 @@ Rules:
   ahead of its answers through partitions that are behind (`drlib.mirror.backlog`). A partition is in one of them.
 - A source that goes away ends nothing: the loops come back to it, and what was fetched is still sent. It is there again
   when every broker that leads something of ours has answered.
+- A partition without a leader is `OfflinePartition`, and is read again as soon as it has one; others go on meanwhile.
 - Retention that overtook us is an event, and by the flow's policy a `SourceLoss` in the ledger and a jump (continue), a
   parked partition (park) or the worker's end (fail). A log that ends below our position is a `SourceTruncated`. Never a
   silent jump.
@@ -31,6 +32,8 @@ from drlib.wire.cluster import ClusterClient, WrongCluster
 from drlib.wire.codes import TOPIC_AUTHORIZATION_FAILED, BrokerError
 from drlib.wire.security_faults import SecurityFault
 
+LOOK_S = 1.0  # how often a partition without a leader is looked up
+
 
 class Fetcher:
     """Runs until cancelled; fetches no more once `drain` was called."""
@@ -53,6 +56,7 @@ class Fetcher:
         self.memory = memory
         self.intake = Intake(journal, events, sink, loss_policy)
         self._backlogs: list[BacklogReader] = []
+        self._offline: set[str] = set()
         self._draining = asyncio.Event()
 
     def drain(self) -> None:
@@ -71,6 +75,7 @@ class Fetcher:
             await asyncio.Event().wait()  # draining: the senders decide when it is over
         finally:
             self.events.resolve("SourceUnreachable", self.lane)  # nobody is left here who could see it come back
+            self._tell_offline(())
 
     async def _layouts(self) -> None:
         delay = 0.05
@@ -80,6 +85,8 @@ class Fetcher:
                 delay = 0.05 if by_node else delay
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._answered(by_node))
+                    if by_node and self._offline:
+                        group.create_task(self._elected())
                     for node, streams in by_node.items():
                         await self._read_from(group, node, streams)
             except* (LeaderMoved, WrongCluster):
@@ -107,9 +114,27 @@ class Fetcher:
         group.create_task(tail.run())
         group.create_task(backlog.run())
 
+    async def _elected(self) -> None:
+        """Raises `LeaderMoved` once a partition that had no leader has one."""
+        before = frozenset(self._offline)
+        while before <= self._offline:
+            await asyncio.sleep(LOOK_S)
+            await self._leaders()
+        raise LeaderMoved
+
+    def _tell_offline(self, partitions: Iterable[str]) -> None:
+        now = set(partitions)
+        for partition in now:
+            detail = f"{partition} has no leader on the source; its next records wait there"
+            self.events.open("OfflinePartition", partition, detail)
+        for partition in self._offline - now:
+            self.events.resolve("OfflinePartition", partition)
+        self._offline = now
+
     async def _leaders(self) -> dict[int, list[Stream]]:
         metadata = await self.source.metadata(sorted({s.source.topic for s in self.streams}))
         by_node: dict[int, list[Stream]] = {}
+        offline: list[str] = []
         for stream in self.streams:
             topic = metadata.topics.get(stream.source.topic)
             if topic is not None and topic.error_code == TOPIC_AUTHORIZATION_FAILED and not stream.parked:
@@ -118,4 +143,7 @@ class Fetcher:
             found = topic.partitions.get(stream.source.partition) if topic else None
             if found is not None and found.leader >= 0 and not stream.parked:
                 by_node.setdefault(found.leader, []).append(stream)
+            elif not stream.parked:
+                offline.append(str(stream.source))
+        self._tell_offline(offline)
         return by_node

@@ -43,6 +43,11 @@ KINDS: Final[Mapping[str, Kind]] = {
         "then fail over.",
         per_flow=True,
     ),
+    "OfflinePartition": Kind(
+        "a partition of the source has no leader, so nothing of it can be read; others go on",
+        "Bring a replica's broker back: kafka-topics.sh --describe --unavailable-partitions names them. It is read again by "
+        "itself.",
+    ),
     "LaneFault": Kind(
         "the target broke off; the lane claims again and reads back what stands",
         "Nothing, if it resolves. If it stays: see whether the target's brokers run and its topics accept writes.",

@@ -10,12 +10,14 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 from fix_engine import Engine, create_topic, produce, read_all, wait_for
-from protocol_stage import connected, running, send
+from protocol_stage import Running, connected, running, send, until
 
 from drlib.config.settings import load_mirror_settings
 from drlib.lab.lab import Lab
 from drlib.mirror.maps import read_maps
+from drlib.model import TopicPartition
 
 SEEDS = [1, 2]
 RESETS = 10  # per seed
@@ -167,3 +169,38 @@ async def test_a_leader_is_killed_under_three_replicas(
     async with running(engine) as owner:
         await owner.mirrored(topic, {0: sent // 6 + 1}, 60)
     engine.assert_same(topic, 6)
+
+
+def is_offline(owner: Running, partition: TopicPartition) -> bool:
+    entities = [e.entity for e in owner.events.snapshot() if e.name == "OfflinePartition" and e.resolved_ms is None]
+    return str(partition) in entities
+
+
+@pytest.mark.long
+async def test_a_partition_without_a_leader_is_told_and_read_again_while_others_go_on(
+    lab_factory: Callable[..., Lab],
+    tmp_path_factory: pytest.TempPathFactory,
+    right: str,
+    fresh_topic: Callable[..., str],
+) -> None:
+    three = lab_factory(aliases=("THREE",), brokers=3).clusters["THREE"]
+    topic = fresh_topic("offline")
+    engine = Engine(tmp_path_factory.mktemp("offline"), three.bootstrap, right, "THREE", "RIGHT", topic)
+    admin = AdminClient({"bootstrap.servers": three.bootstrap})
+    nodes = sorted(admin.describe_cluster().result(20).nodes, key=lambda node: node.id)
+    placed = NewTopic(topic, num_partitions=3, replica_assignment=[[node.id] for node in nodes])
+    admin.create_topics([placed])[topic].result(20)
+    lost = TopicPartition(topic, 2)
+    async with running(engine) as owner:
+        await asyncio.to_thread(produce, three.bootstrap, topic, 300, partitions=3)
+        await owner.mirrored(topic, dict.fromkeys(range(3), 100), 60)
+        broker = next(b for b in three.brokers if b.spec.node_id == nodes[2].id)
+        await asyncio.to_thread(broker.kill)
+        await until("it is told", lambda: is_offline(owner, lost), 60)
+        await asyncio.to_thread(produce, three.bootstrap, topic, 200, partitions=2)
+        await owner.mirrored(topic, {0: 200, 1: 200}, 60)  # the brokers that are left are read meanwhile
+        await asyncio.to_thread(broker.restart)
+        await asyncio.to_thread(produce, three.bootstrap, topic, 300, partitions=3)
+        await owner.mirrored(topic, {0: 300, 1: 300, 2: 200}, 60)
+        await until("it is told to be over", lambda: not is_offline(owner, lost))
+    engine.assert_same(topic, 3)
