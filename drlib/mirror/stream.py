@@ -1,9 +1,10 @@
 """One source partition on its way to its mirror partition, within one claim: decisions only, no I/O.
 
 Rules:
-- Batches move verbatim; what can't (gaps, partly below the position, LogAppendTime, old magic) is rebuilt record by record.
-- Small batches that follow each other in one answer become one, as far as the target takes it: a broker takes one batch
-  per partition and request. A batch that comes alone moves as it is.
+- Batches move verbatim; what can't is rebuilt record by record (partly below the position, LogAppendTime, old magic,
+  gaps in a compressed batch). Of an uncompressed batch with gaps only each record's number is written anew.
+- Small batches of one answer become one, as far as the target takes it: a broker takes one batch per partition and
+  request. A batch that comes alone moves as it is.
 - Control, aborted and empty batches are gaps: read through, never sent.
 - Record number q of the claim is promised for one source offset: a `Run` entry precedes the first record of every stretch
   that does not continue the one before, and is acknowledged before that record is sent.
@@ -116,18 +117,21 @@ class Stream:
         aborted = AbortedFilter(fetched.aborted)
         small: list[tuple[BatchHeader, memoryview]] = []
         size = 0
+        limit = min(SMALL_BYTES, self.merge_bytes)
         for header, view in sound_batches(fetched.records, self.position, fetched.high_watermark):
             if header.magic >= 2 and header.last_offset < self.position:
                 aborted.keep(header, view)
                 continue
             self._note(header, entries, epochs)
             data = aborted.keep(header, view) and header.count > 0
-            if data and self._is_small(header, view):
-                if small and (size + len(view) > self.merge_bytes or small[-1][0].next_offset != header.base_offset):
+            joins = data and header.base_offset >= self.position and (len(view) < limit or not header.contiguous)
+            if joins and coalesce.can_merge(header):
+                most = len(view) + coalesce.GROWTH * header.count
+                if small and size + most > self.merge_bytes:
                     self._plan_small(small, entries)
                     small, size = [], 0
                 small.append((header, view))
-                size += len(view)
+                size += most
                 continue
             self._plan_small(small, entries)
             small, size = [], 0
@@ -145,27 +149,23 @@ class Stream:
             self.noted_epoch = epoch
             entries.append(SourceEpoch(self.key, epoch, max(header.base_offset, self.position)))
 
-    def _is_small(self, header: BatchHeader, view: memoryview) -> bool:
-        return len(view) < min(SMALL_BYTES, self.merge_bytes) and (
-            coalesce.can_merge(header) and header.base_offset >= self.position
-        )
-
     def _plan_small(self, small: list[tuple[BatchHeader, memoryview]], entries: list[Entry]) -> None:
         if len(small) < 2:
             for header, view in small:
                 self._plan(header, view, entries)
             return
-        first, last = small[0][0], small[-1][0]
-        count = last.next_offset - first.base_offset
         try:
-            batch = coalesce.merge(small, **self._identity(0))
+            self._plan_merged(small, entries)
         except CorruptBatch:  # one of them: those before it move, it is told by its own offset
             for header, view in small:
                 self._plan(header, view, entries)
-            return
-        self._promise(first.base_offset, count, entries)
-        newest = max(header.max_timestamp for header, _ in small)
-        self._enqueue(batch, ((first.base_offset, count),), last.next_offset, newest)
+
+    def _plan_merged(self, batches: list[tuple[BatchHeader, memoryview]], entries: list[Entry]) -> None:
+        merged = coalesce.merge(batches, **self._identity(0))
+        for source_offset, count in merged.pieces:
+            self._promise(source_offset, count, entries)
+        newest = max(header.max_timestamp for header, _ in batches)
+        self._enqueue(merged.batch, merged.pieces, batches[-1][0].next_offset, newest)
 
     def _plan(self, header: BatchHeader, view: memoryview, entries: list[Entry]) -> None:
         verbatim = (
@@ -179,6 +179,9 @@ class Stream:
             self._promise(header.base_offset, header.count, entries)
             pieces = [(header.base_offset, header.count)]
             end, newest = header.next_offset, header.max_timestamp
+        elif coalesce.can_merge(header) and header.base_offset >= self.position:
+            self._plan_merged([(header, view)], entries)
+            return
         else:
             if header.magic >= 2:
                 verify(view, header)

@@ -226,7 +226,7 @@ def rewrite(
 
 
 def compose(
-    body: memoryview,
+    body: bytes | memoryview,
     *,
     codec: int,
     count: int,
@@ -247,10 +247,11 @@ def compose(
         base_sequence % SEQUENCE_MODULUS,
         count,
     )
-    crc = google_crc32c.extend(google_crc32c.value(after_crc), bytes(body))
+    encoded = body if isinstance(body, bytes) else bytes(body)
+    crc = google_crc32c.extend(google_crc32c.value(after_crc), encoded)
     size = HEADER_SIZE + len(body)
     return OutgoingBatch(
-        _BEFORE_CRC.pack(0, size - LOG_OVERHEAD, NO_LEADER_EPOCH, 2, crc) + after_crc, body, count, size
+        _BEFORE_CRC.pack(0, size - LOG_OVERHEAD, NO_LEADER_EPOCH, 2, crc) + after_crc, memoryview(encoded), count, size
     )
 
 
