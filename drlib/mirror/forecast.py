@@ -190,10 +190,10 @@ class Forecasts:
             streams = list(self._streams())
             cost = 0.0
             try:
-                await self._ask(streams)
+                cost = await self._ask(streams)
                 began = time.perf_counter()
                 self._look(streams)
-                cost = time.perf_counter() - began
+                cost += time.perf_counter() - began
                 await self._transactions.look(streams)
                 self._events.resolve("WatchFailed", flow, by="looks")
             except Exception as error:  # whatever it is, mirroring does not end because watching failed
@@ -279,11 +279,19 @@ class Forecasts:
 
     # -- asking the source ---------------------------------------------------------------------------------------
 
-    async def _ask(self, streams: Iterable[Stream]) -> None:
-        """For partitions that stand still: where their logs end, and one batch where nothing of them is at hand."""
+    async def _ask(self, streams: Iterable[Stream]) -> float:
+        """For partitions that stand still: where their logs end, and one batch where nothing of them is at hand.
+
+        Returns what finding them took, in seconds.
+        """
+        began = time.perf_counter()
+        unheard = [stream for stream in streams if self._unheard(stream)]
+        cost = time.perf_counter() - began
         try:
-            await self._log_ends([stream for stream in streams if self._unheard(stream)])
+            await self._log_ends(unheard)
+            began = time.perf_counter()
             probes = [stream for stream in streams if self._wants_probe(stream)]
+            cost += time.perf_counter() - began
             for stream in probes[:PROBES]:
                 mirrored = self._still_there(stream)
                 connection = await self._source.connection(await self._leader(stream.source), "forecast")
@@ -293,6 +301,7 @@ class Forecasts:
                 seen.record_bytes = None if found is None else found[1]
         except (DrlibError, TimeoutError, OSError, KeyError):
             self._leaders.clear()  # gone or moved: the lanes tell what is wrong, and the look goes on without it
+        return cost
 
     def _unheard(self, stream: Stream) -> bool:
         """Did no answer come since the last look, neither of its own nor one that it waits in with others?"""
@@ -341,7 +350,9 @@ class Forecasts:
         at = 0.0
         flow = str(self._settings.flow)
         while True:
+            began = time.perf_counter()
             topics = frozenset(stream.source.topic for stream in self._streams())
+            cost = time.perf_counter() - began
             if topics and (topics - asked or time.monotonic() - at > RETENTION_REFRESH_S):
                 asked, at = topics, time.monotonic()
                 try:
@@ -351,7 +362,7 @@ class Forecasts:
                     asked = frozenset()  # the lanes tell that the source is gone
                 except DrlibError as error:
                     self._events.open("WatchFailed", flow, str(error), by="retention")
-            await asyncio.sleep(self._settings.forecast_interval_ms / 1000)
+            await asyncio.sleep(pause_s(self._settings.forecast_interval_ms / 1000, cost))
 
     def _configs(self, topics: frozenset[str]) -> dict[str, Retention]:
         with Cluster(self._cluster, timeout_s=ADMIN_TIMEOUT_S) as cluster:

@@ -3,6 +3,7 @@
 Rules: a marker is AddPartitionsToTxn and EndTxn(abort) at our own epoch, so the sequence goes on and the placement shifts
 by what was written. Nothing of ours is in flight on a partition while it is marked; its new placement stands in the
 journal before its next batch. A leader that no longer knows our sequence after the marker had forgotten us: `ClaimAgain`.
+Lulls are looked for where one is due and nowhere else: partitions that rest cost nothing.
 The journal's marker keeps the transactional ID from expiring: without it the next claim would fence nobody.
 Not for: when a marker is due, that is `drlib.rules.rearm`.
 """
@@ -10,6 +11,8 @@ Not for: when a marker is due, that is `drlib.rules.rearm`.
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +26,7 @@ from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Stream
 from drlib.model import TopicPartition
 from drlib.rules.journal import Entry, Foreign
-from drlib.rules.rearm import Expiry, due_before_batch, due_in_lull, last_sequence
+from drlib.rules.rearm import Expiry, due_before_batch, due_in_lull, last_sequence, lull_due_ms
 from drlib.rules.recovery import ForeignRange
 from drlib.wire.cluster import ClusterClient
 
@@ -56,6 +59,9 @@ class Markers:
         self.freed = freed
         self._held: set[Stream] = set()
         self._wake = asyncio.Event()
+        self._lulls: list[tuple[int, int, Stream]] = []  # (when one may be due, ms; a number; of which partition)
+        self._waiting: set[Stream] = set()  # those in `_lulls`, once each
+        self._numbers = itertools.count()
         self._alive_at = time.monotonic() + expiry.keep_alive_ms / 1000
 
     def holds(self, stream: Stream) -> bool:
@@ -73,6 +79,31 @@ class Markers:
         if self._held:
             self._wake.set()
 
+    def wrote(self, stream: Stream) -> None:
+        """A batch of ours stands in the partition."""
+        if stream not in self._waiting:
+            self._later(stream)
+
+    def _later(self, stream: Stream) -> None:
+        """Look at the partition again when its lull is due, if it may ever be."""
+        due = lull_due_ms(stream.last, self.expiry)
+        if due is None:
+            self._waiting.discard(stream)
+            return
+        self._waiting.add(stream)
+        heapq.heappush(self._lulls, (max(due, now_ms() + 1), next(self._numbers), stream))
+
+    def _in_lull(self, now: int) -> set[Stream]:
+        found: set[Stream] = set()
+        while self._lulls and self._lulls[0][0] <= now:
+            _, _, stream = heapq.heappop(self._lulls)
+            if stream.idle and not stream.parked and due_in_lull(stream.last, self.expiry, now):
+                found.add(stream)
+                self._waiting.discard(stream)
+            else:
+                self._later(stream)
+        return found
+
     async def run(self) -> None:
         """Mark whatever is due until cancelled. Raises `ClaimAgain`, `LaneFault`, `LaneLost`."""
         pause = min(LOOK_S, self.expiry.lull_ms / 2000, self.expiry.keep_alive_ms / 4000)
@@ -83,8 +114,7 @@ class Markers:
             except TimeoutError:
                 pass
             self._wake.clear()
-            now = now_ms()
-            self._held |= {s for s in self.streams if s.idle and not s.parked and due_in_lull(s.last, self.expiry, now)}
+            self._held |= self._in_lull(now_ms())
             due = [s for s in self._held if not s.unacked and not s.parked]
             if due:
                 await self._mark(due)

@@ -94,6 +94,7 @@ class Pump:
         self._fetcher = Fetcher(lane, source, journal, streams, events, memory, self, loss_policy)
         self._markers = Markers(lane, target, journal, streams, expiry, events, self._work.set)
         self._inquiries: set[asyncio.Task[None]] = set()
+        self._moved: dict[Stream, None] = {}  # with something to journal of its progress, maybe
         self._busy: dict[Stream, dict[Stream, None]] = {}  # stream -> those of its leader with batches to send
         self._most_in_flight = max(LEAST_WINDOW, memory.limit // 2)
         self._draining = False
@@ -144,6 +145,7 @@ class Pump:
         """The source was read further: `entries` must stand in the journal before any of `planned` is sent."""
         self.observer.progressed(stream)
         self.parking.moved(stream)
+        self._moved[stream] = None
         if planned:
             self._busy[stream][stream] = None
         if entries:
@@ -274,6 +276,8 @@ class Pump:
             inquiry.add_done_callback(self._inquiries.discard)
         item = stream.acknowledge(base_offset, int(time.time() * 1000))
         if item is not None:
+            self._moved[stream] = None
+            self._markers.wrote(stream)
             self.observer.acked(stream, item)
             self.parking.moved(stream)
             if stream in self._after and not stream.queue and not stream.unacked:
@@ -328,6 +332,12 @@ class Pump:
         """Journal what was acknowledged, every second while there is something to say."""
         while True:
             await asyncio.sleep(PROGRESS_S)
-            entries = [entry for stream in self.streams for entry in stream.progress()]
+            moved, self._moved = self._moved, {}
+            entries: list[Entry] = []
+            for stream in moved:
+                if stream.inquiries:
+                    self._moved[stream] = None  # not before what stands between is told
+                else:
+                    entries += stream.progress()
             if entries:
                 await self.journal.append(entries)

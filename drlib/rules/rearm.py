@@ -89,7 +89,15 @@ def due_before_batch(last: LastWord, expiry: Expiry, now: int) -> bool:
 
 def due_in_lull(last: LastWord, expiry: Expiry, now: int) -> bool:
     """Whether a marker must close a partition to which nothing more is to be sent for now."""
-    return bool(last.batch_ms) and now - last.batch_ms >= expiry.lull_ms and _old(last, expiry, now)
+    due = lull_due_ms(last, expiry)
+    return due is not None and now >= due
+
+
+def lull_due_ms(last: LastWord, expiry: Expiry) -> int | None:
+    """When that will be, if nothing more comes; None where nothing came after the last marker."""
+    if not last.batch_ms:
+        return None
+    return max(last.batch_ms + expiry.lull_ms, last.timestamp + expiry.producer_ms // 2 + 1)
 
 
 def guarded(last: LastWord, expiry: Expiry, now: int) -> bool:

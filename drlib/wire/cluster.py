@@ -5,6 +5,8 @@ Rules:
   anew when it is next asked for. Nothing is resent here but the question who is where, once, to another broker.
 - Every socket has TCP_USER_TIMEOUT and SO_LINGER 0: no kernel delivers bytes of ours after we gave up.
 - Brokers are found again through any that is known, then the bootstrap addresses; one that failed comes last.
+- A list of topics that is byte for byte the one before it is not taken apart again: it is asked for every few seconds, and
+  mostly nothing happened.
 - The versions of the requests we send are checked at the first connection to each broker.
 - TLS and the login are part of opening: a connection that is handed out may be used for anything. Why a first contact
   failed is asked of the listener itself; a `SecurityFault` is raised at once, whatever other brokers might say.
@@ -17,11 +19,12 @@ import asyncio
 import time
 import uuid
 import weakref
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
-from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
 from drlib.errors import Unreachable, UsageError
 from drlib.wire import listener, sasl, security_faults, tls, versions
@@ -33,7 +36,10 @@ USER_TIMEOUT_MS: Final = 10_000
 COORDINATOR_DEADLINE_S: Final = 30.0
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
 ELECTING: Final = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+REMEMBERED: Final = 8  # questions about topics whose last answer is kept
 _KINDS: Final = {"group": 0, "transaction": 1}
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,22 @@ class ClusterMetadata:
     controller_id: int
     brokers: Mapping[int, Broker]
     topics: Mapping[str, TopicMetadata]
+
+
+@dataclass(slots=True)
+class _Topics:
+    """A question about topics, encoded, and what was answered last."""
+
+    question: bytes
+    answer: bytes = b""
+    metadata: ClusterMetadata | None = None
+
+    def read(self, view: memoryview) -> ClusterMetadata:
+        body = bytes(view)
+        if self.metadata is None or body != self.answer:
+            self.metadata = _metadata(MetadataResponse.decode(body, version=versions.version("Metadata")))
+            self.answer = body
+        return self.metadata
 
 
 class WrongCluster(UsageError):
@@ -123,6 +145,7 @@ class ClusterClient:
         self._seed: Connection | None = None
         self._seed_lock = asyncio.Lock()
         self._failed = ""
+        self._topics: OrderedDict[tuple[str, ...] | None, _Topics] = OrderedDict()
 
     async def connect(self) -> ClusterMetadata:
         """Reach one broker, check its versions, learn the others.
@@ -147,10 +170,21 @@ class ClusterClient:
         await _close([self._connections.pop(key) for key in keys], abort=True)
 
     async def metadata(self, topics: Sequence[str] | None) -> ClusterMetadata:
-        """What the cluster says of `topics`; None for all of them. Never creates a topic. Raises `Unreachable`."""
-        wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
-        message = MetadataRequest[versions.version("Metadata")](topics=wanted, allow_auto_topic_creation=False)
-        found = _metadata(await self._ask(message))
+        """What the cluster says of `topics`; None for all of them. Never creates a topic. Raises `Unreachable`.
+
+        The very same object as the last time where the answer is the same.
+        """
+        key = None if topics is None else tuple(topics)
+        asked = self._topics.get(key)
+        if asked is None:
+            asked = self._topics[key] = _Topics(_topics_question(key))
+            if len(self._topics) > REMEMBERED:
+                self._topics.popitem(last=False)
+        self._topics.move_to_end(key)
+        api, version, question = MetadataRequest.API_KEY, versions.version("Metadata"), [asked.question]
+        found: ClusterMetadata = await self._any(
+            lambda seed: seed.submit(api, version, question, asked.read, timeout_s=self.timeout_s)
+        )
         self.expect(self.cluster_id or found.cluster_id)
         self.stranger = found.cluster_id if found.cluster_id != self.cluster_id else ""
         if self.stranger:
@@ -212,15 +246,18 @@ class ClusterClient:
             delay = min(0.2, delay * 2)
 
     async def _ask(self, message: Any) -> Any:
+        return await self._any(lambda seed: seed.send(message, timeout_s=self.timeout_s))
+
+    async def _any(self, send: Callable[[Connection], asyncio.Future[Answer]]) -> Answer:
         """The answer of any broker: a second one is asked when the connection to the first ends."""
         seed = await self._any_broker()
         try:
-            return await seed.request(message, timeout_s=self.timeout_s)
+            return await send(seed)
         except ConnectionLost:
             self._failed = seed.peer
             seed = await self._any_broker()
             try:
-                return await seed.request(message, timeout_s=self.timeout_s)
+                return await send(seed)
             except ConnectionLost as lost:
                 if self.brokers:
                     raise
@@ -315,6 +352,12 @@ def _address(text: str) -> tuple[str, int]:
             f"{text!r} is not a broker address", "it is not of the form host:port", "Correct bootstrap.servers."
         )
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _topics_question(topics: Sequence[str] | None) -> bytes:
+    wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
+    message = MetadataRequest[versions.version("Metadata")](topics=wanted, allow_auto_topic_creation=False)
+    return bytes(message.encode())
 
 
 def _metadata(answer: Any) -> ClusterMetadata:

@@ -14,6 +14,8 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from drlib.clusters.cluster import Cluster
+from drlib.config.settings import ClusterSettings
 from drlib.model import TopicPartition
 from drlib.wire import requests
 from drlib.wire.aborted import AbortedFilter
@@ -361,6 +363,29 @@ async def test_metadata_names_what_is_there_and_what_is_not(client: ClusterClien
     assert found.topics["not-there"].error_code == 3
     assert topic in (await client.metadata(None)).topics
     assert (await client.metadata([])).topics == {}
+
+
+async def test_what_did_not_change_is_the_same_answer_and_what_did_is_another(
+    client: ClusterClient, left: str, make_topic: MakeTopic
+) -> None:
+    names = [make_topic(partitions=3), make_topic(partitions=2)]
+    for name in names:
+        await leader(client, name)
+    first = await client.metadata(names)
+    assert await client.metadata(names) is first
+    assert (await client.metadata(names[:1])).topics[names[0]] == first.topics[names[0]]
+    with Cluster(ClusterSettings("LEFT", tuple(left.split(",")))) as cluster:
+        cluster.create_partitions(names[0], 4)
+    then, deadline = first, time.monotonic() + 10
+    while then is first and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+        then = await client.metadata(names)
+    assert len(then.topics[names[0]].partitions) == 4
+    assert then.topics[names[1]] == first.topics[names[1]]
+    for _ in range(20):  # more questions than are kept
+        await client.metadata([make_topic()])
+    again = await client.metadata(names)
+    assert again == then
 
 
 async def test_fetch_says_per_partition_what_is_wrong(client: ClusterClient, make_topic: MakeTopic) -> None:

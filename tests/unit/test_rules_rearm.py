@@ -16,6 +16,7 @@ from drlib.rules.rearm import (
     due_in_lull,
     guarded,
     last_sequence,
+    lull_due_ms,
 )
 
 DEFAULT = Expiry()
@@ -63,6 +64,20 @@ def test_old_records_are_guarded_marked_twice_a_look_and_closed_by_a_lull() -> N
     last.marker(NOW + 5_000)
     assert not guarded(last, DEFAULT, NOW + 5_000)
     assert not due_in_lull(last, DEFAULT, NOW + 30 * DAY_MS)
+
+
+@given(st.integers(OLD, NOW + DAY_MS), st.integers(0, 2 * DAY_MS))
+def test_a_lull_is_due_from_its_moment_on_and_not_before(newest: int, later: int) -> None:
+    last = LastWord(NOW, NOW)
+    assert lull_due_ms(last, DEFAULT) is None
+    last.batch(newest, NOW)
+    due = lull_due_ms(last, DEFAULT)
+    assert due is not None
+    assert due_in_lull(last, DEFAULT, NOW + later) == (NOW + later >= due)
+    old = NOW + later - newest > DAY_MS // 2
+    assert due_in_lull(last, DEFAULT, NOW + later) == (old and later >= DEFAULT.lull_ms)
+    last.marker(NOW + later)
+    assert lull_due_ms(last, DEFAULT) is None
 
 
 @given(st.lists(st.integers(0, 60_000), max_size=200), st.sampled_from([OLD, NOW]))
