@@ -7,21 +7,24 @@ Not for: deciding (`drlib.rules.config_sync`, `group_sync`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
-from confluent_kafka.admin import AclOperation, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AclOperation, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from drlib.clusters.cluster import Cluster
 from drlib.clusters.descriptions import CommittedOffset
 from drlib.clusters.faults import as_drlib_error, code_of
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, Unreachable
 from drlib.model import TopicPartition
 from drlib.rules.config_sync import ConfigChange, ConfigSource, ConfigValue
 from drlib.rules.group_sync import GroupState
+
+AT_ONCE: Final = 1000  # partitions in one request; a controller takes 10,000 (`ReplicationControlManager`)
 
 Answer = TypeVar("Answer")
 
@@ -30,6 +33,16 @@ _STATES: Final = {
     ConsumerGroupState.EMPTY: GroupState.EMPTY,
     ConsumerGroupState.UNKNOWN: GroupState.UNKNOWN,
 }  # every other state has members
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A topic to be created; a `replication_factor` of -1 is the broker's default."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    config: Mapping[str, str]
 
 
 class Upkeep(Cluster):
@@ -45,6 +58,30 @@ class Upkeep(Cluster):
         for resource, future in self._call(doing, "describe_configs", resources).items():
             entries = self._answer(future, f"{doing} of {resource.name}")
             found[resource.name] = entries if isinstance(entries, DrlibError) else _values(entries)
+        return found
+
+    def create_topics(self, wanted: Iterable[Wanted]) -> dict[str, bool | DrlibError]:
+        """Create many topics, some hundred partitions at a time, which a controller does in one go each.
+
+        Returns by name: True when it was created now, False when it was there already, whatever it looks like, or why
+        it was refused. Raises `Unreachable` when nobody answers.
+        """
+        found: dict[str, bool | DrlibError] = {}
+        for some in _portions(wanted):
+            doing = f"creating {len(some)} topics"
+            topics = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in some]
+            for name, future in self._call(doing, "create_topics", topics, operation_timeout=self._timeout_s).items():
+                try:
+                    self._result(future)
+                    found[name] = True
+                except (KafkaException, TimeoutError) as error:
+                    if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
+                        found[name] = False
+                        continue
+                    refusal = as_drlib_error(error, self.settings, f"creating topic {name}")
+                    if isinstance(refusal, Unreachable):
+                        raise refusal from error
+                    found[name] = refusal
         return found
 
     def alter_topic_settings(self, name: str, changes: Iterable[ConfigChange]) -> None:
@@ -126,6 +163,19 @@ class Upkeep(Cluster):
             return self._result(future)
         except (KafkaException, TimeoutError) as error:
             return as_drlib_error(error, self.settings, doing)
+
+
+def _portions(wanted: Iterable[Wanted]) -> Iterator[list[Wanted]]:
+    some: list[Wanted] = []
+    partitions = 0
+    for topic in wanted:
+        if some and (partitions + topic.partitions > AT_ONCE):
+            yield some
+            some, partitions = [], 0
+        some.append(topic)
+        partitions += topic.partitions
+    if some:
+        yield some
 
 
 def _values(entries: Mapping[str, Any]) -> tuple[ConfigValue, ...]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from drlib.errors import Unreachable
@@ -51,15 +52,13 @@ async def claim(
     """
     deadline = time.monotonic() + deadline_s
 
-    async def ask(call: Callable[[Connection], Awaitable[Answer]]) -> Answer:
-        return await _ask(target, transactional_id, call, deadline)
-
-    producer_id, epoch = await ask(
-        lambda c: requests.init_producer_id(c, transactional_id, timeout_ms=TRANSACTION_TIMEOUT_MS)
+    coordinator = _Coordinator(target, transactional_id)
+    producer_id, epoch = await coordinator.ask(
+        lambda c: requests.init_producer_id(c, transactional_id, timeout_ms=TRANSACTION_TIMEOUT_MS), deadline
     )
     ours = ClaimId(producer_id, epoch)
     hit("mid-claim")
-    await mark(target, transactional_id, ours, partitions, deadline=deadline)
+    await _mark(coordinator, ours, partitions, deadline)
     return ours
 
 
@@ -75,14 +74,20 @@ async def mark(
 
     Returns the last sequence of ours that each leader knows: -1 where this epoch wrote nothing, or was forgotten.
     """
+    return await _mark(_Coordinator(target, transactional_id), ours, partitions, deadline)
 
-    async def ask(call: Callable[[Connection], Awaitable[Answer]]) -> Answer:
-        return await _ask(target, transactional_id, call, deadline)
 
-    await ask(lambda c: requests.add_partitions_to_txn(c, transactional_id, ours.producer_id, ours.epoch, partitions))
-    await ask(lambda c: requests.end_txn_abort(c, transactional_id, ours.producer_id, ours.epoch))
+async def _mark(
+    coordinator: _Coordinator, ours: ClaimId, partitions: Mapping[str, Sequence[int]], deadline: float
+) -> Mapping[TopicPartition, int]:
+    target, transactional_id = coordinator.target, coordinator.transactional_id
+    await coordinator.ask(
+        lambda c: requests.add_partitions_to_txn(c, transactional_id, ours.producer_id, ours.epoch, partitions),
+        deadline,
+    )
+    await coordinator.ask(lambda c: requests.end_txn_abort(c, transactional_id, ours.producer_id, ours.epoch), deadline)
     while True:
-        state = await ask(lambda c: requests.describe_transaction(c, transactional_id))
+        state = await coordinator.ask(lambda c: requests.describe_transaction(c, transactional_id), deadline)
         if (state.producer_id, state.epoch) != (ours.producer_id, ours.epoch):
             raise LaneLost(transactional_id, f"producer {state.producer_id} epoch {state.epoch} claimed it after us")
         if state.state == COMPLETE_ABORT:
@@ -126,28 +131,33 @@ async def _verify(
     return known
 
 
-async def _ask(
-    target: ClusterClient,
-    transactional_id: str,
-    call: Callable[[Connection], Awaitable[Answer]],
-    deadline: float,
-) -> Answer:
-    """Repeat one call at the coordinator of the transactional ID until it answers for good."""
-    delay = 0.005
-    while True:
-        try:
-            node = await target.coordinator(transactional_id, "transaction")
-            connection = await target.connection(node, "transaction")
-            return await call(connection)
-        except BrokerError as error:
-            if error.code in FENCED:
-                raise LaneLost(transactional_id, error.name) from error
-            if error.code in AUTHORIZATION:
-                raise  # a right is missing, and the codes say which
-            if error.code not in _AGAIN or time.monotonic() > deadline:
-                raise LaneFault(transactional_id, str(error)) from error
-        except (Unreachable, TimeoutError, OSError) as error:
-            if time.monotonic() > deadline:
-                raise LaneFault(transactional_id, f"the coordinator does not answer ({error})") from error
-        await asyncio.sleep(delay)
-        delay = min(0.2, delay * 2)
+@dataclass(slots=True)
+class _Coordinator:
+    """The coordinator of one transactional ID: looked for once, and again after any doubt."""
+
+    target: ClusterClient
+    transactional_id: str
+    node: int | None = None
+
+    async def ask(self, call: Callable[[Connection], Awaitable[Answer]], deadline: float) -> Answer:
+        """Repeat one call until it is answered for good. Raises `LaneLost`, `LaneFault`; `BrokerError` for a right."""
+        delay = 0.005
+        while True:
+            try:
+                if self.node is None:
+                    self.node = await self.target.coordinator(self.transactional_id, "transaction")
+                connection = await self.target.connection(self.node, "transaction")
+                return await call(connection)
+            except BrokerError as error:
+                if error.code in FENCED:
+                    raise LaneLost(self.transactional_id, error.name) from error
+                if error.code in AUTHORIZATION:
+                    raise  # a right is missing, and the codes say which
+                if error.code not in _AGAIN or time.monotonic() > deadline:
+                    raise LaneFault(self.transactional_id, str(error)) from error
+            except (Unreachable, TimeoutError, OSError) as error:
+                if time.monotonic() > deadline:
+                    raise LaneFault(self.transactional_id, f"the coordinator does not answer ({error})") from error
+            self.node = None
+            await asyncio.sleep(delay)
+            delay = min(0.2, delay * 2)

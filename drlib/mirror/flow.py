@@ -19,6 +19,7 @@ from typing import Any
 
 from drlib.clusters.cluster import Cluster
 from drlib.clusters.connect import wire_client
+from drlib.clusters.upkeep import Upkeep, Wanted
 from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.mirror.duty import Duty, perform
@@ -35,6 +36,7 @@ from drlib.mirror.memory import Memory
 from drlib.mirror.mirror_topics import MirrorTopics
 from drlib.mirror.outside import Mm2Writer
 from drlib.mirror.preflight import Grants, Preflight
+from drlib.mirror.reading import until_listed
 from drlib.mirror.status import EventLog, FlowStatus, LaneStatus, PartitionStatus
 from drlib.mirror.stream import Outgoing, Stream
 from drlib.mirror.sync_acls import AclSync
@@ -114,11 +116,16 @@ class FlowRunner:
             self._takeover = TakeoverReader(self.settings, self._source, self._target, self.events)
             await self._takeover.refuse_running()
             self._mirrors = MirrorTopics(self.settings, self.source_settings, self.target_settings, self.events)
-            await self._discover()
+            on_target, on_source = self._internal_topics()
+            _, _, _, self._expiry = await asyncio.gather(  # over a long link each of these is many round trips
+                self._discover(),
+                asyncio.to_thread(self._make, self.target_settings, on_target),
+                asyncio.to_thread(self._make, self.source_settings, on_source),
+                asyncio.to_thread(self._read_expiry),
+            )
             if self._mirrors.refused and not any(self._topics.values()):
                 raise next(iter(self._mirrors.refused.values()))  # nothing at all can be mirrored: say so and end
-            await asyncio.to_thread(self._create_internal_topics)
-            self._expiry = await asyncio.to_thread(self._read_expiry)
+            await until_listed(self._target, {self.journal_topic: self.settings.lanes})
             self._writer = Mm2Writer(self.settings, self.source_settings, self.target_settings)
             self._syncs = OffsetSyncWriter(self.settings.offset_lag_max)
             self._groups = GroupPositions(
@@ -192,7 +199,7 @@ class FlowRunner:
     async def _discover(self) -> bool:
         """Look for topics and partitions; True when a lane's share changed."""
         policy, flow = self.settings.policy, self.settings.flow
-        metadata = await self._source.metadata(None)
+        metadata, there = await asyncio.gather(self._source.metadata(None), self._target.metadata(None))
         found = {
             name: topic
             for name, topic in metadata.topics.items()
@@ -202,12 +209,13 @@ class FlowRunner:
         known = {topic.source for topics in self._topics.values() for topic in topics}
         gone = await self._mirrors.gone(self._source, known - found.keys())
         self._mirrors.found(found)
-        there = await self._target.metadata(None)
         have = {name: _partitions(there, policy.remote_topic(flow.source, name)) for name in found}
         missing = {n: len(topic.partitions) for n, topic in found.items() if len(topic.partitions) > have[n]}
         self._mirrors.lacking(missing)
         if missing:
             have = await asyncio.to_thread(self._mirrors.make, missing, have)
+            made = {policy.remote_topic(flow.source, name): have[name] for name in missing if have[name]}
+            await until_listed(self._target, made)  # what is not by then is told by whoever needs it
         shares: dict[int, list[LaneTopic]] = defaultdict(list)
         for lane, topics in self._topics.items():
             for old in topics:
@@ -256,25 +264,31 @@ class FlowRunner:
     def _admin(self, cluster: ClusterSettings) -> Cluster:
         return Cluster(cluster, timeout_s=self.settings.admin_timeout_ms / 1000)
 
-    def _create_internal_topics(self) -> None:
-        settings, flow = self.settings, self.settings.flow
-        compact = {"cleanup.policy": "compact"}
-        with self._admin(self.target_settings) as target:
-            target.create_topic(self.journal_topic, settings.lanes, settings.journal_replication_factor, {**compact})
-            policy = settings.policy
-            if settings.emit_heartbeats:
-                target.create_topic(policy.heartbeats_topic, 1, settings.heartbeats_replication_factor, compact)
-            if settings.emit_checkpoints:
-                target.create_topic(
-                    policy.checkpoints_topic(flow.source), 1, settings.checkpoints_replication_factor, compact
-                )
-            if settings.emit_offset_syncs and settings.offset_syncs_location == "target":
-                name = policy.offset_syncs_topic(flow.source)
-                target.create_topic(name, 1, settings.offset_syncs_replication_factor, compact)
-        if settings.emit_offset_syncs and settings.offset_syncs_location == "source":
-            with self._admin(self.source_settings) as source:
-                name = settings.policy.offset_syncs_topic(flow.target)
-                source.create_topic(name, 1, settings.offset_syncs_replication_factor, compact)
+    def _internal_topics(self) -> tuple[list[Wanted], list[Wanted]]:
+        """Our own topics and MirrorMaker 2's: those on the target, those on the source."""
+        settings, source, policy = self.settings, self.settings.flow.source, self.settings.policy
+
+        def compacted(name: str, partitions: int, replication_factor: int) -> Wanted:
+            return Wanted(name, partitions, replication_factor, {"cleanup.policy": "compact"})
+
+        target = [compacted(self.journal_topic, settings.lanes, settings.journal_replication_factor)]
+        if settings.emit_checkpoints:
+            target.append(compacted(policy.checkpoints_topic(source), 1, settings.checkpoints_replication_factor))
+        if settings.emit_heartbeats:
+            target.append(compacted(policy.heartbeats_topic, 1, settings.heartbeats_replication_factor))
+        if not settings.emit_offset_syncs:
+            return target, []
+        syncs = compacted(settings.offset_syncs_topic, 1, settings.offset_syncs_replication_factor)
+        return ([*target, syncs], []) if settings.offset_syncs_location == "target" else (target, [syncs])
+
+    def _make(self, cluster: ClusterSettings, wanted: Sequence[Wanted]) -> None:
+        """Create what is not there yet. Raises why one was refused."""
+        if not wanted:
+            return
+        with Upkeep(cluster, timeout_s=self.settings.admin_timeout_ms / 1000) as admin:
+            for answer in admin.create_topics(wanted).values():
+                if isinstance(answer, DrlibError):
+                    raise answer
 
     def _read_expiry(self) -> Expiry:
         """How long the target remembers producers; Kafka's defaults, and an event, where we may not ask."""

@@ -36,13 +36,13 @@ from drlib.mirror.lane_topics import (
     filled_mirrors,
     gone_mirrors,
     incarnations,
-    mirror_id,
+    known_mirrors,
     remade_mirrors,
     rewound,
     size_limits,
     source_starts,
 )
-from drlib.mirror.maps import Maps, build_maps
+from drlib.mirror.maps import Maps, build_maps, gone_in
 from drlib.mirror.markers import now_ms, tell_foreign
 from drlib.mirror.membership import Membership
 from drlib.mirror.memory import Memory
@@ -68,7 +68,7 @@ from drlib.rules.journal import (
 from drlib.rules.offset_map import PartitionMap
 from drlib.rules.rearm import Expiry
 from drlib.rules.source_history import epoch_below, epochs_read, taken_back
-from drlib.wire.cluster import ClusterClient, WrongCluster
+from drlib.wire.cluster import ClusterClient, ClusterMetadata, WrongCluster
 from drlib.wire.codes import AUTHORIZATION, TOPIC_AUTHORIZATION_FAILED, BrokerError
 from drlib.wire.security_faults import SecurityFault
 
@@ -238,11 +238,15 @@ class Lane:
         if any(isinstance(why, JournalLost) and name in spoken_of for name, why in gone.items()):
             raise ClaimAgain(self.name, "the former owner wrote to the journal while it was read")
         self._move(LaneState.RECOVERING)
-        _, journal_leader = await locate(self.target, self.journal_partition)
-        journal = LaneJournal(self.target, self.journal_partition, ours, self.transactional_id, journal_leader)
         mine = [TopicPartition(t.target, n) for t in topics if t.target not in gone for n in t.partitions]
-        log = await log_ends(self.target, mine)
-        limits = await size_limits(self.target, {p.topic for p in mine})
+        # Behind the fence nothing of ours moves any more: all of this is asked at once.
+        (_, journal_leader), log, limits, starts = await asyncio.gather(
+            locate(self.target, self.journal_partition),
+            log_ends(self.target, mine),
+            size_limits(self.target, {p.topic for p in mine}),
+            source_starts(self.source, topics),
+        )
+        journal = LaneJournal(self.target, self.journal_partition, ours, self.transactional_id, journal_leader)
         maps = await build_maps(self.target, entries, log.ends)
         new: list[Entry] = [Claim(ours, self.generation, now_ms(), self.worker), *remade, *maps.findings]
         new.append(Clusters(self.source.cluster_id, self.target.cluster_id))
@@ -262,9 +266,10 @@ class Lane:
                 keys = [SourcePartition(topic.topic_id, number) for number in topic.partitions]
                 parked += [self._parked(topic, key, ours, barred) for key in keys]
                 continue
-            starts = await source_starts(self.source, topic)
             known = maps.names.get(topic.topic_id) or maps.of_target(topic.target)
-            target_id = known.target_topic_id if known is not None else await mirror_id(self.target, topic)
+            target_id = known.target_topic_id if known is not None else log.ids.get(topic.target)
+            if target_id is None:
+                raise ClaimAgain(self.name, f"{topic.target} changed while it was claimed")
             new.append(TopicNames(topic.topic_id, topic.source, topic.target, target_id))
             for number in topic.partitions:
                 key = SourcePartition(topic.topic_id, number)
@@ -273,7 +278,7 @@ class Lane:
                     new += await self._take_over(left, topic, key, maps, end)
                 why = gone.get(topic.target) or maps.refused.get(key)
                 if why is None:
-                    stream = self._stream(topic, key, ours, target_id, maps, log, starts.get(number, 0))
+                    stream = self._stream(topic, key, ours, target_id, maps, log, starts)
                     stream.merge_bytes = min(MERGE_BYTES, limits.get(topic.target, 0))
                     read = epochs.get(key, {})
                     stream.epoch = stream.noted_epoch = epoch_below(read, stream.position)
@@ -284,9 +289,7 @@ class Lane:
         new += [s.start(now_ms()) for s in streams]
         await journal.append(new)
         await self._fold(journal, [*entries, *maps.findings])
-        for entry in new:
-            if isinstance(entry, TopicNames):
-                self._names = {**(self._names or {}), entry.topic_id: entry}
+        self._names = {**(self._names or {}), **{e.topic_id: e for e in new if isinstance(e, TopicNames)}}
         self._tell(maps, gone, parked, streams)
         self.streams = (*streams, *parked)
         for stream in streams:
@@ -397,15 +400,16 @@ class Lane:
         target_id: uuid.UUID,
         maps: Maps,
         log: LogEnds,
-        source_start: int,
+        starts: Mapping[TopicPartition, int],
     ) -> Stream:
         target = TopicPartition(topic.target, key.partition)
         offsets = maps.get(key)
-        position = offsets.position if offsets.position is not None else source_start
+        source = TopicPartition(topic.source, key.partition)
+        position = offsets.position if offsets.position is not None else starts.get(source, 0)
         covered = offsets.position if offsets.position is not None else -1
         return Stream(
             key=key,
-            source=TopicPartition(topic.source, key.partition),
+            source=source,
             target=target,
             claim=ours,
             map=offsets,
@@ -454,16 +458,24 @@ class Lane:
         self, pump: Pump, journal: LaneJournal, topics: Sequence[LaneTopic], gone: Mapping[str, MirrorTopicRecreated]
     ) -> None:
         """A mirror topic that goes, or comes back as it was, ends the claim: the next one looks anew. So does a long one."""
+        names = known_mirrors((self._names or {}).values(), topics)
+        wanted = sorted(n.target_topic for n in names)
+        before: ClusterMetadata | None = None
         while True:
             await asyncio.sleep(TOPICS_LOOK_S)
             if journal.lasting >= self.housekeeping.claim_at and not self._again:
                 self.retopic(self.topics)
             try:
-                found = await self._gone(topics)
+                there = await self.target.metadata(wanted)
+                if there is before:
+                    continue
+                missing = gone_in(there, names)
             except (DrlibError, TimeoutError, OSError):
                 continue  # the target does not answer: whoever sends will say so
-            if found.keys() != gone.keys():
-                changed = ", ".join(sorted(found.keys() ^ gone.keys()))
+            before = there
+            found = {n.target_topic for n in names if n.topic_id in missing}
+            if found != gone.keys():
+                changed = ", ".join(sorted(found ^ gone.keys()))
                 pump.fail(LaneFault(self.name, f"mirror topic {changed} is not the one it was"))
                 return
 

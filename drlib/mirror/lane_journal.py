@@ -47,8 +47,9 @@ async def read_through(target: ClusterClient, partition: TopicPartition, purpose
     """Read a journal partition from its start, over the connection for `purpose`. Raises `JournalCorrupt`."""
     topic_id, leader = await locate(target, partition)
     connection = await target.connection(leader, purpose)
-    starts = await requests.list_offsets(connection, [partition], EARLIEST)
-    ends = await requests.list_offsets(connection, [partition], LATEST)
+    starts, ends = await asyncio.gather(  # in this order, on one connection
+        requests.list_offsets(connection, [partition], EARLIEST), requests.list_offsets(connection, [partition], LATEST)
+    )
     newest: dict[bytes, bytes] = {}  # as compaction would leave it: the newest of each key, where it stands
     async for header, view in read_range(connection, topic_id, partition, starts[partition], ends[partition]):
         if header.is_control:

@@ -14,7 +14,7 @@ from drlib.mirror.faults import MirrorTopicRecreated, SourceRewound
 from drlib.mirror.foreign import foreign_ranges
 from drlib.mirror.maps import gone_topics
 from drlib.mirror.markers import now_ms
-from drlib.mirror.reading import filled_partitions, holds_data, locate, log_ends, log_starts
+from drlib.mirror.reading import filled_partitions, holds_data, log_ends, log_starts
 from drlib.model import TopicPartition
 from drlib.rules.journal import Entry, Incarnation, Remirrored, SourcePartition, SourceTruncated, TopicNames
 from drlib.wire import requests
@@ -39,10 +39,15 @@ async def gone_mirrors(
     target: ClusterClient, names: Iterable[TopicNames], topics: Sequence[LaneTopic]
 ) -> dict[str, MirrorTopicRecreated]:
     """By name: mirror topics that were deleted or made again since `names`, the journal's, were written."""
-    known = {n.target_topic: n for n in names}
-    ours = [known[t.target] for t in topics if t.target in known]
+    ours = known_mirrors(names, topics)
     gone = await gone_topics(target, ours)
     return {n.target_topic: gone[n.topic_id] for n in ours if n.topic_id in gone}
+
+
+def known_mirrors(names: Iterable[TopicNames], topics: Sequence[LaneTopic]) -> list[TopicNames]:
+    """What the journal has of the mirrors of `topics`."""
+    known = {n.target_topic: n for n in names}
+    return [known[t.target] for t in topics if t.target in known]
 
 
 async def filled_mirrors(target: ClusterClient, topics: Sequence[LaneTopic]) -> tuple[set[str], dict[str, BrokerError]]:
@@ -110,12 +115,6 @@ def incarnations(entries: Sequence[Entry], topics: Sequence[LaneTopic]) -> list[
     return found
 
 
-async def mirror_id(target: ClusterClient, topic: LaneTopic) -> uuid.UUID:
-    """The ID of the mirror topic as it is now."""
-    topic_id, _ = await locate(target, TopicPartition(topic.target, topic.partitions[0]))
-    return topic_id
-
-
 async def size_limits(target: ClusterClient, topics: Collection[str]) -> dict[str, int]:
     """max.message.bytes of each mirror topic that may be described."""
     if not topics:
@@ -125,12 +124,14 @@ async def size_limits(target: ClusterClient, topics: Collection[str]) -> dict[st
     return {topic: int(value) for topic, value in found.items()}
 
 
-async def source_starts(source: ClusterClient, topic: LaneTopic) -> dict[int, int]:
-    """Log starts of a source topic; 0 for a partition without an answer, which the fetcher will ask for again."""
-    metadata = await source.metadata([topic.source])
-    found = metadata.topics[topic.source]
-    if found.error_code in (UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED):
-        return {}  # deleted, or not ours to see: what was mirrored of it keeps its map, and the fetcher tells
-    raise_for(found.error_code, f"looking up {topic.source}")
-    wanted = [TopicPartition(topic.source, number) for number in topic.partitions if number in found.partitions]
-    return {p.partition: start for p, start in (await log_starts(source, wanted)).items()}
+async def source_starts(source: ClusterClient, topics: Sequence[LaneTopic]) -> dict[TopicPartition, int]:
+    """Log starts of the source's partitions; none for one without an answer, which the fetcher will ask for again."""
+    metadata = await source.metadata([topic.source for topic in topics])
+    wanted: list[TopicPartition] = []
+    for topic in topics:
+        found = metadata.topics[topic.source]
+        if found.error_code in (UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED):
+            continue  # deleted, or not ours to see: what was mirrored of it keeps its map, and the fetcher tells
+        raise_for(found.error_code, f"looking up {topic.source}")
+        wanted += [TopicPartition(topic.source, number) for number in topic.partitions if number in found.partitions]
+    return await log_starts(source, wanted)

@@ -40,7 +40,7 @@ from drlib.rules.journal import (
 from drlib.rules.offset_map import MapContradiction, PartitionMap
 from drlib.rules.recovery import RecoveryContradiction, TailBatch, recover
 from drlib.wire import requests
-from drlib.wire.cluster import ClusterClient
+from drlib.wire.cluster import ClusterClient, ClusterMetadata
 from drlib.wire.codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, raise_for
 
 
@@ -149,7 +149,13 @@ async def build_maps(
 async def gone_topics(target: ClusterClient, names: Iterable[TopicNames]) -> Mapping[uuid.UUID, MirrorTopicRecreated]:
     """By source topic ID: the mirror topics that are not there, or not the ones that were written to."""
     wanted = list(names)
-    metadata = await target.metadata(sorted({n.target_topic for n in wanted}))
+    if not wanted:
+        return {}
+    return gone_in(await target.metadata(sorted({n.target_topic for n in wanted})), wanted)
+
+
+def gone_in(metadata: ClusterMetadata, wanted: Iterable[TopicNames]) -> Mapping[uuid.UUID, MirrorTopicRecreated]:
+    """The same from what the target says of these topics. Raises `BrokerError` when it does not say."""
     gone: dict[uuid.UUID, MirrorTopicRecreated] = {}
     for each in wanted:
         found = metadata.topics[each.target_topic]

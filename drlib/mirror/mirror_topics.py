@@ -9,10 +9,10 @@ its name, and not merely for being left out of a list: a list leaves out what ma
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from drlib.clusters.faults import ClusterRefused
-from drlib.clusters.upkeep import Upkeep
+from drlib.clusters.upkeep import Upkeep, Wanted
 from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError
 from drlib.mirror.preflight import not_authorized
@@ -52,13 +52,13 @@ class MirrorTopics:
         after = dict(have)
         with Upkeep(self._source) as source, Upkeep(self._target) as target:
             settings = source.topic_settings(name for name in wanted if not have[name])
+            created = target.create_topics(self._new(wanted, settings))
             for name, count in wanted.items():
                 mirror = self._mirror(name)
                 try:
                     if not have[name]:
-                        own = self._own(settings[name])
-                        created = target.create_topic(mirror, count, self._settings.replication_factor, own)
-                        after[name] = count if created else _made_by_another(target, mirror)
+                        answer = self._answer(settings[name], created.get(mirror))
+                        after[name] = count if answer else _made_by_another(target, mirror)
                     if 0 < after[name] < count:
                         target.create_partitions(mirror, count)
                         after[name] = count
@@ -107,10 +107,20 @@ class MirrorTopics:
     def _mirror(self, name: str) -> str:
         return self._settings.policy.remote_topic(self._settings.flow.source, name)
 
-    def _own(self, settings: tuple[ConfigValue, ...] | DrlibError) -> Mapping[str, str]:
-        if isinstance(settings, DrlibError):
-            raise settings
-        return wanted_settings(self._settings, settings).own
+    def _new(
+        self, wanted: Mapping[str, int], settings: Mapping[str, tuple[ConfigValue, ...] | DrlibError]
+    ) -> Iterator[Wanted]:
+        for name, found in settings.items():
+            if not isinstance(found, DrlibError):
+                own = wanted_settings(self._settings, found).own
+                yield Wanted(self._mirror(name), wanted[name], self._settings.replication_factor, own)
+
+    @staticmethod
+    def _answer(settings: tuple[ConfigValue, ...] | DrlibError, created: bool | DrlibError | None) -> bool:
+        for answer in (settings, created):
+            if isinstance(answer, DrlibError):
+                raise answer
+        return bool(created)
 
 
 def _made_by_another(target: Upkeep, mirror: str) -> int:

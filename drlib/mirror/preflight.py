@@ -96,8 +96,7 @@ class Preflight:
             self._same(source, target)
             self._factors(source, target)
             if not self.findings:  # of a wrong cluster nothing more is asked
-                await self._target_rights(source, target)
-                await self._source_rights(source)
+                await asyncio.gather(self._target_rights(source, target), self._source_rights(source))
             if not self.findings:
                 await self._journal(target)
         if len(self.findings) == 1:
@@ -222,20 +221,23 @@ class Preflight:
         own = {policy.journal_topic(flow.source): OWN_JOURNAL, policy.checkpoints_topic(flow.source): ("WRITE",)}
         if settings.emit_heartbeats:
             own[policy.heartbeats_topic] = ("WRITE",)
-        rights = await topic_rights(self.target, own)
+        group = f"drlib-{flow.source}-{flow.target}"
+        mirrors = [policy.remote_topic(flow.source, n) for n in source.topics if settings.mirrors_topic(n)]
+        rights, granted_group, granted_mirrors = await asyncio.gather(
+            topic_rights(self.target, own),
+            group_rights(self.target, group),
+            topic_rights(self.target, [m for m in mirrors if m in target.topics]),
+        )
         lacking = [
             lack
             for name, operations in own.items()
             if (granted := rights.get(name)) is not None
             and (lack := missing(Right("topic", name, operations), granted)) is not None
         ]
-        group = f"drlib-{flow.source}-{flow.target}"
-        lack = missing(Right("group", group, ("READ",)), await group_rights(self.target, group))
+        lack = missing(Right("group", group, ("READ",)), granted_group)
         lacking += [lack] if lack is not None else []
         self.findings += [not_authorized(right, self.target_settings) for right in lacking]
-        mirrors = [policy.remote_topic(flow.source, n) for n in source.topics if settings.mirrors_topic(n)]
-        rights = await topic_rights(self.target, [m for m in mirrors if m in target.topics])
-        self._waiting("TargetUnauthorized", rights, WRITE_MIRROR, self.target_settings)
+        self._waiting("TargetUnauthorized", granted_mirrors, WRITE_MIRROR, self.target_settings)
 
     def _waiting(
         self,

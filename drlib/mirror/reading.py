@@ -6,6 +6,7 @@ the end is asked again until the deadline, because an empty or throttled answer 
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections import defaultdict
@@ -24,6 +25,7 @@ from drlib.wire.transport import Connection
 EARLIEST, LATEST = -2, -1  # of ListOffsets: log start and log end
 LEADER_NOT_AVAILABLE = 5
 DEADLINE_S = 30.0
+LISTED_LOOK_S = 0.1
 CHUNK = 4 << 20
 
 
@@ -37,26 +39,49 @@ async def locate(client: ClusterClient, partition: TopicPartition) -> tuple[uuid
     return topic.topic_id, found.leader
 
 
+async def until_listed(client: ClusterClient, wanted: Mapping[str, int], *, deadline_s: float = DEADLINE_S) -> set[str]:
+    """Wait until topics that were just created (name -> partitions) have all their leaders; returns those that have not.
+
+    A controller answers before brokers know: until then they call a new topic unknown, which looks like a fault.
+    """
+    rest = dict(wanted)
+    deadline = time.monotonic() + deadline_s
+    while rest:
+        metadata = await client.metadata(sorted(rest))
+        for name, topic in metadata.topics.items():
+            led = sum(p.leader >= 0 for p in topic.partitions.values())
+            if not topic.error_code and led >= rest[name]:
+                del rest[name]
+        if not rest or time.monotonic() > deadline:
+            break
+        await asyncio.sleep(LISTED_LOOK_S)
+    return set(rest)
+
+
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """Leader (node ID) and log end of each partition."""
+    """Leader (node ID) and log end of each partition, and the ID of each topic."""
 
     leaders: dict[TopicPartition, int]
     ends: dict[TopicPartition, int]
+    ids: dict[str, uuid.UUID]
 
 
 async def log_ends(client: ClusterClient, partitions: Iterable[TopicPartition]) -> LogEnds:
     """Ask the leaders where their logs end. Raises `BrokerError` for a partition that is not there or has no leader."""
-    leaders = await _leaders(client, partitions)
-    return LogEnds(leaders, await _offsets(client, leaders, LATEST))
+    leaders, ids = await _leaders(client, partitions)
+    return LogEnds(leaders, await _offsets(client, leaders, LATEST), ids)
 
 
 async def log_starts(client: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Ask the leaders where their logs start. Raises as `log_ends` does."""
-    return await _offsets(client, await _leaders(client, partitions), EARLIEST)
+    leaders, _ = await _leaders(client, partitions)
+    return await _offsets(client, leaders, EARLIEST)
 
 
-async def _leaders(client: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+async def _leaders(
+    client: ClusterClient, partitions: Iterable[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[str, uuid.UUID]]:
     wanted = list(partitions)
     metadata = await client.metadata(sorted({p.topic for p in wanted}))
     found: dict[TopicPartition, int] = {}
@@ -67,7 +92,7 @@ async def _leaders(client: ClusterClient, partitions: Iterable[TopicPartition]) 
         raise_for(UNKNOWN_TOPIC_OR_PARTITION if there is None else 0, f"looking up {partition}")
         found[partition] = -1 if there is None else there.leader
         raise_for(LEADER_NOT_AVAILABLE if found[partition] < 0 else 0, f"looking up the leader of {partition}")
-    return found
+    return found, {name: topic.topic_id for name, topic in metadata.topics.items()}
 
 
 async def _offsets(

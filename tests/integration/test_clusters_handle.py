@@ -11,7 +11,17 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
 
-from drlib.clusters import Cluster, ClusterRefused, CommittedOffset, GroupNotEmpty, Isolation, OffsetsGone, Range
+from drlib.clusters import (
+    Cluster,
+    ClusterRefused,
+    CommittedOffset,
+    GroupNotEmpty,
+    Isolation,
+    OffsetsGone,
+    Range,
+    upkeep,
+)
+from drlib.clusters.upkeep import Upkeep, Wanted
 from drlib.config.settings import ClusterSettings
 from drlib.errors import Unreachable
 from drlib.lab.lab import Lab
@@ -61,6 +71,27 @@ def test_describes_itself_and_its_topics(cluster: Cluster, lab: Lab, fresh_topic
     assert described.topic_id.int != 0
     assert cluster.topics([name, fresh_topic("absent")]) == {name: described}
     assert cluster.topic_config([name]) == {name: {"retention.ms": "86400000", "cleanup.policy": "compact"}}
+
+
+def test_many_topics_are_made_in_few_requests_and_each_has_its_own_answer(
+    lab: Lab, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "AT_ONCE", 4)
+    names = [fresh_topic("many") for _ in range(6)]
+    there, wrong = names[2], names[4]
+    with Upkeep(ClusterSettings("LEFT", tuple(lab.clusters["LEFT"].bootstrap.split(",")))) as handle:
+        handle.create_topic(there, 1, 1)
+        wanted = [Wanted(n, 3, 1, {"retention.ms": "no number" if n == wrong else "86400000"}) for n in names]
+        answers = handle.create_topics(wanted)
+        assert list(answers) == names
+        refusal = answers.pop(wrong)
+        assert isinstance(refusal, ClusterRefused)
+        assert refusal.code == "INVALID_CONFIG"
+        assert answers == {n: n != there for n in names if n != wrong}
+        made = [n for n, new in answers.items() if new]
+        assert {t.partitions for t in handle.topics(made).values()} == {3}
+        assert handle.topic_config(made) == {n: {"retention.ms": "86400000"} for n in made}
+        assert wrong not in handle.topics()
 
 
 def test_a_topic_grows(cluster: Cluster, fresh_topic: Fresh) -> None:
