@@ -12,37 +12,31 @@ import asyncio
 import contextlib
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Coroutine, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from drlib.clusters.cluster import Cluster
 from drlib.clusters.connect import wire_client
-from drlib.clusters.upkeep import Upkeep, Wanted
 from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError, Unreachable
-from drlib.mirror.duty import Duty, perform
 from drlib.mirror.faults import SourceLost
+from drlib.mirror.flow_status import flow_status
 from drlib.mirror.forecast import Forecasts
 from drlib.mirror.groups import GroupPositions
-from drlib.mirror.journal_follower import JournalFollower
+from drlib.mirror.in_step import InStep
 from drlib.mirror.lane import Housekeeping, Lane
 from drlib.mirror.lane_state import LaneState
 from drlib.mirror.lane_topics import LaneTopic
-from drlib.mirror.markers import now_ms
 from drlib.mirror.membership import Membership
 from drlib.mirror.memory import Memory
 from drlib.mirror.mirror_topics import MirrorTopics
 from drlib.mirror.outside import Mm2Writer
+from drlib.mirror.own_topics import internal_topics, make, read_expiry
 from drlib.mirror.preflight import Grants, Preflight
 from drlib.mirror.reading import until_listed
-from drlib.mirror.status import EventLog, FlowStatus, LaneStatus, PartitionStatus
+from drlib.mirror.status import EventLog, FlowStatus
 from drlib.mirror.stream import Outgoing, Stream
-from drlib.mirror.sync_acls import AclSync
-from drlib.mirror.sync_configs import ConfigSync
-from drlib.mirror.sync_groups import GroupSync
-from drlib.mirror.sync_groups import Source as GroupSource
 from drlib.mirror.takeover import TakeoverReader
 from drlib.mirror.watch import watch
 from drlib.model import TopicPartition
@@ -50,7 +44,7 @@ from drlib.rules.lanes import lane_of
 from drlib.rules.literals import absent
 from drlib.rules.loops import ring
 from drlib.rules.offset_syncs import OffsetSyncWriter
-from drlib.rules.rearm import Expiry, guarded
+from drlib.rules.rearm import Expiry
 from drlib.wire.cluster import ClusterMetadata
 from drlib.wire.codes import BrokerError
 
@@ -116,12 +110,13 @@ class FlowRunner:
             self._takeover = TakeoverReader(self.settings, self._source, self._target, self.events)
             await self._takeover.refuse_running()
             self._mirrors = MirrorTopics(self.settings, self.source_settings, self.target_settings, self.events)
-            on_target, on_source = self._internal_topics()
+            on_target, on_source = internal_topics(self.settings)
+            admin_s = self.settings.admin_timeout_ms / 1000
             _, _, _, self._expiry = await asyncio.gather(  # over a long link each of these is many round trips
                 self._discover(),
-                asyncio.to_thread(self._make, self.target_settings, on_target),
-                asyncio.to_thread(self._make, self.source_settings, on_source),
-                asyncio.to_thread(self._read_expiry),
+                asyncio.to_thread(make, self.target_settings, on_target, admin_s),
+                asyncio.to_thread(make, self.source_settings, on_source, admin_s),
+                asyncio.to_thread(read_expiry, self.target_settings, admin_s, self.events),
             )
             if self._mirrors.refused and not any(self._topics.values()):
                 raise next(iter(self._mirrors.refused.values()))  # nothing at all can be mirrored: say so and end
@@ -167,7 +162,7 @@ class FlowRunner:
             asyncio.create_task(self._groups.run()),
             asyncio.create_task(self._refresh()),
             asyncio.create_task(self._announce()),
-            *(asyncio.create_task(duty) for duty in self._kept_in_step()),
+            *(asyncio.create_task(duty) for duty in self._in_step().duties()),
             asyncio.create_task(self._forecasts.run()),
             asyncio.create_task(watch("Source", self.settings.flow.source, self._source, self.events)),
             asyncio.create_task(watch("Target", self.settings.flow.target, self._target, self.events)),
@@ -261,45 +256,6 @@ class FlowRunner:
             self.events.open("TopicLoop", topic, f"not mirrored: it would go round {' -> '.join(found)}")
         return bool(found)
 
-    def _admin(self, cluster: ClusterSettings) -> Cluster:
-        return Cluster(cluster, timeout_s=self.settings.admin_timeout_ms / 1000)
-
-    def _internal_topics(self) -> tuple[list[Wanted], list[Wanted]]:
-        """Our own topics and MirrorMaker 2's: those on the target, those on the source."""
-        settings, source, policy = self.settings, self.settings.flow.source, self.settings.policy
-
-        def compacted(name: str, partitions: int, replication_factor: int) -> Wanted:
-            return Wanted(name, partitions, replication_factor, {"cleanup.policy": "compact"})
-
-        target = [compacted(self.journal_topic, settings.lanes, settings.journal_replication_factor)]
-        if settings.emit_checkpoints:
-            target.append(compacted(policy.checkpoints_topic(source), 1, settings.checkpoints_replication_factor))
-        if settings.emit_heartbeats:
-            target.append(compacted(policy.heartbeats_topic, 1, settings.heartbeats_replication_factor))
-        if not settings.emit_offset_syncs:
-            return target, []
-        syncs = compacted(settings.offset_syncs_topic, 1, settings.offset_syncs_replication_factor)
-        return ([*target, syncs], []) if settings.offset_syncs_location == "target" else (target, [syncs])
-
-    def _make(self, cluster: ClusterSettings, wanted: Sequence[Wanted]) -> None:
-        """Create what is not there yet. Raises why one was refused."""
-        if not wanted:
-            return
-        with Upkeep(cluster, timeout_s=self.settings.admin_timeout_ms / 1000) as admin:
-            for answer in admin.create_topics(wanted).values():
-                if isinstance(answer, DrlibError):
-                    raise answer
-
-    def _read_expiry(self) -> Expiry:
-        """How long the target remembers producers; Kafka's defaults, and an event, where we may not ask."""
-        try:
-            with self._admin(self.target_settings) as target:
-                return Expiry.of(target.broker_config())
-        except DrlibError as error:
-            detail = f"{error} Kafka's defaults are assumed for how long it remembers producers."
-            self.events.open("BrokerConfigUnknown", self.settings.flow.target, detail)
-            return Expiry()
-
     async def _refresh(self) -> None:
         failed_before = False
         while True:
@@ -324,38 +280,17 @@ class FlowRunner:
                     continue  # the same fault, which is told already
                 self.events.open("DiscoveryFailed", str(self.settings.flow), str(error))
 
-    # -- what is kept in step besides records ---------------------------------------------------------------------
-
-    def _kept_in_step(self) -> Iterator[Coroutine[None, None, None]]:
-        """Duties of whoever owns lane 0."""
-        settings = self.settings
-
-        def term() -> object | None:
-            return self._lanes.get(0)
-
-        def all_day(duty: Duty, seconds: float, events: EventLog) -> Coroutine[None, None, None]:
-            return perform(duty, seconds, term, events, str(settings.flow))
-
-        if settings.sync_topic_configs:
-            events = self.events.reporter(ConfigSync.name)
-            configs = ConfigSync(settings, self.source_settings, self.target_settings, events, self._topic_ids)
-            yield all_day(configs, settings.sync_topic_configs_s, events)
-        if settings.sync_topic_acls:
-            source, target = (self._source, self.source_settings), (self._target, self.target_settings)
-            events = self.events.reporter(AclSync.name)
-            yield all_day(AclSync(settings, source, target, events), settings.sync_topic_acls_s, events)
-        if settings.sync_group_offsets:
-            events = self.events.reporter(GroupSync.name)
-            journal = JournalFollower(self._target, self.journal_topic, settings.lanes)
-            groups = GroupSync(
-                settings,
-                self.target_settings,
-                journal,
-                events,
-                lambda: GroupSource(self._groups.positions(), self._topic_ids()),
-                lambda: 0 in self._lanes and self.membership.may_send(),
-            )
-            yield all_day(groups, settings.sync_group_offsets_s, events)
+    def _in_step(self) -> InStep:
+        return InStep(
+            self.settings,
+            (self._source, self.source_settings),
+            (self._target, self.target_settings),
+            self.events,
+            self._topic_ids,
+            self._groups.positions,
+            lambda: self._lanes.get(0),
+            lambda: 0 in self._lanes and self.membership.may_send(),
+        )
 
     def _topic_ids(self) -> dict[str, uuid.UUID]:
         """The source topics that are mirrored now."""
@@ -451,43 +386,6 @@ class FlowRunner:
         return bool(self._lanes)
 
     def status(self) -> FlowStatus:
-        now = now_ms()
-        lanes = tuple(
-            LaneStatus(
-                n,
-                lane.state.value,
-                lane.claim_id.producer_id if lane.claim_id else -1,
-                lane.claim_id.epoch if lane.claim_id else -1,
-            )
-            for n, lane in sorted(self._lanes.items())
-        )
-        partitions = tuple(
-            self._partition(n, lane, s, now) for n, lane in sorted(self._lanes.items()) for s in lane.streams
-        )
-        rates = self._forecasts.rates() if self._lanes else (None, None)
-        return FlowStatus(str(self.settings.flow), lanes, partitions, self._records, self._bytes, *rates)
-
-    def _partition(self, number: int, lane: Lane, stream: Stream, now: int) -> PartitionStatus:
-        records, size = self._forecasts.counted(stream.source)
-        latency, age = self._forecasts.spreads(stream.source)
-        start, end, as_of_ms = self._forecasts.log(stream)
-        return PartitionStatus(
-            stream.source.topic,
-            stream.source.partition,
-            stream.target.topic,
-            number,
-            stream.position,
-            stream.mirrored,
-            end,
-            stream.map.target_end or 0,
-            stream.parked or lane.parking.reason(stream.source),
-            not stream.parked and guarded(stream.last, self._expiry, now),
-            stream.last_stable,
-            start,
-            records,
-            size,
-            self._forecasts.outlook(stream.source),
-            latency,
-            age,
-            as_of_ms,
-        )
+        if not self.started:  # nor is anything known yet
+            return FlowStatus(str(self.settings.flow), (), (), self._records, self._bytes)
+        return flow_status(self.settings.flow, self._lanes, self._forecasts, self._expiry, self._records, self._bytes)
