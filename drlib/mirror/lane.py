@@ -26,8 +26,6 @@ from drlib.mirror.faults import (
     LaneLost,
     MirrorTopicRecreated,
     MirrorUnauthorized,
-    SourceRewound,
-    mirror_anew,
 )
 from drlib.mirror.lane_journal import LaneJournal, read_journal
 from drlib.mirror.lane_state import MOVES, LaneState
@@ -35,24 +33,23 @@ from drlib.mirror.lane_topics import (
     LaneTopic,
     filled_mirrors,
     gone_mirrors,
-    incarnations,
     known_mirrors,
     remade_mirrors,
-    rewound,
     size_limits,
     source_starts,
 )
-from drlib.mirror.maps import Maps, build_maps, gone_in
-from drlib.mirror.markers import now_ms, tell_foreign
+from drlib.mirror.maps import build_maps, gone_in
+from drlib.mirror.markers import now_ms
 from drlib.mirror.membership import Membership
 from drlib.mirror.memory import Memory
+from drlib.mirror.opening import Facts, Opening
 from drlib.mirror.parking import Parking
 from drlib.mirror.preflight import Grants
 from drlib.mirror.pump import Observer, Pump
-from drlib.mirror.reading import LogEnds, locate, log_ends
+from drlib.mirror.reading import locate, log_ends
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Stream
-from drlib.mirror.takeover import LeftBehind, MirrorTooLong, TakeoverReader
+from drlib.mirror.takeover import TakeoverReader
 from drlib.model import TopicPartition
 from drlib.rules.folding import fold, standing
 from drlib.rules.journal import (
@@ -60,21 +57,15 @@ from drlib.rules.journal import (
     ClaimId,
     Clusters,
     Entry,
-    Foreign,
-    Remirrored,
-    SourcePartition,
     TopicNames,
 )
-from drlib.rules.offset_map import PartitionMap
 from drlib.rules.rearm import Expiry
-from drlib.rules.source_history import epoch_below, epochs_read, taken_back
 from drlib.wire.cluster import ClusterClient, ClusterMetadata, WrongCluster
 from drlib.wire.codes import AUTHORIZATION, TOPIC_AUTHORIZATION_FAILED, BrokerError
 from drlib.wire.security_faults import SecurityFault
 
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 10.0
-MERGE_BYTES = 64 << 10  # how large a batch made of small ones may become, if the target takes it
 QUIET_AFTER_S = 30.0  # a claim that lasted this long resets the back-off
 TOPICS_LOOK_S = 2.0  # how often the mirror topics' IDs are compared
 
@@ -248,50 +239,18 @@ class Lane:
         )
         journal = LaneJournal(self.target, self.journal_partition, ours, self.transactional_id, journal_leader)
         maps = await build_maps(self.target, entries, log.ends)
+        facts = Facts(log, limits, starts)
+        opening = Opening(self.name, ours, maps, facts, gone, self.takeover, self.events)
+        await opening.lay_out(topics, entries)
+        streams = opening.streams
         new: list[Entry] = [Claim(ours, self.generation, now_ms(), self.worker), *remade, *maps.findings]
-        new.append(Clusters(self.source.cluster_id, self.target.cluster_id))
-        maps.refused.update(rewound(entries, topics))
-        for again in incarnations(entries, topics):
-            new.append(again)
-            became = f"topic ID {again.old_topic_id} became {again.new_topic_id}"
-            self.events.open("TopicRecreated", again.source_topic, became)
-        streams: list[Stream] = []
-        parked: list[Stream] = []
-        left = await self._left_behind(maps, topics)
-        anew = {entry.target_topic for entry in entries if isinstance(entry, Remirrored)}
-        epochs = epochs_read(entries)
-        for topic in topics:
-            barred = gone.get(topic.target)
-            if isinstance(barred, MirrorUnauthorized | JournalLost):  # nothing of it becomes ours
-                keys = [SourcePartition(topic.topic_id, number) for number in topic.partitions]
-                parked += [self._parked(topic, key, ours, barred) for key in keys]
-                continue
-            known = maps.names.get(topic.topic_id) or maps.of_target(topic.target)
-            target_id = known.target_topic_id if known is not None else log.ids.get(topic.target)
-            if target_id is None:
-                raise ClaimAgain(self.name, f"{topic.target} changed while it was claimed")
-            new.append(TopicNames(topic.topic_id, topic.source, topic.target, target_id))
-            for number in topic.partitions:
-                key = SourcePartition(topic.topic_id, number)
-                if left is not None and topic.target not in {*gone, *anew} and maps.get(key).position is None:
-                    end = log.ends[TopicPartition(topic.target, number)]
-                    new += await self._take_over(left, topic, key, maps, end)
-                why = gone.get(topic.target) or maps.refused.get(key)
-                if why is None:
-                    stream = self._stream(topic, key, ours, target_id, maps, log, starts)
-                    stream.merge_bytes = min(MERGE_BYTES, limits.get(topic.target, 0))
-                    read = epochs.get(key, {})
-                    stream.epoch = stream.noted_epoch = epoch_below(read, stream.position)
-                    new += taken_back(key, read, stream.position)
-                    streams.append(stream)
-                else:
-                    parked.append(self._parked(topic, key, ours, why))
+        new += [Clusters(self.source.cluster_id, self.target.cluster_id), *opening.entries]
         new += [s.start(now_ms()) for s in streams]
         await journal.append(new)
         await self._fold(journal, [*entries, *maps.findings])
         self._names = {**(self._names or {}), **{e.topic_id: e for e in new if isinstance(e, TopicNames)}}
-        self._tell(maps, gone, parked, streams)
-        self.streams = (*streams, *parked)
+        opening.tell(self.parking)
+        self.streams = (*streams, *opening.parked)
         for stream in streams:
             self.observer.progressed(stream)
         for name in ("LaneFault", "LaneLost", "LaneUnauthorized"):
@@ -392,63 +351,6 @@ class Lane:
         self._names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
         self.generation = max([self.generation, *(e.generation for e in entries if isinstance(e, Claim))])
 
-    def _stream(
-        self,
-        topic: LaneTopic,
-        key: SourcePartition,
-        ours: ClaimId,
-        target_id: uuid.UUID,
-        maps: Maps,
-        log: LogEnds,
-        starts: Mapping[TopicPartition, int],
-    ) -> Stream:
-        target = TopicPartition(topic.target, key.partition)
-        offsets = maps.get(key)
-        source = TopicPartition(topic.source, key.partition)
-        position = offsets.position if offsets.position is not None else starts.get(source, 0)
-        covered = offsets.position if offsets.position is not None else -1
-        return Stream(
-            key=key,
-            source=source,
-            target=target,
-            claim=ours,
-            map=offsets,
-            position=position,
-            target_next=log.ends[target],
-            covered=covered,
-            journaled=(0, covered),
-            target_id=target_id,
-        )
-
-    def _parked(self, topic: LaneTopic, key: SourcePartition, ours: ClaimId, why: DrlibError) -> Stream:
-        """A partition that this claim does not copy: there to be seen, never to be sent to."""
-        target = TopicPartition(topic.target, key.partition)
-        source = TopicPartition(topic.source, key.partition)
-        return Stream(key, source, target, ours, PartitionMap(), position=0, target_next=0, parked=str(why))
-
-    async def _left_behind(self, maps: Maps, topics: Sequence[LaneTopic]) -> LeftBehind | None:
-        """What MirrorMaker 2 left, where any partition has no position of ours."""
-        keys = [SourcePartition(topic.topic_id, number) for topic in topics for number in topic.partitions]
-        return await self.takeover.left_behind() if any(maps.get(key).position is None for key in keys) else None
-
-    async def _take_over(
-        self, left: LeftBehind, topic: LaneTopic, key: SourcePartition, maps: Maps, end: int
-    ) -> list[Entry]:
-        """Note where a partition goes on that MirrorMaker 2 began, or in `maps` why that cannot be told."""
-        source, mirror = TopicPartition(topic.source, key.partition), TopicPartition(topic.target, key.partition)
-        try:
-            taken = await self.takeover.examine(left, key, source, mirror, end)
-        except MirrorTooLong as unclear:
-            maps.refused[key] = unclear
-            return []
-        if taken is None:
-            return []
-        maps.get(key).apply(taken)
-        told = f"MM2's committed {taken.committed}, {mirror} ends at {taken.target_offset}"
-        self.events.open("TakenOver", str(source), f"goes on at {taken.source_offset} ({told})")
-        self.events.resolve("TakenOver", str(source))  # a fact to be read, nothing to be done
-        return [taken]
-
     # -- mirror topics that are not what they were -----------------------------------------------------------------
 
     async def _gone(self, topics: Sequence[LaneTopic]) -> dict[str, MirrorTopicRecreated]:
@@ -478,35 +380,3 @@ class Lane:
                 changed = ", ".join(sorted(found ^ gone.keys()))
                 pump.fail(LaneFault(self.name, f"mirror topic {changed} is not the one it was"))
                 return
-
-    def _tell(
-        self, maps: Maps, gone: Mapping[str, DrlibError], parked: Sequence[Stream], streams: Sequence[Stream]
-    ) -> None:
-        for entry in maps.findings:
-            if isinstance(entry, Foreign):
-                topic = maps.names[entry.partition.topic_id].target_topic
-                partition = TopicPartition(topic, entry.partition.partition)
-                tell_foreign(self.events, str(partition), entry.target_offset, entry.count)
-        for stream in parked:
-            why = gone.get(stream.target.topic) or maps.refused[stream.key]
-            if isinstance(why, MirrorTopicRecreated):
-                self.events.open(
-                    "MirrorTopicRecreated",
-                    str(stream.target),
-                    f"{why.what}: {why.why}",
-                    remedy=why.remedy,
-                    by=self.name,
-                )
-            elif isinstance(why, MirrorUnauthorized):
-                self.parking.park(stream, -1, "TargetUnauthorized", stream.target.topic, str(why))
-            elif isinstance(why, JournalLost):
-                self.parking.park(stream, -1, "JournalLost", stream.target.topic, str(why))
-            elif isinstance(why, SourceRewound):
-                self.parking.park(stream, -1, "SourceTruncated", str(stream.source), str(why))
-            else:
-                remedy = f"{why.remedy} {mirror_anew(stream.source.topic, stream.target.topic)}"
-                told = f"{why.what}: {why.why}"
-                self.events.open("MirrorContradiction", str(stream.target), told, remedy=remedy, by=self.name)
-        for stream in streams:
-            for name in ("MirrorContradiction", "MirrorTopicRecreated"):
-                self.events.resolve(name, str(stream.target), by=self.name)
