@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from drlib.mirror.status import Event, FlowStatus, PartitionStatus, WorkerStatus
 from drlib.mirror.survey import GroupStanding, Survey
-from drlib.rules.events import kind_of
+from drlib.rules.event_kinds import kind_of
 
 STALE_MS = 15_000  # a worker's word older than this is not its present state
 MIRRORING, NO_WORKER, INCOMPLETE, STARTING, UNKNOWN = "mirroring", "no worker", "incomplete", "starting", "unknown"

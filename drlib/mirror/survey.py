@@ -31,7 +31,7 @@ from drlib.mirror.maps import Maps, read_maps
 from drlib.mirror.status import Event, PartitionStatus
 from drlib.mirror.translate import Positions, checkpointed_positions, source_positions
 from drlib.model import TopicPartition, TranslationKind
-from drlib.rules.events import kind_of
+from drlib.rules.event_kinds import kind_of
 from drlib.rules.forecast import Retention, Sample, outlook, retention_of
 from drlib.rules.journal import Claim, Incarnation, Parked, SourceLoss, SourcePartition, SourceTruncated
 from drlib.rules.lanes import lane_of

@@ -10,6 +10,7 @@ Rules:
   future fails with `ConnectionLost`, and nobody knows which of those requests the broker acted on.
 - TLS changes nothing of this: the same protocol object behind asyncio's, with the same options on the same socket.
 - While a login is renewed (`hold` to `release`) other requests wait here, unsent, and in the order they came.
+Longer than most modules: a connection is one state, and taking it apart would hide who changes it.
 Not for: finding brokers or reconnecting, that is `drlib.wire.cluster`; nor for retries.
 """
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import drlib
-from drlib.rules.events import KINDS
+from drlib.rules.event_kinds import KINDS
 
 PACKAGE = Path(drlib.__file__).parent
 TABLE = PACKAGE.parent / "docs" / "faults.md"

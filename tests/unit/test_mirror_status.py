@@ -8,7 +8,7 @@ import pytest
 from drlib.errors import UsageError
 from drlib.mirror import status
 from drlib.mirror.status import Event, EventLog, FlowStatus, LaneStatus, PartitionStatus, Spread, WorkerStatus
-from drlib.rules.events import HOLD_S
+from drlib.rules.event_kinds import HOLD_S
 from drlib.rules.forecast import Outlook
 
 

@@ -13,7 +13,8 @@ from drlib.mirror import groups, mirror_topics, sync_acls, sync_configs, sync_gr
 from drlib.mirror.sync_acls import AclSync
 from drlib.mirror.sync_configs import ConfigSync
 from drlib.mirror.sync_groups import GroupSync
-from drlib.rules.events import HOLD_S, KINDS, EventLog, kind_of
+from drlib.rules.event_kinds import HOLD_S, KINDS, kind_of
+from drlib.rules.events import EventLog
 from drlib.rules.group_sync import FINDINGS
 
 
@@ -34,7 +35,7 @@ EVENT_CONSTANTS = ("REFUSED", "DELETED", "FORBIDDEN", "OFF", "DRIFT", "UNREADABL
 
 
 def test_every_event_the_package_opens_is_in_the_table() -> None:
-    """An event is a promise of a meaning and a remedy: add the name to `KINDS` in drlib/rules/events.py."""
+    """An event is a promise of a meaning and a remedy: add the name to `KINDS` in drlib/rules/event_kinds.py."""
     root = Path(drlib.__file__).parent
     found: dict[str, str] = {}
     for path in root.rglob("*.py"):
