@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 from fix_engine import Engine, create_topic, produce, read_all, wait_for
 from log_surgery import cut_at_offset, log_of
 
@@ -150,6 +150,44 @@ def test_a_source_topic_made_again_longer_than_it_was_is_mirrored_from_its_start
         engine.wait_caught_up(topic, 1)
     assert engine.stop(worker) == 0, engine.log()
     assert numbers(engine.right, mirror) == [*range(50), *range(1000, 1080), *range(2000, 2120)]
+
+
+@pytest.mark.long
+def test_an_unclean_election_among_three_brokers_is_seen(
+    engine: Engine, lab_factory: Callable[..., Lab], fresh_topic: Callable[..., str]
+) -> None:
+    """A follower that missed 50 records becomes leader and takes 200 others while the worker mirrors on."""
+    cluster = lab_factory(aliases=("THREE",), brokers=3, extra={"min.insync.replicas": "1"}).clusters["THREE"]
+    first, second, third = cluster.brokers
+    engine.left = cluster.bootstrap
+    topic = engine.topics
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    replicas = [[second.spec.node_id, third.spec.node_id]]
+    wanted = NewTopic(topic, num_partitions=1, replica_assignment=replicas, config=config)
+    admin.create_topics([wanted])[topic].result(10)
+
+    def leader() -> int:
+        partition = admin.list_topics(topic, timeout=5).topics[topic].partitions.get(0)
+        return int(partition.leader) if partition is not None else -1
+
+    wait_for("the topic has its leader", lambda: leader() == second.spec.node_id)
+    produce(engine.left, topic, 100, partitions=1)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    third.stop()
+    produce(engine.left, topic, 50, partitions=1, first=100)
+    engine.wait_caught_up(topic, 1)
+    second.kill()
+    third.launch()
+    third.wait_ready(60)
+    wait_for("the follower that missed 50 records leads", lambda: leader() == third.spec.node_id, 60)
+    produce(f"{first.bootstrap},{third.bootstrap}", topic, 200, partitions=1, first=1000)
+    told = engine.wait_told("SourceTruncated", f"{topic}-0")
+    assert "100" in told.detail
+    assert "150" in told.detail or "149" in told.detail
+    assert engine.stop(worker) == 0, engine.log()
+    assert numbers(engine.right, f"{engine.source}.{topic}") == list(range(150))
 
 
 @pytest.mark.long
