@@ -95,6 +95,7 @@ class _Seen:
     records: int = 0
     bytes: int = 0
     last_mirrored_ms: int | None = None
+    covered: int = -1  # source offset behind that record
     probed: tuple[int, int] | None = None  # (source offset, timestamp)
     record_bytes: float | None = None  # of the batch that was probed, where none was mirrored yet
     newest: Outgoing | None = None
@@ -146,7 +147,7 @@ class Forecasts:
         seen = self._of(stream.source)
         seen.records += item.batch.count
         seen.bytes += item.batch.size
-        seen.last_mirrored_ms = item.max_timestamp
+        seen.last_mirrored_ms, seen.covered = item.max_timestamp, item.covers
         seen.latency.add(time.time() * 1000 - item.max_timestamp)
 
     def progressed(self, stream: Stream) -> None:
@@ -242,14 +243,15 @@ class Forecasts:
         if mirrored == end and before is not None and before.mirrored == before.end == end and seen.outlook.idle:
             seen.samples[-1] = Sample(now, mirrored, end)  # nothing happens here: most partitions, most of the time
             return
+        start = max(stream.log_start, seen.start)  # what lies before it tells nothing of what is left
         oldest = oldest_unmirrored_ms(
             lag=end - mirrored,
-            queued_ms=_first_timestamp(stream),
+            queued_ms=_first_timestamp(stream) if stream.mirrored >= start else None,
             probed_ms=seen.probed[1] if seen.probed is not None and seen.probed[0] == mirrored else None,
             mirrored=mirrored,
             end_before=None if before is None else before.end,
             looked_before_ms=self._looked_ms,
-            last_mirrored_ms=seen.last_mirrored_ms,
+            last_mirrored_ms=seen.last_mirrored_ms if seen.covered >= start else None,
         )
         seen.samples.append(Sample(now, mirrored, end))
         while len(seen.samples) > 2 and seen.samples[1].at_s < now - WINDOW_S:
