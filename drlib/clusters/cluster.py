@@ -44,7 +44,9 @@ from drlib.clusters.descriptions import (
     TopicDescription,
 )
 from drlib.clusters.faults import GroupNotEmpty, as_drlib_error, code_of
+from drlib.clusters.group_positions import committed
 from drlib.config.settings import ClusterSettings
+from drlib.errors import DrlibError
 from drlib.model import TopicPartition
 
 DEFAULT_TIMEOUT_S: Final = 15.0
@@ -206,18 +208,10 @@ class Cluster:
 
     def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """The committed positions of `group`; empty when it has none or is not there."""
-        doing = f"reading the positions of group {group}"
-        request = [ConsumerGroupTopicPartitions(group)]
-        found = self._wait(self._call(doing, "list_consumer_group_offsets", request, require_stable=True)[group], doing)
-        positions = {}
-        for item in found.topic_partitions:
-            if item.error is not None:
-                raise as_drlib_error(item.error, self.settings, doing)
-            if item.offset >= 0:
-                positions[TopicPartition(item.topic, item.partition)] = CommittedOffset(
-                    item.offset, item.metadata or ""
-                )
-        return positions
+        found = committed(self.settings, [group], self._timeout_s)[group]
+        if isinstance(found, DrlibError):
+            raise found
+        return dict(found)
 
     def alter_group_offsets(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
         """Moves `group` to `positions`, all of them or an error. Raises `GroupNotEmpty` when it has members."""

@@ -19,6 +19,7 @@ from confluent_kafka.admin import AclOperation, AlterConfigOpType, ConfigEntry, 
 from drlib.clusters.cluster import Cluster
 from drlib.clusters.descriptions import CommittedOffset
 from drlib.clusters.faults import as_drlib_error, code_of
+from drlib.clusters.group_positions import committed
 from drlib.errors import DrlibError, Unreachable
 from drlib.model import TopicPartition
 from drlib.rules.config_sync import ConfigChange, ConfigSource, ConfigValue
@@ -114,38 +115,19 @@ class Upkeep(Cluster):
 
     def committed(self, groups: Collection[str]) -> dict[str, Mapping[TopicPartition, CommittedOffset] | DrlibError]:
         """The committed positions of each group, asked for all at once."""
-        doing = "reading the positions of group"
-        asked = {
-            group: self._call(
-                f"{doing} {group}",
-                "list_consumer_group_offsets",
-                [ConsumerGroupTopicPartitions(group)],
-                require_stable=True,
-            )[group]
-            for group in sorted(groups)
-        }
-        found: dict[str, Mapping[TopicPartition, CommittedOffset] | DrlibError] = {}
-        for group, future in asked.items():
-            answer = self._answer(future, f"{doing} {group}")
-            if isinstance(answer, DrlibError):
-                found[group] = answer
-                continue
-            failed = next((item.error for item in answer.topic_partitions if item.error is not None), None)
-            found[group] = (
-                as_drlib_error(failed, self.settings, f"{doing} {group}")
-                if failed is not None
-                else {
-                    TopicPartition(item.topic, item.partition): CommittedOffset(item.offset, item.metadata or "")
-                    for item in answer.topic_partitions
-                    if item.offset >= 0
-                }
-            )
-        return found
+        try:
+            return committed(self.settings, groups, self._timeout_s)
+        except DrlibError as error:
+            return dict.fromkeys(groups, error)
 
     def commit(self, group: str, positions: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit for a group without members. The broker refuses where it has some: UNKNOWN_MEMBER_ID."""
         doing = f"moving the positions of group {group}"
-        wanted = [ConfluentTopicPartition(p.topic, p.partition, c.offset, c.metadata) for p, c in positions.items()]
+        # librdkafka takes no NUL in metadata, and writes one behind it, as it did where this may come from
+        wanted = [
+            ConfluentTopicPartition(p.topic, p.partition, c.offset, c.metadata.rstrip("\0"))
+            for p, c in positions.items()
+        ]
         request = [ConsumerGroupTopicPartitions(group, wanted)]
         moved = self._wait(self._call(doing, "alter_consumer_group_offsets", request)[group], doing)
         for item in moved.topic_partitions:

@@ -148,12 +148,17 @@ async def list_groups(conn: Connection) -> list[GroupListing]:
     return [GroupListing(g.group_id, g.protocol_type, g.group_state) for g in answer.groups]
 
 
-async def offset_fetch(conn: Connection, group: str) -> dict[TopicPartition, tuple[int, str]]:
-    """Everything a group committed: partition -> (offset, metadata). The connection must be to its coordinator."""
+async def offset_fetch(
+    conn: Connection, group: str, *, require_stable: bool = False
+) -> dict[TopicPartition, tuple[int, str]]:
+    """Everything a group committed: partition -> (offset, metadata). The connection must be to its coordinator.
+
+    Raises `BrokerError`; with `require_stable` also while a transaction that commits positions is open.
+    """
     group_class = OffsetFetchRequest.OffsetFetchRequestGroup
     answer = await conn.request(
         OffsetFetchRequest[version("OffsetFetch")](
-            groups=[group_class(group_id=group, topics=None)], require_stable=False
+            groups=[group_class(group_id=group, topics=None)], require_stable=require_stable
         )
     )
     (found,) = answer.groups

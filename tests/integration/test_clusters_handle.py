@@ -210,6 +210,12 @@ def test_group_positions_are_written_read_and_deleted(cluster: Cluster, left: st
     assert cluster.group_offsets(group) == {}
 
 
+def test_positions_are_read_while_the_coordinators_are_only_being_made(lab_factory: Callable[..., Lab]) -> None:
+    one = lab_factory(aliases=("ONE",)).clusters["ONE"].bootstrap
+    with Cluster(ClusterSettings("ONE", (one,))) as cluster:
+        assert [cluster.group_offsets(f"nobody-{n}") for n in range(20)] == [{}] * 20
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_with_members_is_left_alone(cluster: Cluster, left: str, fresh_topic: Fresh, protocol: str) -> None:
     name, group = fresh_topic("live"), fresh_topic("group")

@@ -156,7 +156,8 @@ def test_settings_follow_the_source_and_drift_is_told_once(engine: Engine) -> No
     assert own_settings(engine.right, mirror) == {"retention.ms": "70000", "cleanup.policy": "compact"}
 
     alter(engine.right, mirror, retention_ms="5000", max_message_bytes="4000", min_insync_replicas="1")
-    detail = wait_event(engine, "TopicConfigDrift", mirror)  # for one look, then it is as it should be
+    # open for one look only, then it is as it should be: seen when it is over, whenever somebody looks
+    detail = wait_event(engine, "TopicConfigDrift", mirror, resolved=True)
     assert "retention.ms: 5000 -> 70000" in detail
     assert "max.message.bytes: 4000 -> (default)" in detail
     expected = {"retention.ms": "70000", "cleanup.policy": "compact", "min.insync.replicas": "1"}
