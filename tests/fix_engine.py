@@ -18,7 +18,15 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from drlib.errors import UsageError
 from drlib.mirror import status
@@ -44,6 +52,14 @@ def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> 
         return found is not None and len(found.partitions) == partitions
 
     wait_for(f"{topic} is visible", visible)
+
+
+def alter(bootstrap: str, topic: str, key: str, value: str) -> None:
+    """Set one key of a topic's configuration."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(10)
 
 
 def produce(

@@ -2,8 +2,8 @@
 
 Rules: librdkafka's admin client is not asked. Where a coordinator moved or is about to, it ends the whole process
 (`rd_kafka_handle_OffsetFetch` hands the question to a consumer group that an admin client has not got, as of 2.16), and
-coordinators move just when positions matter. Here the coordinator is looked for again until the time is up. Positions of
-transactions that are still open are waited for (`require_stable`, KIP-447).
+coordinators move just when positions matter. Here the coordinator is looked for again until the time is up. All groups
+are asked at once, and positions of transactions that are still open are waited for (`require_stable`, KIP-447).
 Not for: writing positions, which librdkafka does well (`cluster`, `upkeep`).
 """
 
@@ -51,7 +51,8 @@ async def _all(
         except Unreachable as error:
             raise unreachable(cluster, "reading the positions of groups", error.why.rstrip(".")) from error
         end = time.monotonic() + timeout_s
-        return {group: await _one(client, cluster, group, end) for group in groups}
+        answers = await asyncio.gather(*(_one(client, cluster, group, end) for group in groups))
+        return dict(zip(groups, answers, strict=True))
     finally:
         await client.close()
 

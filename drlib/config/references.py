@@ -21,10 +21,6 @@ HIDDEN: Final = "[hidden]"
 _REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}:]*)\}")
 
 
-def has_reference(text: str) -> bool:
-    return _REFERENCE.search(text) is not None
-
-
 def is_secret(key: str) -> bool:
     """Does a key of this name hold what nobody should read over a shoulder?"""
     return _SECRET_KEY.search(key) is not None

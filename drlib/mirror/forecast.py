@@ -40,7 +40,6 @@ WINDOW_S = 30.0  # what rates are measured over
 PROBES = 8
 RETENTION_REFRESH_S = 60.0
 ADMIN_TIMEOUT_S = 60.0  # on a saturated link every one of an admin client's questions waits behind the data
-PARTITION_EVENTS = ("RetentionAhead", "OpenTransaction")
 _BASE_TIMESTAMP = struct.Struct(">q")
 _BASE_TIMESTAMP_AT = 27  # in the header of a batch of format 2
 

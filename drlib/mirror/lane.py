@@ -79,10 +79,6 @@ class Housekeeping:
     claim_at: int = 200_000  # promises and placements in one claim before a new claim makes them old ones
 
 
-def _mirrors(topics: Sequence[LaneTopic]) -> list[TopicPartition]:
-    return [TopicPartition(t.target, number) for t in topics for number in t.partitions]
-
-
 @dataclass
 class Lane:
     number: int

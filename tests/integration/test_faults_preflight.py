@@ -13,13 +13,10 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     ResourcePatternType,
     ResourceType,
 )
-from fix_engine import Engine, create_topic, produce, wait_for
+from fix_engine import Engine, alter, create_topic, produce, wait_for
 from fix_guarded import kafka_acls
 
 from drlib.config.settings import load_mirror_settings
@@ -139,10 +136,7 @@ async def test_what_a_journal_was_begun_with_is_kept(engine: Engine, guarded: La
     assert "drlib.lanes = 2" in error.remedy
 
     journal = f"__drlib-journal.{engine.source}.internal"
-    admin = AdminClient({"bootstrap.servers": engine.right, "log_level": 0})
-    entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, journal, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(10)
+    alter(engine.right, journal, "cleanup.policy", "delete")
     error = await refusal(engine)
     assert isinstance(error, NotReady)  # both at once
     assert [type(f) for f in error.findings] == [preflight.LanesChanged, preflight.JournalNotCompacted]

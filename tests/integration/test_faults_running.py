@@ -18,24 +18,14 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     ResourcePatternType,
     ResourceType,
 )
-from fix_engine import Engine, create_topic, produce, read_all, wait_for
+from fix_engine import Engine, alter, create_topic, produce, read_all, wait_for
 from fix_guarded import kafka_acls
 from log_surgery import log_of, patch_batch, rewrite
 
 from drlib.lab.lab import Lab
-
-
-def alter(bootstrap: str, topic: str, key: str, value: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(10)
 
 
 def send(bootstrap: str, topic: str, value: bytes, *, key: bytes | None = b"k", timestamp: int = 0) -> None:
