@@ -13,6 +13,7 @@ from rich.table import Table
 from drlib.cli.config import config_app
 from drlib.cli.copy import copy
 from drlib.cli.service import service_app
+from drlib.cli.sizes import DEFAULT_MEMORY, Memory, parse_memory
 from drlib.errors import UsageError
 from drlib.model import Flow, GroupTranslation
 
@@ -47,17 +48,25 @@ def mirror(
             metavar="HOST:PORT", help="Serve /metrics (Prometheus) and /status here, e.g. 127.0.0.1:9464; port 0: any."
         ),
     ] = None,
+    memory: Memory = DEFAULT_MEMORY,
 ) -> None:
     """Mirror every enabled flow of FILE until SIGTERM or SIGINT."""
     from drlib.cli.states import StatePrinter
     from drlib.config.settings import load_mirror_settings
     from drlib.mirror import worker
 
+    memory_bytes = parse_memory(memory)
     settings = load_mirror_settings(file)
     errors = Console(stderr=True)
     for notice in settings.notices:
         errors.print(f"{file}:{notice.line}: {notice.key}: {notice.text}", style="yellow", highlight=False)
-    worker.run(settings, status_path=status_file, metrics_address=metrics, on_state=StatePrinter(errors))
+    worker.run(
+        settings,
+        status_path=status_file,
+        metrics_address=metrics,
+        memory_bytes=memory_bytes,
+        on_state=StatePrinter(errors),
+    )
 
 
 @app.command()

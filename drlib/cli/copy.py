@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from drlib.cli.sizes import DEFAULT_MEMORY, Memory, parse_memory
 from drlib.config.settings import ClusterSettings, MirrorSettings
 from drlib.errors import UsageError
 from drlib.rules import selection
@@ -32,6 +33,7 @@ def copy(
         bool, typer.Option("--until-caught-up", help="End when what is there now is copied, instead of going on.")
     ] = False,
     status: Annotated[Path | None, typer.Option(help="Write the worker's status to this JSON file.")] = None,
+    memory: Memory = DEFAULT_MEMORY,
 ) -> None:
     """Copy topics exactly once until SIGTERM, or until caught up. A second run goes on where the first one ended."""
     from drlib.cli.states import StatePrinter
@@ -39,6 +41,7 @@ def copy(
     from drlib.mirror.copying import CopyRequest, prepare
 
     console = Console(stderr=True)
+    memory_bytes = parse_memory(memory)
     settings = load_mirror_settings(file) if file is not None else None
     patterns = selection.split_list(topics)
     if not patterns:
@@ -62,7 +65,7 @@ def copy(
         highlight=False,
         soft_wrap=True,
     )
-    prepared.run(status_path=status, on_state=StatePrinter(console))
+    prepared.run(status_path=status, memory_bytes=memory_bytes, on_state=StatePrinter(console))
     if until_caught_up and not prepared.left:
         console.print("caught up: what was there at the start is copied", highlight=False)
 

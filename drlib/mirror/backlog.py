@@ -5,7 +5,8 @@ Rules:
   from the records a byte held of late, a little less than that; overlap is trimmed, a hole is asked for once more.
 - Nothing is asked beyond what the source said may be read, and no question waits at the broker.
 - A question holds half a window, so that one is always behind the other.
-- As much is on its way as the link holds (`drlib.rules.window`), within the worker's memory; one question may always go.
+- As much is on its way as the link holds (`drlib.rules.window`), within the worker's memory. Whatever others hold of that,
+  who holds nothing may ask one small question.
 - A partition that got nothing although it is behind is asked alone: a broker gives a batch larger than the limit only to
   the first partition of a question. If even then nothing comes, for seconds, that is told: its log may be damaged there.
 """
@@ -17,7 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drlib.mirror.intake import Broker, Reading
+from drlib.mirror.intake import QUEUE_BYTES, Broker, Reading
 from drlib.mirror.memory import Hold
 from drlib.mirror.ping import measure
 from drlib.rules.window import Flight, Window
@@ -30,7 +31,8 @@ LEAST_BYTES = 64 << 10  # asked of one partition
 MOST_BYTES = 2 << 20
 QUESTION_PARTITIONS = 32  # with more behind than that, each is asked for more, less often
 LEAST_WINDOW = 2 * QUESTION_BYTES
-THINNER = 0.95  # of the records expected in an answer
+THINNER = 0.98  # of the records expected in an answer: overlap costs the link this much, a hole a whole window
+FORGET = 32  # answers until a thin one is forgotten: what an answer holds varies by the batches cut off at its two ends
 PAUSE_S = 0.05  # after nothing came although there is something
 ALONE_AGAIN_S = 1.0  # a partition that gives nothing does not hold up the others more often than that
 STALLED_S = 5.0
@@ -93,13 +95,16 @@ class BacklogReader:
 
     def _next(self, connection: requests.Connection, busy: bool) -> Question | None:
         """The next question, or None when it must wait."""
-        if busy and not (self.window.open and self.memory.room()):
+        tight = not self.memory.room()
+        if busy and (tight or not self.window.open):
+            return None
+        if tight and not all(reading.stream.idle for reading in self._members):
             return None
         alone = next(iter(self._starved), None)
         if alone is not None and busy:
             return None
         self._starved.clear()
-        size = min(QUESTION_BYTES, self.window.size // 2)
+        size = LEAST_BYTES if tight else min(QUESTION_BYTES, self.window.size // 2)
         share = max(LEAST_BYTES, min(MOST_BYTES, size // max(1, min(len(self._members), QUESTION_PARTITIONS))))
         wanted: list[requests.FetchPartition] = []
         asked: dict[tuple[requests.TopicId, int], tuple[Reading, int]] = {}
@@ -137,10 +142,10 @@ class BacklogReader:
                 self.caught_up(reading)
                 return None
             reading.ask_at = stream.position
-        if reading.full:
-            return None
-        if first is not None and first > stream.position:
+        if first is not None and first > stream.position and not reading.full:
             return stream.position  # a hole
+        if stream.queued_bytes + len(reading.asked) * share > QUEUE_BYTES + 2 * self.window.in_transit:
+            return None
         if reading.ask_at >= reading.end or (reading.asked and not reading.density):
             return None
         at = reading.ask_at
@@ -165,7 +170,7 @@ class BacklogReader:
             progress = progress or stream.position > before or at > before
             if at <= before < stream.position and not reading.early:
                 density = (stream.position - at) / max(1, len(found.records))
-                grown = reading.density + (density - reading.density) / 4
+                grown = reading.density + (density - reading.density) / FORGET
                 reading.density = min(density, grown) if reading.density else density
             elif at == before == stream.position and before < reading.end and not stream.parked:
                 self._gave_nothing(reading, at, alone=len(answer.partitions) == 1, some=len(found.records) > 0)

@@ -23,6 +23,7 @@ from drlib.config.settings import ClusterSettings, FlowSettings, MirrorSettings
 from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed, UsageError
 from drlib.mirror import status, worker
 from drlib.mirror.maps import Maps, read_maps
+from drlib.mirror.memory import DEFAULT_WORKER
 from drlib.mirror.translate import answers
 from drlib.model import Flow, TopicPartition
 from drlib.rules.copying import EXCLUDED, policy_for, to_go
@@ -64,10 +65,13 @@ class Copy:
         self,
         *,
         status_path: Path | None = None,
+        memory_bytes: int = DEFAULT_WORKER,
         on_state: Callable[[status.WorkerStatus], None] | None = None,
     ) -> None:
-        """Mirror until SIGTERM, or until caught up; then drain. Raises `ObjectiveMissed`, `LeaseHeld`."""
-        worker.run(self.settings, status_path=status_path, on_state=on_state, until=self._over)
+        """Mirror until SIGTERM, or until caught up; then drain. Raises `ObjectiveMissed`, `LeaseHeld`, `UsageError`."""
+        worker.run(
+            self.settings, status_path=status_path, memory_bytes=memory_bytes, on_state=on_state, until=self._over
+        )
         if self.problem is not None:
             raise self.problem
 

@@ -18,7 +18,7 @@ from typing import Protocol
 from drlib.mirror.failpoints import hit
 from drlib.mirror.faults import SourceLost
 from drlib.mirror.lane_journal import EARLIEST, LATEST, LaneJournal
-from drlib.mirror.memory import Memory
+from drlib.mirror.memory import Hold, Memory
 from drlib.mirror.status import EventLog
 from drlib.mirror.stream import Outgoing, Stream
 from drlib.rules.journal import Entry, SourceLoss, SourceTruncated
@@ -63,7 +63,7 @@ class Reading:
     end: int = -1  # one behind the last offset that may be read now; -1 before the first answer
     ask_at: int = -1  # where the next question begins
     asked: deque[int] = field(default_factory=deque)  # where the questions on their way began, oldest first
-    early: deque[tuple[int, requests.FetchedPartition, object]] = field(default_factory=deque)  # beyond a hole
+    early: deque[tuple[int, requests.FetchedPartition, Hold | None]] = field(default_factory=deque)  # beyond a hole
     density: float = 0.0  # records in a byte, the thinnest of late
     alone_at: float = 0.0  # when it was last asked by itself, on the monotonic clock
     empty_since: float = -1.0  # from when on that brought nothing; 0.0: it brings something, -1.0: not known
@@ -96,7 +96,12 @@ class Intake:
         self.loss_policy = loss_policy
 
     async def take(
-        self, connection: Connection, reading: Reading, asked_at: int, answer: requests.FetchedPartition, held: object
+        self,
+        connection: Connection,
+        reading: Reading,
+        asked_at: int,
+        answer: requests.FetchedPartition,
+        held: Hold | None,
     ) -> None:
         """Use one partition of an answer. Raises `LeaderMoved`, or `BrokerError` where asking again may help."""
         stream = reading.stream
@@ -123,7 +128,7 @@ class Intake:
             _, answer, held = reading.early.popleft()
             self._accept(stream, answer, held)
 
-    def _accept(self, stream: Stream, answer: requests.FetchedPartition, held: object) -> None:
+    def _accept(self, stream: Stream, answer: requests.FetchedPartition, held: Hold | None) -> None:
         before = len(stream.queue)
         try:
             entries = stream.take(answer, held)

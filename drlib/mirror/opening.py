@@ -34,7 +34,7 @@ from drlib.rules.journal import ClaimId, Entry, Foreign, Remirrored, SourceParti
 from drlib.rules.offset_map import PartitionMap
 from drlib.rules.source_history import epoch_below, epochs_read, taken_back
 
-MERGE_BYTES = 64 << 10  # how large a batch made of small ones may become, if the target takes it
+MERGE_BYTES = 256 << 10  # how large a batch made of small ones may become, if the target takes it
 
 
 @dataclass(frozen=True, slots=True)

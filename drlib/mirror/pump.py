@@ -280,6 +280,8 @@ class Pump:
             self._markers.wrote(stream)
             self.observer.acked(stream, item)
             self.parking.moved(stream)
+            if stream.idle:
+                self._fetcher.room()
             if stream in self._after and not stream.queue and not stream.unacked:
                 self._park(stream, *self._after[stream])
         else:

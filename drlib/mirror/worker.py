@@ -39,12 +39,15 @@ async def mirror(
     *,
     status_path: Path | None = None,
     metrics_address: str | None = None,
+    memory_bytes: int = memory.DEFAULT_WORKER,
     on_state: Callable[[status.WorkerStatus], None] | None = None,
     until: Callable[[status.WorkerStatus], bool] | None = None,
 ) -> None:
     """Run every enabled flow until a signal asks to stop, or `until` says so of the state, a few times a second.
 
-    Raises `UsageError` when no flow is enabled, `Unreachable` when a cluster does not answer at the start.
+    `memory_bytes` is what this process may take in all, however much waits on the source.
+    Raises `UsageError` when no flow is enabled or the memory is too little, `Unreachable` when a cluster does not answer
+    at the start.
     """
     flows = [f for f in settings.flows if f.enabled]
     if not flows:
@@ -66,7 +69,7 @@ async def mirror(
     endpoint = None if asked is None else Endpoint.open(asked, snapshot, events)
     address = "" if endpoint is None else endpoint.address
     worker = f"{name} {address}".strip()  # as the journal's claims tell it: `drlib status` finds us there
-    held = memory.Memory()
+    held = memory.Memory(memory.data_share(memory_bytes))
 
     def runner_of(flow: FlowSettings) -> FlowRunner:
         source, target = settings.clusters[flow.flow.source], settings.clusters[flow.flow.target]
@@ -187,6 +190,7 @@ def run(
     *,
     status_path: Path | None = None,
     metrics_address: str | None = None,
+    memory_bytes: int = memory.DEFAULT_WORKER,
     on_state: Callable[[status.WorkerStatus], None] | None = None,
     until: Callable[[status.WorkerStatus], bool] | None = None,
 ) -> None:
@@ -204,6 +208,7 @@ def run(
                     settings,
                     status_path=status_path,
                     metrics_address=metrics_address,
+                    memory_bytes=memory_bytes,
                     on_state=on_state,
                     until=until,
                 )

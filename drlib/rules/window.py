@@ -52,11 +52,16 @@ class Window:
         return min(self._trips, default=0.0)
 
     @property
+    def in_transit(self) -> int:
+        """What a full link keeps on its way."""
+        return int(2 * self.rate * self.round_trip_s)
+
+    @property
     def size(self) -> int:
         if not self._rates:
             return self.start
         patience = max(self.start, int(PATIENCE_S * self.rate))
-        return min(self.most, self.least + int(2 * self.rate * self.round_trip_s), patience)
+        return min(self.most, self.least + self.in_transit, patience)
 
     @property
     def open(self) -> bool:

@@ -37,6 +37,7 @@ _NO_CODEC: Final = 0
 _IN_THE_WAY: Final = CODEC_MASK | LOG_APPEND_TIME_MASK
 GROWTH: Final = 14
 """Bytes by which a record may grow: a time delta by nine, its number by four, its length by one."""
+_TABLE: Final = 8192  # numbers of one or two bytes, written out beforehand
 _RECORDS_AT: Final = HEADER_SIZE - CRC_FROM  # in what the checksum covers
 
 
@@ -111,11 +112,11 @@ def merge(
                 delta += shift
                 head = (
                     data[at : at + 1]
-                    + (_SMALL[delta] if 0 <= delta < 4096 else _encode(delta))
-                    + (_SMALL[number] if number < 4096 else _encode(number))
+                    + (_SMALL[delta] if 0 <= delta < _TABLE else _encode(delta))
+                    + (_SMALL[number] if number < _TABLE else _encode(number))
                 )
                 size = len(head) + end - tail
-                parts += (_SMALL[size] if size < 4096 else _encode(size), head, data[tail:end])
+                parts += (_SMALL[size] if size < _TABLE else _encode(size), head, data[tail:end])
                 at = end
             count += header.count
         except IndexError:
@@ -167,4 +168,4 @@ def _encode(number: int) -> bytes:
     return bytes(out)
 
 
-_SMALL: Final = tuple(_encode(number) for number in range(4096))
+_SMALL: Final = tuple(_encode(number) for number in range(_TABLE))

@@ -10,12 +10,14 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drlib.mirror.stream import Stream
+from drlib.mirror.memory import Memory
+from drlib.mirror.stream import SMALL_BYTES, Stream
 from drlib.model import TopicPartition
 from drlib.rules.journal import ClaimId, Run, SourcePartition
 from drlib.rules.offset_map import PartitionMap
 from drlib.wire import recode
 from drlib.wire.batch import iter_batches, verify
+from drlib.wire.coalesce import GROWTH
 from drlib.wire.requests import FetchedPartition
 
 P = SourcePartition(UUID(int=1), 0)
@@ -108,3 +110,28 @@ def test_a_joined_batch_is_never_larger_than_the_target_takes(kept: int) -> None
     copy.take(fetched(data, 200 * PER_BATCH * 300))
     assert sum(item.batch.count for item in copy.queue) == 200 * kept
     assert max(item.batch.size for item in copy.queue) <= 3000
+
+
+def test_a_small_batch_left_over_does_not_keep_a_large_frame() -> None:
+    """One that is planned alone would view the frame, and the whole frame would count until it is acknowledged."""
+    memory = Memory(1 << 20)
+    batches = [batch(PER_BATCH * n, set(range(PER_BATCH)), 100, 0) for n in range(41)]
+    data = b"".join(batches)
+    copy = stream(len(data) - len(batches[-1]) + GROWTH * 400)
+    frame = memory.hold(len(data))
+    copy.take(fetched(data, 410), frame)
+    del frame
+    assert [item.batch.count for item in copy.queue] == [400, 10]
+    assert memory.held == copy.queued_bytes
+    while copy.queue:
+        copy.send_next()
+        copy.acknowledge(copy.expected, NOW)
+    assert memory.held == 0
+
+
+def test_a_batch_of_few_records_joins_although_it_is_larger() -> None:
+    few = [batch(PER_BATCH * n, set(range(PER_BATCH)), 1600, 0) for n in range(4)]
+    assert len(few[0]) > SMALL_BYTES
+    copy = stream(256 << 10)
+    copy.take(fetched(b"".join(few), 40))
+    assert [item.batch.count for item in copy.queue] == [40]
