@@ -1,0 +1,176 @@
+"""Where the drills of one flow stand, and what may be done next: a literal table, and the diagram made from it.
+
+Rules: `TABLE` is the whole machine; what is not in it is refused with the names of what is allowed instead. Somebody's
+command begins an activity (test, fail over, reprotect, fail back) and the activity's outcome ends it. An abort or a
+failure leaves an activity incomplete, with its changes in place: it is resumed, or rolled back to where it began. An
+activity whose process died still is what it was, so it is resumed or rolled back too.
+Not for: who may do it (the lease) and which steps it takes (the plan).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class DrillState(StrEnum):
+    READY = "ready"  # the source serves and is mirrored to the target
+    TESTING = "testing"
+    TEST_INCOMPLETE = "test-incomplete"
+    TESTED = "tested"  # a practice ran to its end; the source still serves
+    RUNNING = "running"
+    INCOMPLETE = "incomplete"  # some of failing over is done
+    FAILED_OVER = "failed-over"  # the target serves, nothing protects it
+    REPROTECTING = "reprotecting"
+    REPROTECT_INCOMPLETE = "reprotect-incomplete"
+    REPROTECTED = "reprotected"  # the target serves and is mirrored to the former source
+    FAILING_BACK = "failing-back"
+    FAILBACK_INCOMPLETE = "failback-incomplete"
+
+
+class DrillEvent(StrEnum):
+    # commands
+    TEST = "test"
+    CLEAN_UP = "clean-up"
+    FAIL_OVER = "fail-over"
+    REPROTECT = "reprotect"
+    FAIL_BACK = "fail-back"
+    RESUME = "resume"
+    ABORT = "abort"
+    # outcomes
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    ROLLED_BACK = "rolled-back"
+
+
+COMMANDS: Final = frozenset(
+    {
+        DrillEvent.TEST,
+        DrillEvent.CLEAN_UP,
+        DrillEvent.FAIL_OVER,
+        DrillEvent.REPROTECT,
+        DrillEvent.FAIL_BACK,
+        DrillEvent.RESUME,
+        DrillEvent.ABORT,
+    }
+)
+"""What somebody may ask for; the other events are what became of it."""
+
+_S, _E = DrillState, DrillEvent
+
+TABLE: Final[Mapping[DrillState, Mapping[DrillEvent, DrillState]]] = {
+    _S.READY: {
+        _E.TEST: _S.TESTING,
+        _E.FAIL_OVER: _S.RUNNING,
+    },
+    _S.TESTING: {
+        _E.SUCCEEDED: _S.TESTED,
+        _E.FAILED: _S.TEST_INCOMPLETE,
+        _E.ABORT: _S.TEST_INCOMPLETE,
+        _E.ROLLED_BACK: _S.READY,
+        _E.RESUME: _S.TESTING,
+    },
+    _S.TEST_INCOMPLETE: {
+        _E.RESUME: _S.TESTING,
+        _E.ROLLED_BACK: _S.READY,
+    },
+    _S.TESTED: {
+        _E.TEST: _S.TESTING,
+        _E.CLEAN_UP: _S.READY,
+        _E.FAIL_OVER: _S.RUNNING,
+    },
+    _S.RUNNING: {
+        _E.SUCCEEDED: _S.FAILED_OVER,
+        _E.FAILED: _S.INCOMPLETE,
+        _E.ABORT: _S.INCOMPLETE,
+        _E.ROLLED_BACK: _S.READY,
+        _E.RESUME: _S.RUNNING,
+    },
+    _S.INCOMPLETE: {
+        _E.RESUME: _S.RUNNING,
+        _E.ROLLED_BACK: _S.READY,
+    },
+    _S.FAILED_OVER: {
+        _E.REPROTECT: _S.REPROTECTING,
+    },
+    _S.REPROTECTING: {
+        _E.SUCCEEDED: _S.REPROTECTED,
+        _E.FAILED: _S.REPROTECT_INCOMPLETE,
+        _E.ABORT: _S.REPROTECT_INCOMPLETE,
+        _E.ROLLED_BACK: _S.FAILED_OVER,
+        _E.RESUME: _S.REPROTECTING,
+    },
+    _S.REPROTECT_INCOMPLETE: {
+        _E.RESUME: _S.REPROTECTING,
+        _E.ROLLED_BACK: _S.FAILED_OVER,
+    },
+    _S.REPROTECTED: {
+        _E.FAIL_BACK: _S.FAILING_BACK,
+    },
+    _S.FAILING_BACK: {
+        _E.SUCCEEDED: _S.READY,
+        _E.FAILED: _S.FAILBACK_INCOMPLETE,
+        _E.ABORT: _S.FAILBACK_INCOMPLETE,
+        _E.ROLLED_BACK: _S.REPROTECTED,
+        _E.RESUME: _S.FAILING_BACK,
+    },
+    _S.FAILBACK_INCOMPLETE: {
+        _E.RESUME: _S.FAILING_BACK,
+        _E.ROLLED_BACK: _S.REPROTECTED,
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A move the table does not have. `allowed` are the commands that are allowed now, in the table's order."""
+
+    state: DrillState
+    event: DrillEvent
+    allowed: tuple[DrillEvent, ...]
+
+    @property
+    def what(self) -> str:
+        return f"'{self.event}' is refused"
+
+    @property
+    def why(self) -> str:
+        return f"the flow is {self.state}"
+
+    @property
+    def remedy(self) -> str:
+        return f"Allowed now: {', '.join(self.allowed)}."
+
+
+def move(state: DrillState, event: DrillEvent) -> DrillState | Refused:
+    """Where `event` leads from `state`, or why it leads nowhere."""
+    return TABLE[state].get(event) or Refused(state, event, allowed(state))
+
+
+def allowed(state: DrillState) -> tuple[DrillEvent, ...]:
+    """The commands somebody may give in `state`; there always is one."""
+    return tuple(event for event in TABLE[state] if event in COMMANDS)
+
+
+def active(state: DrillState) -> bool:
+    """Does an activity run, or did its process die in the middle of it?"""
+    return DrillEvent.SUCCEEDED in TABLE[state]
+
+
+def mermaid() -> str:
+    """The table as a Mermaid state diagram, one arrow a pair of states, in the table's order."""
+    lines = ["stateDiagram-v2", f"    [*] --> {_id(DrillState.READY)}"]
+    lines += [f"    {_id(state)}: {state}" for state in TABLE if _id(state) != state]
+    for state, moves in TABLE.items():
+        arrows: dict[DrillState, list[str]] = {}
+        for event, to in moves.items():
+            arrows.setdefault(to, []).append(event)
+        lines += [f"    {_id(state)} --> {_id(to)}: {', '.join(events)}" for to, events in arrows.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _id(state: DrillState) -> str:
+    """Mermaid takes no hyphens in a state's id."""
+    return state.replace("-", "_")
