@@ -123,19 +123,31 @@ class Stream:
         self.last_stable = fetched.last_stable_offset
         self.log_start = fetched.log_start_offset
         aborted = AbortedFilter(fetched.aborted)
+        plain = not fetched.aborted  # then only the batch's own attributes say whether it is data
         small: list[tuple[BatchHeader, memoryview]] = []
         size = 0
         for header, view in sound_batches(fetched.records, self.position, fetched.high_watermark):
-            if header.magic >= 2 and header.last_offset < self.position:
+            base, count = header.base_offset, header.count
+            end = base + header.last_offset_delta + 1
+            if end <= self.position and header.magic >= 2:
                 aborted.keep(header, view)
                 continue
-            self._note(header, entries, epochs)
-            data = aborted.keep(header, view) and header.count > 0
-            joins = (
-                data and header.base_offset >= self.position and (self._is_small(header, view) or not header.contiguous)
-            )
-            if joins and coalesce.can_merge(header):
-                most = len(view) + coalesce.GROWTH * header.count
+            epochs[end] = epoch = header.leader_epoch if header.magic >= 2 else UNKNOWN_EPOCH
+            if epoch > self.noted_epoch:  # the journal hears of each leader epoch before its first record is sent
+                self.noted_epoch = epoch
+                entries.append(SourceEpoch(self.key, epoch, max(base, self.position)))
+            data = count > 0 and ((plain and header.attributes == 0) or aborted.keep(header, view))
+            length = len(view)
+            if (
+                data
+                and base >= self.position
+                and (
+                    length < min(SMALL_BYTES if count > FEW_RECORDS else FEW_RECORDS_BYTES, self.merge_bytes)
+                    or not header.contiguous
+                )
+                and coalesce.can_merge(header)
+            ):
+                most = length + coalesce.GROWTH * count
                 if small and size + most > self.merge_bytes:
                     self._plan_small(small, entries)
                     small, size = [], 0
@@ -147,21 +159,8 @@ class Stream:
             if data:
                 self._plan(header, view, entries)
             else:
-                self._pass(header.next_offset)
+                self._pass(end)
         self._plan_small(small, entries)
-
-    def _is_small(self, header: BatchHeader, view: memoryview) -> bool:
-        """Whether the batch costs less as a copy into a larger one than as a request of its own."""
-        limit = FEW_RECORDS_BYTES if header.count <= FEW_RECORDS else SMALL_BYTES
-        return len(view) < min(limit, self.merge_bytes)
-
-    def _note(self, header: BatchHeader, entries: list[Entry], epochs: dict[int, int]) -> None:
-        """The journal hears of each leader epoch before its first record is sent."""
-        epoch = header.leader_epoch if header.magic >= 2 else UNKNOWN_EPOCH
-        epochs[header.next_offset] = epoch
-        if epoch > self.noted_epoch:
-            self.noted_epoch = epoch
-            entries.append(SourceEpoch(self.key, epoch, max(header.base_offset, self.position)))
 
     def _plan_small(self, small: list[tuple[BatchHeader, memoryview]], entries: list[Entry]) -> None:
         if len(small) < 2:

@@ -57,6 +57,9 @@ class CorruptBatch(DrlibError):
         )
 
 
+_new_tuple: Final = tuple.__new__  # a named tuple's own constructor is Python and costs twice as much
+
+
 class ControlType(IntEnum):
     """What a control batch says (Kafka's `ControlRecordType`)."""
 
@@ -141,20 +144,24 @@ def iter_batches(buffer: memoryview | bytes) -> Iterator[tuple[BatchHeader, memo
     end = len(view)
     at = 0
     while at + 17 <= end:
-        length = _INT32.unpack_from(view, at + 8)[0]
         magic = view[at + 16]
-        if magic == 2:
+        if magic == 2 and at + HEADER_SIZE <= end:  # nearly all are: the shortest way
+            header = _new_tuple(BatchHeader, _HEADER.unpack_from(view, at))
+            length = header.length
             smallest = HEADER_SIZE - LOG_OVERHEAD
-        elif magic < 2:
-            smallest = _LEGACY_SIZES[magic]
         else:
-            raise CorruptBatch(f"a batch at byte {at} of the answer is unreadable", f"its format is {magic}")
+            header = None
+            length = _INT32.unpack_from(view, at + 8)[0]
+            if magic > 2:
+                raise CorruptBatch(f"a batch at byte {at} of the answer is unreadable", f"its format is {magic}")
+            smallest = _LEGACY_SIZES[magic] if magic < 2 else HEADER_SIZE - LOG_OVERHEAD
         if length < smallest:
             raise CorruptBatch(f"a batch at byte {at} of the answer is unreadable", f"its length is {length}")
         after = at + LOG_OVERHEAD + length
         if after > end:
             return
-        header = BatchHeader._make(_HEADER.unpack_from(view, at)) if magic == 2 else _legacy_header(view, at)
+        if header is None:
+            header = _legacy_header(view, at)
         if header.count < 0 or header.last_offset_delta < 0 or header.base_offset < 0:
             raise CorruptBatch(
                 f"the batch at offset {header.base_offset} is unreadable",

@@ -22,8 +22,10 @@ def sound_batches(records: memoryview, position: int, high_watermark: int) -> li
     try:
         for header, view in iter_batches(records):
             if header.magic >= 2:
-                _check(header, end, high_watermark)
-                end = header.next_offset
+                after = header.base_offset + header.last_offset_delta + 1
+                if header.base_offset < end or after > high_watermark >= 0:
+                    raise _misplaced(header, end, high_watermark)
+                end = after
             found.append((header, view))
     except CorruptBatch:
         if not _advances(found, position):
@@ -36,16 +38,15 @@ def sound_batches(records: memoryview, position: int, high_watermark: int) -> li
     return found
 
 
-def _check(header: BatchHeader, end: int, high_watermark: int) -> None:
+def _misplaced(header: BatchHeader, end: int, high_watermark: int) -> CorruptBatch:
     if header.base_offset < end:
-        raise CorruptBatch(
+        return CorruptBatch(
             f"the batch at offset {header.base_offset} stands behind one that ends at {end}", "its offset is damaged"
         )
-    if header.next_offset > high_watermark >= 0:
-        raise CorruptBatch(
-            f"the batch at offsets {header.base_offset} to {header.last_offset} lies beyond the log's end",
-            f"the high watermark is {high_watermark}, so its offset is damaged",
-        )
+    return CorruptBatch(
+        f"the batch at offsets {header.base_offset} to {header.last_offset} lies beyond the log's end",
+        f"the high watermark is {high_watermark}, so its offset is damaged",
+    )
 
 
 def _advances(found: list[tuple[BatchHeader, memoryview]], position: int) -> bool:
