@@ -1,3 +1,12 @@
-"""Fixtures live in named plugins beside this file."""
+"""Fixtures live in named plugins beside this file.
+
+Property tests have no deadline: how long an example takes says what else the machine does (an fsync beside three brokers
+took 277 ms once), and no test here is about time.
+"""
+
+from hypothesis import settings
 
 pytest_plugins = ["fix_lab", "fix_spark", "fix_engine", "fix_flows", "fix_guarded"]
+
+settings.register_profile("drlib", deadline=None)
+settings.load_profile("drlib")

@@ -135,7 +135,7 @@ PARTS = st.one_of(st.tuples(LETTERS, QUANTIFIERS).map("".join), PLACES)
 
 
 @given(st.lists(PARTS, min_size=1, max_size=4), st.text("abA-\n", max_size=7))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_the_bounded_way_answers_as_the_quick_one(parts: list[str], name: str):
     plain = "".join(parts)
     for pattern in (plain, f"({plain})*", f"(?:{plain}|b)+a"):
