@@ -178,7 +178,10 @@ class Engine:
     def status_path(self, number: int) -> Path:
         return self.root / f"status-{number}.json"
 
-    def start(self, *, failpoint: str = "", environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    def start(
+        self, *arguments: str, failpoint: str = "", environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Another worker, with `arguments` behind the file."""
         number = len(self.processes)
         variables = {**os.environ, "DRLIB_FAILPOINT": failpoint, **(environment or {})}
         with (self.root / f"worker-{number}.log").open("wb") as log:
@@ -191,6 +194,7 @@ class Engine:
                     str(self.properties),
                     "--status",
                     str(self.status_path(number)),
+                    *arguments,
                 ],
                 env=variables,
                 stdout=log,
