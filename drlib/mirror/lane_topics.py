@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from drlib.mirror.faults import MirrorTopicRecreated, SourceRewound
-from drlib.mirror.foreign import foreign_ranges
 from drlib.mirror.maps import gone_topics
 from drlib.mirror.markers import now_ms
 from drlib.mirror.reading import filled_partitions, holds_data, log_ends, log_starts
@@ -20,8 +19,6 @@ from drlib.rules.journal import Entry, Incarnation, Remirrored, SourcePartition,
 from drlib.wire import requests
 from drlib.wire.cluster import ClusterClient
 from drlib.wire.codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
-
-HELD = 1000  # offsets looked through for records before a mirror topic made again counts as empty
 
 
 @dataclass(frozen=True)
@@ -96,9 +93,9 @@ async def remade_mirrors(
         if why is None or why.now is None or not topic.anew:
             continue
         partitions = [TopicPartition(topic.target, number) for number in topic.partitions]
-        ends = (await log_ends(target, partitions)).ends
-        held = [await foreign_ranges(target, p, why.now, 0, min(end, HELD)) for p, end in ends.items()]
-        if not any(held):
+        if (await log_ends(target, partitions)).ids[topic.target] != why.now:
+            continue  # made once more since: the next claim looks at that one
+        if not any([await holds_data(target, p) for p in partitions]):
             remade.append(Remirrored(topic.target, why.now, now_ms()))
     return remade
 

@@ -211,6 +211,42 @@ async def test_a_mirror_topic_that_goes_parks_alone(
         await assert_exact_around_strangers(engine, lost)
 
 
+async def test_a_mirror_topic_made_again_is_filled_anew_only_while_it_is_empty(engine: Engine) -> None:
+    """Named for it, and somebody else filled it first: behind their records it would be no copy of the source."""
+    topic, mirror = engine.topics, mirror_of(engine, engine.topics)
+    engine.extra["drlib.lanes"] = "1"
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    await asyncio.to_thread(send, engine.left, topic, [f"a{n}" for n in range(50)])
+    async with running(engine) as owner:
+        await owner.mirrored(topic, {0: 50})
+    admin = AdminClient({"bootstrap.servers": engine.right, "log_level": 0})
+    admin.delete_topics([mirror])[mirror].result(30)
+    await until("it is gone", lambda: not exists(engine.right, mirror))
+    await asyncio.to_thread(create_topic, engine.right, mirror, 1)
+    await asyncio.to_thread(send, engine.right, mirror, [f"{FOREIGN}{n}" for n in range(1200)])
+    forget(admin, mirror, 1100)  # what is left of theirs stands far from the log's beginning
+    engine.extra["drlib.remirror.topics"] = topic
+    async with running(engine) as heir:
+        await until("it is told", lambda: bool(heir.told("MirrorTopicRecreated") or heir.told("LaneFailed")))
+        assert not heir.told("LaneFailed")
+        found = heir.partition(topic)
+        assert found is not None
+        assert "not the one this lane wrote to" in found.parked
+    there = [record[1] for record in read_all(engine.right, mirror, 1)[0]]
+    assert there == [f"{FOREIGN}{n}".encode() for n in range(1100, 1200)]
+    forget(admin, mirror, -1)
+    async with running(engine) as healed:
+        await healed.mirrored(topic, {0: 50})
+        assert not healed.told("MirrorTopicRecreated")
+    assert read_all(engine.right, mirror, 1) == read_all(engine.left, topic, 1)
+
+
+def forget(admin: AdminClient, topic: str, offset: int) -> None:
+    """Delete the records below `offset`, or all with -1."""
+    below = ConfluentPartition(topic, 0, offset)
+    admin.delete_records([below])[below].result(30)
+
+
 async def test_a_worker_waits_for_a_coordinator_that_is_still_loading(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
