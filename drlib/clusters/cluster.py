@@ -128,6 +128,17 @@ class Cluster:
             raise as_drlib_error(error, self.settings, doing) from error
         return True
 
+    def delete_topic(self, name: str) -> bool:
+        """True when it was deleted now, False when there was none. What it holds is gone."""
+        doing = f"deleting topic {name}"
+        try:
+            self._result(self._call(doing, "delete_topics", [name], operation_timeout=self._timeout_s)[name])
+        except (KafkaException, TimeoutError) as error:
+            if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return False
+            raise as_drlib_error(error, self.settings, doing) from error
+        return True
+
     def create_partitions(self, name: str, partitions: int) -> None:
         """Grows a topic to `partitions` in all. Refused when it has as many already."""
         doing = f"adding partitions to {name}"

@@ -210,24 +210,33 @@ def parse(text: str) -> Plan:
 
 
 def stale(
-    plan: Plan, observed: Iterable[Fact], *, done: Collection[str] = (), begun: Collection[str] = ()
+    plan: Plan,
+    observed: Iterable[Fact],
+    *,
+    of: Collection[str] | None = None,
+    done: Collection[str] = (),
+    begun: Collection[str] = (),
 ) -> tuple[Moved, ...]:
     """What is no longer as `plan` expects, by entity; empty when the plan still holds.
 
-    `done` are steps that did what they had to; `begun` those that may have done some of it, whose entities may be as
-    before or as after. Entities the plan does not speak of are ignored; a fact that is asked for and missing is `None`.
+    `of` are the steps whose facts count, all when None. `done` are steps that did what they had to; `begun` those that
+    may have done some of it, whose entities may be as before or as after. Entities the plan does not speak of are
+    ignored; a fact that counts and is missing in `observed` is None.
     """
     now = {fact.entity: fact.value for fact in observed}
     expected: dict[str, list[Value]] = {}
     for planned in plan.steps:
-        for fact in planned.observed:
-            expected.setdefault(fact.entity, [fact.value])
+        if of is None or planned.step in of:
+            for fact in planned.observed:
+                expected.setdefault(fact.entity, [fact.value])
     for planned in plan.steps:
         for change in planned.changes:
+            if change.entity not in expected:
+                continue
             if planned.step in done:
                 expected[change.entity] = [change.after]
             elif planned.step in begun:
-                expected.setdefault(change.entity, [change.before]).append(change.after)
+                expected[change.entity].append(change.after)
     return tuple(
         Moved(entity, values[0], now.get(entity))
         for entity, values in sorted(expected.items())

@@ -206,6 +206,13 @@ def test_a_step_that_may_have_done_it_may_have_left_it_either_way() -> None:
     assert stale(PLAN, other, begun={"create"}) == (Moved("partitions of orders", None, 1),)
 
 
+def test_only_the_steps_that_are_asked_about_count() -> None:
+    moved = (Fact("partitions of orders", 3), *AS_PLANNED[1:])
+    assert stale(PLAN, moved, of={"move"}) == ()
+    assert stale(PLAN, AS_PLANNED[1:], of={"move"}, done={"create"}) == ()
+    assert [m.entity for m in stale(PLAN, moved, of={"create"})] == ["partitions of orders"]
+
+
 def test_two_steps_that_saw_an_entity_differently_contradict_each_other() -> None:
     assert contradictions(PLAN.steps) == ()
     twice = (StepPlan("a", (Fact("end", 5),)), StepPlan("b", (Fact("end", 6),)))

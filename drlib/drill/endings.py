@@ -1,0 +1,96 @@
+"""What a run came to: a result, or the error whose exit code says it, in words from its journal.
+
+Rules: what stands is always named, and so is the reason, as the journal has it. An objective that was not measured was
+not kept. Without a measurement of its own, RTO is the time from the first step's beginning to the last step's end, by
+the journal's clock and with every pause in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from drlib.drill import verdicts
+from drlib.drill.journal import Line, Scalar
+from drlib.drill.scorecard import Check, Objectives, Rpo, RtoSeconds, Verdict
+from drlib.errors import Aborted, Deviated, DeviatedRolledBack, HypothesisFailed, ObjectiveMissed
+from drlib.rules.drill_plan import Drill
+from drlib.rules.drill_progress import Ending, Noted, Outcome, Reach
+
+_MEASURED = frozenset({"rto_seconds", "rpo_records", "rpo_seconds"})
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A run that passed. `checks` are its objectives."""
+
+    ending: Ending
+    checks: tuple[Check, ...]
+
+
+def close(drill: Drill, ending: Ending, lines: Sequence[Line]) -> Result:
+    """Raises `HypothesisFailed`, `Aborted`, `Deviated`, `DeviatedRolledBack` or `ObjectiveMissed`, as it ended."""
+    what, told = f"{drill.name} {said(ending)}", _why(lines)
+    stands = f"; in place: {', '.join(ending.standing)}" if ending.standing else ""
+    further = "Resume it, or roll it back." if ending.standing else "Nothing of it stands. See its journal."
+    match ending.outcome:
+        case Outcome.HYPOTHESIS_FAILED:
+            raise HypothesisFailed(what, told, "Nothing was done. Make the hypothesis hold, then plan again.")
+        case Outcome.ABORTED:
+            raise Aborted(what, told + stands, further)
+        case Outcome.DEVIATED:
+            raise (Deviated if ending.standing else DeviatedRolledBack)(what, told + stands, further)
+        case Outcome.PASSED:
+            checks = _objectives(drill, lines)
+            missed = [check for check in checks if check.verdict is not Verdict.PASS]
+            if missed:
+                why = "; ".join(f"{check.name.removeprefix(verdicts.OBJECTIVE)}: {check.evidence}" for check in missed)
+                raise ObjectiveMissed(f"{drill.name} missed an objective", why, "What it changed is as planned.")
+            return Result(ending, checks)
+
+
+def said(ending: Ending) -> str:
+    """The verb of an ending."""
+    match ending.outcome:
+        case Outcome.PASSED:
+            return "passed"
+        case Outcome.HYPOTHESIS_FAILED:
+            return "did not begin"
+        case Outcome.DEVIATED:
+            return "deviated" if ending.standing else "deviated and was rolled back"
+        case Outcome.ABORTED:
+            return "was aborted"
+
+
+def _why(lines: Sequence[Line]) -> str:
+    """The reason, as the last line that has one says it."""
+    for line in reversed(lines):
+        data = line.data
+        match line.event:
+            case Noted.UNDO_FAILED | Noted.STEP_FAILED:
+                return f"{line.event} {data['step']}: {data['error']}"
+            case Noted.HYPOTHESIS_FAILED:
+                return f"'{data['expectation']}' {data['evidence']}"
+            case Noted.ABORT_REQUESTED:
+                return f"{data['detail']} asked for it"
+            case Noted.PROBED if data["detail"] == Reach.UNKNOWN:
+                return f"how far {data['step']} came cannot be told: {data['evidence'] or 'it is neither before nor after'}"
+    return "somebody asked for it"
+
+
+def _objectives(drill: Drill, lines: Sequence[Line]) -> tuple[Check, ...]:
+    """The drill's objectives against what its steps measured."""
+    measured: dict[str, Scalar] = {}
+    for line in lines:
+        if line.event == Noted.STEP_SUCCEEDED:
+            measured |= {name: value for name, value in line.data.items() if name in _MEASURED}
+    began = [datetime.fromisoformat(line.at) for line in lines if line.event == Noted.STEP_STARTED]
+    ended = [datetime.fromisoformat(line.at) for line in lines if line.event == Noted.STEP_SUCCEEDED]
+    elapsed = (ended[-1] - began[0]).total_seconds() if began and ended else None
+    wanted = drill.objectives
+    return verdicts.objective_checks(
+        Objectives(rto_seconds=wanted.rto_seconds, rpo_records=wanted.rpo_records, rpo_seconds=wanted.rpo_seconds),
+        RtoSeconds.model_validate({"total": measured.get("rto_seconds", elapsed)}),
+        Rpo.model_validate({"records": measured.get("rpo_records"), "seconds": measured.get("rpo_seconds")}),
+    )

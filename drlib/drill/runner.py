@@ -1,0 +1,392 @@
+"""Runs a plan step by step, and takes up a run that was killed: the journal is written before and after everything.
+
+Rules: `drill_progress.decide` says what comes next, from the journal alone; here it is done. A plan that is stale, a
+destructive step nobody typed the cluster's ID for, and a flow that is not in the right state are refused before anything
+is done. Each step is compared with the plan again just before it begins. An abort stops a step's waits at once; a step
+that does not end within `ABORT_S` is left as it is, the run is not rolled back over it, and says so. Whoever lost the
+flow's lease stops and touches nothing more. Every way out releases the lease.
+Not for: what the steps are (`steps`), making plans (`planning`), and what an ending is called (`endings`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from drlib.drill import endings, journal, planning
+from drlib.drill.abort import Abort
+from drlib.drill.endings import Result
+from drlib.drill.journal import DrillJournal, Scalar
+from drlib.drill.steps import Action, Probe
+from drlib.errors import (
+    Aborted,
+    ApprovalMissing,
+    DrlibError,
+    LeaseHeld,
+    UsageError,
+)
+from drlib.rules import drill_plan, drill_progress
+from drlib.rules.drill_plan import Plan
+from drlib.rules.drill_progress import Ending, Note, Noted, Reach, When
+from drlib.rules.drill_states import DrillEvent, DrillState, Refused, active, move
+
+JOURNAL: Final = "journal.jsonl"
+APPROVED_FILE: Final = "approved"
+ABORT_S: Final = 2.0  # how long a step that was aborted may take to end
+_LOOK_S: Final = 0.05
+Answered = TypeVar("Answered")
+
+
+class Flow(Protocol):
+    """The lease of a flow, held: `drlib.drill.lease`."""
+
+    @property
+    def state(self) -> DrillState:
+        """Where the flow stood when the lease was taken, or as it was last written."""
+
+    @property
+    def run_id(self) -> str:
+        """The run that `state` is about; empty when there was none."""
+
+    def confirm(self) -> None:
+        """Raises `LeaseHeld` when it is no longer held."""
+
+    def write(self, state: DrillState) -> None:
+        """Say where the flow stands now. Raises `LeaseHeld` when it is no longer held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    """What the person who runs it has granted: steps approved by name, IDs of clusters typed for destructive steps."""
+
+    approved: frozenset[str] = frozenset()
+    cluster_ids: frozenset[str] = frozenset()
+    lab: bool = False  # a lab's clusters may be destroyed without typing their IDs
+    approval_wait_s: float = 0.0  # how long to wait for a line in the file `approved`
+
+
+class Runner:
+    """One run of `plan` in `folder`. `run` may be called once; another process takes it up with `resume=True`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: Plan,
+        actions: Mapping[str, Action],
+        probes: Mapping[str, Probe],
+        *,
+        flow: Flow | None = None,  # None: a drill of a lab that nobody else can reach
+        permissions: Permissions = Permissions(),
+    ) -> None:
+        self.folder = folder
+        self.plan = plan
+        self._drill = plan.drill
+        self._actions = actions
+        self._probes = probes
+        self._flow = flow
+        self._permissions = permissions
+        self._abort = Abort(folder)
+
+    def run(self, *, resume: bool = False, rollback: bool = False) -> Result:
+        """Run it to its end, take it up again (`resume`), or undo what stands (`rollback`, of a run that was begun).
+
+        Raises `UsageError`, `StalePlan`, `LeaseHeld` and `Unreachable` before anything is done; then `ApprovalMissing`
+        (a pause), `HypothesisFailed`, `Deviated`, `DeviatedRolledBack`, `Aborted` and `ObjectiveMissed`.
+        """
+        resume = resume or rollback
+        with self._alone(), self._abort.on_signals():
+            planning.write(self.plan, self.folder)
+            before = self._take_up(resume)
+            upcoming = drill_progress.decide(self._drill, before)
+            if isinstance(upcoming, drill_progress.Over) and not upcoming.resumable:
+                self._settle(upcoming.ending)
+                return self._close(upcoming.ending)
+            self._refuse_untyped()
+            state = self._enter(before)
+            self._journal = DrillJournal(self.folder / JOURNAL)
+            try:
+                self._open(before, state, resume, rollback)
+                return self._loop()
+            finally:
+                self._journal.close()
+
+    # -- before anything is done -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Two processes on one run folder would each write half a journal."""
+        handle = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LeaseHeld(
+                    f"{self.folder.name} is being run", "another process holds its folder", "Let it end, or abort it."
+                ) from None
+            yield
+        finally:
+            os.close(handle)
+
+    def _take_up(self, resume: bool) -> tuple[Note, ...]:
+        """The notes of the journal so far, which has to be there or not, as `resume` says."""
+        path = self.folder / JOURNAL
+        lines = journal.read(path) if path.exists() else ()
+        if resume and not lines:
+            raise UsageError(f"{self.folder.name} cannot be resumed", "it was never begun", "Run its plan.")
+        if lines and not resume:
+            raise UsageError(f"{self.folder.name} was begun", "it has a journal", "Resume it, or use a new run folder.")
+        if lines and lines[0].data.get("plan") != self.plan.hash:
+            raise UsageError(
+                f"{self.folder.name} cannot be resumed", "it ran another plan", "Use the plan it began with."
+            )
+        notes = _notes(lines)
+        if lines:
+            upcoming = drill_progress.decide(self._drill, notes)
+            if isinstance(upcoming, drill_progress.Over) and not upcoming.resumable and not self._unsettled:
+                raise UsageError(
+                    f"{self.folder.name} is over",
+                    f"it {endings.said(upcoming.ending)}",
+                    "Make a new plan and run that.",
+                )
+        return notes
+
+    def _refuse_untyped(self) -> None:
+        if self._permissions.lab:
+            return
+        for step in drill_progress.destructive(self._drill):
+            found = self._actions[step.name].cluster_id()
+            if found not in self._permissions.cluster_ids:
+                typed = ", ".join(sorted(self._permissions.cluster_ids)) or "none"
+                raise UsageError(
+                    f"step {step.name} destroys something on a real cluster",
+                    f"the cluster's ID has to be typed for it, and those typed are: {typed}",
+                    f"Look whether it is the cluster you mean, and give its ID, {found}.",
+                )
+
+    @property
+    def _unsettled(self) -> bool:
+        """Is the flow said to be in the middle of this run?"""
+        return self._flow is not None and self._flow.run_id == self.folder.name and active(self._flow.state)
+
+    def _enter(self, before: tuple[Note, ...]) -> DrillState | None:
+        """The state the flow is in while this runs. Raises `UsageError` where it may not begin, or was not left."""
+        if self._flow is None:
+            return None
+        state, ours = self._flow.state, self._flow.run_id == self.folder.name and bool(before)
+        if not ours and drill_progress.fold(before).begun:
+            raise UsageError(
+                f"{self.folder.name} cannot be resumed",
+                f"{self._drill.flow} is {state} by run {self._flow.run_id or 'none'}",
+                "Resume that run, or make a new plan.",
+            )
+        to = move(state, DrillEvent.RESUME if ours else self._drill.command)
+        if isinstance(to, Refused):
+            raise UsageError(f"{self._drill.flow}: {to.what}", to.why, to.remedy)
+        return to
+
+    def _open(self, before: tuple[Note, ...], state: DrillState | None, resume: bool, rollback: bool) -> None:
+        """Compare with the plan, write the first line, and say where the flow stands, before anything is done."""
+        now = drill_progress.fold(before)
+        if not rollback and not now.rolling_back:
+            self._compare([s.name for s in self._drill.steps if s.name not in now.done], now)
+        self._lines: list[Note] = list(before)
+        if resume and now.ended:
+            self._abort.clear()
+        if resume:
+            self._note(Noted.RUN_RESUMED, detail=drill_progress.ROLLBACK if rollback else "", pid=os.getpid())
+        else:
+            self._note(Noted.RUN_STARTED, plan=self.plan.hash, drill=self._drill.name, pid=os.getpid())
+        if self._flow is not None and state is not None:
+            self._flow.write(state)
+
+    def _compare(self, steps: Collection[str], now: drill_progress.Progress) -> None:
+        facts = {fact.entity: fact for name in steps for fact in self._actions[name].observe()}
+        moved = drill_plan.stale(
+            self.plan, facts.values(), of=steps, done=now.done - now.undone, begun=now.begun - now.done
+        )
+        if moved:
+            raise planning.stale(self._drill.name, moved)
+
+    # -- the run ---------------------------------------------------------------------------------------------------
+
+    def _loop(self) -> Result:
+        while True:
+            if self._abort.requested and drill_progress.may_abort(self._lines):
+                self._note(Noted.ABORT_REQUESTED, detail=self._abort.by())
+            upcoming = drill_progress.decide(self._drill, self._lines)
+            match upcoming:
+                case drill_progress.CheckHypothesis(when):
+                    self._hypothesis(when)
+                case drill_progress.AskApproval(step):
+                    self._approval(step)
+                case drill_progress.Probe(step):
+                    self._probe(step)
+                case drill_progress.Accept(step):
+                    self._note(Noted.STEP_SUCCEEDED, step, found=True)
+                case drill_progress.Act(step, again):
+                    self._act(step, again)
+                case drill_progress.Undo(step, needed):
+                    self._undo(step, needed)
+                case drill_progress.End(ending):
+                    self._note(Noted.RUN_ENDED, detail=ending.outcome, standing=", ".join(ending.standing))
+                    self._settle(ending)
+                case drill_progress.Over(ending):
+                    return self._close(ending)
+
+    def _settle(self, ending: Ending) -> None:
+        """Say where the flow stands after the run, which the journal says first: killed between, it is said later."""
+        if self._flow is not None:
+            to = move(self._flow.state, drill_progress.closing_event(self._drill, ending))
+            assert isinstance(to, DrillState)  # it is in the middle of an activity, which may end in every way
+            self._flow.write(to)
+
+    def _hypothesis(self, when: When) -> None:
+        for title, probe in self._probes.items():
+            try:
+                answer = self._working(lambda p=probe: p(self._abort))  # type: ignore[misc]
+                holds, evidence = answer.holds, answer.evidence
+            except Aborted:
+                return
+            except Exception as error:
+                holds, evidence = None, _said(error)
+            if not holds:
+                told = "does not hold" if holds is False else "cannot be told"
+                self._note(Noted.HYPOTHESIS_FAILED, detail=when, expectation=title, evidence=f"{told}: {evidence}")
+                return
+        self._note(Noted.HYPOTHESIS_HELD, detail=when)
+
+    def _approval(self, step: str) -> None:
+        end = time.monotonic() + self._permissions.approval_wait_s
+        while True:
+            if step in self._permissions.approved:
+                return self._note(Noted.APPROVED, step, by="flag")
+            if step in self._approved_in_file():
+                return self._note(Noted.APPROVED, step, by="file")
+            if self._abort.requested:
+                return None
+            if time.monotonic() >= end:
+                missing = drill_progress.missing_approvals(self._drill, drill_progress.fold(self._lines).approved)
+                raise ApprovalMissing(
+                    f"step {step} waits for its approval",
+                    f"nobody has approved {', '.join(missing)}; everything before it stands",
+                    f"Put a line '{step}' into {APPROVED_FILE} in the run's folder, or name it as approved, and resume.",
+                )
+            time.sleep(_LOOK_S)
+
+    def _approved_in_file(self) -> Collection[str]:
+        try:
+            return {line.strip() for line in (self.folder / APPROVED_FILE).read_text().splitlines()}
+        except FileNotFoundError:
+            return ()
+
+    def _probe(self, step: str) -> None:
+        changes = self.plan.of(step).changes
+        try:
+            found, evidence = self._actions[step].probe(changes), ""
+        except Exception as error:
+            found, evidence = Reach.UNKNOWN, _said(error)
+        self._note(Noted.PROBED, step, detail=found, evidence=evidence)
+
+    def _act(self, step: str, again: bool) -> None:
+        self._confirm()
+        try:
+            if not again:
+                self._compare([step], drill_progress.fold(self._lines))
+        except Exception as error:
+            return self._note(Noted.STEP_FAILED, step, error=_said(error))
+        self._note(Noted.STEP_STARTED, step)
+        changes, began = self.plan.of(step).changes, time.monotonic()
+        try:
+            evidence = self._working(lambda: self._actions[step].act(changes, self._abort))
+        except _Stuck:
+            raise
+        except Aborted:
+            if not self._abort.requested:
+                self._abort.request(f"step {step}")
+            return None  # how far it came is for its probe
+        except Exception as error:
+            return self._note(Noted.STEP_FAILED, step, error=_said(error))
+        return self._note(Noted.STEP_SUCCEEDED, step, "", **{"seconds": round(time.monotonic() - began, 3), **evidence})
+
+    def _undo(self, step: str, needed: bool) -> None:
+        if needed:
+            self._confirm()
+            self._note(Noted.UNDO_STARTED, step)
+            try:
+                self._actions[step].undo(self.plan.of(step).changes)
+            except Exception as error:
+                return self._note(Noted.UNDO_FAILED, step, error=_said(error))
+        return self._note(Noted.UNDO_SUCCEEDED, step, needed=needed)
+
+    def _working(self, work: Callable[[], Answered]) -> Answered:
+        """`work` on a thread of its own, so that an abort is answered while it waits for somebody."""
+        found: list[Answered] = []
+        failed: list[BaseException] = []
+
+        def body() -> None:
+            try:
+                found.append(work())
+            except BaseException as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=body, name="drill-step", daemon=True)
+        thread.start()
+        asked: float | None = None
+        while thread.is_alive():
+            thread.join(_LOOK_S)
+            if self._abort.requested:
+                asked = asked or time.monotonic()
+                if thread.is_alive() and time.monotonic() - asked > ABORT_S:
+                    raise _Stuck()
+        if failed:
+            raise failed[0]
+        return found[0]
+
+    def _close(self, ending: Ending) -> Result:
+        return endings.close(self._drill, ending, journal.read(self.folder / JOURNAL))
+
+    def _confirm(self) -> None:
+        if self._flow is not None:
+            self._flow.confirm()
+
+    def _note(self, event: Noted, step: str = "", detail: str = "", **data: Scalar) -> None:
+        self._journal.write(event, **{**data, "step": step, "detail": detail})
+        self._lines.append(Note(event, step, detail))
+
+
+class _Stuck(Aborted):
+    """The step goes on: nobody may undo or repeat it before this process is gone."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the run was left in the middle of a step",
+            f"the step did not end within {ABORT_S:g} s after the abort, so nothing was rolled back",
+            "Resume the run, or roll it back; how far the step came is looked at first.",
+        )
+
+
+def _notes(lines: Collection[journal.Line]) -> tuple[Note, ...]:
+    """Raises `UsageError` for a line this release does not know."""
+    found = []
+    for line in lines:
+        try:
+            event = Noted(line.event)
+        except ValueError:
+            raise UsageError(
+                "the journal cannot be used",
+                f"line {line.seq + 1} is a '{line.event}'",
+                "Use the release that wrote it.",
+            ) from None
+        found.append(Note(event, str(line.data.get("step") or ""), str(line.data.get("detail") or "")))
+    return tuple(found)
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, DrlibError) else f"{type(error).__name__}: {error}"
