@@ -2,11 +2,12 @@
 
 Rules: whoever owns partition 0 of `drlib.drills.internal` in the group `drlib.drill.<flow>` holds the lease; the group's
 assignor is sticky, so a newcomer gets nothing and is refused, and a holder that died is out after `session_timeout_ms`.
-The state is written in transactions of `drlib.drill.<flow>` that also commit an offset of the group (KIP-447), so the
-broker refuses a write of anybody who is not a member of the group's present generation, and of a fenced producer: a
-holder that was stopped and wakes up writes nothing. The consumer and the producer live on one thread. Given back on every
-way out; a lease that was lost stays lost.
-Not for: what a state may become (`drlib.rules.drill_states`).
+The state is written in transactions of the transactional ID `drlib.drill.<flow>`, which every new holder takes over: one
+that was stopped and wakes up is fenced by the broker and writes nothing. Whoever has taken the ID over asks the broker
+once more whether the partition still is its own, in case it slept between the two. The consumer and the producer live on
+one thread. Given back on every way out; a lease that was lost stays lost.
+Not for: what a state may become (`drlib.rules.drill_states`), and fencing what a step does to clusters: `confirm` before a
+step says that nobody had taken over by then.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka import TopicPartition as ConfluentTopicPartition
 
 from drlib.clusters.cluster import Cluster
 from drlib.clusters.descriptions import Isolation, Range
@@ -112,10 +112,11 @@ class Lease:
             with Cluster(self._target) as cluster:
                 cluster.create_topic(drill_lease.TOPIC, 1, -1, {"cleanup.policy": "compact"})
                 self._until_nobody(cluster)
-                joined: Future[bool] = Future()
+                joined: Future[str] = Future()
                 self._thread = threading.Thread(target=self._hold, args=[joined], name="drill-lease", daemon=True)
                 self._thread.start()
-                if not joined.result(self._session_ms / 1000 + 30):
+                member = joined.result(self._session_ms / 1000 + 30)
+                if not member or not self._owns(cluster, member):
                     raise self._held(cluster)
                 self._record = read_record(cluster, self.flow)  # after the producer fenced whoever wrote before
                 self._write(self._record.model_copy(update={"holder": self._me}))
@@ -170,6 +171,10 @@ class Lease:
                 raise self._held(cluster)
             time.sleep(_POLL_S * 2)
 
+    def _owns(self, cluster: Cluster, member_id: str) -> bool:
+        members = cluster.group_members(drill_lease.group(self.flow))
+        return any(m.member_id == member_id and _PARTITION in m.assignment for m in members)
+
     def _held(self, cluster: Cluster) -> LeaseHeld:
         record = read_record(cluster, self.flow)
         who = str(record.holder) if record.holder else "somebody who has not said so yet"
@@ -181,8 +186,8 @@ class Lease:
 
     # -- on the thread ---------------------------------------------------------------------------------------------
 
-    def _hold(self, joined: Future[bool]) -> None:
-        """Be a member until told to stop. `joined` becomes whether the partition is ours."""
+    def _hold(self, joined: Future[str]) -> None:
+        """Be a member until told to stop. `joined` becomes our member ID, or "" when the partition is somebody else's."""
         assigned: list[bool] = []
 
         def on_assign(_: Any, partitions: list[Any]) -> None:
@@ -213,13 +218,13 @@ class Lease:
             while not assigned and not self._stop.is_set():
                 consumer.poll(_POLL_S)
             if not assigned or not assigned[0]:
-                joined.set_result(False)
+                joined.set_result("")
                 return
             self._fence()
-            joined.set_result(True)
+            joined.set_result(consumer.memberid())
             while not self._stop.is_set() or not self._requests.empty():
                 consumer.poll(_POLL_S)
-                self._serve(consumer)
+                self._serve()
         except KafkaException as error:
             found = as_drlib_error(error, self._target, f"holding the lease of {self.flow}")
             self._lost = self._lost or str(found)
@@ -246,45 +251,29 @@ class Lease:
         )
         self._producer.init_transactions(_WRITE_S)
 
-    def _serve(self, consumer: Any) -> None:
-        """Write what was asked for; what the broker refuses is tried again only while the group says it is ours."""
+    def _serve(self) -> None:
+        """Write what was asked for. Whoever is fenced has lost it; what else goes wrong is tried again for a while."""
         try:
             request = self._requests.get_nowait()
         except queue.Empty:
             return
         end = time.monotonic() + _WRITE_S
-        while True:
-            if self._lost:
-                return request.done.set_exception(LeaseLost(self.flow, self._lost))
+        while not self._lost:
             try:
-                self._commit(consumer, request.record)
-            except KafkaException as error:
-                if time.monotonic() > end:
-                    self._lost = f"the state could not be written: {error.args[0].str()}"
-                    continue
-                self._recover(consumer, error)
-            else:
+                self._commit(request.record)
                 return request.done.set_result(None)
+            except KafkaException as error:
+                inner = error.args[0]
+                if inner.fatal() or time.monotonic() > end:
+                    self._lost = f"the state could not be written: {inner.str()}"
+                elif inner.txn_requires_abort():
+                    self._producer.abort_transaction(5)
+        return request.done.set_exception(LeaseLost(self.flow, self._lost))
 
-    def _commit(self, consumer: Any, record: LeaseRecord) -> None:
+    def _commit(self, record: LeaseRecord) -> None:
         self._producer.begin_transaction()
         self._producer.produce(drill_lease.TOPIC, record.encode(), drill_lease.key(self.flow), drill_lease.PARTITION)
-        mark = [ConfluentTopicPartition(drill_lease.TOPIC, drill_lease.PARTITION, 0)]
-        self._producer.send_offsets_to_transaction(mark, consumer.consumer_group_metadata(), 5)
-        self._producer.commit_transaction(5)
-
-    def _recover(self, consumer: Any, error: KafkaException) -> None:
-        """Let the group say whether it still is ours, and make the producer able to begin again."""
-        fatal = error.args[0].fatal()
-        heard = time.monotonic() + (3 * max(0.2, self._session_ms / 10_000) if fatal else 0.3)
-        while time.monotonic() < heard and not self._lost:
-            consumer.poll(_POLL_S)
-        if self._lost:
-            return
-        if fatal:
-            self._fence()
-        elif error.args[0].txn_requires_abort():
-            self._producer.abort_transaction(5)
+        self._producer.commit_transaction(_WRITE_S)
 
     def _leave(self) -> None:
         self._stop.set()
