@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -380,6 +382,36 @@ def test_an_abort_ends_a_wait_and_rolls_back(here: Setting) -> None:
     assert time.monotonic() - began < ABORT_S
     assert stopped.value.exit_code == 8
     assert here.files() == set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_an_abort_and_outlives_the_process(here: Setting, number: signal.Signals) -> None:
+    here.two.waits_s = 30
+    before = signal.getsignal(number)
+    timer = threading.Timer(0.2, os.kill, [os.getpid(), number])
+    timer.start()
+    with pytest.raises(Aborted, match=f"{number.name} asked for it"):
+        here.runner(here.plan()).run()
+    assert signal.getsignal(number) is before
+    assert (here.folder / "abort").read_text() == f"{number.name}\n"
+    assert here.files() == set()
+
+
+def test_what_was_aborted_and_stands_is_resumed_without_the_abort(here: Setting) -> None:
+    plan = here.plan(rollback=Rollback.NEVER)
+    Abort(here.folder).request("somebody")
+    with pytest.raises(Aborted, match="Nothing of it stands"):
+        here.runner(plan).run()
+    here = replace(here, folder=here.root / "again")
+    here.folder.mkdir()
+    here.two.waits_s = 30
+    timer = threading.Timer(0.2, Abort(here.folder).request, ["somebody"])
+    timer.start()
+    with pytest.raises(Aborted, match="in place: one"):
+        here.runner(plan).run()
+    here.two.waits_s = 0
+    here.runner(plan).run(resume=True)
+    assert here.files() == {"file-1", "file-2"}
 
 
 def test_a_step_that_does_not_end_is_left_alone_and_looked_at_later(here: Setting) -> None:
