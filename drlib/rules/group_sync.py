@@ -82,6 +82,7 @@ class GroupMemory:
     seen: Mapping[TopicPartition, int]  # every position it has on the target, of mirrored and other topics
     written: Mapping[TopicPartition, Written] = field(default_factory=dict)
     still: int | None = None  # looks since one moved by itself; None when the group is not live
+    moved: str = ""  # which one did, for as long as the group is live
     doubted: Mapping[TopicPartition, Written] = field(
         default_factory=dict
     )  # writes that failed, and may have been made
@@ -156,12 +157,12 @@ def decide(
     moved = sorted(tp for tp, at in committed.items() if memory.seen.get(tp) != at)
     if moved:
         first = moved[0]
-        live = GroupMemory(dict(committed), still=0)
         before = memory.seen.get(first, "none")
-        return _nothing(live, f"its position in {first} went from {before} to {committed[first]} by itself")
+        how = f"its position in {first} went from {before} to {committed[first]} by itself"
+        return _nothing(GroupMemory(dict(committed), still=0, moved=how), how)
     if memory.still is not None and memory.still + 1 < STILL_LOOKS:
-        live = GroupMemory(dict(committed), still=memory.still + 1)
-        return _nothing(live, "its positions moved by themselves a short while ago")
+        live = GroupMemory(dict(committed), still=memory.still + 1, moved=memory.moved)
+        return _nothing(live, f"{memory.moved} a short while ago")
     return _write(wanted, committed, log_ends, memory)
 
 

@@ -138,7 +138,7 @@ async def test_records_deleted_from_the_mirror_before_recovery_are_told_as_unsur
     engine.extra["drlib.lanes"] = "1"
     create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 2000, partitions=1, batch=2000)
-    first = engine.start(failpoint="after-ack:6")
+    first = engine.start(failpoint="after-ack:2")
     assert first.wait(60) == -signal.SIGKILL, engine.log()
     mirror = mirror_of(engine, topic)
     before = read_all(engine.right, mirror, 1)[0]
