@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from drlib.clusters.active import Active, ActiveCluster, active_config, publish_pointer
     from drlib.drill.failover import FailoverDrill
     from drlib.drill.scorecard import Objectives, Scorecard, Verdict
     from drlib.drill.stage import Traffic
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from drlib.model import Flow, GroupTranslation, Segment, TopicPartition, Translation, TranslationKind
 
 __all__ = [
+    "Active",
+    "ActiveCluster",
     "DrlibError",
     "FailoverDrill",
     "Flow",
@@ -29,9 +32,13 @@ __all__ = [
     "Translation",
     "TranslationKind",
     "Verdict",
+    "active_config",
+    "publish_pointer",
 ]
 
 _HOMES = {
+    "Active": "drlib.clusters.active",
+    "ActiveCluster": "drlib.clusters.active",
     "DrlibError": "drlib.errors",
     "FailoverDrill": "drlib.drill.failover",
     "Flow": "drlib.model",
@@ -44,6 +51,8 @@ _HOMES = {
     "Translation": "drlib.model",
     "TranslationKind": "drlib.model",
     "Verdict": "drlib.drill.scorecard",
+    "active_config": "drlib.clusters.active",
+    "publish_pointer": "drlib.clusters.active",
 }
 
 

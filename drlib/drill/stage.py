@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from drlib.clusters import pointer as pointers
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import Unreachable
 from drlib.lab.lab import Lab
-from drlib.lab.traffic import pointer as pointers
 from drlib.lab.traffic import specs
 from drlib.lab.traffic.process import AppStatus, read_status
 from drlib.lab.traffic.topics import SOURCE_TOPICS, STANDBY_TOPICS, create_topics

@@ -18,7 +18,8 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from drlib.lab.traffic import pointer, specs
+from drlib.clusters import pointer
+from drlib.lab.traffic import specs
 from drlib.lab.traffic.history_files import read_history
 from drlib.rules.history import History
 

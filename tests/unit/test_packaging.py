@@ -85,6 +85,8 @@ def test_no_file_names_a_registry_or_a_place_of_one_machine() -> None:
 
 def test_the_public_names_are_these() -> None:
     assert drlib.__all__ == [
+        "Active",
+        "ActiveCluster",
         "DrlibError",
         "FailoverDrill",
         "Flow",
@@ -97,6 +99,8 @@ def test_the_public_names_are_these() -> None:
         "Translation",
         "TranslationKind",
         "Verdict",
+        "active_config",
+        "publish_pointer",
     ]
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from drlib.clusters import pointer
+from drlib.clusters.pointer import Pointer, PointerConflict, PointerWatcher
 from drlib.errors import Unreachable, UsageError
-from drlib.lab.traffic import pointer, specs
+from drlib.lab.traffic import specs
 from drlib.lab.traffic.pacing import Pace
-from drlib.lab.traffic.pointer import Pointer, PointerWatcher
 from drlib.lab.traffic.process import StatusFile, read_status
 
 LEFT = Pointer(1, "LEFT", "127.0.0.1:1")
@@ -59,10 +60,40 @@ def test_a_watcher_sees_a_move_and_never_goes_back(tmp_path: Path) -> None:
     assert watcher.current() == LEFT
     pointer.write_atomic(path, RIGHT)
     assert watcher.current() == RIGHT
-    pointer.write_atomic(path, LEFT)
+    assert watcher.doubt() == ""
+    path.write_bytes(pointer.encode(LEFT))
     assert watcher.current() == RIGHT
+    assert watcher.doubt() == "pointer.json went back from version 2 to 1"
+    path.write_bytes(b"torn")
+    assert watcher.current() == RIGHT
+    assert "is not a pointer" in watcher.doubt()
     path.unlink()
     assert watcher.current() == RIGHT
+    assert watcher.doubt() == "pointer.json is not there"
+    pointer.write_atomic(path, Pointer(3, "LEFT", "h:1"))
+    assert watcher.wait_newer(2, 1.0) == Pointer(3, "LEFT", "h:1")
+    assert watcher.doubt() == ""
+    assert watcher.wait_newer(3, 0.01) is None
+
+
+def test_a_version_is_written_once_and_never_an_older_one(tmp_path: Path) -> None:
+    path = tmp_path / "pointer.json"
+    pointer.write_atomic(path, RIGHT)
+    pointer.write_atomic(path, RIGHT)
+    for late in (LEFT, Pointer(2, "LEFT", "127.0.0.1:1")):
+        with pytest.raises(PointerConflict, match="it holds version 2, which names RIGHT"):
+            pointer.write_atomic(path, late)
+    assert pointer.read(path) == RIGHT
+    assert [entry.name for entry in tmp_path.iterdir()] == ["pointer.json"]
+
+
+def test_the_newest_word_counts_and_two_words_of_one_version_are_told() -> None:
+    assert pointer.newest([]) is None
+    assert pointer.newest([RIGHT, LEFT, RIGHT]) == RIGHT
+    rival = Pointer(2, "LEFT", "127.0.0.1:1")
+    with pytest.raises(PointerConflict, match="version 2 of the pointer says two things"):
+        pointer.newest([RIGHT, rival])
+    assert pointer.newest([RIGHT, rival, Pointer(3, "LEFT", "h:1")]) == Pointer(3, "LEFT", "h:1")
 
 
 def test_a_watcher_looks_no_more_often_than_it_was_told(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ from confluent_kafka import KafkaException
 
 from drlib.clusters.descriptions import Record
 from drlib.clusters.ordered import CommitOutcome, OrderedConsumer, ReadPlan
+from drlib.clusters.pointer import Pointer, PointerWatcher
 from drlib.lab.traffic import specs
 from drlib.lab.traffic.history_files import HistoryWriter
 from drlib.lab.traffic.in_doubt import look_up
 from drlib.lab.traffic.pacing import Pace
-from drlib.lab.traffic.pointer import Pointer, PointerWatcher
 from drlib.lab.traffic.process import StatusFile, Stop, now_ms, run_app
 from drlib.lab.traffic.scan import number, text
 from drlib.model import TopicPartition

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from drlib.clusters.pointer import Pointer
 from drlib.errors import Unreachable
 from drlib.lab.traffic import scan
 from drlib.lab.traffic.fleet import Sent
 from drlib.lab.traffic.flights import Flight
 from drlib.lab.traffic.history_files import HistoryWriter
-from drlib.lab.traffic.pointer import Pointer
 from drlib.rules.history import Mirrored, ProducedStatus
 
 _TAIL_MARGIN_MS = 2000  # timestamps are taken before records are queued

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from drlib.clusters.pointer import Pointer, PointerWatcher
 from drlib.errors import Unreachable
 from drlib.lab.traffic import flights, specs, transactions
 from drlib.lab.traffic.fleet import Fleet, Sent
@@ -23,7 +24,6 @@ from drlib.lab.traffic.flights import Flight
 from drlib.lab.traffic.history_files import HistoryWriter
 from drlib.lab.traffic.in_doubt import still_to_send
 from drlib.lab.traffic.pacing import Pace
-from drlib.lab.traffic.pointer import Pointer, PointerWatcher
 from drlib.lab.traffic.process import StatusFile, Stop, run_app
 
 _TICK_S = 0.005

@@ -18,12 +18,12 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from drlib.clusters.pointer import Pointer, PointerWatcher
 from drlib.lab.traffic import flights, specs
 from drlib.lab.traffic.fleet import Sent, place, record_headers
 from drlib.lab.traffic.flights import Flight
 from drlib.lab.traffic.history_files import HistoryWriter
 from drlib.lab.traffic.in_doubt import still_to_send
-from drlib.lab.traffic.pointer import Pointer, PointerWatcher
 from drlib.lab.traffic.process import StatusFile, Stop, abandon, now_ms
 from drlib.rules.history import NO_OFFSET, ProducedStatus, digest
 
