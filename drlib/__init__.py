@@ -11,20 +11,26 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from drlib.clusters.active import Active, ActiveCluster, active_config, publish_pointer
+    from drlib.clusters.ordered import CommitOutcome
+    from drlib.clusters.ordered_consumer import OrderedConsumer
     from drlib.drill.failover import FailoverDrill
     from drlib.drill.scorecard import Objectives, Scorecard, Verdict
     from drlib.drill.stage import Traffic
     from drlib.errors import DrlibError
     from drlib.model import Flow, GroupTranslation, Segment, TopicPartition, Translation, TranslationKind
+    from drlib.rules.read_plan import Scope
 
 __all__ = [
     "Active",
     "ActiveCluster",
+    "CommitOutcome",
     "DrlibError",
     "FailoverDrill",
     "Flow",
     "GroupTranslation",
     "Objectives",
+    "OrderedConsumer",
+    "Scope",
     "Scorecard",
     "Segment",
     "TopicPartition",
@@ -39,11 +45,14 @@ __all__ = [
 _HOMES = {
     "Active": "drlib.clusters.active",
     "ActiveCluster": "drlib.clusters.active",
+    "CommitOutcome": "drlib.clusters.ordered",
     "DrlibError": "drlib.errors",
     "FailoverDrill": "drlib.drill.failover",
     "Flow": "drlib.model",
     "GroupTranslation": "drlib.model",
     "Objectives": "drlib.drill.scorecard",
+    "OrderedConsumer": "drlib.clusters.ordered_consumer",
+    "Scope": "drlib.rules.read_plan",
     "Scorecard": "drlib.drill.scorecard",
     "Segment": "drlib.model",
     "TopicPartition": "drlib.model",

@@ -1,14 +1,17 @@
-"""A group member that reads a remote topic to its cutover and only then the local topic, partition by partition.
+"""A group member that reads a remote topic to its cutover and only then the local topic, batch by batch.
 
 After a move a key's history lies in two topics: `LEFT.flights` holds what happened before, `flights` what came since.
 Rules:
 - Partition p of the local topic is paused until the group has *committed* the cutover of partition p of the remote
-  topic. Committed, not polled: whoever owns p after a rebalance derives the same answer from the broker alone.
+  topic, or of all its partitions (`Scope`). Committed, not polled: whoever owns p after a rebalance derives the same
+  answer from the broker alone.
 - Positions are compared, never record offsets: the last offsets before a cutover may be control records.
 - A batch counts when its commit is acknowledged. A refused commit rewinds to where the batch began; a commit whose
   outcome was never heard is said to be unknown, and whoever owns the batch decides.
+- A batch polled before a rebalance is not committed after it: its partitions are somebody else's, or read anew.
 - The range assignor gives partition p of both topics to the same member; members must all be of this class.
-Not for: translating positions (they are committed before this starts) or for choosing the cluster.
+Not for: translating positions (they are committed before this starts) or for choosing the cluster; applications use
+`drlib.clusters.ordered_consumer`.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import confluent_kafka as ck
 
 from drlib.clusters.descriptions import Isolation, Record
 from drlib.model import TopicPartition
+from drlib.rules.read_plan import ReadPlan, held
 
 _ASK_AGAIN_S: Final = 0.5  # how often the position of a remote partition that another member owns is asked for
 _NO_COMMIT_WAIT_S: Final = 0.01
@@ -45,40 +49,6 @@ _REFUSED: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPlan:
-    """Read `local`; where `remote` is given, first each of its partitions p up to position `cutover[p]`.
-
-    A local partition beyond the end of `cutover` waits for nothing.
-    """
-
-    local: str
-    remote: str | None = None
-    cutover: tuple[int, ...] = ()
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        return (self.local,) if self.remote is None else (self.remote, self.local)
-
-    def gate(self, partition: TopicPartition) -> tuple[TopicPartition, int] | None:
-        """What the group must have committed before `partition` may be read, or None: read it now."""
-        if self.remote is None or partition.topic != self.local or partition.partition >= len(self.cutover):
-            return None
-        return TopicPartition(self.remote, partition.partition), self.cutover[partition.partition]
-
-
-def held(
-    plan: ReadPlan, assigned: Collection[TopicPartition], reached: Mapping[TopicPartition, int]
-) -> set[TopicPartition]:
-    """The assigned partitions that must wait. `reached`: by remote partition, the position the group stands at."""
-    waiting = set()
-    for partition in assigned:
-        gate = plan.gate(partition)
-        if gate is not None and reached.get(gate[0], -1) < gate[1]:
-            waiting.add(partition)
-    return waiting
-
-
 class CommitOutcome(StrEnum):
     ACKED = "acked"
     REFUSED = "refused"  # not taken; the consumer has rewound, or somebody else owns the partitions now
@@ -95,9 +65,10 @@ class Batch:
     records: tuple[Record, ...]
     starts: Mapping[TopicPartition, int]
     positions: Mapping[TopicPartition, int]
+    generation: int = 0  # of the member's assignment it was polled in
 
 
-class OrderedConsumer:
+class OrderedMember:
     """A member of `group`; `connection`: librdkafka's settings for reaching the cluster, `bootstrap.servers` at least.
 
     A context manager, and an iterator of batches that never ends by itself. Not thread-safe.
@@ -105,7 +76,7 @@ class OrderedConsumer:
 
     def __init__(
         self,
-        connection: Mapping[str, str],
+        connection: Mapping[str, object],
         group: str,
         plan: ReadPlan,
         *,
@@ -123,6 +94,7 @@ class OrderedConsumer:
         self._polled: dict[TopicPartition, int] = {}  # the position after what has been polled
         self._stash: list[ck.Message] = []  # polled while a commit was under way
         self._asked = 0.0
+        self._generation = 0
         self._closed = False
         self._commits: list[tuple[ck.KafkaError | None, dict[TopicPartition, int]]] = []
         self._consumer: Any = ck.Consumer(
@@ -157,6 +129,15 @@ class OrderedConsumer:
     def held(self) -> frozenset[TopicPartition]:
         """The local partitions that wait for their remote ones."""
         return frozenset(self._held)
+
+    @property
+    def generation(self) -> int:
+        """Changes with every rebalance: what was polled before it is no longer this member's to commit."""
+        return self._generation
+
+    def position(self, partition: TopicPartition) -> int:
+        """The position up to which everything in `partition` has been polled; -1 when nothing is known."""
+        return self._polled.get(partition, -1)
 
     def committed(
         self, partitions: Collection[TopicPartition], timeout_s: float = _REQUEST_S
@@ -197,7 +178,11 @@ class OrderedConsumer:
             if partition.topic == self.plan.remote and self._at_cutover(partition, position):
                 starts.setdefault(partition, position)
                 positions[partition] = position
-        return Batch(tuple(records), starts, positions) if positions else None
+        return Batch(tuple(records), starts, positions, self._generation) if positions else None
+
+    def serve(self) -> None:
+        """Takes part in a rebalance that is due, without waiting: for a caller who is still busy with a batch."""
+        self._stash += self._receive(1, 0.0)
 
     def commit(
         self, batch: Batch, *, deadline_s: float = 30.0, waiting: Callable[[], bool] = lambda: True
@@ -210,6 +195,8 @@ class OrderedConsumer:
         offsets = [ck.TopicPartition(p.topic, p.partition, position) for p, position in batch.positions.items()]
         in_doubt = False
         while True:
+            if batch.generation != self._generation:
+                return CommitOutcome.ACKED if in_doubt and self._was_taken(batch.positions) else CommitOutcome.REFUSED
             self._commits.clear()
             try:
                 self._consumer.commit(offsets=offsets, asynchronous=True)
@@ -223,7 +210,8 @@ class OrderedConsumer:
             if error.code() in _REFUSED:
                 if in_doubt and self._was_taken(batch.positions):
                     return CommitOutcome.ACKED
-                self._rewind(batch)
+                if batch.generation == self._generation:  # else a new assignment has put every position right
+                    self.rewind(batch)
                 return CommitOutcome.REFUSED
             in_doubt = True
             if time.monotonic() > until or not waiting():
@@ -241,7 +229,7 @@ class OrderedConsumer:
         closing.join(timeout_s)
         return not closing.is_alive()
 
-    def __enter__(self) -> OrderedConsumer:
+    def __enter__(self) -> OrderedMember:
         return self
 
     def __exit__(
@@ -311,7 +299,8 @@ class OrderedConsumer:
         except ck.KafkaException:
             return False
 
-    def _rewind(self, batch: Batch) -> None:
+    def rewind(self, batch: Batch) -> None:
+        """Reads again from where `batch` began, in the partitions that are still this member's."""
         starts = dict(batch.starts)
         for message in self._stash:
             starts.setdefault(TopicPartition(message.topic() or "", message.partition()), message.offset())
@@ -325,7 +314,12 @@ class OrderedConsumer:
         """Resumes the local partitions whose remote ones have been committed up to the cutover."""
         if not self._held:
             return
-        elsewhere = {gate[0] for p in self._held if (gate := self.plan.gate(p)) is not None} - self._assigned
+        elsewhere = {
+            remote
+            for p in self._held
+            for remote, position in self.plan.gates(p).items()
+            if remote not in self._assigned and self._reached.get(remote, -1) < position
+        }
         if elsewhere and time.monotonic() - self._asked > _ASK_AGAIN_S:
             self._asked = time.monotonic()
             with contextlib.suppress(ck.KafkaException):  # ask again later; the gate stays closed
@@ -336,6 +330,7 @@ class OrderedConsumer:
             self._consumer.resume([ck.TopicPartition(p.topic, p.partition) for p in opened])
 
     def _on_assign(self, consumer: Any, partitions: Sequence[ck.TopicPartition]) -> None:
+        self._generation += 1
         self._stash.clear()
         self._polled.clear()
         self._assigned.clear()
@@ -343,7 +338,7 @@ class OrderedConsumer:
             consumer.unassign()
             return
         assigned = {TopicPartition(p.topic, p.partition) for p in partitions}
-        gates = {gate[0] for p in assigned if (gate := self.plan.gate(p)) is not None}
+        gates = {remote for p in assigned for remote in self.plan.gates(p)}
         remote = {p for p in assigned if p.topic == self.plan.remote}
         try:
             positions = self._starting_points(consumer, gates | remote)
@@ -369,6 +364,7 @@ class OrderedConsumer:
         return points
 
     def _on_revoke(self, consumer: Any, partitions: Sequence[ck.TopicPartition]) -> None:
+        self._generation += 1
         self._assigned -= {TopicPartition(p.topic, p.partition) for p in partitions}
         self._held &= self._assigned
         self._stash.clear()

@@ -14,9 +14,10 @@ from confluent_kafka.admin import AdminClient
 from traffic_stage import log_ends, set_positions, wait_until
 
 from drlib.clusters.descriptions import Record
-from drlib.clusters.ordered import CommitOutcome, OrderedConsumer, ReadPlan
+from drlib.clusters.ordered import CommitOutcome, OrderedMember
 from drlib.lab.traffic.topics import TopicSpec, create_topics
 from drlib.model import TopicPartition
+from drlib.rules.read_plan import ReadPlan
 
 Fresh = Callable[[str], str]
 PARTITIONS = 3
@@ -55,7 +56,7 @@ def prepare(right: str, fresh_topic: Fresh, records: int) -> tuple[str, ReadPlan
     return fresh_topic("group"), ReadPlan(local, remote, cutover)
 
 
-def read(consumers: list[OrderedConsumer], wanted: int, deadline_s: float = 30.0) -> list[Record]:
+def read(consumers: list[OrderedMember], wanted: int, deadline_s: float = 30.0) -> list[Record]:
     until = time.monotonic() + deadline_s
     records: list[Record] = []
     while len(records) < wanted:
@@ -84,7 +85,7 @@ def assert_remote_first(records: list[Record], plan: ReadPlan) -> None:
 
 def test_the_local_topic_opens_behind_control_records(right: str, fresh_topic: Fresh) -> None:
     group, plan = prepare(right, fresh_topic, 300)
-    with OrderedConsumer({"bootstrap.servers": right}, group, plan, max_batch=40) as consumer:
+    with OrderedMember({"bootstrap.servers": right}, group, plan, max_batch=40) as consumer:
         records = read([consumer], 603)
         assert consumer.held == frozenset()
         assert len(consumer.assigned) == 6
@@ -100,7 +101,7 @@ def test_it_starts_where_the_group_was_put_and_a_finished_remote_topic_holds_not
     group, plan = prepare(right, fresh_topic, 30)
     positions = {0: plan.cutover[0], 1: plan.cutover[1] - 4, 2: 7}
     set_positions(right, group, str(plan.remote), positions)
-    with OrderedConsumer({"bootstrap.servers": right}, group, plan) as consumer:
+    with OrderedMember({"bootstrap.servers": right}, group, plan) as consumer:
         records = read([consumer], 30 + 1 + 3 + 1)
     remote = sorted((r.partition.partition, r.offset) for r in records if r.partition.topic == plan.remote)
     assert remote == [(1, 10), (2, 7), (2, 8), (2, 9), (2, 10)]
@@ -111,11 +112,11 @@ def test_a_rebalance_in_the_middle_repeats_nothing_and_keeps_the_order(right: st
     everything = 2 * 6000 + PARTITIONS
     connection = {"bootstrap.servers": right, "heartbeat.interval.ms": "200"}
     with contextlib.ExitStack() as members:
-        first = members.enter_context(OrderedConsumer(connection, group, plan, max_batch=3))
+        first = members.enter_context(OrderedMember(connection, group, plan, max_batch=3))
         records = read([first], 100)
         joined = len(records)
         # made only now: a member joins when it is made, and holds everyone up from then on until it is polled
-        second = members.enter_context(OrderedConsumer(connection, group, plan, max_batch=3))
+        second = members.enter_context(OrderedMember(connection, group, plan, max_batch=3))
         while not (first.assigned and second.assigned):
             records += read([first, second], 1)
         both = len(records)
@@ -136,11 +137,11 @@ def test_a_member_that_leaves_before_it_was_ever_polled_leaves_in_silence(
     connection = {"bootstrap.servers": right}
     in_threads: list[object] = []
     monkeypatch.setattr(threading, "excepthook", in_threads.append)
-    unpolled = OrderedConsumer(connection, group, plan)
+    unpolled = OrderedMember(connection, group, plan)
     wait_until("the group assigned its partitions", lambda: assigned(right, group) == 2 * PARTITIONS)
     assert unpolled.close()  # the assignment is served now, by a client that has no answers to give any more
     assert in_threads == []
-    with OrderedConsumer(connection, group, plan) as later:
+    with OrderedMember(connection, group, plan) as later:
         assert len(read([later], 63)) == 63
 
 
@@ -148,7 +149,7 @@ def test_a_rebalance_served_while_records_are_stashed_reads_them_once(
     right: str, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group, plan = prepare(right, fresh_topic, 300)
-    with OrderedConsumer({"bootstrap.servers": right}, group, plan, max_batch=3) as consumer:
+    with OrderedMember({"bootstrap.servers": right}, group, plan, max_batch=3) as consumer:
         records: list[Record] = []
         while not consumer._stash:
             records += read([consumer], 1)
@@ -169,27 +170,27 @@ def test_a_rebalance_served_while_records_are_stashed_reads_them_once(
 
 def test_what_was_polled_and_not_committed_comes_again(right: str, fresh_topic: Fresh) -> None:
     group, plan = prepare(right, fresh_topic, 30)
-    with OrderedConsumer({"bootstrap.servers": right}, group, plan, max_batch=10) as consumer:
+    with OrderedMember({"bootstrap.servers": right}, group, plan, max_batch=10) as consumer:
         until = time.monotonic() + 20
         polled = None
         while polled is None and time.monotonic() < until:
             polled = consumer.poll()
         assert polled is not None
         assert polled.records
-    with OrderedConsumer({"bootstrap.servers": right}, group, plan, max_batch=10) as again:
+    with OrderedMember({"bootstrap.servers": right}, group, plan, max_batch=10) as again:
         records = read([again], 63)
     assert {(r.partition, r.offset) for r in polled.records} <= {(r.partition, r.offset) for r in records}
 
 
 def test_a_refused_commit_rewinds_to_where_the_batch_began(right: str, fresh_topic: Fresh) -> None:
     group, plan = prepare(right, fresh_topic, 300)
-    with OrderedConsumer({"bootstrap.servers": right}, group, plan, max_batch=20) as consumer:
+    with OrderedMember({"bootstrap.servers": right}, group, plan, max_batch=20) as consumer:
         records = read([consumer], 100)
         batch = None
         while batch is None:
             batch = consumer.poll()
         # the refusal a member meets when the group has moved on; what follows is the real consumer's own doing
-        consumer._rewind(batch)
+        consumer.rewind(batch)
         records += read([consumer], 603 - len(records))
     assert len(records) == len({(r.partition, r.offset) for r in records}) == 603
     for partition in {r.partition for r in records}:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from drlib.clusters.descriptions import Record
-from drlib.clusters.ordered import ReadPlan, held
 from drlib.lab.traffic.consumer import settle
 from drlib.model import TopicPartition
 from drlib.rules.history import Mirrored
+from drlib.rules.read_plan import ReadPlan, held
 
 PLAN = ReadPlan("flights", "LEFT.flights", (10, 0, 5))
 

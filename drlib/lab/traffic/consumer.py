@@ -21,7 +21,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from drlib.clusters.descriptions import Record
-from drlib.clusters.ordered import CommitOutcome, OrderedConsumer, ReadPlan
+from drlib.clusters.ordered import CommitOutcome, OrderedMember
 from drlib.clusters.pointer import Pointer, PointerWatcher
 from drlib.lab.traffic import specs
 from drlib.lab.traffic.history_files import HistoryWriter
@@ -31,6 +31,7 @@ from drlib.lab.traffic.process import StatusFile, Stop, now_ms, run_app
 from drlib.lab.traffic.scan import number, text
 from drlib.model import TopicPartition
 from drlib.rules.history import CommitStatus, Committed, Consumed, Mirrored
+from drlib.rules.read_plan import ReadPlan
 
 _SILENT_S = 1.0
 _BATCH_S = 0.25  # how long a batch may fill up: applications commit a few times a second, not with every record
@@ -101,7 +102,7 @@ class Reading:
         if self._rate > 0:  # small enough to be even: about four batches a second
             max_batch = max(1, min(max_batch, int(self._rate * _BATCH_S)))
         connection = {"bootstrap.servers": pointer.bootstrap}
-        consumer = OrderedConsumer(connection, self._spec.group, plan, max_batch=max_batch, poll_s=_BATCH_S)
+        consumer = OrderedMember(connection, self._spec.group, plan, max_batch=max_batch, poll_s=_BATCH_S)
         try:
             if self._doubt is not None and self._doubt.cluster != pointer.active:
                 self._settle(consumer, pointer, self._doubt, remote)
@@ -109,7 +110,7 @@ class Reading:
         finally:
             consumer.close(1.0)
 
-    def _read(self, consumer: OrderedConsumer, pointer: Pointer) -> None:
+    def _read(self, consumer: OrderedMember, pointer: Pointer) -> None:
         pace = Pace(self._rate)
         heard = time.monotonic()
         while self._here(pointer):
@@ -138,7 +139,7 @@ class Reading:
         newest = self._watcher.current()
         return not self._stop() and (newest is None or newest.bootstrap == pointer.bootstrap)
 
-    def _settle(self, consumer: OrderedConsumer, pointer: Pointer, doubt: Doubt, remote: str | None) -> None:
+    def _settle(self, consumer: OrderedMember, pointer: Pointer, doubt: Doubt, remote: str | None) -> None:
         """Decides what the batch in doubt was, before anything is read here."""
         if remote is not None and doubt.records:
             oldest_ms = min(record.timestamp_ms for record in doubt.records)
