@@ -40,6 +40,16 @@ def resolve(text: str, where: str) -> str:
     return _REFERENCE.sub(lambda found: _look_up(found, where), text)
 
 
+def values(text: str, where: str) -> tuple[str, ...]:
+    """What the references in `text` stand for: to be hidden wherever else it may turn up. Raises `UsageError`."""
+    return tuple(_look_up(found, where) for found in _REFERENCE.finditer(text))
+
+
+def refers(text: str) -> bool:
+    """Does `text` hold a reference?"""
+    return _REFERENCE.search(text) is not None
+
+
 def _look_up(found: re.Match[str], where: str) -> str:
     reference, provider, path, key = found.group(0), found.group(1), found.group(2), found.group(3)
     if provider == "env" and not path:
