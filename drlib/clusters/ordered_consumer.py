@@ -37,7 +37,7 @@ from drlib.rules.read_plan import ReadPlan, Scope
 
 _LOG: Final = logging.getLogger("drlib.ordered")
 _SERVE_S: Final = 0.5  # how often a busy application takes part in its group's rebalances
-_LEAVE_S: Final = 2.0
+_LEAVE_S: Final = 1.0  # leaving a dead cluster only costs time
 _JOIN_AGAIN_S: Final = 0.2
 _LOGIN_S: Final = 5.0
 
@@ -80,6 +80,10 @@ class OrderedConsumer:
     ) -> None:
         self.group = group
         self.topic = topic
+        if scope not in tuple(Scope):
+            raise UsageError(
+                f"there is no scope {scope}", "a topic is opened whole or by partition", "Use topic or partition."
+            )
         self._scope = Scope(scope)
         self._isolation = isolation
         self._max_batch = max_batch

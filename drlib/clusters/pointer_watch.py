@@ -93,6 +93,12 @@ class PointerTopicWatcher:
                 self._stopping.wait(_ASK_EVERY_S)
 
     def _consume(self, settings: ClusterSettings) -> None:
+        try:
+            self._consume_with(settings)
+        except KafkaException as error:
+            raise as_drlib_error(error, settings, f"following {self._topic}") from error
+
+    def _consume_with(self, settings: ClusterSettings) -> None:
         consumer: Any = Consumer(
             {
                 "reconnect.backoff.max.ms": 1000,
@@ -116,8 +122,6 @@ class PointerTopicWatcher:
                     asked = time.monotonic()
                 if (message := consumer.poll(_POLL_S)) is not None:
                     self._take(settings, message)
-        except KafkaException as error:
-            raise as_drlib_error(error, settings, f"following {self._topic}") from error
         finally:
             consumer.close()
 
