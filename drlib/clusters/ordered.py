@@ -196,7 +196,7 @@ class OrderedMember:
         in_doubt = False
         while True:
             if batch.generation != self._generation:
-                return CommitOutcome.ACKED if in_doubt and self._was_taken(batch.positions) else CommitOutcome.REFUSED
+                return self._settled(batch) if in_doubt else CommitOutcome.REFUSED
             self._commits.clear()
             try:
                 self._consumer.commit(offsets=offsets, asynchronous=True)
@@ -208,8 +208,8 @@ class OrderedMember:
                 self._open_gates()
                 return CommitOutcome.ACKED
             if error.code() in _REFUSED:
-                if in_doubt and self._was_taken(batch.positions):
-                    return CommitOutcome.ACKED
+                if in_doubt and (outcome := self._settled(batch)) is not CommitOutcome.REFUSED:
+                    return outcome
                 if batch.generation == self._generation:  # else a new assignment has put every position right
                     self.rewind(batch)
                 return CommitOutcome.REFUSED
@@ -293,11 +293,17 @@ class OrderedMember:
             error = partition.error if error is None else error
         self._commits.append((error, {TopicPartition(p.topic, p.partition): p.offset for p in partitions or ()}))
 
-    def _was_taken(self, positions: Mapping[TopicPartition, int]) -> bool:
+    def _settled(self, batch: Batch) -> CommitOutcome:
+        """What became of a commit that was asked for before the group moved on; a commit is taken whole or not at all."""
         try:
-            return self.committed(positions.keys()) == dict(positions)
+            found = self.committed(batch.positions.keys())
         except ck.KafkaException:
-            return False
+            return CommitOutcome.UNKNOWN
+        if found == dict(batch.positions):
+            return CommitOutcome.ACKED
+        if any(found.get(p, -1) < position for p, position in batch.positions.items()):
+            return CommitOutcome.REFUSED
+        return CommitOutcome.UNKNOWN  # another member stands beyond it: after ours, or after reading the same again
 
     def rewind(self, batch: Batch) -> None:
         """Reads again from where `batch` began, in the partitions that are still this member's."""
