@@ -123,7 +123,9 @@ def prepare(right: str, fresh_topic: Fresh, local_partitions: int) -> dict[str, 
     return {"bootstrap": right, "group": fresh_topic("group"), "topic": local, "remote": remote, "cutover": cutover}
 
 
-@pytest.mark.parametrize(("scope", "local_partitions"), [("topic", 4), ("partition", 3)])
+@pytest.mark.parametrize(
+    ("scope", "local_partitions"), [("topic", 4), pytest.param("partition", 3, marks=pytest.mark.long)]
+)
 def test_a_member_killed_in_mid_switch_costs_neither_order_nor_a_record(
     right: str,
     fresh_topic: Fresh,
