@@ -176,7 +176,12 @@ def log_ends(bootstrap: str, topic: str, partitions: int) -> tuple[int, ...]:
 
 
 def set_positions(bootstrap: str, group: str, topic: str, positions: dict[int, int]) -> None:
+    """Asks again while the coordinator loads: its answer then stands at each partition, and no exception tells of it."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, p, o) for p, o in positions.items()])
-    for future in admin.alter_consumer_group_offsets([wanted]).values():
-        future.result()
+
+    def taken() -> bool:
+        moved = admin.alter_consumer_group_offsets([wanted])[group].result(20)
+        return all(one.error is None for one in moved.topic_partitions)
+
+    wait_until(f"{group} stands where it was put", taken)
