@@ -322,8 +322,7 @@ class OrderedMember:
             return
         elsewhere = {
             remote
-            for p in self._held
-            for remote, position in self.plan.gates(p).items()
+            for remote, position in self.plan.gates(self._held).items()
             if remote not in self._assigned and self._reached.get(remote, -1) < position
         }
         if elsewhere and time.monotonic() - self._asked > _ASK_AGAIN_S:
@@ -344,7 +343,7 @@ class OrderedMember:
             consumer.unassign()
             return
         assigned = {TopicPartition(p.topic, p.partition) for p in partitions}
-        gates = {remote for p in assigned for remote in self.plan.gates(p)}
+        gates = self.plan.gates(assigned).keys()
         remote = {p for p in assigned if p.topic == self.plan.remote}
         try:
             positions = self._starting_points(consumer, gates | remote)

@@ -284,6 +284,8 @@ class OrderedConsumer:
         plan, active = self._fixed, None
         if self._follows is not None:
             active = self._follows.current()
+            if active is self._active and self._member is not None:
+                return self._member
             plan = read_plan(active.pointer, self.topic, self._scope)
         moved = active is not None and (self._active is None or active.alias != self._active.alias)
         if self._member is not None and (moved or plan != self._plan):

@@ -41,23 +41,24 @@ class ReadPlan:
     def topics(self) -> tuple[str, ...]:
         return (self.local,) if self.remote is None else (self.remote, self.local)
 
-    def gates(self, partition: TopicPartition) -> dict[TopicPartition, int]:
-        """What the group must have committed before `partition` may be read; empty: read it now."""
-        if self.remote is None or partition.topic != self.local:
+    def gates(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """What the group must have committed before all of `partitions` may be read; empty: read them now."""
+        local = {p.partition for p in partitions if p.topic == self.local}
+        if self.remote is None or not local:
             return {}
-        every = {TopicPartition(self.remote, p): position for p, position in enumerate(self.cutover)}
-        if self.scope is Scope.TOPIC:
-            return every
-        same = TopicPartition(self.remote, partition.partition)
-        return {same: every[same]} if same in every else {}
+        return {
+            TopicPartition(self.remote, number): position
+            for number, position in enumerate(self.cutover)
+            if self.scope is Scope.TOPIC or number in local
+        }
 
 
 def held(
     plan: ReadPlan, assigned: Collection[TopicPartition], reached: Mapping[TopicPartition, int]
 ) -> set[TopicPartition]:
     """The assigned partitions that must wait. `reached`: by remote partition, the position the group stands at."""
-    return {
-        partition
-        for partition in assigned
-        if any(reached.get(remote, -1) < position for remote, position in plan.gates(partition).items())
-    }
+    gates = plan.gates(assigned)
+    closed = {remote.partition for remote, position in gates.items() if reached.get(remote, -1) < position}
+    if plan.scope is Scope.TOPIC:
+        return {p for p in assigned if p.topic == plan.local and closed}
+    return {p for p in assigned if p.topic == plan.local and p.partition in closed}
