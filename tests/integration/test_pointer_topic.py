@@ -120,6 +120,7 @@ def test_two_words_of_one_version_are_told_and_a_higher_one_ends_it(lab: Lab, fr
     assert read_pointer(clusters, topic=topic).pointer == Pointer(2, "RIGHT", "h:1")
 
 
+@pytest.mark.long
 def test_with_one_cluster_killed_applications_move_by_the_other(lab_factory: LabFactory, tmp_path: Path) -> None:
     lab = lab_factory()
     config = lab.write_properties(tmp_path / "clusters.properties")
