@@ -64,13 +64,13 @@ def prepare(right: str, fresh_topic: Callable[[str], str], tmp_path: Path) -> Ca
 @pytest.mark.parametrize(
     "kill",
     [
-        "line:1",  # before the first step
-        "create_topic:before",
+        pytest.param("line:1", marks=pytest.mark.long),  # before the first step
+        pytest.param("create_topic:before", marks=pytest.mark.long),
         "create_topic:after",
         "line:3",  # between two steps
-        "alter_group_offsets:before",
+        pytest.param("alter_group_offsets:before", marks=pytest.mark.long),
         "alter_group_offsets:after",
-        "line:7",  # before the run says that it ended
+        pytest.param("line:7", marks=pytest.mark.long),  # before the run says that it ended
     ],
 )
 def test_killed_going_forward_it_comes_to_the_same(prepare: Callable[..., Prepared], kill: str) -> None:
@@ -82,7 +82,14 @@ def test_killed_going_forward_it_comes_to_the_same(prepare: Callable[..., Prepar
     assert drill.run() == 2  # it is over
 
 
-@pytest.mark.parametrize("kill", ["alter_group_offsets:after", "delete_group:before", "delete_topic:after"])
+@pytest.mark.parametrize(
+    "kill",
+    [
+        pytest.param("alter_group_offsets:after", marks=pytest.mark.long),
+        pytest.param("delete_group:before", marks=pytest.mark.long),
+        "delete_topic:after",
+    ],
+)
 def test_killed_going_back_it_comes_to_the_same(prepare: Callable[..., Prepared], kill: str) -> None:
     drill = prepare(rollback=Rollback.NEVER)
     assert drill.run(kill="line:7") == -9  # every step is done
@@ -93,6 +100,7 @@ def test_killed_going_back_it_comes_to_the_same(prepare: Callable[..., Prepared]
     assert drill.events("undo-succeeded") == ["move", "place", "create"]
 
 
+@pytest.mark.long
 def test_killed_again_and_again(prepare: Callable[..., Prepared]) -> None:
     drill = prepare()
     for kill in ("create_topic:after", "line:2", "alter_group_offsets:after", "line:2"):
@@ -110,6 +118,7 @@ def test_an_abort_puts_everything_back(prepare: Callable[..., Prepared]) -> None
     assert drill.now == BEFORE
 
 
+@pytest.mark.long
 def test_what_moved_since_the_plan_is_refused(prepare: Callable[..., Prepared]) -> None:
     drill = prepare()
     with Cluster(ClusterSettings("RIGHT", (drill.bootstrap,))) as cluster:
