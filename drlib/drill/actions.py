@@ -62,18 +62,18 @@ class CreateTopic:
     def observe(self) -> Sequence[Fact]:
         with Cluster(self.cluster) as cluster:
             found = cluster.topics([self.topic]).get(self.topic)
-        return (Fact(self._entity, found.partitions if found else None),)
+            return (Fact(self._entity, found.partitions if found else None), _identity(self.cluster, cluster))
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         """Nothing when it is there as wanted. Raises `UsageError` when it is there and is another."""
-        (fact,) = observed
-        if fact.value not in (None, self.partitions):
+        now = {fact.entity: fact.value for fact in observed}[self._entity]
+        if now not in (None, self.partitions):
             raise UsageError(
                 f"topic {self.topic} on {self.cluster.alias} is there already",
-                f"it has {fact.value} partitions and not {self.partitions}",
+                f"it has {now} partitions and not {self.partitions}",
                 "Name another topic, or ask for as many partitions as it has.",
             )
-        return () if fact.value == self.partitions else (Change(self._entity, None, self.partitions),)
+        return () if now == self.partitions else (Change(self._entity, None, self.partitions),)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         if not changes:
@@ -124,10 +124,10 @@ class MoveGroup:
 
     def observe(self) -> Sequence[Fact]:
         with Cluster(self.cluster) as cluster:
-            found = cluster.group_offsets(self.group)
+            found, identity = cluster.group_offsets(self.group), _identity(self.cluster, cluster)
         now: dict[TopicPartition, Value] = {p: found[p].offset if p in found else None for p in self.positions}
         others = len(found.keys() - self.positions.keys())
-        return (*(Fact(self._entity(p), value) for p, value in now.items()), Fact(self._others, others))
+        return (*(Fact(self._entity(p), value) for p, value in now.items()), Fact(self._others, others), identity)
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         """Raises `GroupNotEmpty` for a group with members, `UsageError` for a move that could not be undone."""
@@ -184,6 +184,11 @@ class MoveGroup:
         wanted = {p: values[self._entity(p)] for p in self.positions if self._entity(p) in values}
         with Cluster(self.cluster) as cluster:
             cluster.alter_group_offsets(self.group, {p: to for p, to in wanted.items() if isinstance(to, int)})
+
+
+def _identity(settings: ClusterSettings, cluster: Cluster) -> Fact:
+    """A plan is for the cluster it was made on, wherever an alias or an address leads by then."""
+    return Fact(f"ID of cluster {settings.alias}", cluster.cluster_id())
 
 
 def _cluster(clusters: Mapping[str, ClusterSettings], call: Call) -> ClusterSettings:

@@ -127,6 +127,15 @@ def test_what_moved_since_the_plan_is_refused(prepare: Callable[..., Prepared]) 
     assert drill.now == (False, {}, {0: 4})
 
 
+def test_a_plan_is_for_the_cluster_it_was_made_on(prepare: Callable[..., Prepared], left: str) -> None:
+    drill = prepare()
+    with Cluster(ClusterSettings("LEFT", (left,))) as cluster:
+        cluster.create_topic(drill.old_topic, 1, 1)
+        cluster.alter_group_offsets(f"old.{drill.topic}", {TopicPartition(drill.old_topic, 0): 3})
+    assert drill_stage.in_process(drill.folder, left) == StalePlan.exit_code
+    assert drill_stage.found(left, drill.topic, drill.old_topic) == BEFORE
+
+
 def test_its_lease_outlives_a_killed_process_for_a_session_and_tells_the_state(
     prepare: Callable[..., Prepared],
 ) -> None:
