@@ -98,6 +98,7 @@ def test_it_is_held_by_one_and_given_back_on_every_way_out(target: ClusterSettin
         assert (lease.state, lease.run_id) == (DrillState.TESTING, "one")
 
 
+@pytest.mark.long
 def test_of_many_that_come_at_once_one_holds_it_and_keeps_it(target: ClusterSettings, flow: Flow) -> None:
     held, refused, together = [], [], threading.Barrier(4)
 
