@@ -7,8 +7,7 @@ Rules:
   hundredth of a core.
 - The timestamp of the oldest unmirrored record is that of the batch at hand; only where a partition stands still is it
   read from the source, once per position and for `PROBES` partitions a look, by a connection of its own.
-- Retention settings are read on a thread of their own once a minute. What cannot be read is told, and the last that was
-  known goes on counting: a source that is cut off goes on deleting.
+- What is known of retention (`drlib.mirror.retention`) goes on counting: a source that is cut off goes on deleting.
 - One event per partition, resolved when its reason is gone or its lane is (rules: `drlib.rules.forecast`).
 """
 
@@ -18,28 +17,24 @@ import asyncio
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 
-from drlib.clusters.cluster import Cluster
 from drlib.config.settings import ClusterSettings, FlowSettings
-from drlib.errors import DrlibError, Unreachable
-from drlib.mirror.daemons import in_daemon
+from drlib.errors import DrlibError
 from drlib.mirror.lane_journal import EARLIEST, LATEST
 from drlib.mirror.open_transactions import OpenTransactions
+from drlib.mirror.retention import RetentionWatch
 from drlib.mirror.status import EventLog, Spread, pause_s
 from drlib.mirror.stream import Outgoing, Pulse, Stream
 from drlib.model import TopicPartition
-from drlib.rules.forecast import Outlook, Retention, Sample, oldest_unmirrored_ms, outlook, retention_of
+from drlib.rules.forecast import Outlook, Sample, oldest_unmirrored_ms, outlook
 from drlib.wire import requests
 from drlib.wire.batch import iter_batches
 from drlib.wire.cluster import ClusterClient
 
 WINDOW_S = 30.0  # what rates are measured over
 PROBES = 8
-RETENTION_REFRESH_S = 60.0
-ADMIN_TIMEOUT_S = 60.0  # on a saturated link every one of an admin client's questions waits behind the data
 _BASE_TIMESTAMP = struct.Struct(">q")
 _BASE_TIMESTAMP_AT = 27  # in the header of a batch of format 2
 
@@ -120,12 +115,11 @@ class Forecasts:
         streams: Callable[[], Iterable[Stream]],
     ) -> None:
         self._settings = settings
-        self._cluster = cluster
         self._source = source
         self._events = events
         self._streams = streams
         self._seen: dict[TopicPartition, _Seen] = {}
-        self._retention: Mapping[str, Retention] = {}
+        self._retention = RetentionWatch(settings, cluster, events, self._topics)
         self._totals: deque[tuple[float, int, int]] = deque()
         self._looked_ms: int | None = None
         self._turned = 0.0
@@ -137,7 +131,10 @@ class Forecasts:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._looks())
-            tasks.create_task(self._read_retention())
+            tasks.create_task(self._retention.run())
+
+    def _topics(self) -> frozenset[str]:
+        return frozenset(stream.source.topic for stream in self._streams())
 
     # -- what the lanes tell -------------------------------------------------------------------------------------
 
@@ -255,7 +252,7 @@ class Forecasts:
         seen.samples.append(Sample(now, mirrored, end))
         while len(seen.samples) > 2 and seen.samples[1].at_s < now - WINDOW_S:
             seen.samples.popleft()
-        retention = self._retention.get(stream.source.topic)
+        retention = self._retention.known.get(stream.source.topic)
         seen.outlook = outlook(
             seen.samples,
             now_ms=now_ms,
@@ -345,29 +342,6 @@ class Forecasts:
             for number, found in metadata.topics[partition.topic].partitions.items():
                 self._leaders[TopicPartition(partition.topic, number)] = found.leader
         return self._leaders[partition]
-
-    async def _read_retention(self) -> None:
-        asked: frozenset[str] = frozenset()
-        at = 0.0
-        flow = str(self._settings.flow)
-        while True:
-            began = time.perf_counter()
-            topics = frozenset(stream.source.topic for stream in self._streams())
-            cost = time.perf_counter() - began
-            if topics and (topics - asked or time.monotonic() - at > RETENTION_REFRESH_S):
-                asked, at = topics, time.monotonic()
-                try:
-                    self._retention = {**self._retention, **await in_daemon(partial(self._configs, topics))}
-                    self._events.resolve("WatchFailed", flow, by="retention")
-                except Unreachable:
-                    asked = frozenset()  # the lanes tell that the source is gone
-                except DrlibError as error:
-                    self._events.open("WatchFailed", flow, str(error), by="retention")
-            await asyncio.sleep(pause_s(self._settings.forecast_interval_ms / 1000, cost))
-
-    def _configs(self, topics: frozenset[str]) -> dict[str, Retention]:
-        with Cluster(self._cluster, timeout_s=ADMIN_TIMEOUT_S) as cluster:
-            return {name: retention_of(config) for name, config in cluster.effective_topic_config(topics).items()}
 
 
 async def first_batch(

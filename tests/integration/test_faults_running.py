@@ -6,12 +6,13 @@ import shlex
 import shutil
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import google_crc32c
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -21,11 +22,14 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from fix_engine import Engine, alter, create_topic, produce, read_all, wait_for
+from fix_engine import Engine, Record, alter, create_topic, produce, read_all, wait_for
 from fix_guarded import kafka_acls
 from log_surgery import log_of, patch_batch, rewrite
 
 from drlib.lab.lab import Lab
+from drlib.mirror.groups import OFFSETS_TOPIC
+from drlib.rules.lanes import lane_of
+from drlib.rules.mm2_records import Checkpoint
 
 
 def send(bootstrap: str, topic: str, value: bytes, *, key: bytes | None = b"k", timestamp: int = 0) -> None:
@@ -53,6 +57,41 @@ def allow(
             permission,
         )
         for future in admin.create_acls([binding]).values():
+            future.result(10)
+
+
+@contextmanager
+def only_for_now(
+    bootstrap: str,
+    kind: ResourceType,
+    name: str,
+    *operations: AclOperation,
+    but: AclOperation | None = None,
+) -> Iterator[None]:
+    """Only these operations on what the session shares, for everybody; or those without `but`. Taken back at the end."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def binding(operation: AclOperation, permission: AclPermissionType) -> AclBinding:
+        return AclBinding(kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, permission)
+
+    made = [binding(operation, AclPermissionType.ALLOW) for operation in operations]
+    made += [binding(but, AclPermissionType.DENY)] if but is not None else []
+    try:
+        for rule in made:  # one by one: what is allowed stands before what is not
+            for future in admin.create_acls([rule]).values():
+                future.result(10)
+        yield
+    finally:
+        whole = AclBindingFilter(
+            kind,
+            name,
+            ResourcePatternType.LITERAL,
+            None,
+            None,
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        for future in admin.delete_acls([whole]).values():
             future.result(10)
 
 
@@ -209,6 +248,70 @@ def test_a_mirror_topic_we_may_not_write_waits_alone_for_the_right(
     engine.assert_same(closed, 1)
 
 
+@pytest.mark.long
+def test_what_may_not_be_looked_at_on_the_source_is_told_and_mirroring_goes_on(engine: Engine, guarded: Lab) -> None:
+    """The settings of a topic, of which retention is one, and the topic that commits of groups are written to."""
+    engine.left = guarded.clusters["GUARDED"].bootstrap
+    topic, flow = engine.topics, f"{engine.source}->{engine.target}"
+    group = f"group-of-{topic}"
+    create_topic(engine.left, topic, 1)
+    create_topic(engine.right, f"{engine.source}.{topic}", 1)  # which takes the settings of its source to be made
+    produce(engine.left, topic, 50, partitions=1)
+    commit(engine.left, group, topic, 10)
+    allow(engine.left, topic, AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE)
+    with only_for_now(engine.left, ResourceType.TOPIC, OFFSETS_TOPIC, AclOperation.DESCRIBE):
+        worker = engine.start()
+        assert f"describing topic configurations of {topic}" in text(engine.wait_told("WatchFailed", flow))
+        told = text(engine.wait_told("GroupTailUnavailable", flow))
+        assert f"following {OFFSETS_TOPIC}" in told
+        assert f"Read and Describe on the topic {OFFSETS_TOPIC}" in told
+        engine.wait_caught_up(topic, 1)
+        commit(engine.left, group, topic, 30)  # nobody may follow it: it is asked for
+        wait_for("the position is translated", lambda: checkpointed(engine, group) == 30)
+        assert engine.told("GroupTailUnavailable", flow)
+        allow(engine.left, OFFSETS_TOPIC, AclOperation.READ)
+        engine.wait_told("GroupTailUnavailable", flow, resolved=True)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(topic, 1)
+
+
+def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
+    """Commit partition 0 of `topic` for a group that has no members."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def checkpointed(engine: Engine, group: str) -> int | None:
+    """Where the target was told that the group stands."""
+    found = read_all(engine.right, f"{engine.source}.checkpoints.internal", 1)[0]
+    told = [Checkpoint.decode(key, value) for key, value, _, _ in found if key is not None and value is not None]
+    return max((c.upstream_offset for c in told if c.group == group), default=None)
+
+
+@pytest.mark.long
+def test_broker_settings_that_may_not_be_read_are_told_and_kafkas_defaults_assumed(
+    engine: Engine, guarded: Lab
+) -> None:
+    engine.right = guarded.clusters["GUARDED"].bootstrap
+    create_topic(engine.left, engine.topics, 1)
+    produce(engine.left, engine.topics, 50, partitions=1)
+    with only_for_now(
+        engine.right, ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, but=AclOperation.DESCRIBE_CONFIGS
+    ):
+        worker = engine.start()
+        told = text(engine.wait_told("BrokerConfigUnknown", engine.target))
+        engine.wait_caught_up(engine.topics, 1)
+    assert "CLUSTER_AUTHORIZATION_FAILED" in told
+    assert "Kafka's defaults are assumed" in told
+    assert "DescribeConfigs" in told
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(engine.topics, 1)
+    engine.start()  # and once it may
+    engine.wait_caught_up(engine.topics, 1)
+    assert not engine.told("BrokerConfigUnknown", engine.target)
+
+
 # -- a damaged or rewound source ---------------------------------------------------------------------------------------
 
 
@@ -321,6 +424,69 @@ def test_a_target_that_stands_still_is_told_within_seconds_and_nothing_is_lost(e
     engine.wait_caught_up(topic, 2)
     assert engine.stop(worker) == 0, engine.log()
     engine.assert_same(topic, 2)
+
+
+@pytest.mark.long
+def test_a_source_that_stands_still_is_told_within_seconds_and_nothing_is_lost(engine: Engine, lab: Lab) -> None:
+    topic = engine.topics
+    create_topic(engine.left, topic, 2)
+    produce(engine.left, topic, 500, partitions=2)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 2)
+    left = lab.clusters["LEFT"]
+    left.pause()
+    try:
+        began = time.monotonic()
+        engine.wait_told("SourceSlow", engine.source, deadline_s=15)
+        took = time.monotonic() - began
+    finally:
+        left.resume()
+    assert took < 10, took
+    engine.wait_told("SourceSlow", engine.source, resolved=True)
+    produce(engine.left, topic, 500, partitions=2, first=500)
+    engine.wait_caught_up(topic, 2)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(topic, 2)
+
+
+def test_a_lane_whose_journal_holds_what_nobody_can_read_stands_still_and_the_others_go_on(
+    engine: Engine, fresh_topic: Callable[..., str]
+) -> None:
+    old, new = fresh_topic("old"), fresh_topic("new")
+    engine.topics = f"{old}, {new}"
+    engine.extra["drlib.lanes"] = "2"
+    create_topic(engine.left, old, 8)
+    produce(engine.left, old, 80, partitions=8)
+    worker = engine.start()
+    engine.wait_caught_up(old, 8)
+    stranger = Producer({"bootstrap.servers": engine.right, "log_level": 0})
+    journal = f"__drlib-journal.{engine.source}.internal"
+    stranger.produce(journal, key=b"not ours", value=b"nor this", partition=1)
+    assert stranger.flush(10) == 0
+    create_topic(engine.left, new, 8)
+    produce(engine.left, new, 80, partitions=8)
+    told = text(engine.wait_told("LaneFailed", f"{engine.source}->{engine.target} lane 1"))
+    assert "journal holds an entry that cannot be read" in told
+    assert "Restart this worker" in told
+    of_lane_0 = [n for n in range(8) if lane_of(new, n, 2) == 0]
+    assert 0 < len(of_lane_0) < 8
+    wait_for("the other lane goes on", lambda: all(len(r) == 10 for r in some(engine, new, of_lane_0)))
+    stranger.produce(journal, key=b"not ours", value=None, partition=1)  # whoever wrote it takes it back
+    assert stranger.flush(10) == 0
+    assert engine.stop(worker) == 0, engine.log()
+    worker = engine.start()
+    for topic in (old, new):
+        engine.wait_caught_up(topic, 8)
+    assert not engine.told("LaneFailed", f"{engine.source}->{engine.target} lane 1")
+    assert engine.stop(worker) == 0, engine.log()
+    for topic in (old, new):
+        engine.assert_same(topic, 8)
+
+
+def some(engine: Engine, topic: str, partitions: list[int]) -> list[list[Record]]:
+    """What the mirror of `topic` holds in these partitions."""
+    found = read_all(engine.right, f"{engine.source}.{topic}", 8)
+    return [found[number] for number in partitions]
 
 
 def test_a_lost_journal_is_never_taken_for_a_beginning(engine: Engine) -> None:
