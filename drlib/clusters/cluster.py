@@ -16,7 +16,6 @@ from typing import Any, Final, Self
 from uuid import UUID
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -43,8 +42,8 @@ from drlib.clusters.descriptions import (
     Record,
     TopicDescription,
 )
-from drlib.clusters.faults import GroupNotEmpty, as_drlib_error, code_of
-from drlib.clusters.group_positions import committed
+from drlib.clusters.faults import ClusterRefused, GroupNotEmpty, as_drlib_error, code_of
+from drlib.clusters.group_positions import commit, committed
 from drlib.config.settings import ClusterSettings
 from drlib.errors import DrlibError
 from drlib.model import TopicPartition
@@ -54,7 +53,7 @@ _LEVELS: Final = {
     Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
     Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
 }
-_MEMBERS_IN_THE_WAY: Final = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP)
+_MEMBERS_IN_THE_WAY: Final = ("UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP")
 _QUIET: Final = logging.getLogger("drlib.clusters.librdkafka")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
@@ -224,28 +223,20 @@ class Cluster:
             raise found
         return dict(found)
 
-    def alter_group_offsets(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
+    def alter_group_offsets(self, group: str, positions: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Moves `group` to `positions`, all of them or an error. Raises `GroupNotEmpty` when it has members."""
         state = next((listing.state for listing in self.groups() if listing.group == group), None)
         if state not in (None, "EMPTY", "DEAD"):
             raise self._not_empty(group, state or "")
         if not positions:
             return
-        doing = f"moving the positions of group {group}"
-        wanted = [ConfluentTopicPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
         try:
-            request = [ConsumerGroupTopicPartitions(group, wanted)]
-            moved = self._result(self._call(doing, "alter_consumer_group_offsets", request)[group])
-        except (KafkaException, TimeoutError) as error:
+            commit(self.settings, group, positions, self._timeout_s)
+        except ClusterRefused as error:
             # A member may have joined since the listing; the broker then protects it.
-            if code_of(error) in _MEMBERS_IN_THE_WAY:
+            if error.code in _MEMBERS_IN_THE_WAY:
                 raise self._not_empty(group, "no longer EMPTY") from error
-            raise as_drlib_error(error, self.settings, doing) from error
-        for item in moved.topic_partitions:
-            if item.error is not None and item.error.code() in _MEMBERS_IN_THE_WAY:
-                raise self._not_empty(group, "no longer EMPTY")
-            if item.error is not None:
-                raise as_drlib_error(item.error, self.settings, f"{doing} in {item.topic}-{item.partition}")
+            raise
 
     def delete_group(self, group: str) -> bool:
         """True when it was deleted, False when there was none. Raises `GroupNotEmpty` when it has members."""
@@ -255,9 +246,10 @@ class Cluster:
         except (KafkaException, TimeoutError) as error:
             if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
                 return False
-            if code_of(error) in _MEMBERS_IN_THE_WAY:
+            refusal = as_drlib_error(error, self.settings, doing)
+            if isinstance(refusal, ClusterRefused) and refusal.code in _MEMBERS_IN_THE_WAY:
                 raise self._not_empty(group, "not EMPTY") from error
-            raise as_drlib_error(error, self.settings, doing) from error
+            raise refusal from error
         return True
 
     def read(

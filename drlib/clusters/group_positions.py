@@ -1,19 +1,23 @@
-"""Where groups stand: their committed positions, over our own connections.
+"""Where groups stand: their committed positions, read and written over our own connections.
 
 Rules: librdkafka's admin client is not asked. Where a coordinator moved or is about to, it ends the whole process
 (`rd_kafka_handle_OffsetFetch` hands the question to a consumer group that an admin client has not got, as of 2.16), and
-coordinators move just when positions matter. Here the coordinator is looked for again until the time is up. All groups
-are asked at once, and positions of transactions that are still open are waited for (`require_stable`, KIP-447).
-Not for: writing positions, which librdkafka does well (`cluster`, `upkeep`).
+coordinators move just when positions matter; and what it writes has the byte that ends a string in C behind its metadata.
+Here the coordinator is looked for again until the time is up. All groups are asked at once, and positions of
+transactions that are still open are waited for (`require_stable`, KIP-447). A commit is sent again only where the answer
+says that nothing was written, and the other codes of a coordinator leave that open (`CoordinatorRuntime` fails what waits
+for its replicas with NOT_COORDINATOR): whoever commits meanwhile must not be overtaken by our second try.
+Not for: deciding what may be written (`drlib.rules.group_sync`), who is in a group (`cluster`, `upkeep`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
 
 from drlib.clusters.connect import wire_client
 from drlib.clusters.descriptions import CommittedOffset
@@ -23,9 +27,12 @@ from drlib.errors import DrlibError, Unreachable
 from drlib.model import TopicPartition
 from drlib.wire import requests
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import BrokerError
+from drlib.wire.codes import COORDINATOR_LOAD_IN_PROGRESS, BrokerError
+from drlib.wire.transport import Connection
 
 Positions = Mapping[TopicPartition, CommittedOffset]
+
+Answer = TypeVar("Answer")
 
 _AGAIN_S: Final = 0.1
 
@@ -35,49 +42,101 @@ def committed(cluster: ClusterSettings, groups: Collection[str], timeout_s: floa
 
     Raises `Unreachable` and `SecurityFault` where the cluster as a whole cannot be asked.
     """
-    if not groups:
-        return {}
+    return _blocking(_all(cluster, sorted(groups), timeout_s)) if groups else {}
+
+
+def commit(cluster: ClusterSettings, group: str, positions: Positions, timeout_s: float) -> None:
+    """Move a group without members to `positions`, in one request. Blocks.
+
+    Raises `ClusterRefused` with the broker's code (UNKNOWN_MEMBER_ID where the group has members), `Unreachable` where it
+    is not known whether it was moved, and `SecurityFault`.
+    """
+    if positions:
+        _blocking(_write(cluster, group, positions, timeout_s))
+
+
+def _blocking(work: Coroutine[object, object, Answer]) -> Answer:
     with ThreadPoolExecutor(1) as thread:  # a notebook's kernel runs a loop of its own in the caller's thread
-        return thread.submit(lambda: asyncio.run(_all(cluster, sorted(groups), timeout_s))).result()
+        return thread.submit(asyncio.run, work).result()
 
 
-async def _all(
-    cluster: ClusterSettings, groups: Collection[str], timeout_s: float
-) -> dict[str, Positions | DrlibError]:
+@asynccontextmanager
+async def _connected(cluster: ClusterSettings, doing: str, timeout_s: float) -> AsyncIterator[ClusterClient]:
     client = wire_client(cluster, client_id="drlib-positions", timeout_s=timeout_s)
     try:
         try:
             await client.connect()
         except Unreachable as error:
-            raise unreachable(cluster, "reading the positions of groups", error.why.rstrip(".")) from error
+            raise unreachable(cluster, doing, error.why.rstrip(".")) from error
+        yield client
+    finally:
+        await client.close()
+
+
+async def _all(
+    cluster: ClusterSettings, groups: Collection[str], timeout_s: float
+) -> dict[str, Positions | DrlibError]:
+    async with _connected(cluster, "reading the positions of groups", timeout_s) as client:
         end = time.monotonic() + timeout_s
         answers = await asyncio.gather(*(_one(client, cluster, group, end) for group in groups))
         return dict(zip(groups, answers, strict=True))
-    finally:
-        await client.close()
+
+
+async def _coordinator(client: ClusterClient, group: str, end: float) -> Connection:
+    node = await client.coordinator(group, "group", deadline_s=max(0.1, end - time.monotonic()))
+    return await client.connection(node, "control")
 
 
 async def _one(client: ClusterClient, cluster: ClusterSettings, group: str, end: float) -> Positions | DrlibError:
     doing = f"reading the positions of group {group}"
     while True:
         try:
-            left = max(0.1, end - time.monotonic())
-            node = await client.coordinator(group, "group", deadline_s=left)
-            connection = await client.connection(node, "control")
+            connection = await _coordinator(client, group, end)
             found = await requests.offset_fetch(connection, group, require_stable=True)
-            # librdkafka's clients commit the byte that ends a string in C along with it
-            return {tp: CommittedOffset(offset, metadata.rstrip("\0")) for tp, (offset, metadata) in found.items()}
+            return {tp: CommittedOffset(offset, _text(metadata)) for tp, (offset, metadata) in found.items()}
         except BrokerError as error:
             if not error.retriable:
-                return ClusterRefused(
-                    f"{doing} on {cluster.alias} was refused",
-                    str(error),
-                    f"Look at the broker's log at {', '.join(cluster.bootstrap_servers)}, or ask for something it allows.",
-                    code=error.name,
-                )
+                return _refused(cluster, doing, error)
             why: DrlibError = error
         except Unreachable as error:
             why = error
         if time.monotonic() > end:
             return unreachable(cluster, doing, str(why).rstrip("."))
         await asyncio.sleep(_AGAIN_S)
+
+
+async def _write(cluster: ClusterSettings, group: str, positions: Positions, timeout_s: float) -> None:
+    doing = f"moving the positions of group {group}"
+    wanted = {tp: (position.offset, _text(position.metadata)) for tp, position in positions.items()}
+    async with _connected(cluster, doing, timeout_s) as client:
+        end = time.monotonic() + timeout_s
+        while True:
+            sent = False
+            try:
+                connection = await _coordinator(client, group, end)
+                await requests.offset_fetch(connection, group)  # it is loaded, and is the one
+                sent = True
+                return await requests.offset_commit(connection, group, wanted)
+            except BrokerError as error:
+                if not error.retriable:
+                    raise _refused(cluster, doing, error) from error
+                again, why = not sent or error.code == COORDINATOR_LOAD_IN_PROGRESS, error.why
+            except Unreachable as error:
+                again, why = not sent, str(error)
+            if not again or time.monotonic() > end:
+                raise unreachable(cluster, doing, why.rstrip("."))
+            await asyncio.sleep(_AGAIN_S)
+
+
+def _text(metadata: str) -> str:
+    """Without the byte that ends a string in C, which librdkafka's clients commit along with it."""
+    return metadata.rstrip("\0")
+
+
+def _refused(cluster: ClusterSettings, doing: str, error: BrokerError) -> ClusterRefused:
+    return ClusterRefused(
+        f"{doing} on {cluster.alias} was refused",
+        str(error),
+        f"Look at the broker's log at {', '.join(cluster.bootstrap_servers)}, or ask for something it allows.",
+        code=error.name,
+    )

@@ -12,14 +12,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
-from confluent_kafka import TopicPartition as ConfluentTopicPartition
+from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from drlib.clusters.cluster import Cluster
 from drlib.clusters.descriptions import CommittedOffset
 from drlib.clusters.faults import as_drlib_error, code_of
-from drlib.clusters.group_positions import committed
+from drlib.clusters.group_positions import commit, committed
 from drlib.errors import DrlibError, Unreachable
 from drlib.model import TopicPartition
 from drlib.rules.config_sync import ConfigChange, ConfigSource, ConfigValue
@@ -122,17 +121,7 @@ class Upkeep(Cluster):
 
     def commit(self, group: str, positions: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit for a group without members. The broker refuses where it has some: UNKNOWN_MEMBER_ID."""
-        doing = f"moving the positions of group {group}"
-        # librdkafka takes no NUL in metadata, and writes one behind it, as it did where this may come from
-        wanted = [
-            ConfluentTopicPartition(p.topic, p.partition, c.offset, c.metadata.rstrip("\0"))
-            for p, c in positions.items()
-        ]
-        request = [ConsumerGroupTopicPartitions(group, wanted)]
-        moved = self._wait(self._call(doing, "alter_consumer_group_offsets", request)[group], doing)
-        for item in moved.topic_partitions:
-            if item.error is not None:
-                raise as_drlib_error(item.error, self.settings, f"{doing} in {item.topic}-{item.partition}")
+        commit(self.settings, group, positions, self._timeout_s)
 
     def lists_every_group(self) -> bool:
         """May we describe the cluster? Without that right a listing silently leaves out groups we may not describe."""

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from drlib.clusters.cluster import Cluster
 from drlib.clusters.connect import wire_client
-from drlib.clusters.descriptions import Range
+from drlib.clusters.descriptions import CommittedOffset, Range
 from drlib.config.settings import ClusterSettings, MirrorSettings
 from drlib.errors import Unreachable, UsageError
 from drlib.mirror.maps import Maps, read_maps
@@ -182,16 +182,17 @@ async def _read(settings: MirrorSettings, flow: Flow) -> tuple[Maps, Mapping[Top
 def commit_translations(
     settings: MirrorSettings, flow: Flow, translations: Sequence[GroupTranslation]
 ) -> Mapping[str, Mapping[TopicPartition, int]]:
-    """Commit translated positions on the target; returns what was committed per group.
+    """Commit translated positions on the target with the metadata they have; returns what was committed per group.
 
     Positions that are unknown or have no counterpart are left out. Raises the first group's error.
     """
-    committed: dict[str, dict[TopicPartition, int]] = {}
+    committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
     for item in translations:
         there: Translation = item.translation
         if there.offset is not None and there.kind is not TranslationKind.UNKNOWN:
-            committed.setdefault(item.group, {})[item.target] = there.offset
+            position = CommittedOffset(there.offset, item.metadata)
+            committed.setdefault(item.group, {})[item.target] = position
     with Cluster(settings.clusters[flow.target]) as cluster:
-        for group, offsets in committed.items():
-            cluster.alter_group_offsets(group, offsets)
-    return committed
+        for group, positions in committed.items():
+            cluster.alter_group_offsets(group, positions)
+    return {group: {tp: p.offset for tp, p in positions.items()} for group, positions in committed.items()}

@@ -1,4 +1,4 @@
-"""Membership of a consumer group by the classic protocol, and what groups committed.
+"""Membership of a consumer group by the classic protocol, what groups committed, and commits for those without members.
 
 Rules: metadata and assignments are bytes here; what they mean belongs to the protocol type's owner. The coordinator
 holds a JoinGroup back until every member is there, so its deadline is the rebalance timeout.
@@ -7,6 +7,7 @@ Source: KIP-62, KIP-394 (a first JoinGroup is answered with a member ID to come 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,7 @@ from kafka.protocol.consumer import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
+    OffsetCommitRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
 )
@@ -25,6 +27,8 @@ from drlib.wire.codes import MEMBER_ID_REQUIRED, BrokerError, raise_for
 from drlib.wire.transport import Connection
 from drlib.wire.versions import version
 
+_NO_GENERATION: Final = -1  # a commit from outside the group, as an admin client's
+_NO_EPOCH: Final = -1  # leader epochs mean nothing on another cluster
 JOIN_GRACE_S: Final = 10.0  # beyond the rebalance timeout
 
 
@@ -171,3 +175,35 @@ async def offset_fetch(
             if p.committed_offset >= 0:
                 positions[partition] = (p.committed_offset, p.metadata or "")
     return positions
+
+
+async def offset_commit(conn: Connection, group: str, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
+    """Commit partition -> (offset, metadata) for a group without members. The connection must be to its coordinator.
+
+    Raises `BrokerError`, 25 (UNKNOWN_MEMBER_ID) where the group has members, classic or of KIP-848; where one partition
+    is refused the others may stand.
+    """
+    topic_class = OffsetCommitRequest.OffsetCommitRequestTopic
+    partition_class = topic_class.OffsetCommitRequestPartition
+    topics: dict[str, list[object]] = defaultdict(list)
+    for partition, (offset, metadata) in positions.items():
+        topics[partition.topic].append(
+            partition_class(
+                partition_index=partition.partition,
+                committed_offset=offset,
+                committed_leader_epoch=_NO_EPOCH,
+                committed_metadata=metadata,
+            )
+        )
+    answer = await conn.request(
+        OffsetCommitRequest[version("OffsetCommit")](
+            group_id=group,
+            generation_id_or_member_epoch=_NO_GENERATION,
+            member_id="",
+            group_instance_id=None,
+            topics=[topic_class(name=name, partitions=those) for name, those in topics.items()],
+        )
+    )
+    for topic in answer.topics:
+        for p in topic.partitions:
+            raise_for(p.error_code, f"moving group {group} on {TopicPartition(topic.name, p.partition_index)}")

@@ -33,6 +33,7 @@ from drlib.wire.groups import (
     join_group,
     leave_group,
     list_groups,
+    offset_commit,
     offset_fetch,
     sync_group,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "list_groups",
     "list_offsets",
     "list_transactional_ids",
+    "offset_commit",
     "offset_fetch",
     "sync_group",
     "topic_config",

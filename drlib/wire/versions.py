@@ -19,6 +19,7 @@ REQUIRED: Final[Mapping[str, tuple[int, int]]] = {
     "Fetch": (1, 13),
     "ListOffsets": (2, 7),
     "Metadata": (3, 12),
+    "OffsetCommit": (8, 8),
     "OffsetFetch": (9, 8),
     "FindCoordinator": (10, 4),
     "JoinGroup": (11, 7),

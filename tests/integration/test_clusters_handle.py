@@ -30,6 +30,7 @@ from drlib.model import TopicPartition
 from drlib.rules import consumer_offsets
 
 Fresh = Callable[[str], str]
+OFFSETS = "__consumer_offsets"
 
 
 @pytest.fixture
@@ -196,9 +197,10 @@ def test_group_positions_are_written_read_and_deleted(cluster: Cluster, left: st
     name, group = fresh_topic("groups"), fresh_topic("group")
     cluster.create_topic(name, 2, 1)
     assert cluster.group_offsets(group) == {}
-    wanted = {TopicPartition(name, 0): 5, TopicPartition(name, 1): 0}
+    wanted = {TopicPartition(name, 0): CommittedOffset(5, "näher"), TopicPartition(name, 1): CommittedOffset(0)}
     cluster.alter_group_offsets(group, wanted)
-    assert cluster.group_offsets(group) == {tp: CommittedOffset(offset) for tp, offset in wanted.items()}
+    assert cluster.group_offsets(group) == wanted
+    assert metadata_in_the_log(cluster, group) == {"näher", ""}  # as it was given, and nothing behind it
     assert [(g.group, g.state) for g in cluster.groups() if g.group == group] == [(group, "EMPTY")]
     consumer = Consumer({"bootstrap.servers": left, "group.id": group})
     consumer.commit(offsets=[ConfluentTopicPartition(name, 0, 9, metadata="mark")], asynchronous=False)
@@ -208,6 +210,35 @@ def test_group_positions_are_written_read_and_deleted(cluster: Cluster, left: st
     assert cluster.delete_group(group)
     assert not cluster.delete_group(group)
     assert cluster.group_offsets(group) == {}
+
+
+def metadata_in_the_log(cluster: Cluster, group: str) -> set[str]:
+    """What a group committed with, as the broker keeps it."""
+    there = cluster.topics([OFFSETS])[OFFSETS]
+    partitions = [TopicPartition(OFFSETS, p) for p in range(there.partitions)]
+    starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
+    read = cluster.read({tp: Range(starts[tp], ends[tp]) for tp in partitions})
+    commits = [c for r in read if (c := consumer_offsets.decode(r.key, r.value)) is not None and c.group == group]
+    return {c.metadata for c in commits}
+
+
+def test_a_group_of_kip_848_whose_members_left_is_moved(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
+    name, group = fresh_topic("left"), fresh_topic("group")
+    cluster.create_topic(name, 1, 1)
+    with member(left, group, name, **{"group.protocol": "consumer"}):
+        pass
+    cluster.alter_group_offsets(group, {TopicPartition(name, 0): CommittedOffset(4, "moved")})
+    assert cluster.group_offsets(group) == {TopicPartition(name, 0): CommittedOffset(4, "moved")}
+
+
+@pytest.mark.long
+def test_positions_are_written_while_the_coordinators_are_only_being_made(lab_factory: Callable[..., Lab]) -> None:
+    one = lab_factory(aliases=("ONE",)).clusters["ONE"].bootstrap
+    moved = {TopicPartition("orders", 0): CommittedOffset(7, "first")}
+    with Cluster(ClusterSettings("ONE", (one,))) as cluster:
+        cluster.create_topic("orders", 1, 1)
+        cluster.alter_group_offsets("somebody", moved)
+        assert cluster.group_offsets("somebody") == moved
 
 
 def test_positions_are_read_while_the_coordinators_are_only_being_made(lab_factory: Callable[..., Lab]) -> None:
@@ -222,7 +253,7 @@ def test_a_group_with_members_is_left_alone(cluster: Cluster, left: str, fresh_t
     cluster.create_topic(name, 1, 1)
     with member(left, group, name, **{"group.protocol": protocol}):
         with pytest.raises(GroupNotEmpty, match=group):
-            cluster.alter_group_offsets(group, {TopicPartition(name, 0): 1})
+            cluster.alter_group_offsets(group, {TopicPartition(name, 0): CommittedOffset(1)})
         with pytest.raises(GroupNotEmpty, match="has members"):
             cluster.delete_group(group)
         assert {g.group: g.state for g in cluster.groups()}[group] not in ("EMPTY", "DEAD")
@@ -237,7 +268,7 @@ def test_the_broker_itself_guards_a_group_that_fills_up_after_the_check(
     with member(left, group, name):
         monkeypatch.setattr(cluster, "groups", lambda: ())  # as it was a moment before the member joined
         with pytest.raises(GroupNotEmpty, match="no longer EMPTY"):
-            cluster.alter_group_offsets(group, {TopicPartition(name, 0): 1})
+            cluster.alter_group_offsets(group, {TopicPartition(name, 0): CommittedOffset(1)})
 
 
 def test_the_consumer_offsets_topic_is_read_as_a_broker_writes_it(
@@ -253,9 +284,9 @@ def test_the_consumer_offsets_topic_is_read_as_a_broker_writes_it(
     consumer.close()
     cluster.delete_group(group)
 
-    internal = cluster.topics(["__consumer_offsets"])["__consumer_offsets"]
+    internal = cluster.topics([OFFSETS])[OFFSETS]
     assert internal.internal
-    partitions = [TopicPartition("__consumer_offsets", p) for p in range(internal.partitions)]
+    partitions = [TopicPartition(OFFSETS, p) for p in range(internal.partitions)]
     starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
     read = cluster.read({tp: Range(starts[tp], ends[tp]) for tp in partitions})
     commits = [c for r in read if (c := consumer_offsets.decode(r.key, r.value)) is not None and c.group == group]
@@ -281,7 +312,7 @@ def test_a_cluster_that_is_not_there_is_unreachable_and_quiet(capfd: pytest.Capt
             lambda: gone.log_ends([partition]),
             lambda: gone.topic_config(["t"]),
             lambda: gone.group_offsets("g"),
-            lambda: gone.alter_group_offsets("g", {partition: 1}),
+            lambda: gone.alter_group_offsets("g", {partition: CommittedOffset(1)}),
             lambda: gone.delete_group("g"),
             lambda: list(gone.read({partition: Range(0, 1)})),
         ]

@@ -368,7 +368,7 @@ def test_the_broker_refuses_a_commit_to_a_group_that_got_members(left: str, fres
             with pytest.raises(Exception, match="UNKNOWN_MEMBER_ID"):
                 here.commit(f"{topic}-{protocol}", {TopicPartition(topic, 0): CommittedOffset(1)})
             with pytest.raises(GroupNotEmpty):
-                here.alter_group_offsets(f"{topic}-{protocol}", {TopicPartition(topic, 0): 1})
+                here.alter_group_offsets(f"{topic}-{protocol}", {TopicPartition(topic, 0): CommittedOffset(1)})
         assert position(left, f"{topic}-{protocol}", topic) == 3
         member.close()
 
