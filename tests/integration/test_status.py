@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -215,6 +216,25 @@ async def test_a_source_where_no_group_ever_committed_is_told_to_be_there_again(
 def get(address: str, path: str) -> str:
     with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
         return answer.read().decode()
+
+
+def test_an_address_for_metrics_that_is_taken_is_told_and_mirroring_goes_on(
+    hasty_lab: Lab, engines: Made, fresh_topic: Callable[[], str]
+) -> None:
+    topic = fresh_topic()
+    create_topic(hasty_lab.clusters["LEFT"].bootstrap, topic, 1)
+    produce(hasty_lab.clusters["LEFT"].bootstrap, topic, 50, partitions=1)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        engine = engines(topic, metrics_address=address)
+        engine.start()
+        engine.wait_caught_up(topic, 1)
+    (event,) = events(engine, "EndpointUnavailable")
+    assert (event.entity, event.resolved_ms) == (address, None)
+    assert "in use" in event.detail
+    assert "--metrics" in event.remedy
+    assert told(engine).address == ""
+    assert engine.stop(engine.processes[0]) == 0, engine.log()
 
 
 def test_a_scrape_of_a_real_worker(hasty_lab: Lab, engines: Made, fresh_topic: Callable[[], str]) -> None:
