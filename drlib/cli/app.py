@@ -12,10 +12,12 @@ from rich.table import Table
 
 from drlib.cli.config import config_app
 from drlib.cli.copy import copy
+from drlib.cli.doctor import doctor
+from drlib.cli.flows import parse_flow
 from drlib.cli.service import service_app
 from drlib.cli.sizes import DEFAULT_MEMORY, Memory, parse_memory
 from drlib.errors import UsageError
-from drlib.model import Flow, GroupTranslation
+from drlib.model import GroupTranslation
 
 app = typer.Typer(
     name="drlib",
@@ -30,6 +32,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(service_app, name="service")
 
 app.command("copy")(copy)
+app.command("doctor")(doctor)
 
 LAB_DIR = Path(".lab")
 PropertiesFile = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
@@ -124,14 +127,6 @@ def translate(
         offset = "-" if there.offset is None else str(there.offset)
         table.add_row(item.group, str(item.source), str(item.source_offset), str(item.target), offset, meaning)
     Console().print(table)
-
-
-def parse_flow(text: str) -> Flow:
-    """`A->B`. Raises `UsageError` for anything else."""
-    source, arrow, target = (part.strip() for part in text.partition("->"))
-    if not (source and arrow and target):
-        raise UsageError(f"'{text}' is no flow", "a flow is two aliases with an arrow", "Write it as 'LEFT->RIGHT'.")
-    return Flow(source, target)
 
 
 def _row(item: GroupTranslation) -> dict[str, object]:

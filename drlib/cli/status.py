@@ -10,31 +10,26 @@ from __future__ import annotations
 import asyncio
 import json
 import select
-import socket
 import sys
 import termios
 import threading
 import time
 import tty
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from rich.console import Console
 from rich.live import Live
 
-from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, ReadinessError, Unreachable, UsageError
-from drlib.mirror import status
-from drlib.mirror.overview import MIRRORING, FlowView, overview
+from drlib.mirror import hearing, status
+from drlib.mirror.overview import MIRRORING, FlowView
 from drlib.mirror.survey import Survey, Surveyor
 from drlib.views.status import status_of
 
-HEAR_S = 2.0
 SURVEY_S = 2.0  # between two rounds of questions to the clusters, and as long as one took
 LONGEST_S = 10.0
 DRAW_S = 0.25
@@ -69,18 +64,7 @@ class Watch:
 
     def views(self) -> tuple[FlowView, ...]:
         """Ask the workers, and put it together with the newest survey."""
-        places = {address for survey in self.surveys for address in _claimed(survey).values()}
-        places |= {*self._addresses, *filter(None, (_written(flow) for flow in self._flows))}
-        with ThreadPoolExecutor(max(1, min(16, len(places)))) as pool:
-            answers = dict(zip(sorted(places), pool.map(hear, sorted(places)), strict=True))
-        heard = [answer for answer in answers.values() if answer is not None]
-        heard += [status.read(file) for file in self._files]
-        unique = list({(worker.worker, worker.pid): worker for worker in heard}.values())
-        now = int(time.time() * 1000)
-        return tuple(
-            overview(survey, unique, now, [w for w, at in _claimed(survey).items() if answers.get(at) is None])
-            for survey in self.surveys
-        )
+        return hearing.views(self.surveys, self._flows, self._addresses, [status.read(file) for file in self._files])
 
     def code(self, views: Sequence[FlowView]) -> int:
         """The exit code for what is seen."""
@@ -89,15 +73,6 @@ class Watch:
             return Unreachable.exit_code
         fine = all(view.state == MIRRORING and not view.open_events for view in views)
         return 0 if fine else ReadinessError.exit_code
-
-
-def hear(address: str) -> status.WorkerStatus | None:
-    """What a worker says of itself at HOST:PORT; None when nobody says anything there."""
-    try:
-        with urllib.request.urlopen(f"http://{address}/status", timeout=HEAR_S) as answer:
-            return status.decode(answer.read())
-    except (OSError, ValueError, ValidationError, urllib.error.URLError):
-        return None
 
 
 def as_json(views: Sequence[FlowView]) -> str:
@@ -182,22 +157,3 @@ class KeyReader:
             return ""
         ready, _, _ = select.select([self._descriptor], [], [], wait_s)
         return sys.stdin.read(1) if ready else ""
-
-
-def _written(flow: FlowSettings) -> str | None:
-    """The address in the file; port 0 is known to the worker alone, and to the journal."""
-    address = flow.metrics_address
-    return address if address and not address.endswith(":0") else None
-
-
-def _claimed(survey: Survey) -> dict[str, str]:
-    """Worker -> address of those that own a lane now and said in their claim where they answer."""
-    owned = {tp.partition for member in survey.members for tp in member.assignment}
-    found: dict[str, str] = {}
-    for lane, claim in survey.claims.items():
-        worker, _, address = claim.worker.partition(" ")
-        host = worker.rpartition("-")[0]
-        local = address.startswith(("127.", "localhost:"))
-        if lane in owned and address and (not local or host == socket.gethostname()):
-            found[worker] = address
-    return found

@@ -106,6 +106,13 @@ class Preflight:
             raise _all_unreachable(self.findings) if unreachable else NotReady(str(self.settings.flow), self.findings)
         return tuple(self.notices)
 
+    async def of_target(self) -> tuple[Notice, ...]:
+        """What can be told of the target alone, while the source does not answer: our rights there. Raises as `run`."""
+        await self._target_rights(None, await self.target.metadata(None))
+        if self.findings:
+            raise self.findings[0] if len(self.findings) == 1 else NotReady(str(self.settings.flow), self.findings)
+        return tuple(self.notices)
+
     async def _reach(self) -> tuple[ClusterMetadata, ClusterMetadata] | None:
         """Both clusters' topics; None when one did not answer or is not the one its key names."""
         for settings, client in ((self.source_settings, self.source), (self.target_settings, self.target)):
@@ -216,13 +223,14 @@ class Preflight:
         rights = await topic_rights(self.source, chosen)
         self._waiting("SourceUnauthorized", rights, READ_SOURCE, self.source_settings)
 
-    async def _target_rights(self, source: ClusterMetadata, target: ClusterMetadata) -> None:
+    async def _target_rights(self, source: ClusterMetadata | None, target: ClusterMetadata) -> None:
         settings, flow, policy = self.settings, self.settings.flow, self.settings.policy
         own = {policy.journal_topic(flow.source): OWN_JOURNAL, policy.checkpoints_topic(flow.source): ("WRITE",)}
         if settings.emit_heartbeats:
             own[policy.heartbeats_topic] = ("WRITE",)
         group = f"drlib-{flow.source}-{flow.target}"
-        mirrors = [policy.remote_topic(flow.source, n) for n in source.topics if settings.mirrors_topic(n)]
+        names = source.topics if source is not None else ()
+        mirrors = [policy.remote_topic(flow.source, n) for n in names if settings.mirrors_topic(n)]
         rights, granted_group, granted_mirrors = await asyncio.gather(
             topic_rights(self.target, own),
             group_rights(self.target, group),

@@ -71,6 +71,7 @@ class Survey:
     groups: tuple[GroupStanding, ...] | None = None
     source_error: str = ""
     target_error: str = ""
+    maps: Maps = field(default_factory=Maps, repr=False)  # what the journal and the mirror's logs say
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ class Surveyor:
                 standing,
                 here if isinstance(here, str) else "",
                 there if isinstance(there, str) else "",
+                maps,
             )
         finally:
             await asyncio.gather(source.close(), target.close())
