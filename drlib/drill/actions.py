@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from drlib.clusters.cluster import Cluster
+from drlib.clusters.descriptions import CommittedOffset
 from drlib.clusters.faults import GroupNotEmpty
 from drlib.config.settings import ClusterSettings
 from drlib.drill.abort import Abort
@@ -183,7 +184,8 @@ class MoveGroup:
     def _set(self, values: Mapping[str, Value]) -> None:
         wanted = {p: values[self._entity(p)] for p in self.positions if self._entity(p) in values}
         with Cluster(self.cluster) as cluster:
-            cluster.alter_group_offsets(self.group, {p: to for p, to in wanted.items() if isinstance(to, int)})
+            moved = {p: CommittedOffset(to) for p, to in wanted.items() if isinstance(to, int)}
+            cluster.alter_group_offsets(self.group, moved)
 
 
 def _identity(settings: ClusterSettings, cluster: Cluster) -> Fact:

@@ -19,6 +19,7 @@ from fix_engine import Engine, alter, create_topic, produce, wait_for
 from sample_scorecard import scorecard
 
 from drlib.clusters.cluster import Cluster
+from drlib.clusters.descriptions import CommittedOffset
 from drlib.config.settings import ClusterSettings, load_mirror_settings
 from drlib.drill.doctor import doctor
 from drlib.errors import DrlibError
@@ -58,7 +59,7 @@ class Patient:
         return Cluster(ClusterSettings(cluster, (self.engine.left if cluster == "LEFT" else self.engine.right,)))
 
     def commit(self, cluster: str, group: str, topic: str, *offsets: int) -> None:
-        wanted = {TopicPartition(topic, n): at for n, at in enumerate(offsets)}
+        wanted = {TopicPartition(topic, n): CommittedOffset(at) for n, at in enumerate(offsets)}
 
         def committed() -> bool:
             try:

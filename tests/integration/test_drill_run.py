@@ -12,6 +12,7 @@ import pytest
 from fix_engine import wait_for
 
 from drlib.clusters.cluster import Cluster
+from drlib.clusters.descriptions import CommittedOffset
 from drlib.clusters.faults import ClusterRefused
 from drlib.config.settings import ClusterSettings
 from drlib.drill import journal, planning
@@ -50,7 +51,7 @@ class Prepared:
 def placed(cluster: Cluster, group: str, topic: str) -> bool:
     """Position 3 in the topic's only partition; a broker that has just started has no coordinator for a moment."""
     try:
-        cluster.alter_group_offsets(group, {TopicPartition(topic, 0): 3})
+        cluster.alter_group_offsets(group, {TopicPartition(topic, 0): CommittedOffset(3)})
     except (ClusterRefused, Unreachable):
         return False
     return True
