@@ -27,6 +27,7 @@ from drlib.rules.journal import ClaimId, Entry
 from drlib.wire import recode, requests
 from drlib.wire.batch import BatchHeader
 from drlib.wire.cluster import ClusterClient
+from drlib.wire.codes import BrokerError
 
 OLD_MS = 1_357_000_000_000  # the first of January 2013
 REFUSED_EPOCH = 47
@@ -84,6 +85,9 @@ async def running(
     flow = settings.flow(engine.source, engine.target)
     events = EventLog()
     source, target = settings.clusters[engine.source], settings.clusters[engine.target]
+    async with asyncio.timeout(60), connected(engine.right) as client:
+        while not await _loaded(client):  # a worker would begin its flow anew
+            await asyncio.sleep(0.1)
     runner = FlowRunner(flow, source, target, "attacked", events, housekeeping=housekeeping or Housekeeping())
     found = Running(runner, events, asyncio.create_task(runner.run()))
     try:
@@ -95,6 +99,18 @@ async def running(
             runner.stop()
         async with asyncio.timeout(30):
             await asyncio.gather(found.task, return_exceptions=abrupt)
+
+
+async def _loaded(client: ClusterClient) -> bool:
+    """Whether the group coordinators of a cluster that has just come up answer."""
+    try:
+        for node in (await client.metadata([])).brokers:
+            await requests.list_groups(await client.connection(node, "stage"))
+    except BrokerError as error:
+        if not error.retriable:
+            raise
+        return False
+    return True
 
 
 @asynccontextmanager

@@ -167,12 +167,8 @@ class Traffic(threading.Thread):
                     self.acked[partition].add(*row)
                 return
             except KafkaException as problem:
-                error = problem.args[0]
-                if error.txn_requires_abort():
-                    self._anew()
-                    return
-                if not error.retriable():
-                    break
+                if not problem.args[0].retriable():
+                    break  # also where an abort is asked for: a commit whose answer was lost may stand all the same
         self.in_doubt |= set(range(first, self.sent))
         self._anew()
 
