@@ -85,9 +85,8 @@ async def running(
     flow = settings.flow(engine.source, engine.target)
     events = EventLog()
     source, target = settings.clusters[engine.source], settings.clusters[engine.target]
-    async with asyncio.timeout(60), connected(engine.right) as client:
-        while not await _loaded(client):  # a worker would begin its flow anew
-            await asyncio.sleep(0.1)
+    async with connected(engine.right) as client:
+        await _loaded(client)  # a worker would begin its flow anew
     runner = FlowRunner(flow, source, target, "attacked", events, housekeeping=housekeeping or Housekeeping())
     found = Running(runner, events, asyncio.create_task(runner.run()))
     try:
@@ -101,16 +100,18 @@ async def running(
             await asyncio.gather(found.task, return_exceptions=abrupt)
 
 
-async def _loaded(client: ClusterClient) -> bool:
-    """Whether the group coordinators of a cluster that has just come up answer."""
-    try:
-        for node in (await client.metadata([])).brokers:
-            await requests.list_groups(await client.connection(node, "stage"))
-    except BrokerError as error:
-        if not error.retriable:
-            raise
-        return False
-    return True
+async def _loaded(client: ClusterClient, deadline_s: float = 60.0) -> None:
+    """Return when the group coordinators of a cluster that has just come up answer."""
+    end = time.monotonic() + deadline_s
+    for node in (await client.metadata([])).brokers:
+        while True:
+            try:
+                await requests.list_groups(await client.connection(node, "stage"))
+                break
+            except BrokerError as error:
+                if not error.retriable or time.monotonic() > end:
+                    raise
+            await asyncio.sleep(0.1)
 
 
 @asynccontextmanager
