@@ -11,11 +11,11 @@ import secrets
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import FrameType
 
+from drlib.drill.signals import handled
 from drlib.errors import Aborted, DrlibError
 from drlib.lab.lab import Lab
 from drlib.runbook import parameters
@@ -80,27 +80,15 @@ def _end(lab: Lab) -> None:
     shutil.rmtree(lab.root, ignore_errors=True)  # ours alone; a lab that never came up leaves it behind
 
 
-@contextmanager
-def _signals_interrupt() -> Iterator[None]:
+def _signals_interrupt() -> AbstractContextManager[None]:
     """SIGTERM is like Ctrl-C, and Ctrl-C counts too where a shell began us in the background, with SIGINT ignored."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = [(n, signal.signal(n, interrupt)) for n in (signal.SIGINT, signal.SIGTERM)]
-    try:
-        yield
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
+    return handled(interrupt)
 
 
-@contextmanager
-def _signals_ignored() -> Iterator[None]:
+def _signals_ignored() -> AbstractContextManager[None]:
     """Cleaning up is not interrupted; it has deadlines of its own."""
-    before = [(n, signal.signal(n, signal.SIG_IGN)) for n in (signal.SIGINT, signal.SIGTERM)]
-    try:
-        yield
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
+    return handled(signal.SIG_IGN)

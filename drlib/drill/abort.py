@@ -9,12 +9,11 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
+from drlib.drill.signals import handled
 from drlib.errors import Aborted
 
 ABORT_FILE: Final = "abort"
@@ -70,19 +69,6 @@ class Abort:
                 return
             self._event.wait(min(left, _LOOK_S))
 
-    @contextmanager
-    def on_signals(self) -> Iterator[None]:
+    def on_signals(self) -> AbstractContextManager[None]:
         """While inside, Ctrl-C and SIGTERM ask for it. Outside the main thread there are no signals to take."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def handle(number: int, _: FrameType | None) -> None:
-            self.request(signal.Signals(number).name)
-
-        before = [(number, signal.signal(number, handle)) for number in (signal.SIGINT, signal.SIGTERM)]
-        try:
-            yield
-        finally:
-            for number, handler in before:
-                signal.signal(number, handler)
+        return handled(lambda number, _: self.request(signal.Signals(number).name))

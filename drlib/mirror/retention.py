@@ -17,7 +17,7 @@ from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.mirror.daemons import in_daemon
 from drlib.mirror.status import EventLog, pause_s
-from drlib.rules.forecast import Retention, retention_of
+from drlib.rules.forecast import Retention, retention_in
 
 REFRESH_S = 60.0
 ADMIN_TIMEOUT_S = 60.0  # on a saturated link every one of an admin client's questions waits behind the data
@@ -64,9 +64,7 @@ class RetentionWatch:
     def _ask(self, topics: Collection[str]) -> dict[str, Retention | DrlibError]:
         with Upkeep(self._cluster, timeout_s=ADMIN_TIMEOUT_S) as cluster:
             return {
-                name: found
-                if isinstance(found, DrlibError)
-                else retention_of({s.name: s.value for s in found if s.value is not None})
+                name: found if isinstance(found, DrlibError) else retention_in(found)
                 for name, found in cluster.topic_settings(topics).items()
             }
 

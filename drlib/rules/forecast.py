@@ -11,9 +11,11 @@ Source: Kafka's `UnifiedLog.deleteRetentionMsBreachedSegments` and `deleteRetent
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from drlib.rules.config_sync import ConfigValue
 
 UNLIMITED: Final = -1
 SHARE: Final = 0.1  # of a retention: less than this left is a warning, whatever the rates
@@ -72,6 +74,11 @@ def retention_of(config: dict[str, str]) -> Retention:
     if "delete" not in [p.strip() for p in config.get("cleanup.policy", "delete").split(",")]:
         return Retention()
     return Retention(int(config.get("retention.ms", UNLIMITED)), int(config.get("retention.bytes", UNLIMITED)))
+
+
+def retention_in(settings: Iterable[ConfigValue]) -> Retention:
+    """The same from a topic's settings as its broker describes them."""
+    return retention_of({entry.name: entry.value for entry in settings if entry.value is not None})
 
 
 def rates(samples: Sequence[Sample]) -> tuple[float, float] | None:

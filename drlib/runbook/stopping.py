@@ -12,12 +12,12 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final
 
+from drlib.drill.signals import handled
+
 GRACE_S: Final = 20.0
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
@@ -53,22 +53,9 @@ class Stop:
             if self._timer is not None:
                 self._timer.cancel()
 
-    @contextmanager
-    def on_signals(self) -> Iterator[None]:
+    def on_signals(self) -> AbstractContextManager[None]:
         """While inside, Ctrl-C and SIGTERM are requests. Outside the main thread there are no signals to take."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def handle(number: int, _: FrameType | None) -> None:
-            self.request(number)
-
-        before = [(number, signal.signal(number, handle)) for number in SIGNALS]
-        try:
-            yield
-        finally:
-            for number, handler in before:
-                signal.signal(number, handler)
+        return handled(lambda number, _: self.request(number))
 
     def _send(self, number: signal.Signals) -> None:
         pid = self._pid()

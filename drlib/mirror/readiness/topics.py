@@ -14,7 +14,7 @@ from drlib.errors import DrlibError
 from drlib.mirror.maps import Maps
 from drlib.mirror.sync_configs import wanted_settings
 from drlib.rules.config_sync import ConfigValue, changes
-from drlib.rules.forecast import retention_of
+from drlib.rules.forecast import retention_in
 from drlib.rules.readiness_seen import Copies, Durability, Mirrored, Settings, Unseen
 from drlib.wire.cluster import ClusterMetadata
 
@@ -74,7 +74,7 @@ def kept_ms(here: TopicSettings) -> Mapping[str, int] | Unseen:
     for name, answer in here.items():
         if isinstance(answer, DrlibError):
             return Unseen(f"{answer.what}: {answer.why}", answer.remedy)
-        found[name] = retention_of({entry.name: entry.value for entry in answer if entry.value is not None}).ms
+        found[name] = retention_in(answer).ms
     return found
 
 
