@@ -11,10 +11,11 @@ Not for: following a topic as it grows.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -22,6 +23,16 @@ from pyspark.sql import functions as sf
 from drlib.errors import Unreachable, UsageError
 
 TIMEOUT_S = 15.0
+LOOK_S = 0.1
+# What a broker answers that has just come up, or handed a partition over; an admin client does not ask again by itself.
+_LEADER_MOVES = frozenset(
+    {
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    }
+)
 # Each task ends at the end of its partition and waits there for a fetch of nothing: with Kafka's 500 ms that is more than
 # half of the time a scan takes (250,000 records in 6 partitions: 3.1 s, with 10 ms 1.3 s).
 FETCH_MAX_WAIT_MS = 10
@@ -45,22 +56,33 @@ def pin_range(bootstrap: str, topic: str, *, read_committed: bool = True) -> Top
     """
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
-    try:
-        known = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
-        if known.error is not None or not known.partitions:
-            raise UsageError(
-                f"Topic {topic} cannot be read", f"the cluster at {bootstrap} does not have it", "Check the name"
-            )
-        partitions = [TopicPartition(topic, number) for number in sorted(known.partitions)]
-        asked = [
-            admin.list_offsets(dict.fromkeys(partitions, spec), isolation_level=isolation, request_timeout=TIMEOUT_S)
-            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
-        ]
-        first, last = ({tp.partition: found.result().offset for tp, found in side.items()} for side in asked)
-    except KafkaException as error:
-        raise Unreachable(
-            f"The offsets of {topic} could not be listed", f"{bootstrap}: {error.args[0].str()}", "Is the cluster up?"
-        ) from error
+    until = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return _pinned(admin, bootstrap, topic, isolation)
+        except KafkaException as error:
+            if error.args[0].code() in _LEADER_MOVES and time.monotonic() < until:
+                time.sleep(LOOK_S)
+                continue
+            raise Unreachable(
+                f"The offsets of {topic} could not be listed",
+                f"{bootstrap}: {error.args[0].str()}",
+                "Is the cluster up?",
+            ) from error
+
+
+def _pinned(admin: AdminClient, bootstrap: str, topic: str, isolation: IsolationLevel) -> TopicRange:
+    known = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
+    if known.error is not None or not known.partitions:
+        raise UsageError(
+            f"Topic {topic} cannot be read", f"the cluster at {bootstrap} does not have it", "Check the name"
+        )
+    partitions = [TopicPartition(topic, number) for number in sorted(known.partitions)]
+    asked = [
+        admin.list_offsets(dict.fromkeys(partitions, spec), isolation_level=isolation, request_timeout=TIMEOUT_S)
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+    ]
+    first, last = ({tp.partition: found.result().offset for tp, found in side.items()} for side in asked)
     return TopicRange(topic, first, last, first)
 
 
