@@ -26,7 +26,7 @@ from drlib.model import TopicPartition
 from drlib.rules.journal import ClaimId
 from drlib.wire import requests
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import AUTHORIZATION, FENCED, BrokerError
+from drlib.wire.codes import AUTHORIZATION, FENCED, TOPIC_AUTHORIZATION_FAILED, BrokerError
 from drlib.wire.transport import Connection
 
 # Concurrent transactions, and coordinators that are loading, moved or not yet elected; 3 is a topic just created.
@@ -107,6 +107,8 @@ async def _verify(
     metadata = await target.metadata(tuple(partitions))
     by_leader: dict[int, dict[str, list[int]]] = {}
     for topic, numbers in partitions.items():
+        if metadata.topics[topic].error_code == TOPIC_AUTHORIZATION_FAILED:  # since it was marked
+            raise BrokerError(TOPIC_AUTHORIZATION_FAILED, f"looking up {topic}", topics=[topic])
         for number in numbers:
             there = metadata.topics[topic].partitions.get(number)
             leader = there.leader if there is not None else -1

@@ -51,6 +51,8 @@ from drlib.wire.codes import BrokerError
 WORKER = "worker"  # who reports what outlives a flow that is begun anew
 DRAIN_S = 10.0
 OFFSET_SYNC_COMMIT_S = 1.0
+# What says already why topics can neither be listed nor made.
+SAME_FAULT = frozenset({"SourceUnreachable", "TargetUnreachable", "SourceSlow", "TargetSlow", "LaneFault"})
 
 
 def _partitions(metadata: ClusterMetadata, topic: str) -> int:
@@ -205,6 +207,7 @@ class FlowRunner:
         gone = await self._mirrors.gone(self._source, known - found.keys())
         self._mirrors.found(found)
         have = {name: _partitions(there, policy.remote_topic(flow.source, name)) for name in found}
+        have |= await self._out_of_sight([name for name, count in have.items() if not count])
         missing = {n: len(topic.partitions) for n, topic in found.items() if len(topic.partitions) > have[n]}
         self._mirrors.lacking(missing)
         if missing:
@@ -236,6 +239,14 @@ class FlowRunner:
         changed = shared != self._topics
         self._topics = shared
         return changed
+
+    async def _out_of_sight(self, names: Collection[str]) -> dict[str, int]:
+        """Partitions, as they were, of the mirror topics we copied to and that the target does not show us any more."""
+        before: dict[str, int] = defaultdict(int)
+        for topic in (topic for topics in self._topics.values() for topic in topics):
+            before[topic.source] += len(topic.partitions)
+        closed = await self._mirrors.closed(self._target, [name for name in names if before[name]])
+        return {name: before[name] for name in closed}
 
     def _tell_absent(self, metadata: ClusterMetadata) -> None:
         """Topics the file names one by one and that are not there, as far as we may see."""
@@ -274,10 +285,8 @@ class FlowRunner:
                 if gone and not failed_before:
                     failed_before = True
                     continue  # a cluster that is gone is told by whoever reads or writes
-                if any(
-                    self.events.is_open(name, str(self.settings.flow)) for name in ("SourceUnreachable", "LaneFault")
-                ):
-                    continue  # the same fault, which is told already
+                if any(e.resolved_ms is None and e.name in SAME_FAULT for e in self.events.snapshot()):
+                    continue
                 self.events.open("DiscoveryFailed", str(self.settings.flow), str(error))
 
     def _in_step(self) -> InStep:

@@ -125,13 +125,14 @@ class GroupPositions:
             if stream is None or position is None:
                 continue
             there = stream.map.forward(position.offset)
-            if there.offset is None:
+            # Also where nothing was mirrored yet: more of the mirror tells more.
+            if there.kind is not TranslationKind.EXACT:
                 self._behind[partition].add(group)
+            if there.offset is None:
                 continue
             upstream = position.offset
             if there.kind is TranslationKind.BEHIND:
                 upstream -= there.records
-                self._behind[partition].add(group)
             checkpoint = Checkpoint(group, stream.target, upstream, there.offset, position.metadata)
             key = (group, stream.target)
             news = bool(self._written.to_emit([checkpoint]))

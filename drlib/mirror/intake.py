@@ -201,6 +201,10 @@ class Intake:
     async def _lost(self, reading: Reading, start: int, now: int) -> None:
         """Retention took what we had not read; the flow's policy says what becomes of it."""
         stream = reading.stream
+        if not stream.start_known:  # nothing of it was ever ours to lose: it begins where its log does
+            stream.position, stream.start_known = start, True
+            reading.early.clear()
+            return
         lost = f"offsets {stream.position} to {start - 1} expired before they were read"
         self.events.open("SourceLoss", str(stream.source), lost)
         if self.loss_policy != "continue" and (stream.queue or stream.unacked):

@@ -5,7 +5,8 @@ the log itself says what of ours stands. What recovery finds is journaled before
 exponentially, since each costs an epoch; before they run out the lane moves to a new transactional ID: claim and fence
 under the old one, journal the next generation, go on under the new one. A lane that was lost is claimed again only when
 the group still gives it to us a whole session later. A mirror topic that is gone, or whose log contradicts the journal, is
-parked by name and not claimed; it is looked at again while the others go on.
+parked by name and not claimed; it is looked at again while the others go on. So is one the target shuts us out of: what
+former claims wrote there is counted by the claim that fences it, and by no other.
 """
 
 from __future__ import annotations
@@ -153,7 +154,9 @@ class Lane:
             except WrongCluster:
                 pass  # told from beside; it goes on when the right one answers
             except (LaneFault, Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as error:
-                if isinstance(error, BrokerError) and error.code in AUTHORIZATION:
+                if self._of_a_mirror(error):
+                    pass  # shut out in the middle of a claim: the next one leaves that topic out, and says so
+                elif isinstance(error, BrokerError) and error.code in AUTHORIZATION:
                     self.events.open("LaneUnauthorized", self.name, str(self.refused(error)))
                 elif isinstance(error, BrokerError) and not error.retriable:
                     raise
@@ -174,6 +177,13 @@ class Lane:
         if self.grants is None:
             return error
         return self.grants.refused(error, self.journal_partition.topic)
+
+    def _of_a_mirror(self, error: BaseException) -> bool:
+        """Is it mirror topics alone that the target refuses us?"""
+        ours = {topic.target for topic in self.topics}
+        if not isinstance(error, BrokerError) or error.code != TOPIC_AUTHORIZATION_FAILED:
+            return False
+        return bool(error.topics) and ours.issuperset(error.topics)
 
     def stop(self) -> None:
         """Drain and end."""

@@ -17,7 +17,7 @@ from drlib.mirror.reading import filled_partitions, holds_data, log_ends, log_st
 from drlib.model import TopicPartition
 from drlib.rules.journal import Entry, Incarnation, Remirrored, SourcePartition, SourceTruncated, TopicNames
 from drlib.wire import requests
-from drlib.wire.cluster import ClusterClient
+from drlib.wire.cluster import ClusterClient, TopicMetadata
 from drlib.wire.codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
 
 
@@ -121,8 +121,16 @@ async def size_limits(target: ClusterClient, topics: Collection[str]) -> dict[st
     return {topic: int(value) for topic, value in found.items()}
 
 
+def _led(topic: TopicMetadata, number: int) -> bool:
+    found = topic.partitions.get(number)
+    return found is not None and found.leader >= 0
+
+
 async def source_starts(source: ClusterClient, topics: Sequence[LaneTopic]) -> dict[TopicPartition, int]:
-    """Log starts of the source's partitions; none for one without an answer, which the fetcher will ask for again."""
+    """Log starts of the source's partitions; none for one without an answer, be it for want of a leader.
+
+    The fetcher asks for that one again, and finds where it starts.
+    """
     metadata = await source.metadata([topic.source for topic in topics])
     wanted: list[TopicPartition] = []
     for topic in topics:
@@ -130,5 +138,5 @@ async def source_starts(source: ClusterClient, topics: Sequence[LaneTopic]) -> d
         if found.error_code in (UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED):
             continue  # deleted, or not ours to see: what was mirrored of it keeps its map, and the fetcher tells
         raise_for(found.error_code, f"looking up {topic.source}")
-        wanted += [TopicPartition(topic.source, number) for number in topic.partitions if number in found.partitions]
+        wanted += [TopicPartition(topic.source, n) for n in topic.partitions if _led(found, n)]
     return await log_starts(source, wanted)

@@ -1,9 +1,10 @@
 """The offset maps of a flow from its journal and what stands in the mirror topics: for the lane at a claim, and read-only.
 
 Rules: an unsealed claim's records are counted in the log itself, from its last Ack to the log end; the count is exact or
-the map says so. Reading takes no lock: done while a lane runs it gives a map that is true for a moment ago. A mirror
-topic that is gone or another one now, and a partition whose log contradicts the journal, are refused one by one: they have
-no map, and the others are none the worse.
+the map says so. A claim counts only what it has fenced: elsewhere a batch of a former claim may still arrive, and a count
+once journaled is final. Reading takes no lock: done while a lane runs it gives a map that is true for a moment ago. A
+mirror topic that is gone, another one now or not ours to look into, and a partition whose log contradicts the journal, are
+refused one by one: they have no map, and the others are none the worse.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from drlib.rules.offset_map import MapContradiction, PartitionMap
 from drlib.rules.recovery import RecoveryContradiction, TailBatch, recover
 from drlib.wire import requests
 from drlib.wire.cluster import ClusterClient, ClusterMetadata
-from drlib.wire.codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, raise_for
+from drlib.wire.codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
 
 
 @dataclass
@@ -95,9 +96,10 @@ class Maps:
 async def build_maps(
     target: ClusterClient, entries: Sequence[Entry], ends: Mapping[TopicPartition, int], *, reading: bool = False
 ) -> Maps:
-    """Maps of one lane. `ends`: log ends of its mirror partitions; fetched now for topics that are mirrored no more.
+    """Maps of one lane. `ends`: log ends of the mirror partitions that the lane's claim has fenced; no other is counted.
 
-    `reading`: the lane may be running, so the ends may be older than the journal.
+    `reading`: nobody claims, and the lane may be running, so everything is counted, the ends may be older than the
+    journal, and partitions that may not be looked into are refused.
     """
     maps = Maps()
     placements: dict[SourcePartition, dict[ClaimId, list[Placement]]] = defaultdict(lambda: defaultdict(list))
@@ -123,23 +125,28 @@ async def build_maps(
                 maps.get(partition).apply(entry)
             except MapContradiction as error:
                 maps.refuse(partition, error)
-    gone = await gone_topics(target, maps.names.values())
+    barred = await _barred(target, maps.names.values()) if reading else await gone_topics(target, maps.names.values())
     for key in list(maps.by_partition):
-        if key.topic_id in gone:
-            maps.refuse(key, gone[key.topic_id])
+        if key.topic_id in barred:
+            maps.refuse(key, barred[key.topic_id])
     for key, claims in placements.items():
-        if key in maps.refused:
+        mirror = TopicPartition(maps.names[key.topic_id].target_topic, key.partition)
+        if key in maps.refused or not (reading or mirror in ends):
             continue
         findings: list[Entry] = []
         try:
             for claim, placed in claims.items():
                 if (key, claim) in sealed or claim not in runs[key]:
                     continue
-                found = await _count(target, maps, key, claim, placed, acks.get((key, claim)), ends, reading)
+                found = await _count(target, mirror, key, claim, placed, acks.get((key, claim)), ends, reading)
                 for entry in found:
                     maps.get(key).apply(entry)
                 findings += found
         except (RecoveryContradiction, MapContradiction) as error:
+            maps.refuse(key, error)
+        except BrokerError as error:
+            if not reading or error.code != TOPIC_AUTHORIZATION_FAILED:
+                raise
             maps.refuse(key, error)
         else:
             maps.findings += findings
@@ -152,6 +159,20 @@ async def gone_topics(target: ClusterClient, names: Iterable[TopicNames]) -> Map
     if not wanted:
         return {}
     return gone_in(await target.metadata(sorted({n.target_topic for n in wanted})), wanted)
+
+
+async def _barred(target: ClusterClient, names: Iterable[TopicNames]) -> dict[uuid.UUID, DrlibError]:
+    """By source topic ID: the mirror topics that are gone, and those that may not be looked up: who knows what they are."""
+    wanted = list(names)
+    if not wanted:
+        return {}
+    metadata = await target.metadata(sorted({n.target_topic for n in wanted}))
+    closed: dict[uuid.UUID, DrlibError] = {
+        n.topic_id: BrokerError(TOPIC_AUTHORIZATION_FAILED, f"looking up {n.target_topic}", topics=[n.target_topic])
+        for n in wanted
+        if metadata.topics[n.target_topic].error_code == TOPIC_AUTHORIZATION_FAILED
+    }
+    return {**closed, **gone_in(metadata, wanted)}
 
 
 def gone_in(metadata: ClusterMetadata, wanted: Iterable[TopicNames]) -> Mapping[uuid.UUID, MirrorTopicRecreated]:
@@ -174,7 +195,7 @@ def gone_in(metadata: ClusterMetadata, wanted: Iterable[TopicNames]) -> Mapping[
 
 async def _count(
     target: ClusterClient,
-    maps: Maps,
+    partition: TopicPartition,
     key: SourcePartition,
     claim: ClaimId,
     placed: Sequence[Placement],
@@ -183,7 +204,6 @@ async def _count(
     ends_may_lag: bool,
 ) -> list[Entry]:
     """Count one claim's records in the mirror partition; returns the entries that say so."""
-    partition = TopicPartition(maps.names[key.topic_id].target_topic, key.partition)
     topic_id, leader = await locate(target, partition)
     connection = await target.connection(leader, "read")
     end = ends.get(partition)
@@ -236,10 +256,10 @@ async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
 async def _ends(target: ClusterClient, entries: Sequence[Entry]) -> Mapping[TopicPartition, int]:
     """Log ends of the mirror partitions that a journal speaks of."""
     names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
-    gone = await gone_topics(target, names.values())
+    barred = await _barred(target, names.values())
     wanted = {
         TopicPartition(names[e.partition.topic_id].target_topic, e.partition.partition)
         for e in entries
-        if isinstance(e, Placement) and e.partition.topic_id not in gone
+        if isinstance(e, Placement) and e.partition.topic_id not in barred
     }
     return (await log_ends(target, sorted(wanted))).ends

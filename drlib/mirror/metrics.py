@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from drlib.mirror.status import FlowStatus, PartitionStatus, Spread, WorkerStatus
+from drlib.model import Flow
 
 MM2 = "kafka_connect_mirror_mirrorsourceconnector_"
 LABELS = ("source", "target", "topic", "partition")
@@ -33,9 +34,9 @@ def families(state: WorkerStatus) -> list[Metric]:
     """Every metric of one moment."""
     per_partition = _Partitions()
     for flow in state.flows:
-        source, _, target = flow.flow.partition("->")
+        on = Flow.parse(flow.flow)
         for partition in flow.partitions:
-            per_partition.add((source, target, partition.target_topic, str(partition.partition)), partition)
+            per_partition.add((on.source, on.target, partition.target_topic, str(partition.partition)), partition)
     return [*per_partition.families(), *_flows(state.flows), *_worker(state)]
 
 
@@ -111,7 +112,7 @@ def _flows(flows: tuple[FlowStatus, ...]) -> list[Metric]:
     records = CounterMetricFamily("drlib_records", "Records mirrored by this worker.", labels=labels[:2])
     size = CounterMetricFamily("drlib_bytes", "Bytes mirrored by this worker, as batches.", labels=labels[:2])
     for flow in flows:
-        source, _, target = flow.flow.partition("->")
+        source, target = (on := Flow.parse(flow.flow)).source, on.target
         records.add_metric((source, target), flow.records)
         size.add_metric((source, target), flow.bytes)
         for lane in flow.lanes:

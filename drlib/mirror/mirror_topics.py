@@ -21,7 +21,7 @@ from drlib.mirror.sync_configs import wanted_settings
 from drlib.rules.acls import Right
 from drlib.rules.config_sync import ConfigValue
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import AUTHORIZATION, UNKNOWN_TOPIC_OR_PARTITION
+from drlib.wire.codes import AUTHORIZATION, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 
 HEARD_OF_S = 15.0  # until every broker knows a topic that one of them has made
 REFUSED, DELETED, FORBIDDEN = "MirrorTopicRefused", "SourceTopicDeleted", "SourceTopicForbidden"
@@ -58,7 +58,7 @@ class MirrorTopics:
                 try:
                     if not have[name]:
                         answer = self._answer(settings[name], created.get(mirror))
-                        after[name] = count if answer else _made_by_another(target, mirror)
+                        after[name] = count if answer else _made_by_another(target, mirror, count)
                     if 0 < after[name] < count:
                         target.create_partitions(mirror, count)
                         after[name] = count
@@ -69,6 +69,16 @@ class MirrorTopics:
                     self._refused.pop(name, None)
                     self._events.resolve(REFUSED, mirror)
         return after
+
+    async def closed(self, target: ClusterClient, names: Collection[str]) -> set[str]:
+        """Those of `names`, whose mirror topics the target's list lacks, that may be there: it does not let us see them.
+
+        Their lanes tell of them, which are refused them as well (`TargetUnauthorized`).
+        """
+        if not names:
+            return set()
+        answer = await target.metadata(sorted(self._mirror(name) for name in names))
+        return {name for name in names if answer.topics[self._mirror(name)].error_code == TOPIC_AUTHORIZATION_FAILED}
 
     async def gone(self, source: ClusterClient, names: Collection[str]) -> set[str]:
         """Those of `names`, missing from the list of topics, that are really not there or may not be seen."""
@@ -123,13 +133,21 @@ class MirrorTopics:
         return bool(created)
 
 
-def _made_by_another(target: Upkeep, mirror: str) -> int:
-    """Partitions of a topic that another worker has just made; 0 if the broker that is asked does not hear of it in time."""
+def _made_by_another(target: Upkeep, mirror: str, wanted: int) -> int:
+    """Partitions of a topic that another worker has just made; 0 if the broker that is asked does not hear of it in time.
+
+    As many as are `wanted` where we may not see it: it is there, and its lane tells what is missing.
+    """
     deadline = time.monotonic() + HEARD_OF_S
-    while mirror not in (found := target.topics([mirror])):
-        if time.monotonic() > deadline:
-            return 0  # the next look for topics tries again
-        time.sleep(0.1)
+    try:
+        while mirror not in (found := target.topics([mirror])):
+            if time.monotonic() > deadline:
+                return 0  # the next look for topics tries again
+            time.sleep(0.1)
+    except ClusterRefused as error:
+        if error.code != "TOPIC_AUTHORIZATION_FAILED":
+            raise
+        return wanted
     return found[mirror].partitions
 
 

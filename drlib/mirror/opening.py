@@ -98,6 +98,7 @@ class Opening:
         offsets = self.maps.get(key)
         source = TopicPartition(topic.source, key.partition)
         position = offsets.position if offsets.position is not None else self.facts.starts.get(source, 0)
+        known = offsets.position is not None or source in self.facts.starts
         covered = offsets.position if offsets.position is not None else -1
         stream = Stream(
             key=key,
@@ -110,6 +111,7 @@ class Opening:
             covered=covered,
             journaled=(0, covered),
             target_id=target_id,
+            start_known=known,
         )
         stream.merge_bytes = min(MERGE_BYTES, self.facts.limits.get(topic.target, 0))
         stream.epoch = stream.noted_epoch = epoch_below(read, stream.position)
@@ -120,7 +122,9 @@ class Opening:
         """A partition that this claim does not copy: there to be seen, never to be sent to."""
         target = TopicPartition(topic.target, key.partition)
         source = TopicPartition(topic.source, key.partition)
-        return Stream(key, source, target, self.ours, PartitionMap(), position=0, target_next=0, parked=str(why))
+        known = self.maps.by_partition.get(key, PartitionMap())  # as far as it was ever journaled
+        position = known.position or 0
+        return Stream(key, source, target, self.ours, known, position=position, target_next=0, parked=str(why))
 
     async def _left_behind(self, topics: Sequence[LaneTopic]) -> LeftBehind | None:
         """What MirrorMaker 2 left, where any partition has no position of ours."""

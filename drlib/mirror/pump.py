@@ -7,6 +7,7 @@ Rules:
 - An answer other than the expected one ends the claim (`LaneFault`); a fenced epoch ends ownership (`LaneLost`). The
   exception is a batch that stands further on than expected: it is in the log once, behind what others wrote there, so its
   place is journaled, what is before it is read and told, and the copy goes on.
+- What the target refuses for good, or may not be written any more, parks its partition alone.
 - A partition that is due for a marker of ours (`drlib.mirror.markers`) is held back until that stands.
 - A promise is begun when a batch is planned and is acknowledged before that batch is sent.
 Not for: reading the source, that is `drlib.mirror.fetcher`.
@@ -38,7 +39,7 @@ from drlib.rules.rearm import Expiry
 from drlib.rules.window import Flight, Window
 from drlib.wire.batch import OutgoingBatch
 from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import FENCED, REFUSED, refusal
+from drlib.wire.codes import FENCED, REFUSED, TOPIC_AUTHORIZATION_FAILED, BrokerError, refusal
 from drlib.wire.transport import ProduceResult
 
 REQUEST_BYTES = 2 << 20
@@ -164,7 +165,7 @@ class Pump:
         self._park(stream, reason, event, entity)
 
     def _park(self, stream: Stream, reason: str, event: str, entity: str = "") -> None:
-        at = stream.covered if stream.covered >= 0 else stream.position
+        at = stream.mirrored
         self._after.pop(stream, None)
         stream.park(reason)
         self._busy[stream].pop(stream, None)
@@ -262,6 +263,10 @@ class Pump:
             elif result.error_code in REFUSED:
                 why, remedy = self._refusal(stream, result)
                 self._park(stream, f"{why}. {remedy}", "TargetRefused")
+            elif result.error_code == TOPIC_AUTHORIZATION_FAILED:
+                # The broker looks before it appends: the batch stands nowhere.
+                error = BrokerError(result.error_code, f"writing {stream.target}", result.error_message)
+                self._park(stream, str(error), "TargetUnauthorized", stream.target.topic)
             else:
                 self.fail(LaneFault(self.lane, f"{stream.target} answered code {result.error_code}"))
 

@@ -33,7 +33,7 @@ async def locate(client: ClusterClient, partition: TopicPartition) -> tuple[uuid
     """Topic ID and leader of a partition. Raises `BrokerError` when the cluster does not know it or it has no leader."""
     metadata = await client.metadata([partition.topic])
     topic = metadata.topics[partition.topic]
-    raise_for(topic.error_code, f"looking up {partition.topic}")
+    raise_for(topic.error_code, f"looking up {partition.topic}", topics=[partition.topic])
     found = topic.partitions[partition.partition]
     raise_for(LEADER_NOT_AVAILABLE if found.leader < 0 else 0, f"looking up the leader of {partition}")
     return topic.topic_id, found.leader
@@ -87,7 +87,7 @@ async def _leaders(
     found: dict[TopicPartition, int] = {}
     for partition in wanted:
         topic = metadata.topics[partition.topic]
-        raise_for(topic.error_code, f"looking up {partition.topic}")
+        raise_for(topic.error_code, f"looking up {partition.topic}", topics=[partition.topic])
         there = topic.partitions.get(partition.partition)
         raise_for(UNKNOWN_TOPIC_OR_PARTITION if there is None else 0, f"looking up {partition}")
         found[partition] = -1 if there is None else there.leader
@@ -151,7 +151,7 @@ async def read_range(
         (answer,) = await requests.fetch(
             connection, [wanted], max_wait_ms=200, min_bytes=1, max_bytes=CHUNK, read_committed=committed
         )
-        raise_for(answer.error_code, f"reading {partition} at {position}")
+        raise_for(answer.error_code, f"reading {partition} at {position}", topics=[partition.topic])
         filtered = AbortedFilter(answer.aborted)
         before = position
         for header, view in iter_batches(answer.records):

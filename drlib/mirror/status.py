@@ -3,7 +3,8 @@
 Rules: the file is 0600; a reader sees the whole old or the whole new state; an event stays in the list until it is
 resolved, and is then kept once more as resolved. Lag is what the source holds beyond the acknowledged position, in
 offsets of the source alone; it is an upper bound in records where the source log has gaps. Building and writing it is
-paced so that it never takes more than `SHARE` of a core, however many partitions there are.
+paced so that it never takes more than `SHARE` of a core, however many partitions there are; what it takes is time of the
+processor, so that a process that was stopped for a while, or waited for a disk, does not fall silent for long afterwards.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 SHARE = 0.005  # of one core: what looking may cost, and what telling may
+LONGEST_S = 30.0  # between two looks, whatever they cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +129,11 @@ def decode(data: bytes) -> WorkerStatus:
 
 
 def pause_s(interval_s: float, cost_s: float) -> float:
-    """How long to rest after work that took `cost_s`, so that it takes at most `SHARE` of a core."""
-    return max(interval_s, cost_s / SHARE)
+    """How long to rest after work that took `cost_s` of the processor, so that it takes at most `SHARE` of a core.
+
+    At most `LONGEST_S`, or the interval where that is longer: whoever watches must not take a worker for dead.
+    """
+    return max(interval_s, min(LONGEST_S, cost_s / SHARE))
 
 
 def write(path: Path, status: WorkerStatus) -> None:

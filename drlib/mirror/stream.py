@@ -31,13 +31,15 @@ from drlib.wire import coalesce, recode
 from drlib.wire.aborted import AbortedFilter
 from drlib.wire.batch import SEQUENCE_MODULUS, BatchHeader, CorruptBatch, OutgoingBatch, rewrite, verify
 from drlib.wire.requests import FetchedPartition
-from drlib.wire.soundness import sound_batches
+from drlib.wire.soundness import BeyondEnd, sound_batches
 
 SMALL_BYTES = 8 << 10
 """A batch below this costs more as a request of its own than as a copy into a larger one."""
 FEW_RECORDS = 64
 FEW_RECORDS_BYTES = 32 << 10
 """So does a larger one of few records: a copy costs by the record, 0.7 microseconds each, a request by the batch."""
+BEYOND_ANSWERS = 5
+"""As many answers in a row may begin beyond their high watermark: one is what a quiet topic sees, five are no coincidence."""
 LIGHT = 8
 """A small batch in a frame that many times as large is copied out: as a view it would keep the whole frame."""
 
@@ -79,6 +81,7 @@ class Stream:
     unacked: deque[Outgoing] = field(default_factory=deque)
     queued_bytes: int = 0
     high_watermark: int = -1
+    beyond: int = 0  # answers in a row whose first batch lies beyond their own high watermark
     last_stable: int = -1
     log_start: int = -1
     answers: int = 0  # of the source, so that who looks can tell old from new
@@ -93,6 +96,7 @@ class Stream:
     bytes: int = 0
     epoch: int = UNKNOWN_EPOCH  # leader epoch of the source's record before `position`
     noted_epoch: int = UNKNOWN_EPOCH  # the last one the journal was told of
+    start_known: bool = True  # False: nothing was promised, and nobody could say where the source's log starts
     merge_bytes: int = 0  # how large a batch made of small ones may become; 0: none is made
 
     def take(self, fetched: FetchedPartition, held: Hold | None = None) -> list[Entry]:
@@ -103,20 +107,29 @@ class Stream:
         planned; raises `CorruptBatch` when that is nothing.
         """
         self.answers += 1
+        self.start_known = True
         at = self.position
         before = len(self.queue)
         entries: list[Entry] = []
         epochs: dict[int, int] = {}  # position behind a batch -> its leader epoch
         try:
             self._take(fetched, entries, epochs)
-        except CorruptBatch:
-            if self.position == at:
+        except CorruptBatch as corrupt:
+            if self.position == at and not self._may_be_news(corrupt):
                 raise
         if self.position != at:
+            self.beyond = 0
             self.epoch = epochs.get(self.position, UNKNOWN_EPOCH)
         for item in islice(self.queue, before, None):
             item.held = held.beside(item.batch.size) if held is not None and item.copied else held
         return entries
+
+    def _may_be_news(self, corrupt: CorruptBatch) -> bool:
+        """What was appended while the answer was made lies beyond its high watermark; the next answers cover it."""
+        if isinstance(corrupt, BeyondEnd):
+            self.beyond += 1
+            return self.beyond <= BEYOND_ANSWERS
+        return False
 
     def _take(self, fetched: FetchedPartition, entries: list[Entry], epochs: dict[int, int]) -> None:
         self.high_watermark = fetched.high_watermark

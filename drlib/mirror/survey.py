@@ -22,6 +22,7 @@ from functools import partial
 from drlib.clusters.cluster import Cluster
 from drlib.clusters.connect import wire_client
 from drlib.clusters.descriptions import GroupMember
+from drlib.clusters.upkeep import Upkeep
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.errors import DrlibError
 from drlib.mirror.daemons import in_daemon
@@ -32,7 +33,7 @@ from drlib.mirror.status import Event, PartitionStatus
 from drlib.mirror.translate import Positions, checkpointed_positions, source_positions
 from drlib.model import TopicPartition, TranslationKind
 from drlib.rules.event_kinds import kind_of
-from drlib.rules.forecast import Retention, Sample, outlook, retention_of
+from drlib.rules.forecast import Retention, Sample, outlook, retention_in
 from drlib.rules.journal import Claim, Incarnation, Parked, SourceLoss, SourcePartition, SourceTruncated
 from drlib.rules.lanes import lane_of
 from drlib.wire import requests
@@ -41,6 +42,8 @@ from drlib.wire.codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 
 PROBES = 32
 PATIENCE_S = 15.0
+# What a cluster that has just started may take to have a coordinator; its own words come before our patience ends.
+COORDINATOR_S = 12.0
 FAULTS = (DrlibError, TimeoutError, OSError)
 
 
@@ -91,13 +94,16 @@ class Surveyor:
         self._samples: dict[TopicPartition, deque[Sample]] = {}
         self._retention: dict[str, Retention] = {}
 
-    async def look(self, *, groups: bool = False) -> Survey:
-        """Ask both clusters, at the same time. Raises nothing a cluster can cause."""
+    async def look(self, *, groups: bool = False, source_silence: str = "") -> Survey:
+        """Ask both clusters, at the same time. Raises nothing a cluster can cause.
+
+        `source_silence`: why the source is not asked at all, where somebody has just found that it does not answer.
+        """
         flow = self._flow.flow
         source = wire_client(self._settings.clusters[flow.source], client_id="drlib-status")
         target = wire_client(self._settings.clusters[flow.target], client_id="drlib-status")
         try:
-            here, there = await asyncio.gather(self._source(source), self._target(target))
+            here, there = await asyncio.gather(self._source(source, source_silence), self._target(target))
             now_ms = int(time.time() * 1000)
             events: list[Event] = []
             for name, answer in (("SourceUnreachable", here), ("TargetUnreachable", there)):
@@ -112,7 +118,13 @@ class Surveyor:
                 for p in partitions
                 if p.outlook.warning
             ]
-            standing = await self._groups(maps, known) if groups else None
+            standing: tuple[GroupStanding, ...] | None = None
+            if groups:
+                found = await self._groups(maps, known)
+                if not isinstance(found, str):
+                    standing = found
+                elif not isinstance(here, str) and not isinstance(there, str):  # else that is said already
+                    events.append(_event("GroupsUnseen", str(flow), found, now_ms, str(flow)))
             return Survey(
                 str(flow),
                 now_ms,
@@ -149,10 +161,12 @@ class Surveyor:
 
     def _members(self) -> tuple[GroupMember, ...]:
         flow = self._flow.flow
-        with Cluster(self._settings.clusters[flow.target], timeout_s=PATIENCE_S) as cluster:
+        with Cluster(self._settings.clusters[flow.target], timeout_s=COORDINATOR_S) as cluster:
             return cluster.group_members(f"drlib-{flow.source}-{flow.target}")
 
-    async def _source(self, client: ClusterClient) -> _Source | str:
+    async def _source(self, client: ClusterClient, silence: str) -> _Source | str:
+        if silence:
+            return silence
         ends: dict[TopicPartition, int] = {}
         starts: dict[TopicPartition, int] = {}
         stable: dict[TopicPartition, int] = {}
@@ -178,8 +192,10 @@ class Surveyor:
         return _Source(ends, starts, stable, metadata)
 
     def _configs(self, topics: frozenset[str]) -> dict[str, Retention]:
-        with Cluster(self._settings.clusters[self._flow.flow.source], timeout_s=PATIENCE_S) as cluster:
-            return {name: retention_of(config) for name, config in cluster.effective_topic_config(topics).items()}
+        """Of each topic by itself: one whose settings may not be read has no forecast, and takes nobody else's."""
+        with Upkeep(self._settings.clusters[self._flow.flow.source], timeout_s=PATIENCE_S) as cluster:
+            found = cluster.topic_settings(topics)
+        return {name: retention_in(answer) for name, answer in found.items() if not isinstance(answer, DrlibError)}
 
     # -- partitions ----------------------------------------------------------------------------------------------
 
@@ -263,11 +279,11 @@ class Surveyor:
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    async def _groups(self, maps: Maps, source: _Source | None) -> tuple[GroupStanding, ...]:
+    async def _groups(self, maps: Maps, source: _Source | None) -> tuple[GroupStanding, ...] | str:
         try:
             positions = await in_daemon(partial(self._positions, source is not None))
-        except FAULTS:
-            return ()
+        except FAULTS as error:
+            return _told(error)  # unknown, which is not the same as no group
         rows: dict[str, list[tuple[int | None, TranslationKind, int]]] = {}
         for (group, partition), known in sorted(positions.items()):
             offsets = maps.source(partition.topic, partition.partition)

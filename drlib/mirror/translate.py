@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
+from drlib.clusters.blocking import blocking
 from drlib.clusters.cluster import Cluster
 from drlib.clusters.connect import wire_client
 from drlib.clusters.descriptions import CommittedOffset, Range
+from drlib.clusters.group_positions import committed
 from drlib.config.settings import ClusterSettings, MirrorSettings
-from drlib.errors import Unreachable, UsageError
+from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.mirror.maps import Maps, read_maps
 from drlib.mirror.outside import AS_OF_HEADER, POSITION_HEADER
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.rules.mm2_records import Checkpoint
 from drlib.wire.cluster import ClusterMetadata
 
+ASK_S = 15.0  # for the positions of all groups
 ANSWER_S = 5.0  # what a cluster has to answer the first question; the work itself has longer deadlines
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,13 @@ def source_positions(settings: MirrorSettings, flow: Flow) -> Positions:
     found: dict[tuple[str, TopicPartition], KnownPosition] = {}
     chosen = settings.flow(flow.source, flow.target)
     with Cluster(settings.clusters[flow.source]) as cluster:
-        for listing in cluster.groups():
-            if chosen.mirrors_group(listing.group):
-                now = int(time.time() * 1000)
-                for partition, committed in cluster.group_offsets(listing.group).items():
-                    found[listing.group, partition] = KnownPosition(committed.offset, now, committed.metadata)
+        groups = [listing.group for listing in cluster.groups() if chosen.mirrors_group(listing.group)]
+    now = int(time.time() * 1000)
+    for group, positions in committed(settings.clusters[flow.source], groups, ASK_S).items():
+        if isinstance(positions, DrlibError):
+            raise positions
+        for partition, position in positions.items():
+            found[group, partition] = KnownPosition(position.offset, now, position.metadata)
     return found
 
 
@@ -83,7 +84,7 @@ def translate_groups(
     """
     settings.flow(flow.source, flow.target)
     asked = [flow.target] if source_alive is False else [flow.target, flow.source]
-    told = _blocking(_ask([settings.clusters[alias] for alias in asked]))
+    told = blocking(_ask([settings.clusters[alias] for alias in asked]))
     silent = {alias: answer for alias, answer in told.items() if isinstance(answer, Unreachable)}
     if flow.target in silent or source_alive:
         _refuse_silence(silent)
@@ -103,7 +104,7 @@ def translate_groups(
             f"no committed position of it is known for {flow}",
             f"Known groups: {', '.join(sorted({g for g, _ in positions})) or 'none'}.",
         )
-    maps, starts = _blocking(_read(settings, flow))
+    maps, starts = blocking(_read(settings, flow))
     policy = settings.flow(flow.source, flow.target).policy
     found = []
     for (group, source), known in sorted(positions.items()):
@@ -121,10 +122,9 @@ def translate_groups(
     return tuple(found)
 
 
-def _blocking(work: Coroutine[object, object, Answer]) -> Answer:
-    """Run to the end on a thread of its own: a notebook's thread already has a running event loop."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(asyncio.run, work).result()
+def who_answers(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata | Unreachable]:
+    """Who each cluster is and what topics it has, by alias, or why it does not answer within `ANSWER_S`. Blocks."""
+    return blocking(_ask(clusters))
 
 
 async def _ask(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata | Unreachable]:
@@ -145,7 +145,7 @@ async def _ask(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetad
 
 def answers(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata]:
     """Who each cluster is and what topics it has, by alias. Raises `Unreachable` naming every silent one."""
-    found = _blocking(_ask(clusters))
+    found = blocking(_ask(clusters))
     _refuse_silence({alias: answer for alias, answer in found.items() if isinstance(answer, Unreachable)})
     return {alias: answer for alias, answer in found.items() if isinstance(answer, ClusterMetadata)}
 
@@ -186,13 +186,13 @@ def commit_translations(
 
     Positions that are unknown or have no counterpart are left out. Raises the first group's error.
     """
-    committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+    wanted: dict[str, dict[TopicPartition, CommittedOffset]] = {}
     for item in translations:
         there: Translation = item.translation
         if there.offset is not None and there.kind is not TranslationKind.UNKNOWN:
             position = CommittedOffset(there.offset, item.metadata)
-            committed.setdefault(item.group, {})[item.target] = position
+            wanted.setdefault(item.group, {})[item.target] = position
     with Cluster(settings.clusters[flow.target]) as cluster:
-        for group, positions in committed.items():
+        for group, positions in wanted.items():
             cluster.alter_group_offsets(group, positions)
-    return {group: {tp: p.offset for tp, p in positions.items()} for group, positions in committed.items()}
+    return {group: {tp: p.offset for tp, p in positions.items()} for group, positions in wanted.items()}

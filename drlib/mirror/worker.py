@@ -42,10 +42,12 @@ async def mirror(
     memory_bytes: int = memory.DEFAULT_WORKER,
     on_state: Callable[[status.WorkerStatus], None] | None = None,
     until: Callable[[status.WorkerStatus], bool] | None = None,
+    name: str = "",
 ) -> None:
     """Run every enabled flow until a signal asks to stop, or `until` says so of the state, a few times a second.
 
-    `memory_bytes` is what this process may take in all, however much waits on the source.
+    `memory_bytes` is what this process may take in all, however much waits on the source; `name` is who it is to others,
+    host and process ID unless given, without spaces.
     Raises `UsageError` when no flow is enabled or the memory is too little, `Unreachable` when a cluster does not answer
     at the start.
     """
@@ -57,7 +59,7 @@ async def mirror(
     await _refuse_rings(settings, flows)
     events = status.EventLog()
     logs = {f.flow: status.EventLog(str(f.flow)) for f in flows}  # a flow that is begun anew goes on in its own
-    name = f"{socket.gethostname()}-{os.getpid()}"
+    name = name or f"{socket.gethostname()}-{os.getpid()}"
     state = "starting"
 
     def snapshot() -> status.WorkerStatus:
@@ -117,13 +119,13 @@ async def mirror(
     async def report() -> None:
         nonlocal state
         while True:
-            began = time.perf_counter()
+            began = time.thread_time()
             if state == "starting" and all(r.ready for r in runners):
                 state = "running"
                 manager.ready(f"mirroring {names}")
             manager.alive(loop.time(), f"{state}: {names}")
             tell()
-            await asyncio.sleep(status.pause_s(STATUS_S, time.perf_counter() - began))
+            await asyncio.sleep(status.pause_s(STATUS_S, time.thread_time() - began))
 
     async def keep(at: int) -> None:
         """One flow. A broker that is still coming up is waited for; where there are other flows, a whole cluster is."""
@@ -193,6 +195,7 @@ def run(
     memory_bytes: int = memory.DEFAULT_WORKER,
     on_state: Callable[[status.WorkerStatus], None] | None = None,
     until: Callable[[status.WorkerStatus], bool] | None = None,
+    name: str = "",
 ) -> None:
     """`mirror` on uvloop where it installs; raises the first error itself, not a group of them."""
     try:
@@ -211,6 +214,7 @@ def run(
                     memory_bytes=memory_bytes,
                     on_state=on_state,
                     until=until,
+                    name=name,
                 )
             )
     except BaseExceptionGroup as group:

@@ -54,6 +54,9 @@ class LostRecord:
     offset: int
     acked_ms: int
 
+    def __str__(self) -> str:
+        return f"record {self.id} of key {self.key}, partition {self.partition} at {self.offset:,}"
+
 
 @dataclass(frozen=True, slots=True)
 class DuplicatedRecord:
@@ -61,6 +64,9 @@ class DuplicatedRecord:
 
     id: str
     places: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"record {self.id}, at {' and '.join(self.places)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,9 @@ class OutOfOrderRecord:
     after: int
     place: str
 
+    def __str__(self) -> str:
+        return f"number {self.n:,} of key {self.key} after number {self.after:,} in {self.where}, at {self.place}"
+
 
 @dataclass(frozen=True, slots=True)
 class AlteredRecord:
@@ -81,6 +90,9 @@ class AlteredRecord:
     id: str
     place: str
     what: str
+
+    def __str__(self) -> str:
+        return f"record {self.id}, at {self.place}: {self.what}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,8 @@ def check(evidence: Evidence) -> CheckReport:
     findings = [
         _whole(evidence),
         _finding("no acknowledged record is lost", can_compare, len(lost) <= evidence.rpo_records_allowed,
-                 f"{len(lost)} of {len(acked)} acknowledged records are not in {evidence.remote_topic}, "
-                 f"{evidence.rpo_records_allowed} allowed{_first(lost)}"),
+                 f"{len(lost):,} of {len(acked):,} acknowledged records are not in {evidence.remote_topic}, "
+                 f"{evidence.rpo_records_allowed:,} allowed{_first(lost)}"),
         _finding("what is lost is the unmirrored tail", can_compare, in_tail,
                  f"{len(lost)} lost, {'none' if in_tail else 'some'} with mirrored records after it"),
         _finding("no record is there twice", evidence.mirrored is not None, not duplicated,
@@ -75,7 +75,7 @@ def check(evidence: Evidence) -> CheckReport:
         _finding("every key is in order", evidence.mirrored is not None, not disordered,
                  f"{len(disordered)} records after a later one of their key{_first(disordered)}"),
         _finding("no record is altered", can_compare and (compared > 0 or bool(altered)), not altered,
-                 f"{len(altered)} altered, {compared} compared by content{_first(altered)}"),
+                 f"{len(altered):,} altered, {compared:,} compared by content{_first(altered)}"),
         # a killed producer wrote records that its history does not know
         _finding("no record is invented", can_compare and (whole or not invented), not invented,
                  f"{invented} records on the target were never produced"),
@@ -251,9 +251,12 @@ def _judge_group(
     disordered = _disordered(group, [(row.id, row.key, row.n, row) for row in consumed])
 
     knows_source = bool(acked) and bool(last_commit)
-    parts = [f"last source commit {commit_rows}", f"{len(consumed)} processed", f"{len(unread)} yet to read"]
-    parts += [f"read again: {sorted(again)[:3]}"] * bool(again) + [f"skipped: {skipped[:3]}"] * bool(skipped)
-    parts += [str(record) for record in disordered[:1]]
+    stood = ", ".join(f"{partition} at {offset:,}" for partition, offset in commit_rows) or "nothing"
+    parts = [f"{len(consumed):,} processed", f"{len(unread):,} yet to read"]
+    parts += [f"read again: {', '.join(sorted(again)[:3])}"] * bool(again)
+    parts += [f"skipped: {', '.join(skipped[:3])}"] * bool(skipped)
+    parts += [f"out of order: {record}" for record in disordered[:1]]
+    parts += [f"last committed on {evidence.source}, by partition: {stood}"]
     parts += ["a commit whose outcome was never heard"] * _left_unknown(commits, evidence.source)
     return GroupReport(
         group,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Final
@@ -29,6 +29,14 @@ class Mode(StrEnum):
     PRACTICE = "practice"  # lab or shadow groups: nothing the applications rely on is touched
     PLANNED = "planned"  # both clusters serve: drain first, nothing is lost
     EMERGENCY = "emergency"  # the source is gone
+
+
+# what a mode means to whoever runs a drill in it
+MEANING: Final[Mapping[Mode, str]] = {
+    Mode.PRACTICE: "nothing your applications rely on is touched.",
+    Mode.PLANNED: "real applications move; both clusters serve.",
+    Mode.EMERGENCY: "real applications move; the source is taken for gone.",
+}
 
 
 class Rollback(StrEnum):

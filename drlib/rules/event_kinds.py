@@ -282,6 +282,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         "the source lists no group, or not every group, to us: there may be groups that are not followed",
         "Grant Describe on the source cluster to the worker's principal.",
     ),
+    "GroupsUnseen": Kind(
+        "positions of the source's groups could not be asked for, so where they would go on is unknown",
+        "See the reason; the next look asks again.",
+    ),
     "GroupSyncFailed": Kind(
         "positions of groups could not be compared this time", "See the error; it is tried again at the next interval."
     ),

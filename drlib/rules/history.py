@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 NO_OFFSET = -1  # of a record whose place in the log nobody told us
 
@@ -101,6 +101,9 @@ class Mirrored:
 Row: TypeAlias = Produced | Consumed | Committed | Mirrored
 
 _END = "E"
+CONSUMED: Final = (
+    b'["C",'  # how the line of a consumed record begins; nothing within a line looks like it, as JSON escapes quotes
+)
 
 
 @dataclass(frozen=True, slots=True)

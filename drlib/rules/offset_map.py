@@ -190,6 +190,46 @@ class PartitionMap:
                 at = b
         return total
 
+    def segments_on_target(self, first: int, end: int) -> int:
+        """How many mirrored records stand at target offsets [`first`, `end`)."""
+        return self._segments.on_target(first, end)
+
+    @property
+    def parted(self) -> int | None:
+        """From this source offset on the source has other records than were mirrored; None where it is not so."""
+        return self._parted
+
+    @property
+    def doubtful(self) -> int:
+        """Records of which the journal cannot say whether they stand on the target."""
+        return sum(high - low for _, _, low, high, _ in self._uncertain())
+
+    def absent(self, log_start: int, log_end: int) -> tuple[tuple[int, int], ...]:
+        """The stretches of the source's log, [`log_start`, `log_end`), that are not on the target, as (first, end).
+
+        That is what the ledger calls lost or parked and what lies past the mirrored end. Gaps between mirrored records
+        are none: they held nothing that a committed reader sees.
+        """
+        position = self.position
+        wanted = [*self._losses.items(), (log_start if position is None else position, log_end)]
+        found: list[tuple[int, int]] = []
+        at = log_start
+        for first, end in sorted(wanted):
+            at, end = max(at, first), min(end, log_end)
+            while at < end:
+                following = self._segments.next_source(at)
+                stop = end if following is None else min(following, end)
+                if at < stop and found and found[-1][1] == at:
+                    found[-1] = (found[-1][0], stop)
+                elif at < stop:
+                    found.append((at, stop))
+                at = stop
+                if following is not None and stop == following < end:
+                    segment = self._segments.find_source(following)
+                    assert segment is not None
+                    at = segment[0].source_end
+        return tuple(found)
+
     # -- translation ---------------------------------------------------------------------------------------------
 
     def forward(self, g: int, *, target_log_start: int = 0) -> Translation:

@@ -66,6 +66,7 @@ CHECKS: Final = (
     Check("durability", "mirror topics are replicated and can be written", 5, 5 * MINUTE_S),
     Check("drill-age", "a failover was practised lately", 3, HOUR_S),
 )
+AT_THE_TARGET: Final = frozenset({"target-answers", "groups-exact", "durability"})  # what a failover needs in any case
 _BY_ID: Final = {check.id: check for check in CHECKS}
 
 
@@ -147,6 +148,20 @@ def gate(found: Sequence[Readiness], minimum: int) -> None:
         "; ".join(_why(readiness, minimum) for readiness in refused),
         first.fix if first is not None and first.fix else "See the findings of drlib doctor.",
     )
+
+
+def gate_without_source(readiness: Readiness) -> None:
+    """The gate of an emergency whose source is gone: only what the target needs is asked, and no score.
+
+    What is unknown because nobody answers for the source closes nothing. Raises `ReadinessError`.
+    """
+    closed = [f for f in readiness.worst_first() if f.check in AT_THE_TARGET and f.verdict is Verdict.CRITICAL]
+    if closed:
+        raise ReadinessError(
+            f"{readiness.flow} cannot be failed over",
+            "; ".join(f"{f.check}{' ' + f.entity if f.entity else ''}: {f.evidence}" for f in closed),
+            closed[0].fix or "See the findings of drlib doctor.",
+        )
 
 
 def _why(readiness: Readiness, minimum: int) -> str:

@@ -1,8 +1,8 @@
-"""The ACL rules of a cluster's topics: asked for, and created.
+"""The ACL rules of a cluster's topics: asked for, created and deleted.
 
 Rules: an answer without rules is an answer; a cluster without an authorizer is code 54, a `BrokerError`. (librdkafka gives
-an empty list for both, so these two requests are sent by ourselves.) Any broker answers and passes creations on.
-Source: `DescribeAclsRequest.json`, `CreateAclsRequest.json` of Kafka.
+an empty list for both, so these requests are sent by ourselves.) Any broker answers and passes changes on.
+Source: `DescribeAclsRequest.json`, `CreateAclsRequest.json`, `DeleteAclsRequest.json` of Kafka.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kafka.protocol.admin import CreateAclsRequest, DescribeAclsRequest
+from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
 from drlib.rules.acl_sync import Operation, PatternType, Permission, TopicAcl
 from drlib.wire.codes import BrokerError, raise_for
@@ -80,3 +80,29 @@ async def create_topic_acls(conn: Connection, acls: Sequence[TopicAcl]) -> list[
         BrokerError(result.error_code, f"creating {acl}", result.error_message) if result.error_code else None
         for acl, result in zip(acls, answer.results, strict=True)
     ]
+
+
+async def delete_topic_acls(conn: Connection, acls: Sequence[TopicAcl]) -> list[BrokerError | None]:
+    """Delete exactly these rules; one that is not there is no error. The error of each, in order."""
+    only = DeleteAclsRequest.DeleteAclsFilter
+    answer = await conn.request(
+        DeleteAclsRequest[version("DeleteAcls")](
+            filters=[
+                only(
+                    resource_type_filter=TOPIC,
+                    resource_name_filter=acl.topic,
+                    pattern_type_filter=int(acl.pattern),
+                    principal_filter=acl.principal,
+                    host_filter=acl.host,
+                    operation=int(acl.operation),
+                    permission_type=int(acl.permission),
+                )
+                for acl in acls
+            ]
+        )
+    )
+    errors: list[BrokerError | None] = []
+    for acl, result in zip(acls, answer.filter_results, strict=True):
+        failed = next((one for one in (result, *result.matching_acls) if one.error_code), None)
+        errors.append(failed and BrokerError(failed.error_code, f"deleting {acl}", failed.error_message))
+    return errors

@@ -8,7 +8,7 @@ Source: KIP-62, KIP-394 (a first JoinGroup is answered with a member ID to come 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ from kafka.protocol.consumer import (
     JoinGroupRequest,
     LeaveGroupRequest,
     OffsetCommitRequest,
+    OffsetDeleteRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
 )
@@ -153,16 +154,20 @@ async def list_groups(conn: Connection) -> list[GroupListing]:
 
 
 async def offset_fetch(
-    conn: Connection, group: str, *, require_stable: bool = False
+    conn: Connection, group: str, *, only: TopicPartition | None = None, require_stable: bool = False
 ) -> dict[TopicPartition, tuple[int, str]]:
-    """Everything a group committed: partition -> (offset, metadata). The connection must be to its coordinator.
+    """Everything a group committed, or what it did in the partition `only`: partition -> (offset, metadata). The connection
+    must be to its coordinator.
 
     Raises `BrokerError`; with `require_stable` also while a transaction that commits positions is open.
     """
     group_class = OffsetFetchRequest.OffsetFetchRequestGroup
+    topics = None  # all of them
+    if only is not None:
+        topics = [group_class.OffsetFetchRequestTopics(name=only.topic, partition_indexes=[only.partition])]
     answer = await conn.request(
         OffsetFetchRequest[version("OffsetFetch")](
-            groups=[group_class(group_id=group, topics=None)], require_stable=require_stable
+            groups=[group_class(group_id=group, topics=topics)], require_stable=require_stable
         )
     )
     (found,) = answer.groups
@@ -207,3 +212,24 @@ async def offset_commit(conn: Connection, group: str, positions: Mapping[TopicPa
     for topic in answer.topics:
         for p in topic.partitions:
             raise_for(p.error_code, f"moving group {group} on {TopicPartition(topic.name, p.partition_index)}")
+
+
+async def offset_delete(conn: Connection, group: str, partitions: Collection[TopicPartition]) -> None:
+    """Take away committed positions of a group without members (KIP-496). The connection must be to its coordinator.
+
+    Raises `BrokerError`, 68 (NON_EMPTY_GROUP) where it has members; where one partition is refused others may be gone.
+    """
+    topic_class = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    partition_class = topic_class.OffsetDeleteRequestPartition
+    topics: dict[str, list[object]] = defaultdict(list)
+    for partition in partitions:
+        topics[partition.topic].append(partition_class(partition_index=partition.partition))
+    answer = await conn.request(
+        OffsetDeleteRequest[version("OffsetDelete")](
+            group_id=group, topics=[topic_class(name=name, partitions=those) for name, those in topics.items()]
+        )
+    )
+    raise_for(answer.error_code, f"taking positions of group {group} away")
+    for topic in answer.topics:
+        for p in topic.partitions:
+            raise_for(p.error_code, f"taking the position of {group} in {topic.name}-{p.partition_index} away")

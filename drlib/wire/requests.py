@@ -34,6 +34,7 @@ from drlib.wire.groups import (
     leave_group,
     list_groups,
     offset_commit,
+    offset_delete,
     offset_fetch,
     sync_group,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "list_offsets",
     "list_transactional_ids",
     "offset_commit",
+    "offset_delete",
     "offset_fetch",
     "sync_group",
     "topic_config",
@@ -226,7 +228,7 @@ async def list_offsets(
     for topic in answer.topics:
         for p in topic.partitions:
             partition = TopicPartition(topic.name, p.partition_index)
-            raise_for(p.error_code, f"listing the offsets of {partition}")
+            raise_for(p.error_code, f"listing the offsets of {partition}", topics=[topic.name])
             found[partition] = p.offset
     return found
 

@@ -2,14 +2,20 @@
 
 Rules: a checksum covers neither a batch's offset nor its length, so these are held against their neighbours: offsets
 rise, nothing lies beyond the high watermark, and bytes that hold no batch at all are no answer (a length that was damaged
-upwards would otherwise stall its partition in silence). What is sound before the damage is still given; the damage shows
-again at the next question, which begins there.
+upwards would otherwise stall its partition in silence). A broker takes the high watermark before it reads (Kafka's
+`Partition.readRecords`): what was appended between the two is sound and lies beyond it, so `BeyondEnd` alone is a doubt,
+which a later answer settles. What is sound before the damage is still given; the damage shows again at the next question,
+which begins there.
 Not for: checksums, which are looked at where a batch is used (`drlib.wire.batch`).
 """
 
 from __future__ import annotations
 
 from drlib.wire.batch import BatchHeader, CorruptBatch, iter_batches
+
+
+class BeyondEnd(CorruptBatch):
+    """A batch lies beyond the high watermark that came with it: newer than that, or its offset is damaged."""
 
 
 def sound_batches(records: memoryview, position: int, high_watermark: int) -> list[tuple[BatchHeader, memoryview]]:
@@ -43,7 +49,7 @@ def _misplaced(header: BatchHeader, end: int, high_watermark: int) -> CorruptBat
         return CorruptBatch(
             f"the batch at offset {header.base_offset} stands behind one that ends at {end}", "its offset is damaged"
         )
-    return CorruptBatch(
+    return BeyondEnd(
         f"the batch at offsets {header.base_offset} to {header.last_offset} lies beyond the log's end",
         f"the high watermark is {high_watermark}, so its offset is damaged",
     )

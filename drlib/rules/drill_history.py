@@ -1,0 +1,94 @@
+"""What the runs of a runbook say together: how RTO and RPO go, and whether the next one is overdue. Pure.
+
+Rules: only a run that came to a verdict of its own counts as a drill (pass, conditions, fail); one that is unknown was no
+proof and resets no clock. A trend compares the last measurement with the median of those before, of which it needs two;
+under a tenth of difference is "steady". What was not measured is None and no part of a trend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+from typing import Final
+
+STEADY: Final = 0.1
+HOUR_MS: Final = 3_600_000
+
+
+class Direction(StrEnum):
+    BETTER = "better"
+    STEADY = "steady"
+    WORSE = "worse"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run: `verdict` as in its scorecard, times since the epoch in ms."""
+
+    run: str
+    runbook: str
+    started_ms: int
+    verdict: str
+    rto_seconds: float | None = None
+    rpo_records: int | None = None
+    rpo_seconds: float | None = None
+
+    @property
+    def counts(self) -> bool:
+        return self.verdict in {"pass", "conditions", "fail"}
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """`change` is a share of the median before: -0.2 is a fifth less, which is better. None where there is none."""
+
+    direction: Direction
+    change: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A runbook as its runs left it. `due_ms` is None where it has no schedule; overdue without any run is due at 0."""
+
+    runbook: str
+    runs: int
+    last: Outcome | None
+    rto: Trend
+    rpo: Trend
+    due_ms: int | None
+    overdue: bool
+
+
+def trend(values: Sequence[float | None]) -> Trend:
+    """Of measurements, oldest first; smaller is better."""
+    found = [value for value in values if value is not None]
+    if len(found) < 3 or values[-1] is None:
+        return Trend(Direction.UNKNOWN)
+    before, last = median(found[:-1]), found[-1]
+    if before == 0:
+        return Trend(Direction.STEADY, 0.0) if last == 0 else Trend(Direction.WORSE)
+    change = (last - before) / before
+    if abs(change) < STEADY:
+        return Trend(Direction.STEADY, change)
+    return Trend(Direction.WORSE if change > 0 else Direction.BETTER, change)
+
+
+def standing(runbook: str, outcomes: Iterable[Outcome], *, every_hours: int | None, now_ms: int) -> Standing:
+    """`outcomes` of any runbooks, in any order."""
+    mine = sorted((one for one in outcomes if one.runbook == runbook), key=lambda one: (one.started_ms, one.run))
+    drills = [one for one in mine if one.counts]
+    due = None
+    if every_hours is not None:
+        due = drills[-1].started_ms + every_hours * HOUR_MS if drills else 0
+    return Standing(
+        runbook,
+        len(mine),
+        mine[-1] if mine else None,
+        trend([one.rto_seconds for one in drills]),
+        trend([one.rpo_records for one in drills]),
+        due,
+        due is not None and due <= now_ms,
+    )

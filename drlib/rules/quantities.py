@@ -1,0 +1,73 @@
+"""Rates, sizes and times as people write them: `5MB/s`, `1Gb/s`, `256MiB`, `200ms`, `24h`. Pure.
+
+Rules: B is bytes and b is bits, as on every data sheet, so `1Gb/s` is 125,000,000 bytes a second; k, M, G and T are powers of
+1000, Ki, Mi, Gi and Ti of 1024. A number without a unit is refused: nobody knows which one was meant.
+Not for: values of a properties file, which Kafka has in bytes and milliseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from drlib.errors import UsageError
+
+_PREFIXES: Final = {
+    "": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
+    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40,
+}  # fmt: skip
+_SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_NUMBER: Final = r"(\d+(?:\.\d+)?|\.\d+)"
+_SIZE: Final = re.compile(rf"{_NUMBER}\s*([kKMGT]i?|)([Bb])")
+_RATE: Final = re.compile(rf"{_NUMBER}\s*([kKMGT]i?|)([Bb])(?:/s|ps|it/s)")
+_TIME: Final = re.compile(rf"{_NUMBER}\s*(us|ms|s|min|m|h|d)")
+
+
+def bytes_per_second(text: str, what: str = "a rate") -> float:
+    """`5MB/s`, `1Gb/s`, `1Gbps` -> bytes per second. Raises `UsageError`."""
+    return _bytes(_RATE, text, what, "Write 5MB/s or 1Gb/s: B is bytes, b is bits.")
+
+
+def byte_count(text: str, what: str = "a size") -> float:
+    """`256MiB`, `1kB` -> bytes. Raises `UsageError`."""
+    return _bytes(_SIZE, text, what, "Write 256MiB or 1GB.")
+
+
+def seconds(text: str, what: str = "a time") -> float:
+    """`200ms`, `24h`, `7d` -> seconds. Raises `UsageError`."""
+    found = _TIME.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"'{text}' is no {what}", "it is not a number with a unit", "Write 200ms, 30s, 24h or 7d.")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _bytes(form: re.Pattern[str], text: str, what: str, remedy: str) -> float:
+    found = form.fullmatch(text.strip())
+    prefix = _PREFIXES.get(found[2]) if found else None
+    if found is None or prefix is None:
+        raise UsageError(f"'{text}' is no {what}", "it is not a number with a unit", remedy)
+    return float(found[1]) * prefix / (8 if found[3] == "b" else 1)
+
+
+def said_bytes(count: float) -> str:
+    """Bytes in decimal units, three digits: `1.25 GB`."""
+    for unit, step in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= step * 0.9995:
+            return f"{count / step:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def said_rate(rate: float) -> str:
+    """`5 MB/s`."""
+    return f"{said_bytes(rate)}/s"
+
+
+def said_seconds(time: float) -> str:
+    """`200 ms`, `42 s`, `12 min`, `3.5 h`, `2.1 d`."""
+    if time < 1:
+        return f"{time * 1000:.3g} ms"
+    for unit, step in (("d", 172800.0), ("h", 7200.0), ("min", 120.0)):
+        if time >= step:
+            length = _SECONDS[unit]
+            return f"{time / length:.3g} {unit}"
+    return f"{time:.3g} s"
