@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from drlib.errors import UsageError
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
@@ -29,6 +31,16 @@ class Flow:
 
     def __str__(self) -> str:
         return f"{self.source}->{self.target}"
+
+    @classmethod
+    def parse(cls, text: str) -> Flow:
+        """A flow as people write it: `A->B`. Raises `UsageError` for anything else."""
+        source, arrow, target = (part.strip() for part in text.partition("->"))
+        if not (source and arrow and target):
+            raise UsageError(
+                f"'{text}' is no flow", "a flow is two aliases with an arrow", "Write it as 'LEFT->RIGHT'."
+            )
+        return cls(source, target)
 
     @property
     def reverse(self) -> Flow:
@@ -85,3 +97,23 @@ class GroupTranslation:
     translation: Translation
     as_of_ms: int  # when the source position was last known to be the committed one
     metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetTranslation:
+    """One position that an application keeps by itself, and its counterpart on the other cluster.
+
+    `target` is None where no topic over there is the counterpart; `why` says what an unknown is for.
+    """
+
+    source: TopicPartition
+    source_offset: int
+    target: TopicPartition | None
+    translation: Translation
+    why: str = ""
+
+    @property
+    def known(self) -> bool:
+        """False where there is nothing to resume at that would not be a guess."""
+        there = self.translation
+        return self.target is not None and there.offset is not None and there.kind is not TranslationKind.UNKNOWN

@@ -146,10 +146,20 @@ class ActiveCluster:
     def wait_for_change(self, timeout_s: float) -> Active | None:
         """The pointer that is newer than the last one told, or None after `timeout_s` seconds.
 
-        A newer pointer may name the same cluster: it may hold producers back, or bring the cutover.
+        A newer pointer may name the same cluster: it may hold producers back, or bring the cutover. A hold that ended by
+        itself is told too, by the same pointer without it.
         """
         told = 0 if self._active is None else self._active.version
-        return None if self._following().wait_newer(told, timeout_s) is None else self.current()
+        held = self._active is not None and self._active.pointer.hold
+        source, until = self._following(), time.monotonic() + timeout_s
+        while True:
+            left = max(0.0, until - time.monotonic())
+            if source.wait_newer(told, min(left, _LOOK_S) if held else left) is not None:
+                return self.current()
+            if held and (now := source.current()) is not None and not now.hold:
+                return self.current()
+            if left <= 0:
+                return None
 
     def doubt(self) -> str:
         """Why the pointer may not be the newest: who does not answer, or what is wrong with the file; else empty."""

@@ -9,7 +9,8 @@ Not for: mirroring, which speaks the protocol itself (`drlib.wire`), and not for
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Final, Self
@@ -42,7 +43,14 @@ from drlib.clusters.descriptions import (
     Record,
     TopicDescription,
 )
-from drlib.clusters.faults import ClusterRefused, GroupNotEmpty, as_drlib_error, code_of
+from drlib.clusters.faults import (
+    COORDINATOR_MOVES,
+    LEADER_MOVES,
+    ClusterRefused,
+    GroupNotEmpty,
+    as_drlib_error,
+    code_of,
+)
 from drlib.clusters.group_positions import commit, committed
 from drlib.config.settings import ClusterSettings
 from drlib.errors import DrlibError
@@ -54,6 +62,7 @@ _LEVELS: Final = {
     Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
 }
 _MEMBERS_IN_THE_WAY: Final = ("UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP")
+_LOOK_S: Final = 0.1  # between two questions to brokers that have just come up
 _QUIET: Final = logging.getLogger("drlib.clusters.librdkafka")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
@@ -87,8 +96,8 @@ class Cluster:
         doing = "describing the cluster"
         return str(self._wait(self._call(doing, "describe_cluster"), doing).cluster_id)
 
-    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
-        """All topics, or those of `names` that exist."""
+    def topics(self, names: Iterable[str] | None = None, *, in_sight: bool = False) -> dict[str, TopicDescription]:
+        """All topics, or those of `names` that exist; `in_sight`: without those that we may not describe."""
         doing = "describing topics"
         if names is None:
             names = self._list_names(doing)
@@ -102,6 +111,8 @@ class Cluster:
             except (KafkaException, TimeoutError) as error:
                 if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue  # deleted between the two questions, or never there
+                if in_sight and code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    continue
                 raise as_drlib_error(error, self.settings, doing) from error
             found[name] = TopicDescription(name, _uuid(topic.topic_id), len(topic.partitions), topic.is_internal)
         return found
@@ -178,10 +189,13 @@ class Cluster:
         }
 
     def group_members(self, group: str) -> tuple[GroupMember, ...]:
-        """Who is in `group` now; empty when nobody is, or when there is no such group."""
+        """Who is in `group` now; empty when nobody is, or when there is no such group.
+
+        A cluster that has just started has no coordinator for a moment, and is asked again until the deadline.
+        """
         doing = f"describing group {group}"
         try:
-            found = self._result(self._call(doing, "describe_consumer_groups", [group])[group])
+            found = self._of_coordinator(lambda: self._call(doing, "describe_consumer_groups", [group])[group])
         except (KafkaException, TimeoutError) as error:
             if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
                 return ()
@@ -208,10 +222,19 @@ class Cluster:
         """The offset after the last replicated record; with READ_COMMITTED the last stable offset."""
         return self._offsets(partitions, OffsetSpec.latest(), isolation, "reading log ends")
 
+    def offsets_at(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        """The first offset in each log with a timestamp at or after `timestamp_ms`; -1 where there is none."""
+        spec = OffsetSpec.for_timestamp(timestamp_ms)
+        return self._offsets(partitions, spec, Isolation.READ_UNCOMMITTED, "looking for a time in logs")
+
     def groups(self) -> tuple[GroupListing, ...]:
-        """Every consumer group of every coordinator, by name."""
+        """Every consumer group of every coordinator, by name; one that has just started is asked again until the deadline."""
         doing = "listing groups"
+        until = time.monotonic() + self._timeout_s
         listed = self._wait(self._call(doing, "list_consumer_groups"), doing)
+        while any(code_of(error) in COORDINATOR_MOVES for error in listed.errors) and time.monotonic() < until:
+            time.sleep(_LOOK_S)
+            listed = self._wait(self._call(doing, "list_consumer_groups"), doing)
         if listed.errors:
             raise as_drlib_error(listed.errors[0], self.settings, doing)
         return tuple(sorted((GroupListing(g.group_id, g.state.name) for g in listed.valid), key=lambda g: g.group))
@@ -274,15 +297,24 @@ class Cluster:
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: Isolation, doing: str
     ) -> dict[TopicPartition, int]:
         wanted = {ConfluentTopicPartition(tp.topic, tp.partition): spec for tp in set(partitions)}
-        if not wanted:
-            return {}
-        futures = self._call(doing, "list_offsets", wanted, isolation_level=_LEVELS[isolation])
-        return {
-            TopicPartition(item.topic, item.partition): self._wait(
-                future, f"{doing} of {item.topic}-{item.partition}"
-            ).offset
-            for item, future in futures.items()
-        }
+        found: dict[TopicPartition, int] = {}
+        until = time.monotonic() + self._timeout_s
+        while wanted:
+            moved = {}
+            futures = self._call(doing, "list_offsets", wanted, isolation_level=_LEVELS[isolation])
+            for item, future in futures.items():
+                try:
+                    found[TopicPartition(item.topic, item.partition)] = self._result(future).offset
+                except (KafkaException, TimeoutError) as error:
+                    if code_of(error) not in LEADER_MOVES or time.monotonic() > until:
+                        raise as_drlib_error(
+                            error, self.settings, f"{doing} of {item.topic}-{item.partition}"
+                        ) from error
+                    moved[item] = spec
+            if moved:
+                time.sleep(_LOOK_S)
+            wanted = moved
+        return found
 
     def _call(self, doing: str, method: str, *arguments: object, **options: object) -> Any:
         try:
@@ -295,6 +327,17 @@ class Cluster:
             return self._result(future)
         except (KafkaException, TimeoutError) as error:
             raise as_drlib_error(error, self.settings, doing) from error
+
+    def _of_coordinator(self, ask: Callable[[], Future[Any]]) -> Any:
+        """The answer to a question that changes nothing, asked again while there is no coordinator to answer it."""
+        until = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return self._result(ask())
+            except KafkaException as error:
+                if code_of(error) not in COORDINATOR_MOVES or time.monotonic() > until:
+                    raise
+            time.sleep(_LOOK_S)
 
     def _result(self, future: Future[Any]) -> Any:
         # librdkafka keeps the deadline; the margin only guards against a future that is never completed.

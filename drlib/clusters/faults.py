@@ -24,12 +24,29 @@ _NOBODY_ANSWERED: Final = frozenset(
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
         KafkaError._TRANSPORT,
-        KafkaError._WAIT_COORD,
         KafkaError.BROKER_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+
+
+# A broker answers, and the coordinator is not there yet: __consumer_offsets is being made or loaded, or just moved.
+COORDINATOR_MOVES: Final = frozenset(
+    {
+        KafkaError._WAIT_COORD,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
+# What a broker answers that has just come up, or handed a partition over; an admin client does not ask again by itself.
+LEADER_MOVES = frozenset(
+    {
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
     }
 )
 
@@ -70,6 +87,12 @@ def as_drlib_error(error: BaseException, cluster: ClusterSettings, doing: str) -
         )
     if inner.code() in _NOBODY_ANSWERED:
         return unreachable(cluster, doing, inner.str().rstrip("."))
+    if inner.code() in COORDINATOR_MOVES:
+        return Unreachable(
+            f"{doing} on {cluster.alias} has no answer yet",
+            f"brokers answer, and the group coordinator is not there ({inner.name()}), as on a cluster that just started",
+            "Wait a few seconds; where it stays so, see whether every partition of __consumer_offsets has a leader.",
+        )
     return ClusterRefused(
         f"{doing} on {cluster.alias} was refused",
         f"{inner.name()}: {inner.str().rstrip('.')}",

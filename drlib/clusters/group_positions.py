@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import zlib
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Final
 
+from drlib.clusters.blocking import blocking
 from drlib.clusters.connect import wire_client
 from drlib.clusters.descriptions import CommittedOffset
 from drlib.clusters.faults import ClusterRefused, unreachable
@@ -32,9 +33,9 @@ from drlib.wire.transport import Connection
 
 Positions = Mapping[TopicPartition, CommittedOffset]
 
-Answer = TypeVar("Answer")
-
 _AGAIN_S: Final = 0.1
+_AT_ONCE: Final = 64  # groups
+_CONNECTIONS: Final = 4  # to each coordinator
 
 
 def committed(cluster: ClusterSettings, groups: Collection[str], timeout_s: float) -> dict[str, Positions | DrlibError]:
@@ -42,7 +43,7 @@ def committed(cluster: ClusterSettings, groups: Collection[str], timeout_s: floa
 
     Raises `Unreachable` and `SecurityFault` where the cluster as a whole cannot be asked.
     """
-    return _blocking(_all(cluster, sorted(groups), timeout_s)) if groups else {}
+    return blocking(_all(cluster, sorted(groups), timeout_s)) if groups else {}
 
 
 def commit(cluster: ClusterSettings, group: str, positions: Positions, timeout_s: float) -> None:
@@ -52,12 +53,27 @@ def commit(cluster: ClusterSettings, group: str, positions: Positions, timeout_s
     is not known whether it was moved, and `SecurityFault`.
     """
     if positions:
-        _blocking(_write(cluster, group, positions, timeout_s))
+        blocking(_write_one(cluster, group, positions, timeout_s))
 
 
-def _blocking(work: Coroutine[object, object, Answer]) -> Answer:
-    with ThreadPoolExecutor(1) as thread:  # a notebook's kernel runs a loop of its own in the caller's thread
-        return thread.submit(asyncio.run, work).result()
+def commit_all(
+    cluster: ClusterSettings, wanted: Mapping[str, Positions], timeout_s: float
+) -> dict[str, DrlibError | None]:
+    """Move many groups without members, each in one request, many groups at a time. Blocks.
+
+    By group: None where it was moved, else what `commit` would have raised. Raises `Unreachable` and `SecurityFault` where
+    the cluster as a whole cannot be asked.
+    """
+    return blocking(_write_all(cluster, {g: p for g, p in wanted.items() if p}, timeout_s)) if wanted else {}
+
+
+def take_away(cluster: ClusterSettings, group: str, partitions: Collection[TopicPartition], timeout_s: float) -> None:
+    """Leave a group without members no position in `partitions`; its others stay (KIP-496). Blocks.
+
+    Raises `ClusterRefused` with the broker's code (NON_EMPTY_GROUP where the group has members), `Unreachable`.
+    """
+    if partitions:
+        blocking(_take_away(cluster, group, partitions, timeout_s))
 
 
 @asynccontextmanager
@@ -77,17 +93,43 @@ async def _all(
     cluster: ClusterSettings, groups: Collection[str], timeout_s: float
 ) -> dict[str, Positions | DrlibError]:
     async with _connected(cluster, "reading the positions of groups", timeout_s) as client:
-        end = time.monotonic() + timeout_s
-        answers = await asyncio.gather(*(_one(client, cluster, group, end) for group in groups))
+        turn = asyncio.Semaphore(_AT_ONCE)
+        answers = await asyncio.gather(*(_one(client, cluster, group, timeout_s, turn) for group in groups))
         return dict(zip(groups, answers, strict=True))
 
 
+async def _write_all(
+    cluster: ClusterSettings, wanted: Mapping[str, Positions], timeout_s: float
+) -> dict[str, DrlibError | None]:
+    async with _connected(cluster, f"moving the positions of {len(wanted)} groups", timeout_s) as client:
+        turn = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(group: str) -> DrlibError | None:
+            async with turn:
+                try:
+                    await _write(client, cluster, group, wanted[group], timeout_s)
+                except DrlibError as error:
+                    return error
+                return None
+
+        answers = await asyncio.gather(*map(one, wanted))
+        return dict(zip(wanted, answers, strict=True))
+
+
 async def _coordinator(client: ClusterClient, group: str, end: float) -> Connection:
+    """A broker answers the requests of one connection one by one, so groups are spread over a few."""
     node = await client.coordinator(group, "group", deadline_s=max(0.1, end - time.monotonic()))
-    return await client.connection(node, "control")
+    return await client.connection(node, f"positions-{zlib.crc32(group.encode()) % _CONNECTIONS}")
 
 
-async def _one(client: ClusterClient, cluster: ClusterSettings, group: str, end: float) -> Positions | DrlibError:
+async def _one(
+    client: ClusterClient, cluster: ClusterSettings, group: str, timeout_s: float, turn: asyncio.Semaphore
+) -> Positions | DrlibError:
+    async with turn:
+        return await _read(client, cluster, group, time.monotonic() + timeout_s)
+
+
+async def _read(client: ClusterClient, cluster: ClusterSettings, group: str, end: float) -> Positions | DrlibError:
     doing = f"reading the positions of group {group}"
     while True:
         try:
@@ -105,26 +147,49 @@ async def _one(client: ClusterClient, cluster: ClusterSettings, group: str, end:
         await asyncio.sleep(_AGAIN_S)
 
 
-async def _write(cluster: ClusterSettings, group: str, positions: Positions, timeout_s: float) -> None:
+async def _write_one(cluster: ClusterSettings, group: str, positions: Positions, timeout_s: float) -> None:
+    async with _connected(cluster, f"moving the positions of group {group}", timeout_s) as client:
+        await _write(client, cluster, group, positions, timeout_s)
+
+
+async def _write(
+    client: ClusterClient, cluster: ClusterSettings, group: str, positions: Positions, timeout_s: float
+) -> None:
     doing = f"moving the positions of group {group}"
     wanted = {tp: (position.offset, _text(position.metadata)) for tp, position in positions.items()}
+    end = time.monotonic() + timeout_s
+    while True:
+        sent = False
+        try:
+            connection = await _coordinator(client, group, end)
+            await requests.offset_fetch(connection, group, only=next(iter(wanted)))  # it is loaded, and is the one
+            sent = True
+            return await requests.offset_commit(connection, group, wanted)
+        except BrokerError as error:
+            if not error.retriable:
+                raise _refused(cluster, doing, error) from error
+            again, why = not sent or error.code == COORDINATOR_LOAD_IN_PROGRESS, error.why
+        except Unreachable as error:
+            again, why = not sent, str(error)
+        if not again or time.monotonic() > end:
+            raise unreachable(cluster, doing, why.rstrip("."))
+        await asyncio.sleep(_AGAIN_S)
+
+
+async def _take_away(
+    cluster: ClusterSettings, group: str, partitions: Collection[TopicPartition], timeout_s: float
+) -> None:
+    doing = f"taking positions of group {group} away"
     async with _connected(cluster, doing, timeout_s) as client:
         end = time.monotonic() + timeout_s
         while True:
-            sent = False
             try:
-                connection = await _coordinator(client, group, end)
-                await requests.offset_fetch(connection, group)  # it is loaded, and is the one
-                sent = True
-                return await requests.offset_commit(connection, group, wanted)
-            except BrokerError as error:
+                return await requests.offset_delete(await _coordinator(client, group, end), group, partitions)
+            except BrokerError as error:  # what is away already may be taken away again
                 if not error.retriable:
                     raise _refused(cluster, doing, error) from error
-                again, why = not sent or error.code == COORDINATOR_LOAD_IN_PROGRESS, error.why
-            except Unreachable as error:
-                again, why = not sent, str(error)
-            if not again or time.monotonic() > end:
-                raise unreachable(cluster, doing, why.rstrip("."))
+                if time.monotonic() > end:
+                    raise unreachable(cluster, doing, error.why.rstrip(".")) from error
             await asyncio.sleep(_AGAIN_S)
 
 

@@ -7,7 +7,8 @@ Rules:
   before are done.
 - Handed out and not committed comes again: after a crash, a rebalance, a refused commit or a move. What `commit()`
   called ACKED never does.
-- With an `ActiveCluster` it follows the pointer: on a newer word it leaves the old cluster and joins its group anew. A
+- With an `ActiveCluster` it follows the pointer: on a newer word it leaves the old cluster and joins its group anew. While
+  the pointer holds, nothing is handed out, and the group is left as soon as what was handed out is committed. A
   pointer that names mirrored topics but no cutover for this one is refused, for any guess would lose or disorder.
 Not for: producers; nor positions on the new cluster, which are translated before the pointer moves.
 """
@@ -107,19 +108,20 @@ class OrderedConsumer:
         self._starts: dict[TopicPartition, int] = {}  # where what is not committed begins
         self._ends: dict[TopicPartition, int] = {}  # the position after all that was polled and is not committed
         self._generation = 0
+        self._held = False  # the pointer holds everybody back
         self._lost = False  # something was handed out before a rebalance or a move, and not committed
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def poll(self, timeout_s: float = 1.0) -> Record | None:
         """The next record, or None when none came within `timeout_s` seconds; it may also be none because a cluster
-        is away, or because the local topic waits for a commit.
+        is away, the pointer holds, or the local topic waits for a commit.
 
         Raises `UsageError`, `ClusterRefused` for what does not heal by itself.
         """
         until = time.monotonic() + timeout_s
         while not self._closed:
-            member = self._joined()
+            member = None if self._holds_back() else self._joined()
             if member is None:
                 time.sleep(max(0.0, min(_JOIN_AGAIN_S, until - time.monotonic())))
             else:
@@ -147,7 +149,7 @@ class OrderedConsumer:
         """Does nothing more come before a commit? So it is when the remote topic has been handed out to its cutover, and
         after a rebalance that took back what was handed out."""
         member = self._member
-        if self._lost:
+        if self._lost or (self._handed and self._held):
             return True
         if member is None or self._queue or not member.held or not self._handed:
             return False
@@ -278,6 +280,18 @@ class OrderedConsumer:
         }
 
     # -- which cluster ---------------------------------------------------------------------------------------------
+
+    def _holds_back(self) -> bool:
+        """Does the pointer hold? Then nothing more is handed out, and once the application has committed what it has the
+        group is left: its positions are final."""
+        self._held = self._follows is not None and self._follows.current().pointer.hold
+        if self._held and self._member is not None:
+            if self._handed or self._lost:
+                self._member.serve()
+                self._check_generation(self._member)
+            else:
+                self._leave()
+        return self._held
 
     def _joined(self) -> OrderedMember | None:
         """The member at the active cluster, made anew when the pointer has moved; None while it cannot be made."""

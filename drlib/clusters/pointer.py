@@ -3,8 +3,9 @@
 Rules: versions only grow: a writer that comes late with a version that is taken is refused, and a reader ignores what is
 older than what it has seen. The file is replaced by an atomic rename under a lock on its folder, so a reader sees the old
 or the new one and never half. `cutover` is where each remote topic ends for the applications: they read it up to there,
-then the local topic of the same name. `hold` asks producers to finish what is in flight and wait (a planned move
-drains first).
+then the local topic of the same name. `hold` asks producers to finish what is in flight and wait, and consumers to commit
+what they have and leave their groups (a planned move drains first); after `hold_limit_s` seconds they go on where they are
+(`drlib.clusters.pointer_hold`).
 Not for: deciding to move; nor the form that lives in Kafka (`drlib.clusters.pointer_topic`).
 """
 
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from drlib.clusters.pointer_hold import HoldClock
 from drlib.errors import DrlibError, Unreachable, UsageError
 
 POINTER_NAME = "pointer.json"
@@ -32,7 +34,8 @@ class PointerConflict(DrlibError):
 @dataclass(frozen=True, slots=True)
 class Pointer:
     """`bootstrap` is of the active cluster; `remote_prefix` (`LEFT.`) names the topics mirrored to it, None if none are
-    to be read; `cutover[remote topic][partition]` is the position at which reading the remote topic is finished."""
+    to be read; `cutover[remote topic][partition]` is the position at which reading the remote topic is finished.
+    A `hold` lasts `hold_limit_s` seconds and no longer; 0: without a limit."""
 
     version: int
     active: str
@@ -40,6 +43,11 @@ class Pointer:
     remote_prefix: str | None = None
     cutover: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     hold: bool = False
+    hold_limit_s: float = 0.0
+
+    def elsewhere(self, was: Pointer) -> bool:
+        """Does it name another cluster than `was`?"""
+        return self.bootstrap != was.bootstrap
 
     def remote_topic(self, topic: str) -> str | None:
         """The topic `topic` was mirrored into on the active cluster, or None when there is nothing remote to read."""
@@ -90,6 +98,7 @@ def encode(pointer: Pointer) -> bytes:
         "remote_prefix": pointer.remote_prefix,
         "cutover": {topic: list(offsets) for topic, offsets in pointer.cutover.items()},
         "hold": pointer.hold,
+        **({"hold_limit_s": pointer.hold_limit_s} if pointer.hold_limit_s else {}),
     }
     return json.dumps(document, indent=1).encode() + b"\n"
 
@@ -100,8 +109,10 @@ def decode(content: bytes, name: str = POINTER_NAME) -> Pointer:
         match json.loads(content):
             case {"version": int(version), "active": str(active), "bootstrap": str(bootstrap), **rest}:
                 prefix, cutover, hold = rest.get("remote_prefix"), _ends(rest.get("cutover")), rest.get("hold", False)
-                if (prefix is None or isinstance(prefix, str)) and isinstance(hold, bool):
-                    return Pointer(version, active, bootstrap, prefix, cutover, hold)
+                limit = rest.get("hold_limit_s", 0.0)
+                limit_s = float(limit) if isinstance(limit, int | float) and not isinstance(limit, bool) else -1.0
+                if (prefix is None or isinstance(prefix, str)) and isinstance(hold, bool) and limit_s >= 0:
+                    return Pointer(version, active, bootstrap, prefix, cutover, hold, limit_s)
     except (ValueError, TypeError):
         pass
     raise UsageError(
@@ -173,6 +184,7 @@ class PointerWatcher:
         self._seen: tuple[int, int, int] | None = None
         self._pointer: Pointer | None = None
         self._doubt = ""
+        self._hold = HoldClock()
 
     def current(self) -> Pointer | None:
         """The pointer as of at most `interval_s` ago; None while there has never been one.
@@ -180,6 +192,9 @@ class PointerWatcher:
         A pointer that is deleted or goes back to an older version is ignored: applications stay where they are, and
         `doubt()` says why; so it is with a file that is no longer a pointer. Raises UsageError if it never was one.
         """
+        return self._hold.applied(self._newest())
+
+    def _newest(self) -> Pointer | None:
         now = time.monotonic()
         if now - self._looked < self._interval_s:
             return self._pointer

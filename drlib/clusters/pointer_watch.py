@@ -20,6 +20,7 @@ from confluent_kafka import TopicPartition as Partition
 from drlib.clusters import preflight
 from drlib.clusters.faults import as_drlib_error, code_of
 from drlib.clusters.pointer import Pointer, newest
+from drlib.clusters.pointer_hold import HoldClock
 from drlib.clusters.pointer_topic import EVERYONE, TOPIC, Words, counted, hear
 from drlib.config.settings import ClusterSettings
 from drlib.errors import DrlibError
@@ -46,6 +47,7 @@ class PointerTopicWatcher:
         self._silent: dict[str, str] = {}
         self._pointer: Pointer | None = None
         self._broken: DrlibError | None = None
+        self._hold = HoldClock()
         self._threads = [
             threading.Thread(target=self._follow, args=(settings,), name=f"pointer-{settings.alias}", daemon=True)
             for settings in clusters
@@ -58,7 +60,7 @@ class PointerTopicWatcher:
         with self._changed:
             if self._pointer is None and self._broken is not None:
                 raise self._broken
-            return self._pointer
+            return self._hold.applied(self._pointer)
 
     def doubt(self) -> str:
         with self._changed:

@@ -25,8 +25,9 @@ from javaproperties import join_key_value
 
 from drlib.errors import Unreachable
 from drlib.lab import jars, jvm_log
-from drlib.lab.processes import ProcessRegistry, wait_until, write_private
+from drlib.lab.processes import ProcessRegistry, wait_until
 from drlib.lab.security import Vault
+from drlib.private_file import write_whole
 
 HOST: Final = "127.0.0.1"
 _FOREVER_MS: Final = str(2**31 - 1)
@@ -150,15 +151,15 @@ class Broker:
         """Write the configuration, and format the data directory unless it is formatted already."""
         directory = Path(self.spec.directory)
         (directory / "data").mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_private(directory / "log4j2.properties", jvm_log.configuration("kafka.server"))
+        write_whole(directory / "log4j2.properties", jvm_log.configuration("kafka.server"))
         properties = server_properties(self.spec, extra)
-        write_private(directory / "server.properties", _rendered(properties))
+        write_whole(directory / "server.properties", _rendered(properties))
         meta = directory / "data" / "meta.properties"
         if meta.exists():
             return
         shutil.copyfile(bootstrap_checkpoint(), directory / "data" / "bootstrap.checkpoint")
         # Last: it is what says that the directory is formatted.
-        write_private(
+        write_whole(
             meta,
             f"version=1\ncluster.id={self.spec.cluster_id}\nnode.id={self.spec.node_id}\ndirectory.id={new_id()}\n",
         )
@@ -277,8 +278,8 @@ def bootstrap_checkpoint() -> Path:
         directory = Path(scratch)
         spec = BrokerSpec("FORMAT", 1, new_id(), scratch, 1, 2, 3, 4, f"1@{HOST}:4", 1)
         config = directory / "server.properties"
-        write_private(config, _rendered(server_properties(spec, {})))
-        write_private(directory / "log4j2.properties", jvm_log.configuration("kafka.server"))
+        write_whole(config, _rendered(server_properties(spec, {})))
+        write_whole(directory / "log4j2.properties", jvm_log.configuration("kafka.server"))
         argv = [
             str(jars.java().path),
             *_JVM,

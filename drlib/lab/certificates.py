@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import MissingDependency
-from drlib.lab.processes import write_private
+from drlib.private_file import write_whole
 
 DAYS: Final = 825
 HERE: Final = ("IP:127.0.0.1", "DNS:localhost")
@@ -54,14 +54,14 @@ class Authority:
         if made.exists():
             return made
         key, request, signed, extensions = (self.folder / f"{name}.{end}" for end in ("key", "csr", "crt", "ext"))
-        write_private(extensions, f"subjectAltName={','.join(hosts)}\nextendedKeyUsage=serverAuth,clientAuth\n")
+        write_whole(extensions, f"subjectAltName={','.join(hosts)}\nextendedKeyUsage=serverAuth,clientAuth\n")
         _openssl("req", *_CURVE, "-keyout", str(key), "-out", str(request), "-subj", f"/CN={name}")
         authority = ("-CA", str(self.certificate), "-CAkey", str(self.folder / "ca.key"), "-CAcreateserial")
         _openssl(
             *("x509", "-req", "-in", str(request), *authority, "-days", str(days)),
             *("-extfile", str(extensions), "-out", str(signed)),
         )
-        write_private(made, key.read_text() + signed.read_text() + self.certificate.read_text())
+        write_whole(made, key.read_text() + signed.read_text() + self.certificate.read_text())
         for part in (key, request, signed, extensions):
             part.unlink()
         return made

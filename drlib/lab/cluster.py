@@ -121,16 +121,26 @@ class Cluster:
         for broker in self.brokers:
             broker.stop(deadline_s=deadline_s)
 
-    def restart(self, *, deadline_s: float = 60.0) -> None:
-        """Start every broker again on the same data and ports and wait until all serve. Raises `BrokerFailed`."""
-        for broker in self.brokers:
-            if broker.alive:
-                broker.stop()
+    def start(self, *, deadline_s: float = 60.0) -> None:
+        """Start every broker that does not run, on its data and ports, and wait until all serve. Raises `BrokerFailed`."""
         for broker in self.brokers:  # all before waiting for any: three controllers need two for a quorum
-            broker.launch()
+            if not broker.alive:
+                broker.launch()
         end = time.monotonic() + deadline_s
         for broker in self.brokers:
             broker.wait_ready(max(1.0, end - time.monotonic()))
+
+    def restart(self, extra: Mapping[str, str] | None = None, *, deadline_s: float = 60.0) -> None:
+        """Start every broker again on the same data and ports and wait until all serve. Raises `BrokerFailed`.
+
+        With `extra` the configuration is written anew, as at `launch`.
+        """
+        for broker in self.brokers:
+            if broker.alive:
+                broker.stop()
+            if extra is not None:
+                broker.prepare(extra)
+        self.start(deadline_s=deadline_s)
 
 
 def new_specs(

@@ -25,8 +25,9 @@ from drlib.lab import jars
 from drlib.lab.broker import BrokerSpec, bootstrap_checkpoint
 from drlib.lab.cluster import Cluster, new_specs
 from drlib.lab.link_proxy import LinkProxy
-from drlib.lab.processes import ProcessRegistry, ProcessStatus, write_private
+from drlib.lab.processes import ProcessRegistry, ProcessStatus
 from drlib.lab.security import LabSecurity, Vault, as_state
+from drlib.private_file import write_whole
 
 ONE_BROKER: Final[Mapping[str, str]] = (
     MappingProxyType(  # what MirrorMaker 2 must be told where clusters have one broker
@@ -93,9 +94,27 @@ class Lab:
         return lab
 
     @property
+    def dies_with_parent(self) -> bool:
+        """Do processes that are started now end with this one?"""
+        return self._die_with_parent
+
+    @property
     def clusters(self) -> Mapping[str, Cluster]:
         """By alias; empty before `up`."""
         return MappingProxyType(self._clusters)
+
+    @classmethod
+    def attach_or_up(cls, root: Path, *, partly: bool = False) -> tuple[Self, bool]:
+        """The lab that serves in `root`, or one started there, and whether it was started now.
+
+        `partly`: one that somebody killed a cluster of will do. Raises what `up` raises.
+        """
+        try:
+            found = cls.attach(root)
+        except UsageError:
+            return cls(root).up(), True
+        serves = any(one.alive for one in found.status()) if partly else all(c.alive for c in found.clusters.values())
+        return (found, False) if serves else (cls(root).up(), True)
 
     def up(self, *, deadline_s: float = 90.0) -> Self:
         """Start everything and return when every broker serves. Data kept by `down(keep=True)` is used again.
@@ -154,6 +173,13 @@ class Lab:
             self._clusters = {}
         self._on_event("the lab is down")
 
+    def reconfigure(self, alias: str, settings: Mapping[str, str], *, deadline_s: float = 60.0) -> None:
+        """Start the brokers of `alias` again with `settings` over their own, until the lab is next taken up.
+
+        For what a broker reads only when it starts. Raises `BrokerFailed`.
+        """
+        self._clusters[alias].restart({**self._configuration(), **settings}, deadline_s=deadline_s)
+
     def write_properties(self, path: Path | None = None, *, topics: str = "flights.*", **overrides: str) -> Path:
         """Write a connect-mirror-maker.properties for first alias -> second over the link, and return where.
 
@@ -173,7 +199,7 @@ class Lab:
             **overrides,
         }
         path = path or self.root / "connect-mirror-maker.properties"
-        write_private(path, "".join(f"{join_key_value(key, value)}\n" for key, value in wanted.items() if value))
+        write_whole(path, "".join(f"{join_key_value(key, value)}\n" for key, value in wanted.items() if value))
         return path
 
     def status(self) -> tuple[ProcessStatus, ...]:
@@ -208,7 +234,7 @@ class Lab:
                 f"it holds {strangers[0]}, and taking the lab down would remove that",
                 "Name a folder that is empty or does not exist",
             )
-        write_private(self.root / _MARK, "drlib lab\n")
+        write_whole(self.root / _MARK, "drlib lab\n")
 
     def _start_proxy(self, ports: Mapping[str, int]) -> None:
         (self.root / _PROXY_STATE).unlink(missing_ok=True)
@@ -241,7 +267,7 @@ class Lab:
             "extra": self._extra,
             "security": as_state(self._security),
         }
-        write_private(self.root / _STATE_NAME, json.dumps(state, indent=1))
+        write_whole(self.root / _STATE_NAME, json.dumps(state, indent=1))
         for cluster in self._clusters.values():
             for broker in cluster.brokers:
                 self.proxy.target(broker.name, broker.spec.link_port)

@@ -15,7 +15,8 @@ from typing import Final, Self
 
 from drlib.errors import Unreachable
 from drlib.lab import jars, jvm_log
-from drlib.lab.processes import ProcessRegistry, wait_until, write_private
+from drlib.lab.processes import ProcessRegistry, wait_until
+from drlib.private_file import write_whole
 
 _NAME: Final = "mirror-maker-2"
 _STARTED: Final = "Kafka MirrorMaker started"
@@ -55,7 +56,7 @@ class MirrorMaker2:
         Raises `MissingDependency` (Java, jars), `UsageError` (it runs already), `MirrorMakerFailed`.
         """
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_private(self.root / "log4j2.properties", jvm_log.configuration("org.apache.kafka.connect.mirror"))
+        write_whole(self.root / "log4j2.properties", jvm_log.configuration("org.apache.kafka.connect.mirror"))
         told_before = self._said(_STARTED)
         argv = [
             str(jars.java().path),

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import UsageError
+from drlib.private_file import write_whole
 
 _PR_SET_PDEATHSIG: Final = 1
 _PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl  # looked up here: nothing may be loaded between fork and exec
@@ -33,6 +34,10 @@ _STATE_NAME: Final = "processes.json"
 # The kernel delivers the parent-death signal when the *thread* that forked ends. All children that ask for it are
 # therefore forked by this one thread, which lives as long as the process does.
 _SPAWNER: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drlib-spawn")
+
+# Children that are meant to outlive a registry may outlive it in this very process; a handle that is dropped while its
+# process runs complains, and could never collect its exit status.
+_OUTLIVING: Final[list[subprocess.Popen[bytes]]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,8 @@ class ProcessRegistry:
             if previous is not None:
                 previous.wait()  # dead already, as checked above; this only collects its exit status
             self._children[name] = child
+            if not die_with_parent:
+                _OUTLIVING[:] = [*(one for one in _OUTLIVING if one.poll() is None), child]
             stat = _stat(child.pid)
             # A child that is gone before it could be looked at is a zombie of ours until waited for, so it has a stat.
             assert stat is not None
@@ -180,7 +187,7 @@ class ProcessRegistry:
         return {name: ProcessRecord(**fields) for name, fields in json.loads(text).items()}
 
     def _write(self, records: Mapping[str, ProcessRecord]) -> None:
-        write_private(
+        write_whole(
             self.root / _STATE_NAME, json.dumps({name: asdict(record) for name, record in records.items()}, indent=1)
         )
 
@@ -193,15 +200,6 @@ class ProcessRegistry:
             yield
         finally:
             os.close(descriptor)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
-        handle.write(text)
-    draft.replace(path)
 
 
 def wait_until(holds: Callable[[], bool], deadline_s: float, *, every_s: float = 0.05) -> bool:

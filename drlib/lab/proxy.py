@@ -20,7 +20,7 @@ from typing import Final
 
 from drlib.lab.link import HOST, LISTEN_ATTEMPTS, Link
 from drlib.lab.ports import free_ports
-from drlib.lab.processes import write_private
+from drlib.private_file import write_whole
 
 _PATIENCE_S: Final = 10.0
 
@@ -85,7 +85,7 @@ async def _serve(names: Sequence[str], state_file: Path) -> None:
         "token": server._token,
         "links": {link.name: link.port for link in links},
     }
-    write_private(state_file, json.dumps(state))  # last: whoever can read it finds the proxy ready
+    write_whole(state_file, json.dumps(state))  # last: whoever can read it finds the proxy ready
     await control.serve_forever()
 
 

@@ -22,7 +22,8 @@ from drlib.config.security import MECHANISMS, librdkafka
 from drlib.config.security import read as read_security
 from drlib.errors import Unreachable
 from drlib.lab.certificates import Authority
-from drlib.lab.processes import wait_until, write_private
+from drlib.lab.processes import wait_until
+from drlib.private_file import write_whole
 from drlib.wire.security import Protocol
 
 USER: Final = "mirror"  # who logs in at CLIENT, LINK and further listeners
@@ -65,7 +66,7 @@ class Vault:
         """Make what is not there yet. Raises `MissingDependency`."""
         if not self.passwords.exists():
             made = {user: secrets.token_urlsafe(24) for user in (USER, BROKER)}
-            write_private(self.passwords, "".join(f"{join_key_value(user, word)}\n" for user, word in made.items()))
+            write_whole(self.passwords, "".join(f"{join_key_value(user, word)}\n" for user, word in made.items()))
         for name in ("broker", "client"):
             self.authority.issue(name)
 

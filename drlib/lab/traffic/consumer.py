@@ -4,7 +4,8 @@ Rules: poll a batch, commit where it ends, and only when the coordinator has sai
 processed; they and the commit go into the history in one write. After a move the group goes on at the new cluster:
 first the remote topic from the translated position to the cutover, then the local one. A batch whose commit was not
 heard of when the pointer moved is settled by where the group stands on the new cluster: before that position it had
-been taken, at or after it will be delivered again.
+been taken, at or after it will be delivered again. While the pointer holds, it has committed what it had and left its
+group, which is how a planned move knows that the group's positions are final.
 Not for: translating positions; they are there before the pointer moves.
 
 Run as `python -m drlib.lab.traffic.consumer SPEC.json`.
@@ -34,6 +35,8 @@ from drlib.rules.history import CommitStatus, Committed, Consumed, Mirrored
 from drlib.rules.read_plan import ReadPlan
 
 _SILENT_S = 1.0
+_LAST_ANSWER_S = 1.5
+_HELD_S = 0.02
 _BATCH_S = 0.25  # how long a batch may fill up: applications commit a few times a second, not with every record
 
 
@@ -61,6 +64,16 @@ def settle(
     return tuple(r for r in batch if r in before or (taken and found[r] is None))
 
 
+def read_plan(spec: specs.ConsumerSpec, pointer: Pointer) -> ReadPlan:
+    """What the pointer means for this application; librdkafka takes a name that begins with ^ for a pattern."""
+    if spec.pattern is not None:
+        return ReadPlan(f"^{spec.pattern}$")
+    remote = pointer.remote_topic(spec.topic)
+    if remote is None:
+        return ReadPlan(spec.topic, scope=spec.scope)
+    return ReadPlan(spec.topic, remote, pointer.cutover.get(remote, ()), spec.scope)
+
+
 def record_id(record: Record) -> str:
     return text(dict(record.headers).get("id"))
 
@@ -77,31 +90,46 @@ class Reading:
         self._rate = spec.records_per_second
         self._done = 0
         self._doubt: Doubt | None = None
+        self._asked_to_stop = 0.0
 
     def run(self) -> None:
         pointer = self._watcher.wait(self._spec.pointer_deadline_s, self._stop)
         while pointer is not None and not self._stop():
+            if pointer.hold:  # its group is left by now, so that its positions are final
+                self._status.report("holding", pointer.active, pointer.version, self._done)
+                self._stop.wait(_HELD_S)
+                pointer = self._moved(pointer)
+                continue
             try:
                 self._on_one_cluster(pointer)
             except KafkaException as error:  # the cluster went away while the group was being joined
                 print(f"{self._spec.group}: {error.args[0].str()}; joining again", file=sys.stderr)
                 self._stop.wait(0.1)
-            newest = self._watcher.current() or pointer
-            if newest.bootstrap != pointer.bootstrap:
-                self._status.report("moving", newest.active, newest.version, self._done)
-                if self._spec.after_move_records_per_second is not None:
-                    self._rate = self._spec.after_move_records_per_second
-            pointer = newest
+            pointer = self._moved(pointer)
         if pointer is not None:
             self._status.report("stopped", pointer.active, pointer.version, self._done)
 
+    def _moved(self, pointer: Pointer) -> Pointer:
+        """The newest pointer."""
+        newest = self._watcher.current() or pointer
+        if newest.elsewhere(pointer):
+            self._status.report("moving", newest.active, newest.version, self._done)
+            if self._spec.after_move_records_per_second is not None:
+                self._rate = self._spec.after_move_records_per_second
+        return newest
+
     def _on_one_cluster(self, pointer: Pointer) -> None:
-        topic, remote = self._spec.topic, pointer.remote_topic(self._spec.topic)
-        plan = ReadPlan(topic, remote, pointer.cutover.get(remote, ())) if remote is not None else ReadPlan(topic)
+        remote = pointer.remote_topic(self._spec.topic)
         max_batch = self._spec.max_batch
         if self._rate > 0:  # small enough to be even: about four batches a second
             max_batch = max(1, min(max_batch, int(self._rate * _BATCH_S)))
-        connection = {"bootstrap.servers": pointer.bootstrap}
+        connection = {
+            "bootstrap.servers": pointer.bootstrap,
+            "session.timeout.ms": self._spec.session_timeout_ms,
+            "heartbeat.interval.ms": min(3000, self._spec.session_timeout_ms // 4),  # its own 3 s are a short session
+            "topic.metadata.refresh.interval.ms": int(self._spec.refresh_topics_s * 1000),
+        }
+        plan = read_plan(self._spec, pointer)
         consumer = OrderedMember(connection, self._spec.group, plan, max_batch=max_batch, poll_s=_BATCH_S)
         try:
             if self._doubt is not None and self._doubt.cluster != pointer.active:
@@ -113,7 +141,7 @@ class Reading:
     def _read(self, consumer: OrderedMember, pointer: Pointer) -> None:
         pace = Pace(self._rate)
         heard = time.monotonic()
-        while self._here(pointer):
+        while self._goes_on(pointer):
             waiting = time.monotonic() - heard > _SILENT_S
             self._status.report("waiting" if waiting else "running", pointer.active, pointer.version, self._done)
             if pace.due() <= 0:
@@ -124,7 +152,7 @@ class Reading:
                 pace.forgive()
                 continue
             heard = time.monotonic()
-            outcome = consumer.commit(batch, deadline_s=3600.0, waiting=lambda: self._here(pointer))
+            outcome = consumer.commit(batch, deadline_s=3600.0, waiting=lambda: self._awaits_answer(pointer))
             match outcome:
                 case CommitOutcome.ACKED:
                     pace.count(len(batch.records))
@@ -135,9 +163,22 @@ class Reading:
                 case CommitOutcome.REFUSED:
                     pass  # it comes again, here or to another member
 
+    def _goes_on(self, pointer: Pointer) -> bool:
+        """One look decides: of two the first might see the hold and the second the move, and it would read on here."""
+        newest = self._watcher.current() or pointer
+        return not (self._stop() or newest.elsewhere(pointer) or newest.hold)
+
     def _here(self, pointer: Pointer) -> bool:
-        newest = self._watcher.current()
-        return not self._stop() and (newest is None or newest.bootstrap == pointer.bootstrap)
+        newest = self._watcher.current() or pointer
+        return not (self._stop() or newest.elsewhere(pointer))
+
+    def _awaits_answer(self, pointer: Pointer) -> bool:
+        """A commit that is under way when the application is asked to stop is heard out for a moment: the next process
+        could not tell whether its records were processed."""
+        if self._stop():
+            self._asked_to_stop = self._asked_to_stop or time.monotonic()
+            return time.monotonic() - self._asked_to_stop < _LAST_ANSWER_S
+        return self._here(pointer)
 
     def _settle(self, consumer: OrderedMember, pointer: Pointer, doubt: Doubt, remote: str | None) -> None:
         """Decides what the batch in doubt was, before anything is read here."""

@@ -19,6 +19,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from drlib.lab.clocks import MachineClock
 from drlib.lab.traffic.flights import Flight
 from drlib.lab.traffic.process import abandon, now_ms
 from drlib.rules.history import NO_OFFSET, Produced, ProducedStatus, digest
@@ -45,10 +46,11 @@ _REFUSED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A record on its way, or in doubt."""
+    """A record on its way, or in doubt. `sent_ms` is when; its timestamp is `stamp_ms`, by a clock that may be wrong."""
 
     flight: Flight
     sent_ms: int
+    stamp_ms: int
     digest: int
 
     def row(
@@ -65,7 +67,15 @@ class Sent:
 class Fleet:
     """The producers for one cluster. `on_row` gets a history row for every record whose outcome is heard."""
 
-    def __init__(self, bootstrap: str, cluster: str, topic: str, on_row: Callable[[Produced], None]) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        cluster: str,
+        topic: str,
+        on_row: Callable[[Produced], None],
+        clock: MachineClock | None = None,
+    ) -> None:
+        self._clock = clock or MachineClock(None)
         self._cluster = cluster
         self._topic = topic
         self._on_row = on_row
@@ -98,12 +108,12 @@ class Fleet:
         return time.monotonic() - self._heard if self._in_flight else 0.0
 
     def send(self, flight: Flight, timestamp_ms: int | None = None) -> bool:
-        """Queues one record, stamped `timestamp_ms` or now. False when the queue is full: poll and try again."""
+        """Queues one record, stamped `timestamp_ms` or now by its clock. False when the queue is full: poll and try again."""
         sent_ms = now_ms()
-        stamp = sent_ms if timestamp_ms is None else timestamp_ms
+        stamp = self._clock.at(self._cluster, sent_ms) if timestamp_ms is None else timestamp_ms
         headers = record_headers(flight)
         key = flight.key.encode()
-        sent = Sent(flight, sent_ms, digest(key, flight.value, headers, stamp))
+        sent = Sent(flight, sent_ms, stamp, digest(key, flight.value, headers, stamp))
         if not self._in_flight:
             self._heard = time.monotonic()
         try:

@@ -43,7 +43,7 @@ def still_to_send(
     remote = pointer.remote_topic(topic)
     if not doubts or remote is None:
         return [sent.flight for sent in doubts]
-    oldest_ms = min(sent.sent_ms for sent in doubts)
+    oldest_ms = min(sent.stamp_ms for sent in doubts)  # the log is searched by what the sender's clock said
     there = look_up(pointer.bootstrap, remote, {sent.flight.id for sent in doubts}, oldest_ms, stopping)
     if there is None:
         return []

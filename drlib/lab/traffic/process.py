@@ -44,13 +44,14 @@ class StatusFile:
         self._app = app
         self._path = None if path is None else Path(path)
         self._written = float("-inf")
-        self._phase = ""
+        self._told = ("", 0, True)
 
     def report(self, phase: str, cluster: str, pointer_version: int, done: int, in_flight: int = 0) -> None:
-        now = time.monotonic()
-        if self._path is None or (phase == self._phase and now - self._written < STATUS_EVERY_S):
+        """At once when the phase, the pointer or whether anything is in flight while it holds is another; else now and then."""
+        now, told = time.monotonic(), (phase, pointer_version, phase == "holding" and in_flight > 0)
+        if self._path is None or (told == self._told and now - self._written < STATUS_EVERY_S):
             return
-        self._written, self._phase = now, phase
+        self._written, self._told = now, told
         status = AppStatus(self._app, os.getpid(), phase, cluster, pointer_version, done, in_flight, now_ms())
         fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         fresh.write_text(json.dumps(asdict(status)) + "\n")

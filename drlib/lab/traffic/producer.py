@@ -18,6 +18,7 @@ from pathlib import Path
 
 from drlib.clusters.pointer import Pointer, PointerWatcher
 from drlib.errors import Unreachable
+from drlib.lab.clocks import MachineClock
 from drlib.lab.traffic import flights, specs, transactions
 from drlib.lab.traffic.fleet import Fleet, Sent
 from drlib.lab.traffic.flights import Flight
@@ -39,6 +40,7 @@ class Replay:
         self._history = history
         self._watcher = PointerWatcher(Path(spec.pointer))
         self._status = StatusFile(f"producer:{spec.topic}", spec.status)
+        self._clock = MachineClock(Path(spec.clocks) if spec.clocks else None)
         self._acked_before = 0
 
     def run(self) -> None:
@@ -51,7 +53,7 @@ class Replay:
         while not self._stop():
             again = still_to_send(doubts, pointer, self._spec.topic, self._history, self._stop)
             ahead = _chain(again, ahead)
-            fleet = Fleet(pointer.bootstrap, pointer.active, self._spec.topic, self._history.append)
+            fleet = Fleet(pointer.bootstrap, pointer.active, self._spec.topic, self._history.append, self._clock)
             pointer, sent, held_back = self._send(pointer, fleet, ahead, backlog)
             backlog = max(0, backlog - sent)
             ahead = _chain(held_back, ahead)
@@ -74,7 +76,7 @@ class Replay:
         held_back: list[Flight] = []
         while not self._stop():
             newest = self._watcher.current() or pointer
-            if newest.bootstrap != pointer.bootstrap:
+            if newest.elsewhere(pointer):
                 return newest, sent, held_back
             pointer = newest
             fleet.poll()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from drlib.errors import UsageError
+from drlib.rules.read_plan import Scope
 
 
 class ProducerMode(StrEnum):
@@ -31,7 +32,8 @@ class ProducerSpec:
     `backlog` records go as fast as they can, then `records_per_second`; `start_at` skips that many flights of
     the replay; `max_in_flight` bounds what may be in doubt. `records` is only of `flights-2013`, `tx_*` only
     of `flights-tx`.
-    `status`, if set, is a file rewritten every 200 ms with what the application is doing.
+    `status`, if set, is a file rewritten every 200 ms with what the application is doing. `clocks`, if set, is the folder
+    of the lab by whose clocks records are stamped (`drlib.lab.clocks`).
     """
 
     pointer: str
@@ -48,6 +50,7 @@ class ProducerSpec:
     tx_records: int = 5
     transactional_id: str = "flights-tx"
     status: str | None = None
+    clocks: str | None = None
     pointer_deadline_s: float = 30.0
 
 
@@ -56,7 +59,9 @@ class ConsumerSpec:
     """One consuming application, a member of `group`.
 
     `records_per_second` 0 means as fast as it can; `after_move_records_per_second` holds from the first move of the
-    pointer on (None: the same). A batch has at most `max_batch` records.
+    pointer on (None: the same). A batch has at most `max_batch` records. With a `pattern` it is an ordinary consumer: it
+    reads every topic whose whole name matches, those made later too, side by side and in no order between topics;
+    `refresh_topics_s` is how often it looks for new ones.
     """
 
     pointer: str
@@ -66,6 +71,10 @@ class ConsumerSpec:
     records_per_second: float = 0.0
     after_move_records_per_second: float | None = None
     max_batch: int = 2000
+    scope: Scope = Scope.PARTITION
+    pattern: str | None = None
+    refresh_topics_s: float = 300.0
+    session_timeout_ms: int = 10_000
     status: str | None = None
     pointer_deadline_s: float = 30.0
 

@@ -3,7 +3,8 @@
 Rules: every record says in its headers which transaction it belongs to (`tx`) and what was meant to become of it
 (`outcome`: commit or abort); a record is acknowledged when its transaction is. A transaction whose end was not
 heard when the pointer moves is in doubt as a whole: what the mirror topic on the new cluster holds is not sent
-again.
+again. The pointer is looked at once before each transaction: of two looks the first might see the hold and the second
+the move, and a transaction would go to the cluster that was left.
 Not for: throughput.
 """
 
@@ -19,6 +20,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from drlib.clusters.pointer import Pointer, PointerWatcher
+from drlib.lab.clocks import MachineClock
 from drlib.lab.traffic import flights, specs
 from drlib.lab.traffic.fleet import Sent, place, record_headers
 from drlib.lab.traffic.flights import Flight
@@ -29,17 +31,22 @@ from drlib.rules.history import NO_OFFSET, ProducedStatus, digest
 
 _CALL_S = 0.3
 _STOP_WITHIN_S = 1.5
+_HELD_S = 0.01  # between two looks at the pointer while it holds
+_WAIT_S = 0.05
 
 
 class Transactions:
     """One run of the application."""
 
-    def __init__(self, spec: specs.ProducerSpec, stop: Stop, history: HistoryWriter) -> None:
+    def __init__(
+        self, spec: specs.ProducerSpec, stop: Stop, history: HistoryWriter, watcher: PointerWatcher | None = None
+    ) -> None:
         self._spec = spec
         self._stop = stop
         self._history = history
-        self._watcher = PointerWatcher(Path(spec.pointer))
+        self._watcher = watcher or PointerWatcher(Path(spec.pointer))
         self._status = StatusFile(f"producer:{spec.topic}", spec.status)
+        self._clock = MachineClock(Path(spec.clocks) if spec.clocks else None)
         self._stopping_since: float | None = None
         self._done = 0
 
@@ -76,12 +83,13 @@ class Transactions:
     ) -> list[Sent]:
         """Transactions until the pointer moves or the application stops; returns the records of one left in doubt."""
         if not self._call(pointer, producer.init_transactions):
-            return [Sent(flight, now_ms(), 0) for flight in again]
+            return [self._unsent(flight, pointer) for flight in again]
         next_at = time.monotonic()
-        while not self._leaving(pointer):
-            self._status.report("running", pointer.active, pointer.version, self._done)
-            newest = self._watcher.current() or pointer
-            if newest.hold or self._stop.wait(min(0.05, next_at - time.monotonic())) or time.monotonic() < next_at:
+        while not self._stop() and not (newest := self._watcher.current() or pointer).elsewhere(pointer):
+            phase = "holding" if newest.hold else "running"
+            self._status.report(phase, newest.active, newest.version, self._done)
+            if newest.hold or time.monotonic() < next_at:
+                self._stop.wait(_HELD_S if newest.hold else min(_WAIT_S, next_at - time.monotonic()))
                 continue
             next_at = max(next_at + self._spec.tx_every_s, time.monotonic())
             number = next(numbers)
@@ -90,7 +98,7 @@ class Transactions:
             doubts = self._one(pointer, producer, number, batch, abort)
             if doubts:
                 return doubts
-        return [Sent(flight, now_ms(), 0) for flight in again]
+        return [self._unsent(flight, pointer) for flight in again]
 
     def _one(self, pointer: Pointer, producer: Producer, number: int, batch: list[Flight], abort: bool) -> list[Sent]:
         """One transaction. Returns its records when its end was not heard."""
@@ -103,8 +111,9 @@ class Transactions:
                 ("tx", b"%d" % number),
                 ("outcome", b"abort" if abort else b"commit"),
             ]
-            key, stamp = flight.key.encode(), now_ms()
-            sent.append(Sent(flight, stamp, digest(key, flight.value, headers, stamp)))
+            key, sent_ms = flight.key.encode(), now_ms()
+            stamp = self._clock.at(pointer.active, sent_ms)
+            sent.append(Sent(flight, sent_ms, stamp, digest(key, flight.value, headers, stamp)))
             producer.produce(
                 self._spec.topic,
                 value=flight.value,
@@ -131,6 +140,10 @@ class Transactions:
         self._done += len(sent) if status is ProducedStatus.ACKED else 0
         return sent if status is ProducedStatus.IN_DOUBT else []
 
+    def _unsent(self, flight: Flight, pointer: Pointer) -> Sent:
+        sent_ms = now_ms()
+        return Sent(flight, sent_ms, self._clock.at(pointer.active, sent_ms), 0)
+
     def _call(self, pointer: Pointer, transactional: Callable[..., Any]) -> bool:
         """Calls again while nobody answers; False when the pointer moved or stopping took too long.
 
@@ -145,15 +158,8 @@ class Transactions:
                 if not kafka_error.retriable() and kafka_error.code() != KafkaError._TIMED_OUT:
                     raise
             self._status.report("waiting", pointer.active, pointer.version, self._done)
-            if self._moved(pointer) or self._stopped_long():
+            if (self._watcher.current() or pointer).elsewhere(pointer) or self._stopped_long():
                 return False
-
-    def _leaving(self, pointer: Pointer) -> bool:
-        return self._stop() or self._moved(pointer)
-
-    def _moved(self, pointer: Pointer) -> bool:
-        newest = self._watcher.current()
-        return newest is not None and newest.bootstrap != pointer.bootstrap
 
     def _stopped_long(self) -> bool:
         if not self._stop():
