@@ -6,24 +6,31 @@ duplicate. Content is key, value, headers in order, and timestamp, each by its o
 field. Nothing but counts and a bounded list of examples reaches the driver. Both sides are grouped by identity in one
 shuffle (a full outer join of aggregates); the only window is over the records of one partition and key.
 A read that fails because records vanished ends in `unknown`, never in a partial count.
-Not for: positions of groups (the drill's checker), nor for proving the engine's own offset map.
+Not for: reading topics and passing over what sums prove alike (`staged_audit`); positions of groups (the drill's checker);
+proving the engine's own offset map.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from drlib.analysis.checkpoints import audit_checkpoints
+from drlib.analysis.compaction import Cleaners, taken
+from drlib.analysis.contents import FIELDS, before, borders, contents, left_over
 from drlib.analysis.result import AuditExample, AuditResult, Fault, PartitionAudit, conclude, unreadable
-from drlib.analysis.topics import TopicRange, field_hashes, pin_range, read_topic, with_identity
+from drlib.analysis.topics import TopicRange, field_hashes, with_identity
+from drlib.rules.mm2_records import Checkpoint
 
-FIELDS = ("key", "value", "headers", "timestamp")
 EXAMPLES = 20
+NO_CLEANER: Final = Cleaners()
 # What Spark's Kafka source says when the records it was to read are not there (any more), or nobody answers.
 UNREADABLE = (
     "data may have been lost",
@@ -36,29 +43,13 @@ UNREADABLE = (
 )
 
 
-def audit_topics(
-    spark: SparkSession,
-    left_bootstrap: str,
-    right_bootstrap: str,
-    topic: str,
-    remote_topic: str,
-    *,
-    left_range: TopicRange | None = None,
-    right_range: TopicRange | None = None,
-    read_committed: bool = True,
-    examples: int = EXAMPLES,
-) -> AuditResult:
-    """Pin both topics' ranges (unless given), read them and compare; see `failover_audit`.
-
-    Raises Unreachable or UsageError when a range cannot be pinned; a range that vanishes afterwards is `unknown`.
-    """
-    left = left_range or pin_range(left_bootstrap, topic, read_committed=read_committed)
-    right = right_range or pin_range(right_bootstrap, remote_topic, read_committed=read_committed)
-    frames = (
-        read_topic(spark, bootstrap, pinned.topic, start=pinned.start, end=pinned.end, read_committed=read_committed)
-        for bootstrap, pinned in ((left_bootstrap, left), (right_bootstrap, right))
+def cleaners_of(here: TopicRange, there: TopicRange) -> Cleaners:
+    """Which of the two topics is compacted, now."""
+    return Cleaners(
+        here.delete_retention_ms if here.compacted else None,
+        there.delete_retention_ms if there.compacted else None,
+        int(time.time() * 1000),
     )
-    return failover_audit(*frames, left_start=left.start, right_start=right.start, examples=examples)
 
 
 def failover_audit(
@@ -67,24 +58,31 @@ def failover_audit(
     *,
     left_start: Mapping[int, int] | None = None,
     right_start: Mapping[int, int] | None = None,
+    cleaners: Cleaners = NO_CLEANER,
+    uncommitted: DataFrame | None = None,
+    checkpoints: Sequence[Checkpoint] = (),
+    remote_topic: str = "",
     examples: int = EXAMPLES,
 ) -> AuditResult:
     """Compare the source topic with its mirror; both frames have `read_topic`'s columns.
 
     `left_start` and `right_start` are the first offsets that were read; above 0, what lies before the first record
-    found on both sides cannot be decided, and is counted as unseen instead of invented or missing. At most `examples`
-    of each fault are listed. Spark's own errors come through, except those of reading: they give verdict `unknown`.
+    found on both sides cannot be decided, and is counted as unseen instead of invented or missing. What `cleaners` can
+    have taken is no fault. `uncommitted` is the source with aborted records, to tell copies of those by their name.
+    `checkpoints` of `remote_topic` are judged by the same pairs. At most `examples` of each fault are listed. Spark's own
+    errors come through, except those of reading: they give verdict `unknown`.
     """
-    contents = _contents(left, right).persist(StorageLevel.MEMORY_AND_DISK)
+    grouped = contents(left, right).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        return _Audit(contents, left_start or {}, right_start or {}, examples).run()
+        result = _Audit(grouped, left_start or {}, right_start or {}, cleaners, uncommitted, examples).run()
+        return replace(result, checkpoints=audit_checkpoints(grouped, remote_topic, checkpoints))
     except Exception as error:  # a failed task surfaces as py4j's or as PySpark's own error, by where it failed
         reason = reading_failure(str(error))
         if reason is None:
             raise
         return unreadable(reason)
     finally:
-        contents.unpersist()
+        grouped.unpersist()
 
 
 def rehearse(spark: SparkSession) -> None:
@@ -110,24 +108,6 @@ def reading_failure(text: str) -> str | None:
     return None
 
 
-def _contents(left: DataFrame, right: DataFrame) -> DataFrame:
-    """One row for each content of each identity: its offsets on either side, ascending, and how many pair off."""
-    hashes = field_hashes()
-    fields = ["partition", "id", *FIELDS]
-
-    def side(records: DataFrame, source: Column, target: Column) -> DataFrame:
-        columns = [expression.alias(name) for name, expression in hashes.items()]
-        return records.select("partition", "id", *columns, source.alias("source"), target.alias("target"))
-
-    nowhere = sf.lit(None).cast("bigint")
-    both = side(left, sf.col("offset"), nowhere).unionByName(side(right, nowhere, sf.col("offset")))
-    grouped = both.groupBy(*fields).agg(
-        sf.array_sort(sf.collect_list("source")).alias("sources"),
-        sf.array_sort(sf.collect_list("target")).alias("targets"),
-    )
-    return grouped.withColumn("paired", sf.least(sf.size("sources"), sf.size("targets")))
-
-
 @dataclass
 class _Tally:
     """One partition's counts while they come in."""
@@ -143,6 +123,7 @@ class _Tally:
     mirrored_ms: int | None = None  # timestamp of the last mirrored record
     holes: int = 0
     unseen: int = 0
+    compacted: int = 0
     faults: Counter[Fault] = field(default_factory=Counter)
 
 
@@ -150,9 +131,17 @@ class _Audit:
     """One run over the grouped contents. Each method is one question, and at most two Spark jobs."""
 
     def __init__(
-        self, contents: DataFrame, left_start: Mapping[int, int], right_start: Mapping[int, int], examples: int
+        self,
+        grouped: DataFrame,
+        left_start: Mapping[int, int],
+        right_start: Mapping[int, int],
+        cleaners: Cleaners,
+        uncommitted: DataFrame | None,
+        examples: int,
     ) -> None:
-        self.contents = contents
+        self.contents = grouped
+        self.cleaners = cleaners
+        self.uncommitted = uncommitted
         self.left_start = left_start
         self.right_start = right_start
         self.limit = examples
@@ -206,10 +195,10 @@ class _Audit:
             )
         )
         pairs = self.contents.where("paired > 0").select("partition", "id", "key", "timestamp", pair.alias("pair"))
-        before = Window.partitionBy("partition", "key").orderBy("target").rowsBetween(Window.unboundedPreceding, -1)
+        so_far = Window.partitionBy("partition", "key").orderBy("target").rowsBetween(Window.unboundedPreceding, -1)
         behind = (
             pairs.select("partition", "id", "key", "timestamp", "pair.source", "pair.target")
-            .withColumn("ahead", sf.max("source").over(before))
+            .withColumn("ahead", sf.max("source").over(so_far))
             .where(sf.col("source") < sf.col("ahead"))
         )
         self._report(
@@ -222,15 +211,19 @@ class _Audit:
         """Name what did not pair off. Costs nothing on a clean copy: it is asked only when something is left."""
         kept = ["partition", "id", *FIELDS]
         lost = self.contents.where(sf.size("sources") > sf.col("paired")).select(
-            *kept, sf.explode(_left_over("sources")).alias("source")
+            *kept, sf.explode(left_over("sources")).alias("source")
         )
-        if all(tally.target == tally.paired for tally in self.tallies.values()):
+        if self.cleaners.none and all(tally.target == tally.paired for tally in self.tallies.values()):
             self._missing(lost)
             return
         extra = self.contents.where(sf.size("targets") > sf.col("paired")).select(
-            *kept, (sf.col("paired") > 0).alias("again"), sf.explode(_left_over("targets")).alias("target")
+            *kept,
+            (sf.col("paired") > 0).alias("again"),
+            sf.get("targets", sf.lit(0)).alias("earliest"),
+            sf.explode(left_over("targets")).alias("target"),
         )
-        altered = _altered(lost, extra.where("not again")).persist()
+        lost, extra = self._without_taken(lost, extra)
+        altered = _altered(lost, extra.where("not again").drop("earliest")).persist()
         known = self.contents.where((sf.size("sources") > 0) & sf.col("id").isNotNull()).select("partition", "id")
         extra = extra.join(altered.select("partition", "target"), ["partition", "target"], "left_anti")
         extra = extra.join(known.distinct().withColumn("known", sf.lit(True)), ["partition", "id"], "left").persist()
@@ -242,25 +235,58 @@ class _Audit:
             self._report(altered, Fault.ALTERED, changed)
             self._report(extra.where("again or known"), Fault.DUPLICATED, sf.lit("on the target already"))
             invented = extra.where("not again and known is null")
-            before = _before("target", {p: t.first_target for p, t in self.tallies.items() if self.left_start.get(p)})
-            self._unseen(invented.where(before))
-            self._report(invented.where(~before), Fault.INVENTED, sf.lit("not on the source"))
+            unknown = before("target", {p: t.first_target for p, t in self.tallies.items() if self.left_start.get(p)})
+            self._unseen(invented.where(unknown))
+            self._invented(invented.where(~unknown))
             self._missing(lost.join(altered.select("partition", "source"), ["partition", "source"], "left_anti"))
         finally:
             altered.unpersist()
             extra.unpersist()
 
+    def _without_taken(self, lost: DataFrame, extra: DataFrame) -> tuple[DataFrame, DataFrame]:
+        """Both without what a cleaner explains, and without copies of records that the source may have had and has no
+        more: those are set aside, as nobody can say that they are too many."""
+        last_source = {partition: tally.last_source for partition, tally in self.tallies.items()}
+        lost, extra = taken(self.contents, lost, extra, self.cleaners, last_source)
+        if not self.cleaners.none:
+            for records in (lost, extra.where("not again")):
+                for row in records.where("taken").groupBy("partition").count().collect():
+                    self.tallies[row["partition"]].compacted += row["count"]
+        if self.cleaners.source_ms is not None:
+            older = sf.col("again")
+        elif any(self.left_start.values()):
+            known = borders(self.contents)
+            nowhere = max((tally.target for tally in self.tallies.values()), default=0) + 2**62
+            limits = {p: known[p].target if p in known else nowhere for p, at in self.left_start.items() if at}
+            older = sf.col("again") & before("earliest", limits)
+        else:
+            return lost.where("not taken").drop("taken"), extra.where("again or not taken").drop("taken")
+        self._unseen(extra.where(older), always=True)
+        kept = extra.where((sf.col("again") | ~sf.col("taken")) & ~older)
+        return lost.where("not taken").drop("taken"), kept.drop("taken")
+
+    def _invented(self, records: DataFrame) -> None:
+        """Copies of nothing that was committed; those of aborted records are told by that."""
+        if self.uncommitted is None or records.isEmpty():
+            self._report(records, Fault.INVENTED, sf.lit("not on the source"))
+            return
+        hashes = [expression.alias(name) for name, expression in field_hashes().items()]
+        aborted = self.uncommitted.select("partition", *hashes).distinct().withColumn("aborted", sf.lit(True))
+        told = records.join(aborted, ["partition", *FIELDS], "left")
+        what = sf.when(sf.col("aborted"), sf.lit("aborted on the source")).otherwise(sf.lit("not on the source"))
+        self._report(told, Fault.INVENTED, what)
+
     def _missing(self, lost: DataFrame) -> None:
-        before = _before("source", {p: t.first_source for p, t in self.tallies.items() if self.right_start.get(p)})
-        self._unseen(lost.where(before))
-        missing = lost.where(~before)
-        hole = _before("source", {p: t.last_source for p, t in self.tallies.items()})
+        unknown = before("source", {p: t.first_source for p, t in self.tallies.items() if self.right_start.get(p)})
+        self._unseen(lost.where(unknown))
+        missing = lost.where(~unknown)
+        hole = before("source", {p: t.last_source for p, t in self.tallies.items()})
         self._report(missing, Fault.MISSING, sf.when(hole, sf.lit("a hole")).otherwise(sf.lit("in the tail")))
         for row in missing.where(hole).groupBy("partition").count().collect():
             self.tallies[row["partition"]].holes = row["count"]
 
-    def _unseen(self, records: DataFrame) -> None:
-        if any(self.left_start.values()) or any(self.right_start.values()):
+    def _unseen(self, records: DataFrame, *, always: bool = False) -> None:
+        if always or any(self.left_start.values()) or any(self.right_start.values()):
             for row in records.groupBy("partition").count().collect():
                 self.tallies[row["partition"]].unseen += row["count"]
 
@@ -290,6 +316,7 @@ class _Audit:
             holes=tally.holes,
             unseen=tally.unseen,
             rpo_seconds=max(tally.newest_ms - mirrored, 0) / 1000 if missing else 0.0,
+            compacted=tally.compacted,
         )
 
 
@@ -339,17 +366,3 @@ def _altered(lost: DataFrame, extra: DataFrame) -> DataFrame:
         .dropDuplicates(["partition", "target"])
     )
     return by_id.unionByName(by_content)
-
-
-def _left_over(offsets: str) -> Column:
-    """The offsets that found no counterpart: those after the first `paired`."""
-    return sf.slice(offsets, sf.col("paired") + 1, sf.size(offsets))
-
-
-def _before(offset: str, borders: Mapping[int, int | None]) -> Column:
-    """Whether a record's offset lies before its partition's border; a partition without a border has none before it."""
-    known = [(sf.lit(partition), sf.lit(border)) for partition, border in borders.items() if border is not None]
-    if not known:
-        return sf.lit(False)
-    border = sf.create_map(*(entry for pair in known for entry in pair))[sf.col("partition")]
-    return sf.coalesce(sf.col(offset) < border, sf.lit(False))

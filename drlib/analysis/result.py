@@ -11,9 +11,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from drlib.model import TopicPartition
 from drlib.rules.check_report import Verdict
 
-__all__ = ["AuditExample", "AuditResult", "Fault", "PartitionAudit", "Verdict", "conclude", "unreadable"]
+__all__ = [
+    "AuditExample",
+    "AuditResult",
+    "CheckpointAudit",
+    "Fault",
+    "PartitionAudit",
+    "Verdict",
+    "conclude",
+    "unreadable",
+]
 
 
 class Fault(StrEnum):
@@ -54,6 +64,25 @@ class PartitionAudit:
     holes: int  # missing records with a mirrored one behind them
     unseen: int  # records whose counterpart lies before the other side's pinned start: undecidable
     rpo_seconds: float
+    compacted: int = 0  # records that a cleaner took from one side, as a later one of their key is there
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointAudit:
+    """One checkpoint: `re_read` records again, or `skipped`, by a group that goes on there; None where nobody can tell."""
+
+    group: str
+    partition: TopicPartition  # as the target calls it
+    upstream: int
+    downstream: int
+    re_read: int | None
+    skipped: int | None
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.re_read is None or self.skipped is None:
+            return Verdict.UNKNOWN
+        return Verdict.FAIL if self.re_read or self.skipped else Verdict.PASS
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +108,8 @@ class AuditResult:
     missing_in_tail: bool | None = None
     examples: tuple[AuditExample, ...] = ()
     per_partition: tuple[PartitionAudit, ...] = ()
+    compacted: int | None = None
+    checkpoints: tuple[CheckpointAudit, ...] = ()
 
 
 def unreadable(reason: str) -> AuditResult:
@@ -123,4 +154,5 @@ def conclude(partitions: Iterable[PartitionAudit], examples: Iterable[AuditExamp
         missing_in_tail=holes == 0,
         examples=tuple(examples),
         per_partition=rows,
+        compacted=sum(row.compacted for row in rows),
     )

@@ -3,6 +3,8 @@
 Rules: everything the JVM prints goes to an unlinked log, whose end is shown only when the start fails. A local master
 listens on 127.0.0.1 only. The JVM dies with this process (it watches its standard input). One session a process:
 asking again returns the one that runs, so a notebook cell can be run twice.
+A session is either quick to start or made for long reading (`long_runs`): with the second Java compiler a million records are
+read and hashed twice as fast, and starting takes longer.
 Measured on two cores, from nothing to the first aggregate: 8.6 s with the JVM's own settings, 7.2 s with those below
 (the C1 compiler only, the serial collector). A class-data archive does not help: Spark adds an incubator module, and
 the JVM then keeps none.
@@ -14,7 +16,9 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
 from threading import Lock
@@ -27,14 +31,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_FIRST, JAVA_LAST = 17, 23  # Spark 4.0 needs 17; 24 removed the security manager that Hadoop's classes still call
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+JVM_OPTIONS = "-XX:+UseSerialGC -XX:-UsePerfData"
+QUICK_OPTIONS = f"-XX:TieredStopAtLevel=1 {JVM_OPTIONS}"
 SHUFFLE_PARTITIONS = 4
+SHUFFLED_OFFSETS = 1_000_000  # to a partition of a shuffle: sorted within a heap of 1 GiB that two tasks share
 _starting = Lock()
 
 
-def spark_session(app_name: str, *, master: str = "local[2]", driver_memory: str = "2g") -> SparkSession:
+def spark_session(
+    app_name: str,
+    *,
+    master: str = "local[2]",
+    driver_memory: str = "2g",
+    connector: bool = True,
+    settings: Mapping[str, str] | None = None,
+    long_runs: bool = False,
+) -> SparkSession:
     """The session of this process, started if there is none. It is a context manager: leaving it stops it.
 
+    `settings` are Spark's own keys and count before those set here; without `connector` no topic can be read.
     Raises MissingDependency when there is no Java 17..23, no connector jar, or the JVM does not start.
     """
     from pyspark import SparkConf, SparkContext
@@ -45,7 +60,9 @@ def spark_session(app_name: str, *, master: str = "local[2]", driver_memory: str
         if SparkContext._active_spark_context is not None:  # "active session" is a thread's own; the context is not
             return SparkSession.builder.getOrCreate()
         conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(app_name)
-        conf.setAll(_settings(master, driver_memory, jars.classpath("spark")))
+        java = JVM_OPTIONS if long_runs else QUICK_OPTIONS
+        conf.setAll(_settings(master, driver_memory, java, jars.classpath("spark") if connector else ()))
+        conf.setAll(list((settings or {}).items()))
         gateway = SparkContext._gateway  # the JVM of a session that was stopped serves the next one
         if gateway is None:
             with tempfile.TemporaryFile() as log:
@@ -65,7 +82,28 @@ def spark_session(app_name: str, *, master: str = "local[2]", driver_memory: str
         return SparkSession(context)
 
 
-def start_in_background(app_name: str, *, master: str = "local[2]", driver_memory: str = "2g") -> Future[SparkSession]:
+def is_running() -> bool:
+    """Does this process have a session already? Whoever finds one uses it, and leaves it to its owner to stop."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
+
+
+@contextmanager
+def shuffling(spark: SparkSession, offsets: int) -> Iterator[None]:
+    """Inside, shuffles have as many partitions as that many records need; Spark joins those that turn out small."""
+    key = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(key)
+    spark.conf.set(key, str(max(int(before or SHUFFLE_PARTITIONS), -(-offsets // SHUFFLED_OFFSETS))))
+    try:
+        yield
+    finally:
+        spark.conf.set(key, before or str(SHUFFLE_PARTITIONS))
+
+
+def start_in_background(
+    app_name: str, *, master: str = "local[2]", driver_memory: str = "2g", long_runs: bool = False
+) -> Future[SparkSession]:
     """Start the session on a thread while something else runs; `.result()` gives it, or raises what starting raised.
 
     It also audits one record against itself, so that the JVM has loaded and compiled what an audit needs: 5 s of CPU
@@ -75,7 +113,7 @@ def start_in_background(app_name: str, *, master: str = "local[2]", driver_memor
     def start() -> SparkSession:
         from drlib.analysis.audit import rehearse
 
-        session = spark_session(app_name, master=master, driver_memory=driver_memory)
+        session = spark_session(app_name, master=master, driver_memory=driver_memory, long_runs=long_runs)
         rehearse(session)
         return session
 
@@ -86,11 +124,11 @@ def start_in_background(app_name: str, *, master: str = "local[2]", driver_memor
         pool.shutdown(wait=False)
 
 
-def _settings(master: str, driver_memory: str, connector: tuple[Path, ...]) -> list[tuple[str, str]]:
+def _settings(master: str, driver_memory: str, java: str, connector: tuple[Path, ...]) -> list[tuple[str, str]]:
     settings = [
-        ("spark.jars", ",".join(str(jar) for jar in connector)),
+        *([("spark.jars", ",".join(str(jar) for jar in connector))] if connector else []),
         ("spark.driver.memory", driver_memory),
-        ("spark.driver.extraJavaOptions", JVM_OPTIONS),
+        ("spark.driver.extraJavaOptions", java),
         ("spark.ui.enabled", "false"),
         ("spark.ui.showConsoleProgress", "false"),
         ("spark.sql.catalogImplementation", "in-memory"),
