@@ -15,6 +15,7 @@ from typing import Final
 
 from drlib.drill.signals import handled
 from drlib.errors import Aborted
+from drlib.private_file import write_first
 
 ABORT_FILE: Final = "abort"
 _LOOK_S: Final = 0.1  # how often the file is looked for while somebody waits
@@ -43,11 +44,11 @@ class Abort:
     def request(self, by: str) -> None:
         """Ask for it. Safe to repeat, the first name stays."""
         try:
-            with self._path.open("x") as file:
-                file.write(by + "\n")
-        except FileExistsError:
-            pass
-        self._event.set()
+            write_first(self._path, by + "\n")  # whoever sees the file reads the name
+        except OSError:  # a full disk keeps nobody from stopping, only from saying who it was
+            self._path.touch()
+        finally:
+            self._event.set()
 
     def clear(self) -> None:
         """Forget an abort that was carried out: somebody resumes the run."""

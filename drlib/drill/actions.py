@@ -17,18 +17,20 @@ from drlib.clusters.descriptions import CommittedOffset
 from drlib.clusters.faults import GroupNotEmpty
 from drlib.config.settings import ClusterSettings
 from drlib.drill.abort import Abort
+from drlib.drill.identity import cluster_id, identified
 from drlib.drill.steps import ActionMaker, Changes, Evidence, reach
+from drlib.drill.workplace import Workplace
 from drlib.errors import Deviated, UsageError
 from drlib.model import TopicPartition
 from drlib.rules.drill_plan import Call, Change, Fact, Value
 from drlib.rules.drill_progress import Reach
 
 
-def makers(clusters: Mapping[str, ClusterSettings]) -> dict[str, ActionMaker]:
-    """Every action there is, on `clusters` by alias. A maker raises KeyError for an argument that is missing."""
+def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+    """The actions of this module. A maker raises KeyError for an argument that is missing."""
     return {
-        "topic.create": functools.partial(_create_topic, clusters),
-        "group.move": functools.partial(_move_group, clusters),
+        "topic.create": functools.partial(_create_topic, workplace.clusters),
+        "group.move": functools.partial(_move_group, workplace.clusters),
     }
 
 
@@ -63,7 +65,10 @@ class CreateTopic:
     def observe(self) -> Sequence[Fact]:
         with Cluster(self.cluster) as cluster:
             found = cluster.topics([self.topic]).get(self.topic)
-            return (Fact(self._entity, found.partitions if found else None), _identity(self.cluster, cluster))
+            return (
+                Fact(self._entity, found.partitions if found else None),
+                identified(self.cluster.alias, cluster.cluster_id()),
+            )
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         """Nothing when it is there as wanted. Raises `UsageError` when it is there and is another."""
@@ -104,8 +109,7 @@ class CreateTopic:
             cluster.delete_topic(self.topic)
 
     def cluster_id(self) -> str:
-        with Cluster(self.cluster) as cluster:
-            return cluster.cluster_id()
+        return cluster_id(self.cluster)
 
 
 @dataclass(frozen=True)
@@ -125,10 +129,10 @@ class MoveGroup:
 
     def observe(self) -> Sequence[Fact]:
         with Cluster(self.cluster) as cluster:
-            found, identity = cluster.group_offsets(self.group), _identity(self.cluster, cluster)
+            found, its_id = cluster.group_offsets(self.group), identified(self.cluster.alias, cluster.cluster_id())
         now: dict[TopicPartition, Value] = {p: found[p].offset if p in found else None for p in self.positions}
         others = len(found.keys() - self.positions.keys())
-        return (*(Fact(self._entity(p), value) for p, value in now.items()), Fact(self._others, others), identity)
+        return (*(Fact(self._entity(p), value) for p, value in now.items()), Fact(self._others, others), its_id)
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         """Raises `GroupNotEmpty` for a group with members, `UsageError` for a move that could not be undone."""
@@ -178,19 +182,13 @@ class MoveGroup:
         self._set({change.entity: change.before for change in changes})
 
     def cluster_id(self) -> str:
-        with Cluster(self.cluster) as cluster:
-            return cluster.cluster_id()
+        return cluster_id(self.cluster)
 
     def _set(self, values: Mapping[str, Value]) -> None:
         wanted = {p: values[self._entity(p)] for p in self.positions if self._entity(p) in values}
         with Cluster(self.cluster) as cluster:
             moved = {p: CommittedOffset(to) for p, to in wanted.items() if isinstance(to, int)}
             cluster.alter_group_offsets(self.group, moved)
-
-
-def _identity(settings: ClusterSettings, cluster: Cluster) -> Fact:
-    """A plan is for the cluster it was made on, wherever an alias or an address leads by then."""
-    return Fact(f"ID of cluster {settings.alias}", cluster.cluster_id())
 
 
 def _cluster(clusters: Mapping[str, ClusterSettings], call: Call) -> ClusterSettings:

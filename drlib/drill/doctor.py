@@ -7,11 +7,10 @@ Not for: what is asked (`drlib.mirror.readiness`), what it means (`drlib.rules.r
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from drlib.clusters.blocking import blocking
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.drill.scorecard import Scorecard
 from drlib.errors import UsageError
@@ -47,8 +46,7 @@ def doctor(
             for one in chosen
         ]
 
-    with ThreadPoolExecutor(1) as thread:  # a notebook's kernel runs a loop of its own in the caller's thread
-        return tuple(thread.submit(lambda: asyncio.run(all_of_them())).result())
+    return tuple(blocking(all_of_them()))
 
 
 def drills_in(runs: Path) -> Drills | Unseen:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from drlib.errors import DrlibError
+from drlib.errors import Deviated, DrlibError
 
 Scalar = str | int | float | bool | None
 FIRST = "0" * 64
@@ -28,6 +28,17 @@ class JournalTampered(DrlibError):
     def __init__(self, path: Path, line: int) -> None:
         super().__init__(
             f"{path.name} was changed after the fact", f"line {line} breaks the chain", "Don't rely on this run."
+        )
+
+
+class JournalFull(Deviated):
+    """What happens next could not be written down, so it does not happen; nothing is rolled back over it."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(
+            f"the run in {path.parent.name} was left where it stood",
+            f"its journal cannot be written: {error.strerror or error}",
+            "Make room, then resume the run or roll it back.",
         )
 
 
@@ -63,7 +74,7 @@ class DrillJournal:
         os.lseek(self._file, 0, os.SEEK_END)
 
     def write(self, event: str, **data: Scalar) -> None:
-        """Append one event and wait until it is on disk."""
+        """Append one event and wait until it is on disk. Raises `JournalFull` when it cannot be; then write no more."""
         body: dict[str, object] = {
             "seq": self._seq,
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -73,9 +84,12 @@ class DrillJournal:
         }
         digest = _digest(body)
         rest = (json.dumps({**body, "hash": digest}) + "\n").encode()
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
-        os.fsync(self._file)
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+            os.fsync(self._file)
+        except OSError as error:  # half a line may be there: whoever opens the journal next takes it off
+            raise JournalFull(self.path, error) from error
         self._previous = digest
         self._seq += 1
 

@@ -37,6 +37,7 @@ from drlib.rules.drill_states import DrillState
 
 SESSION_TIMEOUT_MS: Final = 10_000
 _WRITE_S: Final = 15.0
+_COORDINATOR_S: Final = 15.0
 _POLL_S: Final = 0.05
 _PARTITION: Final = TopicPartition(drill_lease.TOPIC, drill_lease.PARTITION)
 
@@ -164,11 +165,21 @@ class Lease:
     # -- before joining --------------------------------------------------------------------------------------------
 
     def _until_nobody(self, cluster: Cluster) -> None:
-        """Nobody who is a member is disturbed by a newcomer that would not get the lease anyway."""
+        """Nobody who is a member is disturbed by a newcomer that would not get the lease anyway.
+
+        A cluster that has just started has no coordinator for a moment; it is asked again for a while.
+        """
         end = time.monotonic() + self._wait_s
-        while cluster.group_members(drill_lease.group(self.flow)):
-            if time.monotonic() >= end:
-                raise self._held(cluster)
+        loaded_by = time.monotonic() + _COORDINATOR_S
+        while True:
+            try:
+                if not cluster.group_members(drill_lease.group(self.flow)):
+                    return
+                if time.monotonic() >= end:
+                    raise self._held(cluster)
+            except Unreachable:
+                if time.monotonic() >= loaded_by:
+                    raise
             time.sleep(_POLL_S * 2)
 
     def _owns(self, cluster: Cluster, member_id: str) -> bool:

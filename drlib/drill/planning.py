@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import os
-import secrets
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Final
 
 from drlib.drill.steps import Action
 from drlib.errors import StalePlan, UsageError
+from drlib.private_file import write_whole
 from drlib.rules import drill_plan
 from drlib.rules.drill_plan import Drill, Moved, Plan, StepPlan
 
@@ -43,6 +42,14 @@ def make_plan(drill: Drill, actions: Mapping[str, Action]) -> Plan:
     return plan
 
 
+def compare(plan: Plan, actions: Mapping[str, Action]) -> None:
+    """Raises `StalePlan` when something `plan` relies on is not as it was. Touches nothing."""
+    found = [fact for step in plan.drill.steps for fact in actions[step.name].observe()]
+    moved = drill_plan.stale(plan, found)
+    if moved:
+        raise stale(plan.drill.name, moved)
+
+
 def stale(name: str, moved: tuple[Moved, ...]) -> StalePlan:
     """What to raise when `moved` is not as the plan of drill `name` expects."""
     return StalePlan(f"the plan of {name} is stale", "; ".join(str(one) for one in moved), "Make a new plan.")
@@ -61,12 +68,7 @@ def write(plan: Plan, folder: Path) -> Path:
         "made_by": getpass.getuser(),
         "plan": json.loads(drill_plan.canonical(plan)),
     }
-    draft = folder / f".{PLAN_FILE}.{secrets.token_hex(4)}"
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        json.dump(body, file, indent=1, ensure_ascii=False)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    write_whole(path, json.dumps(body, indent=1, ensure_ascii=False))
     return path
 
 

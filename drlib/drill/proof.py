@@ -1,42 +1,41 @@
-"""The proof of a failover: the independent checker, the Spark audit, and the scorecard they lead to.
+"""The proof of a failover: the independent checker, the Spark audit, and what they say to the scorecard.
 
 Rules: checker and audit share no code with the engine and are compared with each other; what one of them could not see
-is unknown. Records the source holds and nobody had acknowledged are told apart from lost ones.
+is unknown. Records the source holds and nobody had acknowledged are told apart from lost ones. What was found is a file in
+the run's folder, so that the audit can be compared with a check that another process made.
 """
 
 from __future__ import annotations
 
 import platform
-import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from pydantic import TypeAdapter
 
 from drlib.analysis.result import AuditResult
 from drlib.clusters.cluster import Cluster
 from drlib.config.settings import ClusterSettings
+from drlib.drill.details import Part
 from drlib.drill.scorecard import (
     Check,
     GroupScore,
     LostExample,
-    Mark,
-    Objectives,
     PartitionOffsets,
     Records,
     Rpo,
-    RtoSeconds,
-    Sample,
-    Scorecard,
     Verdict,
 )
-from drlib.drill.stage import FLOW, GROUPS, Stage
+from drlib.drill.stage import GROUPS, Stage
 from drlib.drill.table import Table
-from drlib.drill.verdicts import objective_checks, overall
 from drlib.lab import jars
 from drlib.lab.traffic.history_files import read_history
 from drlib.lab.traffic.scan import scan
 from drlib.model import GroupTranslation, TopicPartition
+from drlib.private_file import write_whole
 from drlib.rules.check_report import CheckReport, Evidence, GroupReport
 from drlib.rules.checker import check
 
@@ -45,15 +44,17 @@ if TYPE_CHECKING:
 
 AUDITED: Final = ("flights", "flights-2013", "flights-tx")
 PARTITIONS: Final = 6
+_REPORT: Final = TypeAdapter(CheckReport)
 ANY_LOSS: Final = 10**9  # without an objective any loss of the tail is a price, not a failure
 
 
 class Proof:
     """Gathers the evidence of one drill."""
 
-    def __init__(self, stage: Stage, objectives: Objectives) -> None:
+    def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._objectives = objectives
+        self._flow = stage.flow
+        self._remote = f"{stage.flow.source}."
         self._report: CheckReport | None = None
         self._audits: dict[str, AuditResult] = {}
         self._session: Future[SparkSession] | None = None
@@ -67,21 +68,31 @@ class Proof:
         if self._session is None:
             self._session = start_in_background("failover-drill")
 
+    @property
+    def report(self) -> CheckReport | None:
+        """What the checker said, in this process or the one before; None when it was not asked."""
+        if self._report is None and self._report_path.exists():
+            self._report = _REPORT.validate_json(self._report_path.read_bytes())
+        return self._report
+
+    @property
+    def _report_path(self) -> Path:
+        return self._stage.run_dir / "check.json"
+
     def close(self) -> None:
         if self._session is not None:
             self._session.result().stop()
             self._session = None
 
-    def check(self) -> Table:
-        """Judge histories and a scan of RIGHT."""
+    def check(self, rpo_records: int | None) -> Table:
+        """Judge histories and a scan of the target; `rpo_records` is how many the drill's objective lets be lost."""
         history = read_history(*(self._stage.history(name) for name in ("flights", *GROUPS)))
-        right = self._bootstrap(FLOW.target)
-        remote = f"{FLOW.source}.flights"
-        allowed = self._objectives.rpo_records
+        right = self._bootstrap(self._flow.target)
+        remote = f"{self._remote}flights"
         self._report = check(
             Evidence(
-                source=FLOW.source,
-                target=FLOW.target,
+                source=self._flow.source,
+                target=self._flow.target,
                 topic="flights",
                 remote_topic=remote,
                 groups=GROUPS,
@@ -92,30 +103,31 @@ class Proof:
                 torn=history.torn,
                 open=history.open,
                 missing=history.missing,
-                rpo_records_allowed=ANY_LOSS if allowed is None else allowed,
+                rpo_records_allowed=ANY_LOSS if rpo_records is None else rpo_records,
             )
         )
+        write_whole(self._report_path, _REPORT.dump_json(self._report))
         rows = [{"check": f.name, "verdict": f.verdict.value, "evidence": f.evidence} for f in self._report.findings]
         return Table("The independent checker", rows)
 
     def audit(self) -> Table:
         """Compare both clusters with Spark."""
-        from drlib.analysis.audit import audit_topics
+        from drlib.analysis.staged_audit import audit_topics
 
         self.warm_up()
         assert self._session is not None
         session = self._session.result()
-        left, right = self._bootstrap(FLOW.source), self._bootstrap(FLOW.target)
+        left, right = self._bootstrap(self._flow.source), self._bootstrap(self._flow.target)
         for topic in AUDITED:
-            self._audits[topic] = audit_topics(session, left, right, topic, f"{FLOW.source}.{topic}")
-        self._source_ends = self._ends(FLOW.source, "flights")
-        self._target_ends = self._ends(FLOW.target, f"{FLOW.source}.flights")
+            self._audits[topic] = audit_topics(session, left, right, topic, f"{self._remote}{topic}")
+        self._source_ends = self._ends(self._flow.source, "flights")
+        self._target_ends = self._ends(self._flow.target, f"{self._remote}flights")
         rows = [
             {
                 "topic": topic,
-                "on LEFT": found.source_records,
-                "on RIGHT": found.target_records,
-                "only on LEFT": found.missing,
+                f"on {self._flow.source}": found.source_records,
+                f"on {self._flow.target}": found.target_records,
+                f"only on {self._flow.source}": found.missing,
                 "invented": found.invented,
                 "duplicated": found.duplicated,
                 "out of order": found.out_of_order,
@@ -126,39 +138,26 @@ class Proof:
         ]
         return Table("Both clusters compared with Spark", rows)
 
-    def scorecard(
-        self,
-        *,
-        runbook: str,
-        run_id: str,
-        rto: RtoSeconds,
-        translations: Sequence[GroupTranslation],
-        started_ms: int,
-        marks: tuple[Mark, ...],
-        samples: tuple[Sample, ...],
-    ) -> Scorecard:
-        """Everything in one typed value; what was not gathered is None and its verdict unknown."""
-        report = self._report
-        rpo = Rpo(records=report.rpo_records, seconds=report.rpo_seconds) if report else Rpo()
-        checks = [*self._checks(translations), *objective_checks(self._objectives, rto, rpo)]
+    def check_part(self, translations: Sequence[GroupTranslation]) -> Part:
+        """What the checker says to the scorecard; nothing when it was not asked."""
+        report = self.report
+        if report is None:
+            return Part()
         kinds: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
         for item in translations:
-            kinds[item.group][item.translation.kind.value] += 1
-        return Scorecard(
-            runbook=runbook,
-            run_id=run_id,
-            verdict=overall(checks, report.lost_count if report else None),
-            rto_seconds=rto,
-            rpo=rpo,
+            kinds.setdefault(item.group, Counter())[item.translation.kind.value] += 1
+        found = [Check(name=f.name, verdict=Verdict(f.verdict.value), evidence=f.evidence) for f in report.findings]
+        for group in report.groups:
+            found = [_weigh(check, group, uncrossed(group, translations)) for check in found]
+        return Part(
+            rpo=Rpo(records=report.rpo_records, seconds=report.rpo_seconds),
             records=Records(
                 produced=report.produced,
                 mirrored=report.mirrored,
                 lost=report.lost_count,
                 duplicated=report.duplicated_count,
                 out_of_order=report.out_of_order_count,
-            )
-            if report
-            else Records(),
+            ),
             groups=tuple(
                 GroupScore(
                     group=g.group,
@@ -167,18 +166,12 @@ class Proof:
                     reached=not uncrossed(g, translations),
                     positions=dict(kinds[g.group]),
                 )
-                for g in (report.groups if report else ())
+                for g in report.groups
             ),
-            checks=tuple(checks),
-            objectives=self._objectives,
-            started_ms=started_ms,
-            finished_ms=int(time.time() * 1000),
-            marks=marks,
-            samples=samples,
-            partitions=self._partitions(),
+            checks=tuple(found),
             lost_examples=tuple(
                 LostExample(id=r.id, key=r.key, partition=r.partition, offset=r.offset, acked_ms=r.acked_ms)
-                for r in (report.lost if report else ())
+                for r in report.lost
             ),
             environment={
                 "kafka": jars.KAFKA_VERSION,
@@ -187,21 +180,19 @@ class Proof:
             },
         )
 
-    def _checks(self, translations: Sequence[GroupTranslation]) -> list[Check]:
-        found = [
-            Check(name=f.name, verdict=Verdict(f.verdict.value), evidence=f.evidence)
-            for f in (self._report.findings if self._report else ())
-        ]
-        for group in self._report.groups if self._report else ():
-            found = [_weigh(check, group, uncrossed(group, translations)) for check in found]
+    def audit_part(self) -> Part:
+        """What the audit says to the scorecard."""
+        source, target = self._flow.source, self._flow.target
+        found = []
         for topic, audit in self._audits.items():
             evidence = "; ".join(audit.reasons) or (
-                f"{audit.source_records} records on LEFT, {audit.target_records} on RIGHT, {audit.missing} only on LEFT"
+                f"{audit.source_records} records on {source}, {audit.target_records} on {target}, "
+                f"{audit.missing} only on {source}"
             )
             found.append(Check(name=f"Spark: {topic}", verdict=Verdict(audit.verdict.value), evidence=evidence))
-        if self._report is not None and "flights" in self._audits:
-            found.append(_agreement(self._report, self._audits["flights"]))
-        return found
+        if self.report is not None and "flights" in self._audits:
+            found.append(_agreement(self.report, self._audits["flights"], source))
+        return Part(checks=tuple(found), partitions=self._partitions())
 
     def _partitions(self) -> tuple[PartitionOffsets, ...]:
         audit = self._audits.get("flights")
@@ -250,7 +241,7 @@ def _weigh(check: Check, group: GroupReport, gap: int) -> Check:
     return check.model_copy(update={"verdict": Verdict.CONDITIONS, "evidence": why + check.evidence})
 
 
-def _agreement(report: CheckReport, audit: AuditResult) -> Check:
+def _agreement(report: CheckReport, audit: AuditResult, source: str) -> Check:
     """Checker and Spark must tell the same: what only LEFT has is what was lost, and what nobody had acknowledged."""
     name = "checker and Spark agree"
     if report.lost_count is None or audit.missing is None:
@@ -258,7 +249,7 @@ def _agreement(report: CheckReport, audit: AuditResult) -> Check:
     extra = audit.missing - report.lost_count
     same = extra >= 0 and report.mirrored == audit.target_records
     evidence = (
-        f"{report.mirrored} and {audit.target_records} mirrored; {audit.missing} only on LEFT, "
+        f"{report.mirrored} and {audit.target_records} mirrored; {audit.missing} only on {source}, "
         f"{report.lost_count} of them acknowledged, {extra} never acknowledged"
     )
     return Check(name=name, verdict=Verdict.PASS if same else Verdict.FAIL, evidence=evidence)

@@ -10,38 +10,31 @@ Not for: what the steps are (`steps`), making plans (`planning`), and what an en
 
 from __future__ import annotations
 
-import fcntl
 import os
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
-from drlib.drill import endings, journal, planning
+from drlib.drill import approvals, endings, journal, planning
 from drlib.drill.abort import Abort
 from drlib.drill.endings import Result
+from drlib.drill.folder_lock import alone
 from drlib.drill.journal import DrillJournal, Scalar
+from drlib.drill.permissions import NOTHING_GRANTED, Permissions, refuse_untyped, unapproved
+from drlib.drill.step_thread import Stuck, working
 from drlib.drill.steps import Action, Probe
-from drlib.errors import (
-    Aborted,
-    ApprovalMissing,
-    DrlibError,
-    LeaseHeld,
-    UsageError,
-)
+from drlib.errors import Aborted, DrlibError, UsageError
 from drlib.rules import drill_plan, drill_progress
 from drlib.rules.drill_plan import Plan
 from drlib.rules.drill_progress import Ending, Note, Noted, Reach, When
 from drlib.rules.drill_states import DrillEvent, DrillState, Refused, active, move
 
 JOURNAL: Final = "journal.jsonl"
-APPROVED_FILE: Final = "approved"
-ABORT_S: Final = 2.0  # how long a step that was aborted may take to end
+LOCK: Final = ".lock"  # held by the process that runs the folder's plan
 _LOOK_S: Final = 0.05
-Answered = TypeVar("Answered")
+_LOCKED_S: Final = 0.5  # whoever only looks whether the folder is held holds it for a moment
 
 
 class Flow(Protocol):
@@ -62,14 +55,27 @@ class Flow(Protocol):
         """Say where the flow stands now. Raises `LeaseHeld` when it is no longer held."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permissions:
-    """What the person who runs it has granted: steps approved by name, IDs of clusters typed for destructive steps."""
+class RunOver(UsageError):
+    """The run came to its end before; `ending` is how."""
 
-    approved: frozenset[str] = frozenset()
-    cluster_ids: frozenset[str] = frozenset()
-    lab: bool = False  # a lab's clusters may be destroyed without typing their IDs
-    approval_wait_s: float = 0.0  # how long to wait for a line in the file `approved`
+    def __init__(self, run: str, ending: Ending) -> None:
+        super().__init__(f"{run} is over", f"it {endings.said(ending)}", "Make a new plan and run that.")
+        self.ending = ending
+
+
+class Gate(Protocol):
+    """Who decides when the next thing of a run may begin: whoever walks through it step by step."""
+
+    def __call__(self, where: str) -> bool:
+        """Wait until `where` may begin: `HYPOTHESIS`, a step's name, or `FINISH`. False: an abort was asked for."""
+
+
+HYPOTHESIS: Final = "hypothesis"
+FINISH: Final = "finish"
+
+
+def _always(where: str) -> bool:
+    return True
 
 
 class Runner:
@@ -83,7 +89,8 @@ class Runner:
         probes: Mapping[str, Probe],
         *,
         flow: Flow | None = None,  # None: a drill of a lab that nobody else can reach
-        permissions: Permissions = Permissions(),
+        permissions: Permissions = NOTHING_GRANTED,
+        gate: Gate = _always,
     ) -> None:
         self.folder = folder
         self.plan = plan
@@ -93,6 +100,7 @@ class Runner:
         self._flow = flow
         self._permissions = permissions
         self._abort = Abort(folder)
+        self._gate = gate
 
     def run(self, *, resume: bool = False, rollback: bool = False) -> Result:
         """Run it to its end, take it up again (`resume`), or undo what stands (`rollback`, of a run that was begun).
@@ -108,7 +116,7 @@ class Runner:
             if isinstance(upcoming, drill_progress.Over) and not upcoming.resumable:
                 self._settle(upcoming.ending)
                 return self._close(upcoming.ending)
-            self._refuse_untyped()
+            refuse_untyped(self._drill, self._actions, self._permissions)
             state = self._enter(before)
             self._journal = DrillJournal(self.folder / JOURNAL)
             try:
@@ -119,20 +127,9 @@ class Runner:
 
     # -- before anything is done -----------------------------------------------------------------------------------
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self) -> AbstractContextManager[None]:
         """Two processes on one run folder would each write half a journal."""
-        handle = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise LeaseHeld(
-                    f"{self.folder.name} is being run", "another process holds its folder", "Let it end, or abort it."
-                ) from None
-            yield
-        finally:
-            os.close(handle)
+        return alone(self.folder, LOCK, "another process holds its folder", "Let it end, or abort it.", _LOCKED_S)
 
     def _take_up(self, resume: bool) -> tuple[Note, ...]:
         """The notes of the journal so far, which has to be there or not, as `resume` says."""
@@ -146,29 +143,12 @@ class Runner:
             raise UsageError(
                 f"{self.folder.name} cannot be resumed", "it ran another plan", "Use the plan it began with."
             )
-        notes = _notes(lines)
+        notes = notes_of(lines)
         if lines:
             upcoming = drill_progress.decide(self._drill, notes)
             if isinstance(upcoming, drill_progress.Over) and not upcoming.resumable and not self._unsettled:
-                raise UsageError(
-                    f"{self.folder.name} is over",
-                    f"it {endings.said(upcoming.ending)}",
-                    "Make a new plan and run that.",
-                )
+                raise RunOver(self.folder.name, upcoming.ending)
         return notes
-
-    def _refuse_untyped(self) -> None:
-        if self._permissions.lab:
-            return
-        for step in drill_progress.destructive(self._drill):
-            found = self._actions[step.name].cluster_id()
-            if found not in self._permissions.cluster_ids:
-                typed = ", ".join(sorted(self._permissions.cluster_ids)) or "none"
-                raise UsageError(
-                    f"step {step.name} destroys something on a real cluster",
-                    f"the cluster's ID has to be typed for it, and those typed are: {typed}",
-                    f"Look whether it is the cluster you mean, and give its ID, {found}.",
-                )
 
     @property
     def _unsettled(self) -> bool:
@@ -202,7 +182,8 @@ class Runner:
         if resume:
             self._note(Noted.RUN_RESUMED, detail=drill_progress.ROLLBACK if rollback else "", pid=os.getpid())
         else:
-            self._note(Noted.RUN_STARTED, plan=self.plan.hash, drill=self._drill.name, pid=os.getpid())
+            told = {"readiness": self._permissions.readiness} if self._permissions.readiness else {}
+            self._note(Noted.RUN_STARTED, plan=self.plan.hash, drill=self._drill.name, pid=os.getpid(), **told)
         if self._flow is not None and state is not None:
             self._flow.write(state)
 
@@ -221,6 +202,9 @@ class Runner:
             if self._abort.requested and drill_progress.may_abort(self._lines):
                 self._note(Noted.ABORT_REQUESTED, detail=self._abort.by())
             upcoming = drill_progress.decide(self._drill, self._lines)
+            where = self._where(upcoming)
+            if where and not self._gate(where) and drill_progress.may_abort(self._lines):
+                continue
             match upcoming:
                 case drill_progress.CheckHypothesis(when):
                     self._hypothesis(when)
@@ -240,6 +224,17 @@ class Runner:
                 case drill_progress.Over(ending):
                     return self._close(ending)
 
+    def _where(self, upcoming: drill_progress.Next) -> str:
+        """What the gate is asked for before `upcoming`; empty where nobody is asked: a rollback waits for nobody."""
+        match upcoming:
+            case drill_progress.CheckHypothesis("before"):
+                return HYPOTHESIS
+            case drill_progress.AskApproval(step) | drill_progress.Act(step):
+                return step
+            case drill_progress.CheckHypothesis() | drill_progress.Undo() | drill_progress.End():
+                return FINISH if drill_progress.may_abort(self._lines) else ""
+        return ""
+
     def _settle(self, ending: Ending) -> None:
         """Say where the flow stands after the run, which the journal says first: killed between, it is said later."""
         if self._flow is not None:
@@ -250,7 +245,7 @@ class Runner:
     def _hypothesis(self, when: When) -> None:
         for title, probe in self._probes.items():
             try:
-                answer = self._working(lambda p=probe: p(self._abort))  # type: ignore[misc]
+                answer = working(lambda p=probe: p(self._abort), self._abort)  # type: ignore[misc]
                 holds, evidence = answer.holds, answer.evidence
             except Aborted:
                 return
@@ -267,24 +262,14 @@ class Runner:
         while True:
             if step in self._permissions.approved:
                 return self._note(Noted.APPROVED, step, by="flag")
-            if step in self._approved_in_file():
-                return self._note(Noted.APPROVED, step, by="file")
+            if (by := approvals.read(self.folder).get(step)) is not None:
+                return self._note(Noted.APPROVED, step, by=by)
             if self._abort.requested:
                 return None
             if time.monotonic() >= end:
                 missing = drill_progress.missing_approvals(self._drill, drill_progress.fold(self._lines).approved)
-                raise ApprovalMissing(
-                    f"step {step} waits for its approval",
-                    f"nobody has approved {', '.join(missing)}; everything before it stands",
-                    f"Put a line '{step}' into {APPROVED_FILE} in the run's folder, or name it as approved, and resume.",
-                )
+                raise unapproved(step, missing)
             time.sleep(_LOOK_S)
-
-    def _approved_in_file(self) -> Collection[str]:
-        try:
-            return {line.strip() for line in (self.folder / APPROVED_FILE).read_text().splitlines()}
-        except FileNotFoundError:
-            return ()
 
     def _probe(self, step: str) -> None:
         changes = self.plan.of(step).changes
@@ -304,8 +289,8 @@ class Runner:
         self._note(Noted.STEP_STARTED, step)
         changes, began = self.plan.of(step).changes, time.monotonic()
         try:
-            evidence = self._working(lambda: self._actions[step].act(changes, self._abort))
-        except _Stuck:
+            evidence = working(lambda: self._actions[step].act(changes, self._abort), self._abort)
+        except Stuck:
             raise
         except Aborted:
             if not self._abort.requested:
@@ -325,30 +310,6 @@ class Runner:
                 return self._note(Noted.UNDO_FAILED, step, error=_said(error))
         return self._note(Noted.UNDO_SUCCEEDED, step, needed=needed)
 
-    def _working(self, work: Callable[[], Answered]) -> Answered:
-        """`work` on a thread of its own, so that an abort is answered while it waits for somebody."""
-        found: list[Answered] = []
-        failed: list[BaseException] = []
-
-        def body() -> None:
-            try:
-                found.append(work())
-            except BaseException as error:
-                failed.append(error)
-
-        thread = threading.Thread(target=body, name="drill-step", daemon=True)
-        thread.start()
-        asked: float | None = None
-        while thread.is_alive():
-            thread.join(_LOOK_S)
-            if self._abort.requested:
-                asked = asked or time.monotonic()
-                if thread.is_alive() and time.monotonic() - asked > ABORT_S:
-                    raise _Stuck()
-        if failed:
-            raise failed[0]
-        return found[0]
-
     def _close(self, ending: Ending) -> Result:
         return endings.close(self._drill, ending, journal.read(self.folder / JOURNAL))
 
@@ -361,19 +322,8 @@ class Runner:
         self._lines.append(Note(event, step, detail))
 
 
-class _Stuck(Aborted):
-    """The step goes on: nobody may undo or repeat it before this process is gone."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the run was left in the middle of a step",
-            f"the step did not end within {ABORT_S:g} s after the abort, so nothing was rolled back",
-            "Resume the run, or roll it back; how far the step came is looked at first.",
-        )
-
-
-def _notes(lines: Collection[journal.Line]) -> tuple[Note, ...]:
-    """Raises `UsageError` for a line this release does not know."""
+def notes_of(lines: Collection[journal.Line]) -> tuple[Note, ...]:
+    """A journal's lines as far as they decide what is next. Raises `UsageError` for a line this release does not know."""
     found = []
     for line in lines:
         try:

@@ -6,11 +6,12 @@ differences of a monotonic clock; counts are records.
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
+
+from drlib.private_file import write_whole
 
 
 class Verdict(StrEnum):
@@ -35,10 +36,13 @@ class RtoSeconds(_Frozen):
 
 
 class Rpo(_Frozen):
-    """Acknowledged on the source and not on the target."""
+    """Acknowledged on the source and not on the target. `measured`: did a step look for it, whether it could tell or not?
+    `at_least`: the source is gone, and what it acknowledged after its last word is counted when it returns."""
 
     records: int | None = None
     seconds: float | None = None
+    measured: bool = True
+    at_least: bool = False
 
 
 class Records(_Frozen):
@@ -109,7 +113,14 @@ class Sample(_Frozen):
     consumed: dict[str, int]
 
 
+class Kind(StrEnum):
+    DRILL = "drill"
+    ANALYSIS = "analysis"  # it looked, and moved nothing: recovery time and data at risk do not apply
+
+
 class Scorecard(_Frozen):
+    """A count that is None was not established in a drill, and not asked for in an analysis."""
+
     runbook: str
     run_id: str
     verdict: Verdict
@@ -126,15 +137,11 @@ class Scorecard(_Frozen):
     partitions: tuple[PartitionOffsets, ...] = ()
     lost_examples: tuple[LostExample, ...] = ()
     environment: dict[str, str] = {}
+    kind: Kind = Kind.DRILL
 
     def write(self, path: Path) -> None:
         """Put it at `path` in one move: a reader, or a kernel killed meanwhile, leaves the old file or the new one."""
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        with draft.open("w") as file:
-            file.write(self.model_dump_json(indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        write_whole(path, self.model_dump_json(indent=2) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> Scorecard:

@@ -1,22 +1,23 @@
 """What a drill plays on: a lab, the mirror between its clusters, and applications that produce and consume.
 
-Rules: everything runs as a process of its own, started through the lab's registry, so that `drlib lab down` and an abort
-find all of it; every wait has a deadline and says what it waited for. The applications are moved by the pointer alone.
+Rules: everything runs as a process of its own, started through the lab's registry and found there by its name, so that
+`drlib lab down`, an abort and the process that takes a run up find all of it; it lives as long as the lab's brokers do.
+Every wait has a deadline and says what it waited for. The applications are moved by the pointer alone.
 Not for: deciding or judging; the drill does that.
 """
 
 from __future__ import annotations
 
-import signal
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from drlib.clusters import pointer as pointers
 from drlib.config.settings import MirrorSettings, load_mirror_settings
-from drlib.errors import Unreachable
+from drlib.drill.abort import Abort
+from drlib.drill.waiting import look_at, wait_for
+from drlib.errors import UsageError
 from drlib.lab.lab import Lab
 from drlib.lab.traffic import specs
 from drlib.lab.traffic.process import AppStatus, read_status
@@ -25,13 +26,23 @@ from drlib.mirror import status as mirror_status
 from drlib.model import Flow
 
 GROUPS = ("arrivals", "delays")
+PRODUCERS = ("flights", "flights-tx", "flights-2013")
+APPLICATIONS = (*PRODUCERS, *GROUPS)
+ENDS_BY_ITSELF = "flights-2013"  # it writes its records and exits
 MIRROR = "mirror"
 FLOW = Flow("LEFT", "RIGHT")
+_LOOK_S = 0.05  # at files on this machine
+SILENT_EVENTS = frozenset({"SourceUnreachable", "GroupTailUnavailable"})
 
 
-def _keys(lanes: int) -> dict[str, str]:
+def _keys(flow: Flow, lanes: int) -> dict[str, str]:
     """What the drill sets in the mirror's file. A short session makes a dead worker's lanes free sooner."""
-    return {"drlib.lanes": str(lanes), "drlib.session.timeout.ms": "3000"}
+    return {
+        "drlib.lanes": str(lanes),
+        "drlib.session.timeout.ms": "3000",
+        f"{flow}.enabled": "true",
+        f"{flow.reverse}.enabled": "false",
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,90 +55,128 @@ class Traffic:
 
 
 class Stage:
-    """The processes of one drill. `histories` are written to `run_dir`/history."""
+    """The processes of one drill. `histories` are written to `run_dir`/history; `flow` is the mirror's.
 
-    def __init__(self, lab: Lab, run_dir: Path, traffic: Traffic, lanes: int) -> None:
+    Any process that can attach to the lab may have one; without `traffic` the applications do what they were started with.
+    """
+
+    def __init__(
+        self, lab: Lab, run_dir: Path, traffic: Traffic | None = None, lanes: int | None = None, flow: Flow = FLOW
+    ) -> None:
         self.lab = lab
         self.run_dir = run_dir
-        self.traffic = traffic
+        self.flow = flow
         self.histories = run_dir / "history"
         self.pointer_path = lab.root / pointers.POINTER_NAME
-        self.properties = lab.write_properties(None, topics="flights.*", **_keys(lanes))
-        self._mirrors = sum(r.name.startswith(MIRROR) for r in lab.registry.records())
+        self._traffic = traffic
+        self._tag = "" if flow == FLOW else f"-{flow.source}-{flow.target}"
+        path = None if flow == FLOW else lab.root / f"mirror{self._tag}.properties"
+        if lanes is not None:
+            lab.write_properties(path, topics="flights.*", **_keys(flow, lanes))
+        self.properties = path or lab.root / "connect-mirror-maker.properties"
 
     @property
     def settings(self) -> MirrorSettings:
         return load_mirror_settings(self.properties)
 
+    @property
+    def traffic(self) -> Traffic:
+        """As it was given, else as the applications were started."""
+        if self._traffic is None:
+            started = specs.load(self._spec_path("flights"), specs.ProducerSpec)
+            slow = specs.load(self._spec_path("delays"), specs.ConsumerSpec)
+            self._traffic = Traffic(started.records_per_second, started.backlog, slow.records_per_second)
+        return self._traffic
+
     # -- mirror --------------------------------------------------------------------------------------------------
 
     @property
     def mirror_status_path(self) -> Path:
-        return self.lab.root / "mirror-status.json"
+        return self.lab.root / f"mirror{self._tag}-status.json"
 
-    def start_mirror(self) -> None:
-        """Start a worker and wait until it owns its lanes."""
+    def mirror_name(self, number: int) -> str:
+        """The name on record of the `number`th worker of this flow, from 1."""
+        return f"{MIRROR}{self._tag}-{number}"
+
+    def mirrors(self) -> int:
+        """How many workers of this flow were started and are on record."""
+        names = {record.name for record in self.lab.registry.records()}
+        return sum(self.mirror_name(number) in names for number in range(1, len(names) + 1))
+
+    def launch_mirror(self, number: int) -> None:
+        """Start the `number`th worker, and return at once."""
         self.mirror_status_path.unlink(missing_ok=True)
-        self._mirrors += 1
-        argv = [
-            sys.executable,
-            "-m",
-            "drlib.cli",
-            "mirror",
-            str(self.properties),
-            "--status",
-            str(self.mirror_status_path),
+        name, status = self.mirror_name(number), str(self.mirror_status_path)
+        argv = [sys.executable, "-m", "drlib.cli", "mirror", str(self.properties), "--status", status]
+        self._launch(name, argv)
+
+    def mirror_runs(self) -> bool:
+        """Does the worker that wrote last live, and run all lanes? A dead one's are free only after its session."""
+        told = self.mirror()
+        alive = {status.pid for status in self.lab.status() if status.alive}
+        wanted = self.settings.flow(self.flow.source, self.flow.target).lanes
+        running = [
+            lane.lane
+            for flow in told.flows
+            for lane in flow.lanes
+            if flow.flow == str(self.flow) and lane.state == "running"
         ]
-        self.lab.registry.start(self._mirror, argv, log=self.lab.root / f"{self._mirror}.log")
-        self.wait("the mirror runs", lambda: self._told().state == "running" and self._lanes_run(), 60)
-
-    @property
-    def _mirror(self) -> str:
-        return f"{MIRROR}-{self._mirrors}"
-
-    def _told(self) -> mirror_status.WorkerStatus:
-        try:
-            return mirror_status.read(self.mirror_status_path)
-        except Exception:
-            return mirror_status.WorkerStatus(0, 0, "starting", ())
-
-    def _lanes_run(self) -> bool:
-        return all(lane.state == "running" for flow in self._told().flows for lane in flow.lanes)
+        return told.state == "running" and told.pid in alive and len(running) == wanted
 
     def mirror(self) -> mirror_status.WorkerStatus:
         """What the worker last said."""
-        return self._told()
-
-    def kill_mirror(self) -> None:
-        self.lab.registry.kill(self._mirror)
-
-    def drain_mirror(self) -> None:
-        """SIGTERM: the worker sends and journals what it has fetched, and exits."""
-        self.lab.registry.signal(self._mirror, signal.SIGTERM)
-        self.wait("the mirror drained", lambda: not self.lab.registry.alive(self._mirror), 30)
+        try:
+            return mirror_status.read(self.mirror_status_path)
+        except UsageError:
+            return mirror_status.WorkerStatus(0, 0, "starting", ())
 
     def alert(self) -> str:
         """The worker's open event about its source, empty when there is none."""
-        for event in self._told().events:
-            if event.name in {"SourceUnreachable", "GroupTailUnavailable"} and event.resolved_ms is None:
+        for event in self.mirror().events:
+            if event.name in SILENT_EVENTS and event.resolved_ms is None:
                 return f"{event.name}: {event.detail}"
         return ""
 
     # -- applications --------------------------------------------------------------------------------------------
 
     def start_applications(self) -> None:
-        """Make the topics, point everybody at LEFT, start producers and consumers."""
-        left, right = self.lab.clusters[FLOW.source], self.lab.clusters[FLOW.target]
-        create_topics(left.bootstrap, SOURCE_TOPICS)
-        create_topics(right.bootstrap, STANDBY_TOPICS)
+        """Make the topics, point everybody at the source, start producers and consumers; those that run are left.
+
+        Raises `UsageError` where applications of another drill run.
+        """
+        self.refuse_strangers()
+        start = self.lab.clusters[self.flow.source]
+        create_topics(start.bootstrap, SOURCE_TOPICS)
+        create_topics(self.lab.clusters[self.flow.target].bootstrap, STANDBY_TOPICS)
         self.histories.mkdir(mode=0o700, parents=True, exist_ok=True)
-        pointers.write_atomic(self.pointer_path, pointers.Pointer(1, FLOW.source, left.bootstrap))
-        produce, rate = specs.ProducerMode, self.traffic.records_per_second
-        self._produce("flights", produce.FLIGHTS, records_per_second=rate, backlog=self.traffic.backlog)
-        self._produce("flights-2013", produce.FLIGHTS_2013, topic="flights-2013")
+        if not self.pointer_path.exists():
+            pointers.write_atomic(self.pointer_path, pointers.Pointer(1, self.flow.source, start.bootstrap))
+        produce, traffic = specs.ProducerMode, self.traffic
+        self._produce(
+            "flights", produce.FLIGHTS, records_per_second=traffic.records_per_second, backlog=traffic.backlog
+        )
+        self._produce(ENDS_BY_ITSELF, produce.FLIGHTS_2013, topic=ENDS_BY_ITSELF)
         self._produce("flights-tx", produce.FLIGHTS_TX, topic="flights-tx")
         self._consume("arrivals", 0.0)
-        self._consume("delays", self.traffic.delays_per_second)
+        self._consume("delays", traffic.delays_per_second)
+
+    def running(self, name: str) -> bool:
+        return self.lab.registry.alive(name)
+
+    def started(self, name: str) -> bool:
+        """Does this drill's application run, or did it end as it should?"""
+        return self.running(name) or (name == ENDS_BY_ITSELF and self.history(name).exists())
+
+    def refuse_strangers(self) -> None:
+        """Raises `UsageError` where an application runs that writes another drill's history."""
+        for name in APPLICATIONS:
+            kind = specs.ConsumerSpec if name in GROUPS else specs.ProducerSpec
+            if self.running(name) and specs.load(self._spec_path(name), kind).history != str(self.history(name)):
+                raise UsageError(
+                    f"the lab's application {name} runs for another drill",
+                    "its history is written to another run's folder",
+                    "End that drill, or take the lab down and up: drlib lab down.",
+                )
 
     def _produce(self, name: str, mode: specs.ProducerMode, *, topic: str = "flights", **rates: float) -> None:
         spec = specs.ProducerSpec(
@@ -153,10 +202,18 @@ class Stage:
         self._start(group, "consumer", spec)
 
     def _start(self, name: str, module: str, spec: specs.ProducerSpec | specs.ConsumerSpec) -> None:
-        path = self.lab.root / f"{name}.spec.json"
+        if self.started(name):
+            return
+        path = self._spec_path(name)
         specs.write(path, spec)
-        argv = [sys.executable, "-m", f"drlib.lab.traffic.{module}", str(path)]
-        self.lab.registry.start(name, argv, log=self.lab.root / f"{name}.log")
+        self._launch(name, [sys.executable, "-m", f"drlib.lab.traffic.{module}", str(path)])
+
+    def _launch(self, name: str, argv: list[str]) -> None:
+        log = self.lab.root / f"{name}.log"
+        self.lab.registry.start(name, argv, log=log, die_with_parent=self.lab.dies_with_parent)
+
+    def _spec_path(self, name: str) -> Path:
+        return self.lab.root / f"{name}.spec.json"
 
     def history(self, name: str) -> Path:
         return self.histories / f"{name}.jsonl"
@@ -172,30 +229,11 @@ class Stage:
         found = self.application(name)
         return found.done if found else 0
 
-    def move_applications(self, cutover: Mapping[str, tuple[int, ...]]) -> None:
-        """Point everybody at RIGHT: the remote topics up to `cutover`, then the local ones."""
-        current = pointers.read(self.pointer_path)
-        bootstrap = self.lab.clusters[FLOW.target].bootstrap
-        moved = pointers.Pointer(current.version + 1, FLOW.target, bootstrap, f"{FLOW.source}.", dict(cutover))
-        pointers.write_atomic(self.pointer_path, moved)
-
-    def on_target(self, name: str) -> bool:
-        found = self.application(name)
-        return found is not None and found.cluster == FLOW.target and found.phase == "running"
-
     def stop(self, *names: str) -> None:
         """SIGTERM, so that histories end whole."""
         for name in names:
             self.lab.registry.stop(name)
 
-    def wait(self, what: str, holds: Callable[[], bool], deadline_s: float) -> None:
-        """Wait for `holds`. Raises `Unreachable` naming `what` after `deadline_s` seconds."""
-        end = time.monotonic() + deadline_s
-        while not holds():
-            if time.monotonic() > end:
-                raise Unreachable(
-                    f"waited for: {what}",
-                    f"it was not so within {deadline_s:g} s",
-                    f"Look at the logs in {self.lab.root}.",
-                )
-            time.sleep(0.05)
+    def wait(self, what: str, holds: Callable[[], bool], deadline_s: float, abort: Abort | None = None) -> None:
+        """Wait for `holds`. Raises `Unreachable` naming `what` after `deadline_s` seconds; `Aborted`, where there is one."""
+        wait_for(abort, what, holds, deadline_s, look_at(self.lab.root), look_s=_LOOK_S)

@@ -19,6 +19,7 @@ from drlib.rules.drill_plan import Call, Change, Drill, Fact
 from drlib.rules.drill_progress import Reach
 
 Made = TypeVar("Made")
+Called = TypeVar("Called", bound=Call)
 Changes = Sequence[Change]
 Evidence = Mapping[str, Scalar]
 """What a step says of what it did. `rto_seconds`, `rpo_records` and `rpo_seconds` are held against the objectives."""
@@ -43,6 +44,22 @@ class Action(Protocol):
         """The ID of the cluster it changes, for steps that destroy something."""
 
 
+class Looking:
+    """The part of an `Action` that is the same for every step which changes nothing: it only looks, or waits."""
+
+    def observe(self) -> Sequence[Fact]:
+        return ()
+
+    def changes(self, observed: Sequence[Fact]) -> Changes:
+        return ()
+
+    def probe(self, changes: Changes) -> Reach:
+        return Reach.UNTOUCHED  # to look again costs time and nothing else
+
+    def undo(self, changes: Changes) -> None:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """`holds` is None when nobody can tell; that is not a yes."""
@@ -51,14 +68,22 @@ class Answer:
     evidence: str
 
 
+@dataclass(frozen=True, slots=True)
+class StepCall(Call):
+    """What an action is made from: its call, and the step it is for, which names what it keeps (`details`)."""
+
+    step: str = ""
+
+
 Probe = Callable[[Abort], Answer]
-ActionMaker = Callable[[Call], Action]
+ActionMaker = Callable[[StepCall], Action]
 ProbeMaker = Callable[[Call], Probe]
 
 
 def make_actions(drill: Drill, makers: Mapping[str, ActionMaker]) -> dict[str, Action]:
     """The drill's steps at work, by name. Raises `UsageError` for an action there is none of."""
-    return {step.name: _made(step.action, makers, f"step {step.name}") for step in drill.steps}
+    calls = {step.name: StepCall(step.action.name, step.action.arguments, step.name) for step in drill.steps}
+    return {name: _made(call, makers, f"step {name}") for name, call in calls.items()}
 
 
 def make_probes(drill: Drill, makers: Mapping[str, ProbeMaker]) -> dict[str, Probe]:
@@ -78,7 +103,7 @@ def reach(found: Collection[Fact], changes: Changes) -> Reach:
     return Reach.PARTLY if all(c in before or c in after for c in changes) else Reach.UNKNOWN
 
 
-def _made(call: Call, makers: Mapping[str, Callable[[Call], Made]], where: str) -> Made:
+def _made(call: Called, makers: Mapping[str, Callable[[Called], Made]], where: str) -> Made:
     if call.name not in makers:
         known = ", ".join(sorted(makers)) or "none"
         raise UsageError(f"{where}: {call.name}", "there is nothing of that name", f"There are: {known}.")

@@ -1,7 +1,8 @@
 """From checks and objectives to one verdict and one exit code: pure, a table.
 
 Rules: any failed check fails the drill; else anything unknown makes it unknown; else records lost within the objective
-make it a pass with conditions. A missed objective is a failed check of its own and exit code 7; any other failure 6.
+make it a pass with conditions, and so does a loss of which only the least is known, as its source is gone. A missed
+objective is a failed check of its own and exit code 7; any other failure 6.
 """
 
 from __future__ import annotations
@@ -19,23 +20,28 @@ EXIT_CODES: Final[Mapping[Verdict, int]] = {
     Verdict.UNKNOWN: 6,
 }
 MISSED: Final = 7
+LATER: Final = "what the source acknowledged after its last word is counted when it returns"
 
 
 def objective_checks(objectives: Objectives, rto: RtoSeconds, rpo: Rpo) -> tuple[Check, ...]:
     """One check for each objective that is set."""
     pairs = (
-        ("RTO in seconds", objectives.rto_seconds, rto.total),
-        ("RPO in records", objectives.rpo_records, rpo.records),
-        ("RPO in seconds", objectives.rpo_seconds, rpo.seconds),
+        ("RTO in seconds", objectives.rto_seconds, rto.total, False),
+        ("RPO in records", objectives.rpo_records, rpo.records, rpo.at_least),
+        ("RPO in seconds", objectives.rpo_seconds, rpo.seconds, rpo.at_least),
     )
     checks = []
-    for name, target, achieved in pairs:
+    for name, target, achieved, at_least in pairs:
         if target is None:
             continue
         if achieved is None:
             checks.append(Check(name=OBJECTIVE + name, verdict=Verdict.UNKNOWN, evidence="not measured"))
             continue
         verdict = Verdict.PASS if achieved <= target else Verdict.FAIL
+        if at_least and verdict is Verdict.PASS:
+            evidence = f"at least {_plain(achieved)} of at most {_plain(target)}; {LATER}"
+            checks.append(Check(name=OBJECTIVE + name, verdict=Verdict.CONDITIONS, evidence=evidence))
+            continue
         margin = target - achieved
         evidence = f"{_plain(achieved)} of at most {_plain(target)}, margin {_plain(margin)}"
         checks.append(Check(name=OBJECTIVE + name, verdict=verdict, evidence=evidence))

@@ -10,16 +10,18 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from drlib.drill import journal, verdicts
-from drlib.drill.scorecard import Check, Records, Rpo, RtoSeconds, Scorecard, Verdict
-from drlib.errors import Aborted
+from drlib.drill import journal, planning, session_score, verdicts
+from drlib.drill.planning import PLAN_FILE
+from drlib.drill.scorecard import Check, Kind, Records, Rpo, RtoSeconds, Scorecard, Verdict
+from drlib.errors import Aborted, DrlibError
+from drlib.runbook import alert, outcome, parameters
 from drlib.runbook import folder as folders
-from drlib.runbook import outcome, parameters
 from drlib.runbook.model import Runbook, Value
 from drlib.runbook.outcome import Outcome
 from drlib.runbook.steps import Listener, listen
@@ -28,6 +30,7 @@ from drlib.runbook.stopping import Stop
 SCORECARD: Final = "scorecard.json"
 JOURNAL: Final = "journal.jsonl"
 EXECUTED: Final = "executed.ipynb"
+KERNEL_LOG: Final = "kernel.log"
 RAN: Final = "the runbook ran to its end"
 
 
@@ -40,6 +43,7 @@ class RunResult:
     report: Path
     exit_code: int
     error: str
+    undelivered: str = ""  # why nobody was told of a miss, where somebody should have been
 
     @property
     def verdict(self) -> Verdict:
@@ -60,27 +64,39 @@ def execute(
     lab_dir: Path | None,
     on_progress: Listener,
     stop: Stop | None = None,
+    run: folders.RunFolder | None = None,
 ) -> RunResult:
     """Run it to its end. Raises `UsageError` before anything starts; afterwards every outcome is a `RunResult`.
 
-    `stop` is for whoever wants to stop the run from another thread; signals stop it in any case.
+    `stop` is for whoever wants to stop the run from another thread; signals stop it in any case. `run` is the folder of
+    a drill that was planned or begun: what an earlier execution left there is kept under a number. Raises `LeaseHeld`
+    when another process executes it, `Deviated` when its folder can no longer be written.
     """
     for needed in ("papermill", "drlib.views.report"):  # an installation that lacks one must not leave a folder behind
         import_module(needed)
     known = parameters.declared(runbook.notebook)
     values = resolve(runbook, given)
-    run = folders.create(runs_dir, runbook.name)
+    alone = nullcontext() if run is None else folders.executing(run.path)
+    run = run or folders.create(runs_dir, runbook.name)
     own: dict[str, Value | None] = {
         "run_dir": str(run.path),
+        "runbook": str(runbook.file) if runbook.drill else None,
         "lab_dir": str(lab_dir.absolute()) if lab_dir else None,
-        **runbook.objectives.model_dump(),
+        **{name: aim for name, aim in runbook.objectives.model_dump().items() if name not in given},
     }
     values.update({name: value for name, value in own.items() if name in known and value is not None})
     stop = stop or Stop()
     started = int(time.time() * 1000)
-    with stop.on_signals():
+    with alone, stop.on_signals():
+        for name in (EXECUTED, SCORECARD):
+            folders.set_aside(run.path, name)
         ended = _execute(runbook, values, run.path, on_progress, stop)
-        return _finish(runbook, run, started, ended)
+        try:
+            return _finish(runbook, run, started, ended)
+        except OSError as error:
+            if error.errno in outcome.FULL:
+                raise outcome.unwritten(error) from error
+            raise
 
 
 def _execute(
@@ -105,6 +121,7 @@ def _execute(
                 request_save_on_cell_execute=True,
                 cwd=str(runbook.notebook.parent),
                 stop=stop,
+                kernel_log=run_dir / KERNEL_LOG,
             )
         except PapermillExecutionError as error:
             ended = outcome.failed_cell(error.ename, str(error.evalue), error.exec_count)
@@ -126,11 +143,12 @@ def _finish(runbook: Runbook, run: folders.RunFolder, started: int, ended: Outco
     card = _scorecard(runbook, run, started, error)
     code = ended.code or verdicts.exit_code(card.verdict, card.checks)
     executed = run.path / EXECUTED
+    undelivered = alert.send(runbook.alert, card, code, error, run.path) if runbook.alert and code else ""
     try:
         report = write_report(card, lines, run.path, notebook=executed if executed.exists() else None)
     finally:
         folders.seal(run.path)
-    return RunResult(run.path, card, report, code, error)
+    return RunResult(run.path, card, report, code, error, undelivered)
 
 
 def _journal(path: Path) -> tuple[tuple[journal.Line, ...], str]:
@@ -151,7 +169,12 @@ def _scorecard(runbook: Runbook, run: folders.RunFolder, started: int, error: st
         card = Scorecard.read(path) if written else None
     except ValueError as unreadable:
         card, error = None, error or f"{SCORECARD} cannot be read: {str(unreadable).splitlines()[0]}"
+    if card is None and (run.path / PLAN_FILE).exists() and (run.path / JOURNAL).exists():
+        with suppress(DrlibError):  # a journal that was tampered with is told by `error` already
+            card = session_score.scorecard(planning.read(run.path), run.path)
     if card is not None and not error:
+        if not written:
+            card.write(path)
         return card
     stopped = Check(name=RAN, verdict=Verdict.UNKNOWN, evidence=error or "no scorecard was written")
     if card is not None:
@@ -170,6 +193,7 @@ def _scorecard(runbook: Runbook, run: folders.RunFolder, started: int, error: st
             objectives=runbook.objectives,
             started_ms=started,
             finished_ms=int(time.time() * 1000),
+            kind=Kind.DRILL if runbook.drill else Kind.ANALYSIS,
         )
     card.write(path)
     return card

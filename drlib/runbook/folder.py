@@ -7,14 +7,20 @@ not at all. Links are neither followed nor listed: what they point to is not thi
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
+from drlib.drill.folder_lock import alone
+from drlib.errors import UsageError
+from drlib.private_file import write_whole
+
 MANIFEST = "manifest.sha256"
+EXECUTING = ".executing"  # held by the process that executes the run's notebook
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +30,35 @@ class RunFolder:
 
 
 def create(runs_dir: Path, runbook: str) -> RunFolder:
-    """Make a new run folder."""
+    """Make a new run folder. Raises `UsageError` where it cannot be."""
     run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{runbook}-{secrets.token_hex(3)}"
     path = (runs_dir / run_id).absolute()
-    runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.mkdir(mode=0o700)
+    try:
+        runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700)
+    except OSError as error:
+        raise unwritable(runs_dir, error) from error
     return RunFolder(path, run_id)
+
+
+def unwritable(where: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"{where} cannot be written", f"{error.strerror or error}, and nothing was begun", "Make room, or name another."
+    )
+
+
+def executing(folder: Path) -> AbstractContextManager[None]:
+    """While inside, no other process executes the run in `folder`. Raises `LeaseHeld` when one does."""
+    return alone(folder, EXECUTING, "another process executes it", "Let it end, or: drlib abort RUN.")
+
+
+def set_aside(folder: Path, name: str) -> Path | None:
+    """Keep an earlier `name` under the next number, as `executed-1.ipynb`; None when there is none."""
+    path = folder / name
+    if not path.exists():
+        return None
+    number = next(n for n in count(1) if not path.with_stem(f"{path.stem}-{n}").exists())
+    return path.rename(path.with_stem(f"{path.stem}-{number}"))
 
 
 def seal(folder: Path) -> Path:
@@ -42,12 +71,7 @@ def seal(folder: Path) -> Path:
             path.chmod(0o600)
             lines.append(f"{_digest(path)}  {_name(path, folder)}\n")
     manifest = folder / MANIFEST
-    draft = folder / f".{MANIFEST}.{secrets.token_hex(6)}"
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.writelines(lines)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(manifest)
+    write_whole(manifest, "".join(lines))
     return manifest
 
 

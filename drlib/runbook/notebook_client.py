@@ -2,13 +2,19 @@
 
 Rules: a cell's step is its tag `drlib:step=<name>`, told before the cell runs. A cell that failed, whose kernel died,
 or before which the run was stopped is marked failed, never completed, and nothing after it runs. One of our own errors
-leaves its three sentences in the notebook, not a traceback. Kernel traffic is encrypted where the kernel can.
+leaves its three sentences in the notebook, not a traceback. Kernel traffic is encrypted where the kernel can. What the
+kernel's process itself says (ipykernel on its way out, a JVM, librdkafka) goes to `kernel_log`, never to the terminal.
 Works as `papermill --engine drlib` too, where nobody listens: `drlib.runbook.engine` is what papermill is told of.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
 
 from nbclient.exceptions import CellExecutionError
 from papermill.clientwrap import PapermillNotebookClient
@@ -29,15 +35,16 @@ _log.propagate = False  # nbclient logs as errors what becomes an exception and 
 class _Client(PapermillNotebookClient):  # type: ignore[misc]
     """nbclient in papermill's clothes, which can be stopped between and within cells."""
 
-    def __init__(self, nb_man, stop: Stop, **options) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, nb_man, stop: Stop, kernel_log: Path | None, **options) -> None:  # type: ignore[no-untyped-def]
         super().__init__(nb_man, **options)
         self._stop = stop
+        self._kernel_log = kernel_log
         self._kernel: int | None = None
 
     def execute(self, **kwargs):  # type: ignore[no-untyped-def]
         try:
-            with self._stop.kernel(self._pid):
-                return super().execute(**kwargs)
+            with self._stop.kernel(self._pid), _private(self._kernel_log) as said:
+                return super().execute(stdout=said, stderr=said, **kwargs)
         finally:
             end_group(self._kernel)
 
@@ -73,7 +80,8 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
 
 
 class NotebookEngine(NBClientEngine):  # type: ignore[misc]
-    """Runs a notebook with nbclient, telling the listener where it is. `stop` is a `Stop`, for who wants to stop it."""
+    """Runs a notebook with nbclient, telling the listener where it is. `stop` is a `Stop`, for who wants to stop it;
+    `kernel_log` is the path of a file that what the kernel's process says is appended to, None for the terminal."""
 
     @classmethod
     def execute_managed_notebook(  # type: ignore[no-untyped-def]
@@ -86,6 +94,7 @@ class NotebookEngine(NBClientEngine):  # type: ignore[misc]
         start_timeout=60,
         execution_timeout=None,
         stop=None,
+        kernel_log=None,
         **kwargs,
     ):
         options = merge_kwargs(
@@ -99,7 +108,19 @@ class NotebookEngine(NBClientEngine):  # type: ignore[misc]
             stderr_file=stderr_file,
             config=Config({"KernelManager": {"transport_encryption": "auto"}}),
         )
-        return _Client(nb_man, stop or Stop(), **options).execute()  # type: ignore[no-untyped-call]
+        return _Client(nb_man, stop or Stop(), kernel_log, **options).execute()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _private(path: Path | None) -> Iterator[IO[bytes] | None]:
+    """The file to append to, readable by its owner alone; it does not outlive the run when nothing was said."""
+    if path is None:
+        yield None
+        return
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
+        yield file
+    if path.stat().st_size == 0:
+        path.unlink()
 
 
 def _shorten(cell) -> None:  # type: ignore[no-untyped-def]

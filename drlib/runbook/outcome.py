@@ -7,6 +7,7 @@ else is a defect, 1, told with its kind.
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 
 from drlib import errors
@@ -20,6 +21,7 @@ class Outcome:
     error: str = ""
 
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 COMPLETED = Outcome()
 KERNEL_DIED = Outcome(errors.Deviated.exit_code, "the notebook's kernel died")
 
@@ -42,9 +44,20 @@ def failed_cell(name: str, text: str, cell: int | None) -> Outcome:
 
 def failed(error: Exception) -> Outcome:
     """The run failed outside the notebook's cells."""
+    if isinstance(error, OSError) and error.errno in FULL:
+        return Outcome(errors.Deviated.exit_code, str(unwritten(error)))
     if isinstance(error, errors.DrlibError):
         return Outcome(error.exit_code, str(error))
     return Outcome(1, f"{type(error).__name__}: {error}")
+
+
+def unwritten(error: OSError) -> errors.Deviated:
+    """The run's folder cannot be written."""
+    return errors.Deviated(
+        "the run was left where it stood",
+        f"its folder cannot be written: {error.strerror or error}",
+        "Make room, then resume the run or roll it back.",
+    )
 
 
 def error_class(name: str) -> type[errors.DrlibError] | None:

@@ -88,6 +88,15 @@ def check(given: Mapping[str, Value], known: Mapping[str, Parameter]) -> dict[st
     return dict(given)
 
 
+def known(notebook: Path, given: Mapping[str, Value | None]) -> dict[str, Value]:
+    """Those of `given` that `notebook` takes; none where that cannot be told. Raises `UsageError` for a secret."""
+    try:
+        takes = declared(notebook)
+    except UsageError:
+        return {}
+    return check({name: value for name, value in given.items() if name in takes and value is not None}, takes)
+
+
 def check_name(name: str, known: Mapping[str, Parameter]) -> None:
     """Raises `UsageError` with a suggestion when the notebook has no such parameter."""
     if name not in known:

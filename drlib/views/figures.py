@@ -31,11 +31,13 @@ def rto_figure(card: Scorecard) -> go.Figure:
     known = {name: value for name, value in stages.items() if value is not None}
     missing = [name for name, value in stages.items() if value is None]
     target = card.objectives.rto_seconds
+    if not known and card.rto_seconds.total is not None:
+        return empty(_rto_title(card), "Timed as a whole, and not stage by stage.")
     if not known:
-        return _empty("Recovery time", "No stage of the recovery was timed.")
+        return empty("Recovery time", "No stage of the recovery was timed.")
     total = sum(known.values())
     scale = max(total, target or 0.0) * 1.04 or 1.0
-    figure = _figure(_rto_title(card), height=0)
+    figure = blank(_rto_title(card), height=0)
     labels = []
     at = 0.0
     for name, value in known.items():
@@ -93,8 +95,8 @@ def rto_figure(card: Scorecard) -> go.Figure:
 def traffic_figure(card: Scorecard) -> go.Figure:
     """Records produced, mirrored and consumed by each group, as totals over UTC time, with the drill's marks."""
     if not card.samples:
-        return _empty("Traffic", "No traffic was sampled during this drill.")
-    times = [_iso(sample.at_ms) for sample in card.samples]
+        return empty("Traffic", "No traffic was sampled during this drill.")
+    times = [iso(sample.at_ms) for sample in card.samples]
     lines: list[tuple[str, list[int | None], str, str, float]] = [
         ("produced", [s.produced for s in card.samples], INK, "solid", 2.0),
         ("mirrored", [s.mirrored for s in card.samples], BLUE, "solid", 3.0),
@@ -103,7 +105,7 @@ def traffic_figure(card: Scorecard) -> go.Figure:
     for number, group in enumerate(groups):
         colour, dash = GROUP_LINES[number % len(GROUP_LINES)]
         lines.append((f"read by {group}", [s.consumed.get(group) for s in card.samples], colour, dash, 2.0))
-    figure = _figure("Records over the drill", height=0)
+    figure = blank("Records over the drill", height=0)
     for name, values, colour, dash, width in lines:
         figure.add_scatter(
             x=times,
@@ -133,15 +135,15 @@ def traffic_figure(card: Scorecard) -> go.Figure:
     for mark, (row, centre) in _highest_first(card.marks, above):
         figure.add_shape(
             type="line",
-            x0=_iso(mark.at_ms),
-            x1=_iso(mark.at_ms),
+            x0=iso(mark.at_ms),
+            x1=iso(mark.at_ms),
             y0=0,
             y1=1,
             yref="y domain",
             line={"color": "#52606d", "width": 1, "dash": "dot"},
         )
         figure.add_annotation(
-            x=_iso(mark.at_ms),
+            x=iso(mark.at_ms),
             y=1,
             yref="y domain",
             ax=(centre - (mark.at_ms - first) / reach) * WIDE,
@@ -162,7 +164,7 @@ def traffic_figure(card: Scorecard) -> go.Figure:
     )
     day = words.utc(first)
     figure.update_xaxes(
-        title=f"time of day, UTC ({day:%Y-%m-%d})", range=[_iso(first), _iso(last)], tickformat="%H:%M:%S"
+        title=f"time of day, UTC ({day:%Y-%m-%d})", range=[iso(first), iso(last)], tickformat="%H:%M:%S"
     )
     figure.update_yaxes(title="records since the start", range=[0, top], tickformat=",~s")
     return figure
@@ -171,14 +173,14 @@ def traffic_figure(card: Scorecard) -> go.Figure:
 def partitions_figure(card: Scorecard) -> go.Figure:
     """For each partition the source's end, and in it how far the mirror had come. Offsets."""
     if not card.partitions:
-        return _empty("Partitions", "No partition's offsets were written down.")
+        return empty("Partitions", "No partition's offsets were written down.")
     shown = _worst(card.partitions)
     names = [_plain(f"{p.topic}-{p.partition}") for p in shown]
     rest = len(card.partitions) - len(shown)
     title = "How far each partition was mirrored" + (
         f" (the {len(shown)} furthest behind; {rest} more)" if rest else ""
     )
-    figure = _figure(title, height=130 + 26 * len(shown))
+    figure = blank(title, height=130 + 26 * len(shown))
     figure.add_bar(
         x=[p.source_end for p in shown],
         y=names,
@@ -268,7 +270,8 @@ def _highest_first(labelled: Sequence[T], places: Sequence[tuple[int, float]]) -
     return sorted(zip(labelled, places, strict=True), key=lambda pair: -pair[1][0])
 
 
-def _figure(title: str, *, height: int) -> go.Figure:
+def blank(title: str, *, height: int) -> go.Figure:
+    """A picture with nothing in it yet; `height` 0 is whatever its place gives it."""
     figure = go.Figure()
     figure.update_layout(
         template="none",
@@ -296,8 +299,9 @@ def _figure(title: str, *, height: int) -> go.Figure:
     return figure
 
 
-def _empty(title: str, why: str) -> go.Figure:
-    figure = _figure(title, height=150)
+def empty(title: str, why: str) -> go.Figure:
+    """A picture that says why there is nothing to see."""
+    figure = blank(title, height=150)
     figure.add_annotation(
         x=0.5, y=0.5, xref="paper", yref="paper", text=why, showarrow=False, font={"size": 14, "color": "#52606d"}
     )
@@ -306,7 +310,7 @@ def _empty(title: str, why: str) -> go.Figure:
     return figure
 
 
-def _iso(at_ms: int) -> str:
+def iso(at_ms: int) -> str:
     """Plotly draws a time without a zone as it stands: this is UTC."""
     return f"{words.utc(at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % 1000:03d}"
 

@@ -33,6 +33,7 @@ TAGS: Final = frozenset((
 WITH_CONTENT: Final = re.compile(r"<(script|style|template|iframe|object|svg|math)\b.*?(</\1\s*>|\Z)", re.I | re.S)
 IMAGE: Final = re.compile(r"^data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$")
 ADDRESS: Final = re.compile(r'<a href="([^"]*)"[^>]*>(.*?)</a>', re.S)
+UNNAMED = re.compile(r"<img(?![^>]*\balt=)")  # a picture nobody described is decoration to who cannot see it
 HEADING: Final = re.compile(r"<(/?)h([1-6])\b")
 ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 LONGEST: Final = 40_000  # characters of one text output
@@ -78,7 +79,7 @@ def read_cells(path: Path) -> tuple[Cell, ...]:
 def safe_html(html: str) -> Markup:
     """`html` with allowed tags only, nothing that runs or fetches, headings two levels down."""
     clean = bleach.clean(WITH_CONTENT.sub("", html), tags=TAGS, attributes=_allowed, strip=True)
-    clean = ADDRESS.sub(_address, clean)
+    clean = UNNAMED.sub('<img alt=""', ADDRESS.sub(_address, clean))
     return Markup(HEADING.sub(lambda m: f"<{m[1]}h{min(6, int(m[2]) + BELOW)}", clean))
 
 

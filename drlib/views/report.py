@@ -10,11 +10,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -24,25 +21,16 @@ import plotly.graph_objects as go
 from markupsafe import Markup
 
 from drlib.drill.journal import Line
-from drlib.drill.scorecard import Scorecard
+from drlib.drill.scorecard import Kind, Scorecard
+from drlib.private_file import write_whole
 from drlib.views import figures, words
 from drlib.views.notebook_cells import read_cells
-from drlib.views.rich import cell
+from drlib.views.timeline import moments
 
 NAME: Final = "report.html"
 MOST_LOST: Final = 50
 MOST_LINES: Final = 500
 NOT_HASHED: Final = frozenset({NAME, "manifest.sha256"})  # written after, or together with, this page
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """One row of the timeline. `after` is seconds since the first, None when a time cannot be read."""
-
-    at: str
-    after: float | None
-    step: str
-    what: str
 
 
 @dataclass
@@ -70,7 +58,7 @@ def write_report(card: Scorecard, journal: Sequence[Line], folder: Path, *, note
     """
     page = render(card, journal, digests(folder), notebook)
     path = folder / NAME
-    _replace(path, page.encode())
+    write_whole(path, page.encode())
     return path
 
 
@@ -87,12 +75,14 @@ def render(
         .render(
             card=card,
             words=words,
+            drill=card.kind is Kind.DRILL,
+            sections=_sections(card),
+            counts=_counts(card),
             verdict=words.VERDICTS[card.verdict],
             duration=(card.finished_ms - card.started_ms) / 1000 if card.started_ms and card.finished_ms else None,
             stages=[(name, what, getattr(card.rto_seconds, name)) for name, what in words.STAGES.items()],
-            rto=drawings.add(figures.rto_figure(card)),
-            traffic=drawings.add(figures.traffic_figure(card)),
-            partitions=drawings.add(figures.partitions_figure(card)),
+            timed=any(getattr(card.rto_seconds, name) is not None for name in words.STAGES),
+            **({} if card.kind is Kind.ANALYSIS else _pictures(card, drawings)),
             lost=card.lost_examples[:MOST_LOST],
             lost_rest=_rest(card),
             timeline=timeline[:MOST_LINES],
@@ -110,18 +100,45 @@ def render(
     )
 
 
-def moments(journal: Sequence[Line]) -> Iterator[Moment]:
-    """The journal's lines as a timeline: when, how long after the first, which step, what."""
-    first: datetime | None = None
-    for line in journal:
-        try:
-            at = datetime.fromisoformat(line.at)
-        except ValueError:
-            yield Moment(line.at, None, *_told(line))
-            continue
-        first = first or at
-        clock = f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}"
-        yield Moment(clock, (at - first).total_seconds(), *_told(line))
+SECTIONS: Final = {
+    "checks": "Checks",
+    "rto": "Recovery time",
+    "rpo": "Records",
+    "groups": "Groups",
+    "lost": "Lost records",
+    "partitions": "Partitions",
+    "timeline": "Timeline",
+    "environment": "Environment",
+    "files": "Files",
+}
+_OF_DRILLS: Final = ("rto", "groups", "lost", "partitions", "timeline")
+
+
+def _sections(card: Scorecard) -> list[tuple[str, str]]:
+    """The page's sections, as (id, name); those that only a drill has are left out of an analysis."""
+    return [(name, text) for name, text in SECTIONS.items() if card.kind is Kind.DRILL or name not in _OF_DRILLS]
+
+
+def _counts(card: Scorecard) -> list[tuple[str, str]]:
+    """What was counted of records, as (what, how many); an analysis shows what it was asked for."""
+    found = {
+        "Produced": card.records.produced,
+        "Mirrored": card.records.mirrored,
+        "Lost": card.records.lost,
+        "Duplicated": card.records.duplicated,
+        "Out of order": card.records.out_of_order,
+    }
+    drill = card.kind is Kind.DRILL
+    return [(name, words.count(n)) for name, n in found.items() if drill or n is not None]
+
+
+def _pictures(card: Scorecard, drawings: Drawings) -> dict[str, str]:
+    """The ids of a drill's pictures."""
+    return {
+        "rto": drawings.add(figures.rto_figure(card)),
+        "traffic": drawings.add(figures.traffic_figure(card)),
+        "partitions": drawings.add(figures.partitions_figure(card)),
+    }
 
 
 def digests(folder: Path) -> tuple[tuple[str, int, str], ...]:
@@ -133,16 +150,6 @@ def digests(folder: Path) -> tuple[tuple[str, int, str], ...]:
         with path.open("rb") as file:
             found.append((path.name, path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()))
     return tuple(found)
-
-
-def _told(line: Line) -> tuple[str, str]:
-    """The step and the rest of a line, in words."""
-    data = dict(line.data)
-    step = str(data.pop("step", "") or "")
-    told = ", ".join(
-        f"{key} {cell(value) if value is None or isinstance(value, bool) else value}" for key, value in data.items()
-    )
-    return (step, f"{line.event}: {told}" if told else line.event) if step else (line.event, told)
 
 
 def _rest(card: Scorecard) -> int | None:
@@ -179,16 +186,3 @@ def _plotly() -> str:
 
 def _sha256(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Put `content` at `path` in one move; a reader sees the old file or the new one."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -18,6 +18,9 @@ from drlib.views import words
 
 PLOTLY: Final = "application/vnd.plotly.v1+json"
 WIDEST: Final = 60  # characters of a cell in text; HTML shows all
+ONE_LINE: Final = 90  # characters of a title that fit in a notebook's page
+SHORT: Final = 16  # characters of a cell that is not to be broken, such as "not yet"
+NOWRAP: Final = ";white-space:nowrap"
 
 
 class Shown:
@@ -74,17 +77,18 @@ def text_of(shown: Shown) -> str:
 
 
 def html_of(shown: Shown) -> str:
-    """A table with a caption and scoped headings, or a paragraph when there are no rows."""
+    """A table with a caption and scoped headings, or a paragraph when there are no rows. Words begin at the left, numbers
+    end at the right: JupyterLab would put everything to the right."""
     parts = []
     if shown.columns:
-        right = {column: ' style="text-align:right"' if _numeric(shown, column) else "" for column in shown.columns}
-        heads = "".join(f'<th scope="col"{right[c]}>{escape(c)}</th>' for c in shown.columns)
+        side = {c: "right" if _numeric(shown, c) else "left" for c in shown.columns}
+        heads = "".join(f'<th scope="col" style="text-align:{side[c]}">{escape(c)}</th>' for c in shown.columns)
         body = "".join(
-            "<tr>" + "".join(f"<td{right[c]}>{escape(cell(row.get(c)))}</td>" for c in shown.columns) + "</tr>"
-            for row in shown.rows
+            "<tr>" + "".join(_data(cell(row.get(c)), side[c]) for c in shown.columns) + "</tr>" for row in shown.rows
         )
+        whole = NOWRAP if len(shown.title) <= ONE_LINE else ""  # or it breaks where a narrow table ends
         parts.append(
-            f"<table><caption>{escape(shown.title)}</caption>"
+            f'<table><caption style="text-align:left{whole}"><strong>{escape(shown.title)}</strong></caption>'
             f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
         )
     else:
@@ -92,6 +96,10 @@ def html_of(shown: Shown) -> str:
     if shown.note:
         parts.append(f"<p>{escape(shown.note)}</p>")
     return "".join(parts)
+
+
+def _data(text: str, side: str) -> str:
+    return f'<td style="text-align:{side}{NOWRAP if len(text) <= SHORT else ""}">{escape(text)}</td>'
 
 
 def cell(value: object) -> str:

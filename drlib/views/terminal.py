@@ -19,7 +19,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from drlib.drill.scorecard import Scorecard, Verdict
+from drlib.drill.scorecard import Kind, Scorecard, Verdict
 from drlib.views import words
 
 WIDTH: Final = 80
@@ -95,6 +95,8 @@ def print_scorecard(card: Scorecard, report: Path, console: Console | None = Non
     out.print(_head(card), width=width)
     out.print(_numbers(card), width=width)
     for title, table in (("Groups", _groups(card)), ("Checks", _checks(card))):
+        if not table.row_count and card.kind is Kind.ANALYSIS:
+            continue
         out.print(Text(f"\n{title}", style="bold"))
         out.print(table if table.row_count else Text("  none"), width=width)
     out.print()
@@ -116,6 +118,12 @@ def _numbers(card: Scorecard) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     rto, records = card.rto_seconds, card.records
+    if card.kind is Kind.ANALYSIS:
+        table.add_row(Text("RTO, RPO"), Text(words.NO_DRILL))
+        asked = {name: value for name, value in records.model_dump().items() if value is not None}
+        counted = [f"{words.count(n)} {name.replace('_', ' ')}" for name, n in asked.items()]
+        table.add_row(Text("Records"), Text(", ".join(counted) or words.UNKNOWN))
+        return table
     target = card.objectives.rto_seconds
     against = "" if target is None else f"  (objective {words.seconds(target)})"
     table.add_row(Text("RTO"), Text(f"{words.seconds(rto.total)}{against}"))

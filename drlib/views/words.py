@@ -13,6 +13,8 @@ from typing import Final
 from drlib.drill.scorecard import Rpo, Verdict
 
 UNKNOWN: Final = "unknown"
+NOT_MEASURED: Final = "not measured by this drill"
+NO_DRILL: Final = "does not apply: an analysis moves nothing"
 STAGES: Final[Mapping[str, str]] = {
     "detect": "fault to noticed",
     "decide": "noticed to decided",
@@ -21,7 +23,7 @@ STAGES: Final[Mapping[str, str]] = {
 }
 VERDICTS: Final[Mapping[Verdict, tuple[str, str]]] = {
     Verdict.PASS: ("PASS", "Every check holds and nothing was lost."),
-    Verdict.CONDITIONS: ("PASS WITH CONDITIONS", "Every check holds, at a price stated below."),
+    Verdict.CONDITIONS: ("PASS WITH CONDITIONS", "Every check holds, at a price or on a condition stated below."),
     Verdict.FAIL: ("FAIL", "At least one check does not hold."),
     Verdict.UNKNOWN: ("UNKNOWN", "Something could not be established, so nothing is claimed."),
 }
@@ -38,10 +40,11 @@ def records(value: int | None) -> str:
 
 
 def at_risk(rpo: Rpo) -> str:
-    """ "118 records, 0.031 s"; one "unknown" when neither is known."""
+    """ "118 records, 0.031 s"; one "unknown" when neither is known, and that nobody looked where nobody did."""
     if rpo.records is None and rpo.seconds is None:
-        return UNKNOWN
-    return f"{records(rpo.records)}, {seconds(rpo.seconds)}"
+        return UNKNOWN if rpo.measured else NOT_MEASURED
+    least = "at least " if rpo.at_least else ""
+    return f"{least}{records(rpo.records)}, {seconds(rpo.seconds)}"
 
 
 def seconds(value: float | None) -> str:

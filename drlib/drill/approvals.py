@@ -1,0 +1,49 @@
+"""Approvals given in a run's folder: the file `approved`, a line each, `STEP` or `STEP by WHOM`.
+
+Rules: a line is written in one piece behind those that are there, so that several people and an editor may; nothing is ever
+taken back. What is in the file counts when the step is reached, by whichever process runs it.
+Not for: approvals given with the run's request (`--approve`), which are in `run.json`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from drlib.errors import UsageError
+
+APPROVED_FILE: Final = "approved"
+SOMEBODY: Final = "file"  # a line without a name
+_BY: Final = " by "
+
+
+def read(run_dir: Path) -> Mapping[str, str]:
+    """Who approved each step, the first one where several did."""
+    try:
+        text = (run_dir / APPROVED_FILE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        step, _, by = line.strip().partition(_BY)
+        if step:
+            found.setdefault(step.strip(), by.strip() or SOMEBODY)
+    return found
+
+
+def write(run_dir: Path, step: str, by: str) -> str:
+    """Approve `step` in the name of `by`; the name as it was written. Raises `UsageError` for an empty one."""
+    name = " ".join(by.split())
+    if not name:
+        raise UsageError(f"step {step} is not approved", "nobody's name was given", "Say who approves it.")
+    handle = os.open(run_dir / APPROVED_FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        size = os.fstat(handle).st_size
+        begun = size > 0 and os.pread(handle, 1, size - 1) != b"\n"  # an editor left the last line without its end
+        os.write(handle, ("\n" * begun + f"{step}{_BY}{name}\n").encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    return name

@@ -1,0 +1,58 @@
+"""Locks of a run's folder: one process runs its plan, one executes its notebook, and anybody may look whether one does.
+
+Rules: a lock is `flock` on a file of the folder, so it ends with the process that holds it, however that ends; the file
+stays. Whoever only looks holds it for a moment as well, which `patience_s` outwaits.
+Not for: the flow's lease, which holds among machines (`lease`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from drlib.errors import LeaseHeld
+
+_LOOK_S: Final = 0.05
+
+
+@contextmanager
+def alone(folder: Path, name: str, why: str, remedy: str, patience_s: float = 0.0) -> Iterator[None]:
+    """While inside, no other process holds the lock `name` of `folder`. Raises `LeaseHeld` when one still does."""
+    handle = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        end = time.monotonic() + patience_s
+        while not _taken(handle):
+            if time.monotonic() >= end:
+                raise LeaseHeld(f"{folder.name} is being run", why, remedy)
+            time.sleep(_LOOK_S)
+        yield
+    finally:
+        os.close(handle)
+
+
+def held(folder: Path, *names: str) -> bool:
+    """Does a living process hold one of the locks `names` of the run in `folder`?"""
+    for name in names:
+        try:
+            handle = os.open(folder / name, os.O_RDWR)
+        except FileNotFoundError:
+            continue
+        try:
+            if not _taken(handle):
+                return True
+        finally:
+            os.close(handle)
+    return False
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

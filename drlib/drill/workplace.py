@@ -1,0 +1,50 @@
+"""Where a drill takes place: what the actions and probes of its steps are made with.
+
+Rules: it names things and opens nothing, so that making an action touches no cluster. `run_dir` is the only folder a
+drill writes to besides a lab's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from drlib.config.settings import ClusterSettings, MirrorSettings, load_mirror_settings
+from drlib.errors import UsageError
+from drlib.lab.lab import Lab
+from drlib.model import Flow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workplace:
+    """`clusters` by alias, as an application reaches them. `properties` is the mirror's own file, whose addresses may be
+    others (a lab's mirror goes over its link). `pointer` is the applications' pointer file, where they follow one."""
+
+    clusters: Mapping[str, ClusterSettings]
+    flow: Flow
+    run_dir: Path
+    properties: Path | None = None
+    lab: Lab | None = None
+    pointer: Path | None = None
+
+    def cluster(self, alias: str) -> ClusterSettings:
+        """Raises `UsageError` when there is none of that alias."""
+        if alias not in self.clusters:
+            known = ", ".join(sorted(self.clusters)) or "none"
+            raise UsageError(f"cluster {alias}", "there is none of that name", f"There are: {known}.")
+        return self.clusters[alias]
+
+    def mirror_settings(self) -> MirrorSettings:
+        """What the mirror's file says now. Raises `UsageError` where there is none, `ConfigError` where it is wrong."""
+        if self.properties is None:
+            raise UsageError(
+                f"the mirror of {self.flow}", "no properties file was given", "Give connect-mirror-maker.properties."
+            )
+        return load_mirror_settings(self.properties)
+
+    def needs_lab(self, what: str) -> Lab:
+        """The lab. Raises `UsageError` where the drill is on real clusters, naming `what` needs one."""
+        if self.lab is None:
+            raise UsageError(what, "it is for a lab's clusters only", "Run this drill on a lab (--lab).")
+        return self.lab
