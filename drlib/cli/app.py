@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +9,19 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from drlib.cli.academy import academy_app
 from drlib.cli.config import config_app
 from drlib.cli.copy import copy
 from drlib.cli.doctor import doctor
-from drlib.cli.flows import parse_flow
+from drlib.cli.drills import abort, plan, run
+from drlib.cli.incident import incident_app
+from drlib.cli.notebook import notebook
+from drlib.cli.runs import runs, schedule_app
 from drlib.cli.service import service_app
+from drlib.cli.size import size
 from drlib.cli.sizes import DEFAULT_MEMORY, Memory, parse_memory
+from drlib.cli.translate import translate
 from drlib.errors import UsageError
-from drlib.model import GroupTranslation
 
 app = typer.Typer(
     name="drlib",
@@ -28,11 +32,21 @@ app = typer.Typer(
 )
 lab_app = typer.Typer(help="Real Kafka clusters on this machine.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
+app.add_typer(academy_app, name="academy")
 app.add_typer(config_app, name="config")
+app.add_typer(incident_app, name="incident")
 app.add_typer(service_app, name="service")
 
 app.command("copy")(copy)
 app.command("doctor")(doctor)
+app.command("notebook")(notebook)
+app.command("runs")(runs)
+app.add_typer(schedule_app, name="schedule")
+app.command("plan")(plan)
+app.command("run")(run)
+app.command("abort")(abort)
+app.command("size")(size)
+app.command("translate")(translate)
 
 LAB_DIR = Path(".lab")
 PropertiesFile = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
@@ -52,6 +66,16 @@ def mirror(
         ),
     ] = None,
     memory: Memory = DEFAULT_MEMORY,
+    spark: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MASTER", help="Run the workers as Spark tasks: local[N], spark://HOST:PORT, yarn, k8s://URL."
+        ),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(metavar="N", help="How many workers on Spark; 1 unless given.")] = None,
+    spark_conf: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; repeat for more.")
+    ] = None,
 ) -> None:
     """Mirror every enabled flow of FILE until SIGTERM or SIGINT."""
     from drlib.cli.states import StatePrinter
@@ -59,6 +83,17 @@ def mirror(
     from drlib.mirror import worker
 
     memory_bytes = parse_memory(memory)
+    if spark is not None:
+        from drlib.cli.spark import on_spark
+
+        on_spark(file, spark, workers, spark_conf or (), memory_bytes, metrics, status_file)
+        return
+    if workers is not None or spark_conf:
+        raise UsageError(
+            "--workers and --spark-conf are for --spark",
+            "on a machine of its own every worker is a command of its own",
+            "Give --spark MASTER, or start the command as often as there are to be workers.",
+        )
     settings = load_mirror_settings(file)
     errors = Console(stderr=True)
     for notice in settings.notices:
@@ -101,59 +136,6 @@ def status(
     looking = Watch(load_mirror_settings(file), addresses=at or (), files=worker_file or (), groups=groups)
     code = until_quit(looking, rows=rows) if watch else once(looking, as_json_text=as_json, rows=rows)
     raise typer.Exit(code)
-
-
-@app.command()
-def translate(
-    file: PropertiesFile,
-    flow: Annotated[str, typer.Option(help="The flow, e.g. 'LEFT->RIGHT'.")],
-    group: Annotated[list[str] | None, typer.Option(help="A group; repeat for more. All when left out.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Say what the committed positions of groups are on the other cluster: exact, behind by n, or why not."""
-    from drlib.config.settings import load_mirror_settings
-    from drlib.mirror.translate import translate_groups
-
-    found = translate_groups(load_mirror_settings(file), parse_flow(flow), group)
-    if as_json:
-        print(json.dumps([_row(item) for item in found], indent=2))
-        return
-    table = Table(title=f"Positions for {flow}")
-    for name in ("group", "source", "position", "target", "translated", "meaning"):
-        table.add_column(name, justify="right" if name in {"position", "translated"} else "left")
-    for item in found:
-        there = item.translation
-        meaning = there.kind.value + (f" by {there.records}" if there.records else "")
-        offset = "-" if there.offset is None else str(there.offset)
-        table.add_row(item.group, str(item.source), str(item.source_offset), str(item.target), offset, meaning)
-    Console().print(table)
-
-
-def _row(item: GroupTranslation) -> dict[str, object]:
-    return {
-        "group": item.group,
-        "topic": item.source.topic,
-        "partition": item.source.partition,
-        "position": item.source_offset,
-        "target_topic": item.target.topic,
-        "offset": item.translation.offset,
-        "kind": item.translation.kind.value,
-        "records": item.translation.records,
-        "as_of_ms": item.as_of_ms,
-    }
-
-
-@app.command()
-def run(
-    runbook: Annotated[Path, typer.Argument(help="A file of runbooks/.", metavar="RUNBOOK")],
-    parameter: Annotated[list[str] | None, typer.Option("-p", "--parameter", help="NAME=VALUE")] = None,
-    lab: Annotated[bool, typer.Option("--lab", help="Start the lab for it, and stop it afterwards.")] = False,
-    runs_dir: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
-) -> None:
-    """Execute a runbook: its notebook through papermill, with verdict, scorecard and report."""
-    from drlib.cli.running import run_runbook
-
-    raise typer.Exit(run_runbook(runbook, parameter or [], lab=lab, runs_dir=runs_dir))
 
 
 @lab_app.command("up")

@@ -39,14 +39,14 @@ def doctor(
 
     Only looks. Exit code 0: ready; 3: below --min-score, or something is critical.
     """
-    from drlib.cli.flows import parse_flow
     from drlib.config.settings import load_mirror_settings
     from drlib.drill.doctor import doctor as examine
+    from drlib.model import Flow
     from drlib.views.doctor import readiness_of
     from drlib.views.readiness_json import as_json_text
 
     objectives = Objectives(rpo_records, rpo_seconds, drill_days)
-    chosen = parse_flow(flow) if flow is not None else None
+    chosen = Flow.parse(flow) if flow is not None else None
     found = examine(load_mirror_settings(file), flow=chosen, objectives=objectives, runs=runs, addresses=at or ())
     if as_json:
         print(as_json_text(found, minimum))

@@ -10,7 +10,8 @@ from drlib.mirror.status import WorkerStatus
 class StatePrinter:
     """Give it every state; it prints what is new on stderr. Nothing has started before both clusters answered."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, who: str = "") -> None:
+        self._who = f"{who} " if who else ""
         self._console = console or Console(stderr=True)
         self._shown: set[tuple[str, str]] = set()
         self._last = ""
@@ -29,4 +30,4 @@ class StatePrinter:
                 self._print(f"{word}: {event.name} {event.entity}: {event.detail}.{then}")
 
     def _print(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(f"{self._who}{line}", highlight=False, markup=False, soft_wrap=True)

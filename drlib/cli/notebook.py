@@ -1,0 +1,53 @@
+"""`drlib notebook`: JupyterLab on the project's notebooks, with the first one open, until Ctrl-C."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drlib.errors import UsageError
+
+LAB_DIR = Path(".lab")
+
+
+def notebook(
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGUMENT]...", help="For jupyter lab, as they are.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="On 127.0.0.1; 0 is any free one.", min=0, max=65535)] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser there.")] = True,
+    lab_dir: Annotated[Path, typer.Option("--lab-dir", help="The lab that is looked for.")] = LAB_DIR,
+) -> None:
+    """Start JupyterLab on 127.0.0.1 with notebooks/00_start_here.ipynb open. Ctrl-C ends it, and no lab."""
+    from drlib.console.jupyterlab import JupyterLab, find_project
+    from drlib.drill.signals import handled
+
+    project = find_project(Path.cwd())
+    stop = threading.Event()
+    with (
+        handled(lambda *_: stop.set()),
+        JupyterLab(project, port=port, browser=browser, arguments=arguments or ()) as it,
+    ):
+        print(it.url, flush=True)  # the one line of stdout: a script can read it
+        print(lab_line(lab_dir), file=sys.stderr)
+        print("Ctrl-C ends JupyterLab and its kernels; a lab and mirrors go on.", file=sys.stderr, flush=True)
+        it.wait(stop.is_set)
+    print("JupyterLab has ended.", file=sys.stderr)
+
+
+def lab_line(directory: Path) -> str:
+    """Whether there is a lab, in one line."""
+    from drlib.lab.lab import Lab
+
+    try:
+        found = Lab.attach(directory)
+    except UsageError:
+        return f"No lab is up in {directory}: the notebooks start one, or run `drlib lab up --dir {directory}`."
+    down = [alias for alias, cluster in found.clusters.items() if not cluster.alive]
+    if down:
+        return f"The lab in {directory}: {', '.join(down)} does not run. Start anew: `drlib lab down`, `drlib lab up`."
+    return f"The lab in {directory} is up: {', '.join(found.clusters)}."

@@ -1,0 +1,89 @@
+"""Whether somebody looks at this kernel: a console whose notebook was closed shall not go on asking clusters for show.
+
+Rules: the server that started the kernel knows how many front ends are connected to it, and is asked at most every few
+seconds, on this machine only, with the token of its own 0600 note. Gone is who has been away for `AWAY_S`: a page that is
+reloaded is away for a moment. Where no such server can be found, somebody is taken to look. Who waits in a cell for a click is
+stricter (`Presence`): a page that comes back to a busy kernel has no buttons until that is idle.
+Source: Jupyter Server's REST API, GET /api/kernels/ID, `connections`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+ASK_S: Final = 5.0
+AWAY_S: Final = 15.0
+LOOK_S: Final = 0.4
+
+
+class Attention:
+    """`connections` tells how many front ends there are, None where nobody can say; `clock` is monotonic seconds."""
+
+    def __init__(self, connections: Callable[[], int | None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._connections = connections
+        self._clock = clock
+        self._asked = float("-inf")
+        self._seen = clock()
+
+    def away(self) -> bool:
+        """Has nobody looked for a while? May ask the server, which answers in milliseconds."""
+        now = self._clock()
+        if now - self._asked >= ASK_S:
+            self._asked = now
+            if self._connections() != 0:
+                self._seen = now
+        return now - self._seen >= AWAY_S
+
+
+class Presence:
+    """Is a page connected, without a break since it was asked last? Nobody can say is no."""
+
+    def __init__(self, connections: Callable[[], int | None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._connections = connections
+        self._clock = clock
+        self._asked = float("-inf")
+        self._here = False
+
+    def __call__(self) -> bool:
+        """Asks the server at most every `LOOK_S`, which a reload takes longer than."""
+        now = self._clock()
+        if now - self._asked >= LOOK_S:
+            self._asked, self._here = now, bool(self._connections())
+        return self._here
+
+
+def connections_here() -> int | None:
+    """Of the kernel this is; None outside one, or where its server is not told."""
+    kernel = _kernel_id()
+    runtime = os.environ.get("JUPYTER_RUNTIME_DIR", "")
+    if not kernel or not runtime:
+        return None
+    for note in Path(runtime).glob("jpserver-*.json"):
+        try:
+            told = json.loads(note.read_text(encoding="utf-8"))
+            request = urllib.request.Request(
+                f"http://127.0.0.1:{int(told['port'])}{told['base_url']}api/kernels/{kernel}",
+                headers={"Authorization": f"token {told['token']}"},
+            )
+            with urllib.request.urlopen(request, timeout=2) as answer:
+                return int(json.loads(answer.read())["connections"])
+        except (OSError, ValueError, KeyError, TypeError, urllib.error.URLError):
+            continue
+    return None
+
+
+def _kernel_id() -> str:
+    """Its connection file is called kernel-ID.json."""
+    try:
+        from ipykernel.connect import get_connection_file
+
+        return Path(get_connection_file()).stem.removeprefix("kernel-")
+    except (ImportError, RuntimeError):
+        return ""

@@ -1,0 +1,178 @@
+"""What a console can break and mend on a lab, as data: the button, what it will change, and how it is done.
+
+Rules: a fault that takes a cluster or its link away is dangerous, and shows its plan before anything is done; each has one
+that puts it back. Applications use another address than the mirror, so what is done to a link never meets them. Only
+a lab's own processes, links and clocks are touched: a broker keeps its machine's clock, which is not ours to set, and the
+machines of applications have clocks of the lab's. What bears wrong times keeps them, so that is dangerous as well.
+Not for: clusters that are no lab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from drlib.errors import UsageError
+from drlib.lab import clocks
+from drlib.lab.disk import Disk
+from drlib.lab.lab import Lab
+
+DELAY_MS: Final = 200.0
+BANDWIDTH: Final = 1_000_000.0  # bytes per second
+BEHIND_MIN: Final = 20  # what most alarms and none of the usual retention times would notice
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`changes` has one place for the alias; `undo` names the button that puts it back, empty for one that does."""
+
+    name: str
+    label: str
+    changes: str
+    act: Callable[[Lab, str], None]
+    dangerous: bool = False
+    undo: str = ""
+
+    def plan(self, alias: str) -> str:
+        """What pressing it will change, in a sentence."""
+        back = f" {self.undo} puts it back." if self.undo else ""
+        return f"{self.changes.format(alias=alias)}{back}"
+
+
+def _kill(lab: Lab, alias: str) -> None:
+    _needs_running(lab, alias, "killed")
+    lab.clusters[alias].kill()
+
+
+def _start(lab: Lab, alias: str) -> None:
+    """What runs is left alone; what is paused is woken first, or it would be waited for in vain."""
+    if not lab.clusters[alias].alive and Disk(lab, alias).full:
+        raise UsageError(f"{alias} was not started", "its disk is full, and no start helps", "Press Free disk first.")
+    lab.clusters[alias].resume()
+    lab.clusters[alias].start()
+
+
+def _pause(lab: Lab, alias: str) -> None:
+    _needs_running(lab, alias, "paused")
+    lab.clusters[alias].pause()
+
+
+def _fill(lab: Lab, alias: str) -> None:
+    Disk(lab, alias).fill()
+
+
+def _free(lab: Lab, alias: str) -> None:
+    Disk(lab, alias).free()
+
+
+def _resume(lab: Lab, alias: str) -> None:
+    _needs_running(lab, alias, "resumed")
+    lab.clusters[alias].resume()
+
+
+def _needs_running(lab: Lab, alias: str, done: str) -> None:
+    if not any(broker.alive for broker in lab.clusters[alias].brokers):
+        raise UsageError(f"{alias} was not {done}", "none of its brokers runs", "Press Start first.")
+
+
+FAULTS: Final = (
+    Fault(
+        "kill",
+        "Kill",
+        "Every broker of {alias} gets SIGKILL, as a site that is gone. Data on disk stays.",
+        _kill,
+        dangerous=True,
+        undo="Start",
+    ),
+    Fault(
+        "start",
+        "Start",
+        "Every broker of {alias} that does not run is started on its data and ports; a paused one goes on.",
+        _start,
+    ),
+    Fault(
+        "pause",
+        "Pause",
+        "Every broker of {alias} gets SIGSTOP: connections stay open and nothing answers.",
+        _pause,
+        dangerous=True,
+        undo="Resume",
+    ),
+    Fault("resume", "Resume", "Every broker of {alias} gets SIGCONT.", _resume),
+    Fault(
+        "fill",
+        "Fill disk",
+        "No log of {alias}'s first broker grows beyond 16 KB any more: the first append that would fails, and it shuts down.",
+        _fill,
+        dangerous=True,
+        undo="Free disk, then Start,",
+    ),
+    Fault("free", "Free disk", "There is room again on {alias}'s disk; a broker that gave up is to be started.", _free),
+    Fault(
+        "cut",
+        "Cut link",
+        "The mirror's connections to {alias} are reset, and new ones refused. Applications are not on the link.",
+        lambda lab, alias: lab.proxy.set(alias, cut=True),
+        dangerous=True,
+        undo="Heal link",
+    ),
+    Fault(
+        "delay",
+        f"Delay {DELAY_MS:g} ms",
+        f"What crosses the link to {{alias}} takes {DELAY_MS:g} ms longer, each way.",
+        lambda lab, alias: lab.proxy.set(alias, delay_ms=DELAY_MS),
+        undo="Heal link",
+    ),
+    Fault(
+        "throttle",
+        f"Throttle to {BANDWIDTH / 1e6:g} MB/s",
+        f"The link to {{alias}} carries {BANDWIDTH / 1e6:g} MB/s at most, each way.",
+        lambda lab, alias: lab.proxy.set(alias, bandwidth=BANDWIDTH),
+        undo="Heal link",
+    ),
+    Fault(
+        "skew",
+        "Skew clocks",
+        f"Machines of applications that work with {{alias}} have clocks {BEHIND_MIN} minutes behind: what they write is "
+        "stamped so, and stays so. Brokers keep the right time.",
+        lambda lab, alias: clocks.set_back(lab.root, alias, BEHIND_MIN * 60_000),
+        dangerous=True,
+        undo="Set clocks",
+    ),
+    Fault(
+        "set",
+        "Set clocks",
+        "Clocks of machines that work with {alias} are right again; records keep the times they bear.",
+        lambda lab, alias: clocks.set_back(lab.root, alias, 0),
+    ),
+    Fault(
+        "heal",
+        "Heal link",
+        "The link to {alias} is whole again: no delay, no cap, no cut.",
+        lambda lab, alias: lab.proxy.clear(alias),
+    ),
+)
+
+
+def fault(name: str) -> Fault:
+    """Raises `UsageError` for none of that name."""
+    for one in FAULTS:
+        if one.name == name:
+            return one
+    raise UsageError(f"fault {name}", "there is none of that name", f"There are: {', '.join(f.name for f in FAULTS)}.")
+
+
+def carry_out(lab: Lab, name: str, alias: str, typed: str = "") -> str:
+    """Do it; what was done, in words. Raises `UsageError` when a dangerous one is not confirmed by the cluster's name."""
+    chosen = fault(name)
+    if alias not in lab.clusters:
+        raise UsageError(f"cluster {alias}", "the lab has none of that name", f"It has {', '.join(lab.clusters)}.")
+    if chosen.dangerous and typed.strip() != alias:
+        raise UsageError(
+            f"{chosen.label} of {alias} was not done",
+            f"the name typed is '{typed.strip()}'" if typed.strip() else "its name was not typed",
+            f"Type {alias} into the field, or leave it.",
+        )
+    chosen.act(lab, alias)
+    return f"{chosen.label} of {alias}: done."
