@@ -6,7 +6,7 @@ took 277 ms once), and no test here is about time.
 
 from hypothesis import settings
 
-pytest_plugins = ["fix_lab", "fix_spark", "fix_engine", "fix_flows", "fix_guarded"]
+pytest_plugins = ["fix_lab", "fix_spark", "fix_engine", "fix_flows", "fix_guarded", "fix_spark_cluster", "fix_browser"]
 
 settings.register_profile("drlib", deadline=None)
 settings.load_profile("drlib")

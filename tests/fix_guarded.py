@@ -10,10 +10,20 @@ import subprocess
 from collections.abc import Iterator, Sequence
 
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from drlib.lab import jars
 from drlib.lab.lab import Lab
 
+ME = "User:ANONYMOUS"
 ACL_COMMAND = "org.apache.kafka.tools.AclCommand"  # what kafka-acls.sh runs
 GUARDED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -28,6 +38,32 @@ def kafka_acls(arguments: Sequence[str]) -> str:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def acl(
+    kind: ResourceType,
+    name: str,
+    operation: AclOperation,
+    permission: AclPermissionType = AclPermissionType.ALLOW,
+    who: str = ME,
+    pattern: ResourcePatternType = ResourcePatternType.LITERAL,
+) -> AclBinding:
+    return AclBinding(kind, name, pattern, who, "*", operation, permission)
+
+
+def add_acls(bootstrap: str, *rules: AclBinding) -> None:
+    """One by one: what is allowed stands before what is not."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for rule in rules:
+        admin.create_acls([rule])[rule].result(10)
+
+
+def drop_acls(bootstrap: str, kind: ResourceType, name: str) -> None:
+    """No rule is left of it."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    literal, anything = ResourcePatternType.LITERAL, AclPermissionType.ANY
+    whole = AclBindingFilter(kind, name, literal, None, None, AclOperation.ANY, anything)
+    admin.delete_acls([whole])[whole].result(10)
 
 
 @pytest.fixture(scope="session")

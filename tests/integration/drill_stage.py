@@ -17,8 +17,10 @@ from drlib.config.settings import ClusterSettings
 from drlib.drill import actions, planning
 from drlib.drill.journal import DrillJournal
 from drlib.drill.lease import Lease
-from drlib.drill.runner import JOURNAL, Permissions, Runner
+from drlib.drill.permissions import Permissions
+from drlib.drill.runner import JOURNAL, Runner
 from drlib.drill.steps import make_actions
+from drlib.drill.workplace import Workplace
 from drlib.errors import DrlibError
 from drlib.model import Flow, TopicPartition
 from drlib.rules.drill_plan import Argument, Call, Drill, Mode, Plan, Rollback, Step
@@ -45,15 +47,18 @@ def drill(topic: str, old_topic: str, *, rollback: Rollback = Rollback.DEFAULT, 
 
 
 def make_plan(bootstrap: str, wanted: Drill) -> Plan:
-    clusters = {ALIAS: ClusterSettings(ALIAS, (bootstrap,))}
-    return planning.make_plan(wanted, make_actions(wanted, actions.makers(clusters)))
+    return planning.make_plan(wanted, make_actions(wanted, actions.makers(workplace(bootstrap, Path(), wanted.flow))))
+
+
+def workplace(bootstrap: str, folder: Path, flow: Flow) -> Workplace:
+    return Workplace(clusters={ALIAS: ClusterSettings(ALIAS, (bootstrap,))}, flow=flow, run_dir=folder)
 
 
 def run(folder: str, bootstrap: str, kill: str, how: str, lease_wait_s: float | None) -> None:
     """Run, "resume" or "rollback" the plan in `folder`; exits with the error's own exit code."""
     _arm(kill)
     plan, target = planning.read(Path(folder)), ClusterSettings(ALIAS, (bootstrap,))
-    steps = make_actions(plan.drill, actions.makers({ALIAS: target}))
+    steps = make_actions(plan.drill, actions.makers(workplace(bootstrap, Path(folder), plan.drill.flow)))
     permissions = Permissions(lab=True)
     options = {"resume": how == "resume", "rollback": how == "rollback"}
     try:

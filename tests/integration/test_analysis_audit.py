@@ -7,10 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from second_opinion import second_opinion
 
 from drlib.analysis.audit import failover_audit
+from drlib.analysis.compaction import Cleaners
 from drlib.analysis.result import AuditResult, Fault, Verdict
-from drlib.analysis.topics import with_identity
+from drlib.analysis.topics import DAY_MS, with_identity
+from drlib.model import TopicPartition
+from drlib.rules.mm2_records import Checkpoint
 
 SCHEMA = (
     "partition int, offset long, timestamp timestamp, key binary, value binary,"
@@ -153,6 +158,7 @@ def test_a_faithful_mirror_passes(spark: SparkSession, ids: bool) -> None:
     result = audit(spark, source(ids), mirrored(source(ids)))
     assert result.verdict is Verdict.PASS
     assert found(result) == {}
+    assert second_opinion([r.row() for r in source(ids)], [r.row() for r in mirrored(source(ids))]) == {}
     assert (result.source_records, result.target_records, result.rpo_records, result.rpo_seconds) == (80, 80, 0, 0.0)
     assert result.missing_in_tail is True
     assert result.examples == ()
@@ -186,6 +192,8 @@ def test_every_planted_fault_is_found_and_named_and_nothing_else_is(spark: Spark
     result = audit(spark, left, right)
     assert result.verdict is Verdict.FAIL
     assert found(result) == {**dict.fromkeys(Fault, 1), Fault.ALTERED: 7}
+    told = second_opinion([record.row() for record in left], [record.row() for record in right])
+    assert told == {fault.value: count for fault, count in found(result).items()}
     assert result.missing_in_tail is False
     for row, (_, fault, number, detail) in zip(result.per_partition, PLANTS, strict=True):
         counts = {kind: getattr(row, kind.name.lower()) for kind in Fault}
@@ -293,3 +301,159 @@ def test_an_empty_source_proves_nothing(spark: SparkSession) -> None:
     assert audit(spark, [], []).verdict is Verdict.UNKNOWN
     result = audit(spark, [], mirrored(source(True)))
     assert (result.verdict, result.invented) == (Verdict.FAIL, 80)
+
+
+NOW_MS = round(BEGIN.timestamp() * 1000) + 10 * DAY_MS
+BOTH = Cleaners(DAY_MS, DAY_MS, NOW_MS)
+SOURCE_ONLY, TARGET_ONLY = Cleaners(DAY_MS, None, NOW_MS), Cleaners(None, DAY_MS, NOW_MS)
+
+
+def keyed(partition: int = 0) -> list[Record]:
+    """60 records of one partition with ten keys; the last of `key-9` is a tombstone."""
+    return [
+        Record(
+            partition,
+            n,
+            n * 100,
+            b"key-%d" % (n % 10),
+            None if n == 59 else b"value-%d-%d" % (partition, n),
+            (("note", None),),
+        )
+        for n in range(60)
+    ]
+
+
+def cleaned(records: list[Record], upto: int) -> list[Record]:
+    """What a cleaner leaves that came as far as `upto`: the last of each key there, and everything behind."""
+    last = {record.key: record.offset for record in records}
+    return [record for record in records if record.offset >= upto or last[record.key] == record.offset]
+
+
+def test_what_a_cleaner_took_on_either_side_is_no_fault(spark: SparkSession) -> None:
+    """Each partition a case: the source cleaned, and its last key deleted; the target so; both, to different places."""
+    whole = [keyed(p) for p in range(4)]
+    no_nine = [record for record in whole[1] if record.key != b"key-9"]
+    left = [*cleaned(whole[0], 60), *no_nine, *whole[2], *cleaned(whole[3], 20)]
+    right = [
+        *mirrored(whole[0]),
+        *mirrored(whole[1]),
+        *mirrored(cleaned(whole[2], 60)),
+        *mirrored(cleaned(whole[3], 50)),
+    ]
+    result = failover_audit(frame(spark, left), frame(spark, right), cleaners=BOTH)
+    assert (result.verdict, found(result)) == (Verdict.PASS, {})
+    assert result.compacted == 50 + 6 + 50 + 30
+    # the same without any cleaner is what it looks like
+    blunt = audit(spark, left, right)
+    assert (blunt.verdict, found(blunt)) == (Verdict.FAIL, {Fault.INVENTED: 56, Fault.MISSING: 80})
+
+
+@pytest.mark.long
+def test_a_cleaner_excuses_no_loss_of_the_last_record_of_a_key_and_no_young_tombstone(spark: SparkSession) -> None:
+    whole = keyed()
+    lost = [record for record in mirrored(whole) if record.offset - 3 != 52]
+    result = failover_audit(frame(spark, whole), frame(spark, lost), cleaners=TARGET_ONLY)
+    assert (result.verdict, found(result)) == (Verdict.FAIL, {Fault.MISSING: 1})
+    assert (result.examples[0].source_offset, result.examples[0].detail) == (52, "a hole")
+    # a deletion that is too young to have been cleaned away: somebody lost the key
+    young = Cleaners(None, 11 * DAY_MS, NOW_MS)
+    longer = [*whole, replace(whole[0], offset=60, at_ms=6000)]
+    gone = [record for record in mirrored(longer) if record.key != b"key-9"]
+    kept = failover_audit(frame(spark, longer), frame(spark, gone), cleaners=young)
+    assert (kept.verdict, found(kept)) == (Verdict.FAIL, {Fault.MISSING: 6})
+    old = failover_audit(frame(spark, longer), frame(spark, gone), cleaners=TARGET_ONLY)
+    assert (old.verdict, old.compacted) == (Verdict.PASS, 6)
+
+
+@pytest.mark.long
+def test_with_a_cleaner_on_the_source_a_copy_too_many_is_unknown_and_an_altered_one_is_found(
+    spark: SparkSession,
+) -> None:
+    whole = keyed()
+    again = placed_again([*whole[:30], whole[20], *whole[30:]])
+    result = failover_audit(frame(spark, whole), frame(spark, again), cleaners=SOURCE_ONLY)
+    assert (result.verdict, found(result)) == (Verdict.UNKNOWN, {})
+    flipped = failover_audit(
+        frame(spark, whole),
+        frame(spark, [*whole[:55], replace(whole[55], value=b"x"), *whole[56:]]),
+        cleaners=SOURCE_ONLY,
+    )
+    assert (flipped.verdict, found(flipped)) == (Verdict.FAIL, {Fault.ALTERED: 1})
+
+
+def test_alike_records_whose_first_one_is_gone_from_the_source_are_not_called_duplicates(spark: SparkSession) -> None:
+    left = source(False, 1)
+    assert left[7].row()[2:] == left[8].row()[2:]
+    result = audit(spark, left[8:], mirrored(left), left_start={0: 8})
+    assert (result.verdict, found(result)) == (Verdict.UNKNOWN, {})
+
+
+def test_a_copy_of_an_aborted_record_is_told_as_that(spark: SparkSession) -> None:
+    left = source(False, 1)
+    committed = [*left[:20], *left[21:]]
+    result = failover_audit(frame(spark, committed), frame(spark, mirrored(left)), uncommitted=frame(spark, left))
+    assert found(result) == {Fault.INVENTED: 1}
+    assert (result.examples[0].target_offset, result.examples[0].detail) == (23, "aborted on the source")
+
+
+def test_a_checkpoint_that_is_off_by_one_is_found_and_an_exact_one_is_not(spark: SparkSession) -> None:
+    left = source(False, 1)
+    at = TopicPartition("LEFT.orders", 0)
+    told = [
+        Checkpoint("exact", at, 20, 23),
+        Checkpoint("behind", at, 20, 22),
+        Checkpoint("ahead", at, 20, 24),
+        Checkpoint("at the end", at, 40, 43),
+        Checkpoint("at the beginning", at, 0, 3),
+        Checkpoint("elsewhere", TopicPartition("LEFT.orders", 5), 0, 0),
+        Checkpoint("another topic", TopicPartition("LEFT.other", 0), 0, 9),
+    ]
+    result = failover_audit(
+        frame(spark, left), frame(spark, mirrored(left)), checkpoints=told, remote_topic="LEFT.orders"
+    )
+    judged = {one.group: (one.re_read, one.skipped, one.verdict) for one in result.checkpoints}
+    assert judged == {
+        "exact": (0, 0, Verdict.PASS),
+        "behind": (1, 0, Verdict.FAIL),
+        "ahead": (0, 1, Verdict.FAIL),
+        "at the end": (0, 0, Verdict.PASS),
+        "at the beginning": (0, 0, Verdict.PASS),
+        "elsewhere": (None, None, Verdict.UNKNOWN),
+    }
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_one_of_each_fault_in_a_million_records_is_found_and_nothing_else_is(spark: SparkSession) -> None:
+    text = sf.col("id").cast("string").cast("binary")
+    key = sf.concat(sf.lit("key-"), (sf.col("id") % 997).cast("string")).cast("binary")
+    base = spark.range(1_000_000).select(
+        (sf.col("id") % 8).cast("int").alias("partition"),
+        sf.floor(sf.col("id") / 8).alias("offset"),
+        sf.timestamp_millis(sf.col("id") + 1_790_000_000_000).alias("timestamp"),
+        key.alias("key"),
+        sf.when(sf.col("id") % 101 != 0, text).alias("value"),
+        sf.array(sf.struct(sf.lit("note").alias("key"), text.alias("value"))).alias("headers"),
+    )
+    clean = failover_audit(with_identity(base), with_identity(base.withColumn("offset", sf.col("offset") + 1)))
+    assert (clean.verdict, found(clean), clean.source_records) == (Verdict.PASS, {}, 1_000_000)
+
+    def number(offset: int, partition: int):  # type: ignore[no-untyped-def]
+        return (sf.col("partition") == partition) & (sf.col("offset") == offset)
+
+    again = base.where(number(60_000, 3)).withColumn("offset", sf.lit(200_000).cast("bigint"))
+    value = sf.when(number(50_001, 1), sf.lit(b"flipped")).otherwise(sf.col("value"))
+    later = sf.col("timestamp") + sf.expr("interval 1 millisecond")
+    timestamp = sf.when(number(50_002, 2), later).otherwise(sf.col("timestamp"))
+    torn = (
+        base.where(~number(50_000, 0)).withColumn("value", value).withColumn("timestamp", timestamp).unionByName(again)
+    )
+    result = failover_audit(with_identity(base), with_identity(torn))
+    assert found(result) == {Fault.MISSING: 1, Fault.ALTERED: 2, Fault.DUPLICATED: 1}
+    seen = {(one.fault, one.partition, one.source_offset, one.detail) for one in result.examples}
+    assert seen == {
+        (Fault.MISSING, 0, 50_000, "a hole"),
+        (Fault.ALTERED, 1, 50_001, "changed: value"),
+        (Fault.ALTERED, 2, 50_002, "changed: timestamp"),
+        (Fault.DUPLICATED, 3, None, "on the target already"),
+    }

@@ -101,3 +101,10 @@ def test_a_jvm_that_does_not_start_says_why() -> None:
     assert ran.returncode == 0
     assert ran.stdout.startswith("Spark did not start: ")
     assert "lots" in ran.stdout
+
+
+def test_jars_that_are_not_there_are_said_with_the_command_that_brings_them(tmp_path: Path) -> None:
+    ran = python(ONCE, DRLIB_JARS=str(tmp_path))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "jars of the spark class path are missing" in ran.stdout
+    assert "make setup" in ran.stdout

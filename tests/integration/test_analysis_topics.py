@@ -6,17 +6,21 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from drlib.analysis.audit import audit_topics
 from drlib.analysis.result import Fault, Verdict
 from drlib.analysis.session import spark_session, start_in_background
+from drlib.analysis.staged_audit import audit_topics
 from drlib.analysis.topics import pin_range, read_topic
-from drlib.errors import Unreachable, UsageError
+from drlib.clusters.cluster import Cluster
+from drlib.errors import DrlibError, Unreachable, UsageError
+from drlib.lab.lab import Lab
+from drlib.lab.security import LabSecurity
 
 PARTITIONS = 2
 BEGIN_MS = 1_790_000_000_000
@@ -111,6 +115,8 @@ def test_a_pinned_range_reads_the_same_while_the_topic_grows(
         assert round(row["event_time"].timestamp() * 1000) == BEGIN_MS - sent.number
     assert len({row["content_hash"] for row in rows}) == 40
     assert [(row["partition"], row["offset"]) for row in middle.collect()] == [(0, 5), (0, 6), (0, 7)]
+    told = {row["id"]: row["record_type"] for row in rows}
+    assert told == {n: "tombstone" if n % 13 == 12 else "record" for n in range(40)}
 
 
 def test_a_copy_between_clusters_is_audited_fault_by_fault(
@@ -216,3 +222,19 @@ def test_asking_again_gives_the_session_that_runs(spark: SparkSession) -> None:
     assert spark_session("another name") is spark
     warmed: Future[SparkSession] = start_in_background("a third name")
     assert warmed.result(60) is spark
+
+
+@pytest.mark.long
+def test_a_secured_topic_is_read_with_the_clusters_own_login(
+    spark: SparkSession, tmp_path: Path, fresh_topic: Fresh
+) -> None:
+    topic = fresh_topic("flights")
+    with Lab(tmp_path / "lab", ("ONE",), security=LabSecurity()) as lab:
+        settings = lab.clusters["ONE"].settings()
+        with Cluster(settings) as cluster:
+            cluster.create_topic(topic, PARTITIONS, 1)
+        producer = Producer({**settings.confluent(), "log_level": 0})
+        send(producer, topic, flights(20))
+        assert read_topic(spark, settings, topic).count() == 20
+        with pytest.raises(DrlibError, match="TLS"):
+            pin_range(",".join(settings.bootstrap_servers), topic)

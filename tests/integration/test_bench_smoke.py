@@ -1,14 +1,19 @@
 """A tiny benchmark on real brokers, from making the backlog to the files it leaves."""
 
+import secrets
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench import results, running
+from bench import drills, results, running
 from bench.__main__ import main
-from bench.workloads import WORKLOADS
+from bench.site import site
+from bench.workloads import WORKLOADS, Link
+from drlib.lab.lab import Lab
 
 
+@pytest.mark.long
 def test_a_tiny_catch_up_is_measured_against_the_floor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -28,3 +33,11 @@ def test_a_tiny_catch_up_is_measured_against_the_floor(
     assert 0 < measured["first record"] < 60
     assert "latest.html" in capsys.readouterr().out
     assert (tmp_path / "latest.html").stat().st_size > 1_000_000
+
+
+def test_a_few_groups_go_home_and_each_is_at_its_record(lab: Lab) -> None:
+    few = replace(WORKLOADS["k-50"], partitions=4, groups=3)
+    found = drills.measure(site(lab, Link.NONE), few, secrets.token_hex(3))
+    assert found.metrics["not exact"] == 0
+    assert 0 < found.metrics["groups moved"] < 30
+    assert found.metrics["each group"] == pytest.approx(found.metrics["groups moved"] * 1000 / 3)

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
+from fix_engine import wait_for
 
 from drlib.clusters import (
     Cluster,
@@ -90,6 +91,7 @@ def test_many_topics_are_made_in_few_requests_and_each_has_its_own_answer(
         assert refusal.code == "INVALID_CONFIG"
         assert answers == {n: n != there for n in names if n != wrong}
         made = [n for n, new in answers.items() if new]
+        wait_for("brokers know all of them", lambda: len(handle.topics(made)) == len(made))
         assert {t.partitions for t in handle.topics(made).values()} == {3}
         assert handle.topic_config(made) == {n: {"retention.ms": "86400000"} for n in made}
         assert wrong not in handle.topics()

@@ -41,6 +41,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
             process.wait(10)
 
 
+@pytest.mark.long
 def test_a_copy_ends_when_it_is_caught_up_and_goes_on_where_it_ended(
     left: str, right: str, fresh_topic: Callable[..., str]
 ) -> None:

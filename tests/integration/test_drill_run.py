@@ -134,7 +134,7 @@ def test_an_abort_puts_everything_back(prepare: Callable[..., Prepared]) -> None
 def test_what_moved_since_the_plan_is_refused(prepare: Callable[..., Prepared]) -> None:
     drill = prepare()
     with Cluster(ClusterSettings("RIGHT", (drill.bootstrap,))) as cluster:
-        cluster.alter_group_offsets(f"old.{drill.topic}", {TopicPartition(drill.old_topic, 0): 4})
+        cluster.alter_group_offsets(f"old.{drill.topic}", {TopicPartition(drill.old_topic, 0): CommittedOffset(4)})
     assert drill.run() == StalePlan.exit_code
     assert drill.now == (False, {}, {0: 4})
 

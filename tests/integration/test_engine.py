@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
-from fix_engine import Engine, create_topic, produce, read_all, wait_for
+from fix_engine import Engine, create_topic, produce, read_all, traffic, wait_for
 
 from drlib.config.settings import load_mirror_settings
 from drlib.mirror.translate import translate_groups
@@ -17,6 +16,7 @@ from drlib.model import Flow, TranslationKind
 PARTITIONS = 3
 KILLS = ["after-fetch", "after-journal-write", "mid-produce", "after-ack", "mid-claim", "after-claim"]
 LATER = [("after-fetch", 5), ("mid-produce", 4), ("after-ack", 4), ("mid-claim", 2)]
+PASSAGES = [*((stage, 1) for stage in KILLS), *(pytest.param(*each, marks=pytest.mark.long) for each in LATER)]
 
 
 def test_copies_every_codec_and_drains_on_sigterm(engine: Engine) -> None:
@@ -30,27 +30,14 @@ def test_copies_every_codec_and_drains_on_sigterm(engine: Engine) -> None:
     engine.assert_same(topic, PARTITIONS)
 
 
-@pytest.mark.parametrize(("stage", "passage"), [*((stage, 1) for stage in KILLS), *LATER])
+@pytest.mark.parametrize(("stage", "passage"), PASSAGES)
 def test_kill_nine_loses_and_doubles_nothing(engine: Engine, stage: str, passage: int) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, PARTITIONS)
     produce(engine.left, topic, 3000, partitions=PARTITIONS, batch=4000)
     first = engine.start(failpoint=f"{stage}:{passage}")
-    more = threading.Event()
-
-    def traffic() -> None:
-        at = 3000
-        while not more.wait(0.02):
-            produce(engine.left, topic, 60, partitions=PARTITIONS, first=at, batch=4000)
-            at += 60
-
-    writing = threading.Thread(target=traffic)
-    writing.start()
-    try:
+    with traffic(engine.left, topic, partitions=PARTITIONS, first=3000, every_s=0.02):
         assert first.wait(60) == -signal.SIGKILL, engine.log()
-    finally:
-        more.set()
-        writing.join()
     second = engine.start()
     engine.wait_caught_up(topic, PARTITIONS)
     assert engine.stop(second) == 0, engine.log()
@@ -63,25 +50,12 @@ def test_a_paused_owner_comes_back_after_a_takeover_and_changes_nothing(engine: 
     produce(engine.left, topic, 3000, partitions=PARTITIONS)
     sleeper = engine.start()
     engine.wait_caught_up(topic, PARTITIONS, 0)
-    done = threading.Event()
-
-    def traffic() -> None:
-        at = 3000
-        while not done.wait(0.05):
-            produce(engine.left, topic, 90, partitions=PARTITIONS, first=at, batch=4000)
-            at += 90
-
-    writing = threading.Thread(target=traffic)
-    writing.start()
-    try:
+    with traffic(engine.left, topic, partitions=PARTITIONS, first=3000, count=90, every_s=0.05):
         sleeper.send_signal(signal.SIGSTOP)
         heir = engine.start()
         engine.wait_caught_up(topic, PARTITIONS, 1)
         sleeper.send_signal(signal.SIGCONT)
         produce(engine.left, topic, 900, partitions=PARTITIONS, first=10**6)
-    finally:
-        done.set()
-        writing.join()
     wait_for(
         "both workers together have everything",
         lambda: (

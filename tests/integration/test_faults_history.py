@@ -34,6 +34,7 @@ def begin_anew(engine: Engine, remedy: str, topic: str) -> None:
     engine.extra["drlib.remirror.topics"] = topic
 
 
+@pytest.mark.long
 def test_an_unclean_election_hidden_by_later_growth_is_seen_and_the_topic_begun_anew(
     engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_mirror_topic_that_was_deleted_is_begun_anew_as_the_remedy_says(engine
     engine.assert_same(topic, 1)
 
 
+@pytest.mark.long
 def test_a_source_topic_made_again_longer_than_it_was_is_mirrored_from_its_start(engine: Engine) -> None:
     """Once under a running worker and once while none runs: by its length alone the new log looks like the old one."""
     topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"

@@ -8,16 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 from fix_engine import Engine, alter, create_topic, produce, wait_for
-from fix_guarded import kafka_acls
+from fix_guarded import acl, add_acls, kafka_acls
 
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import DrlibError, Unreachable
@@ -177,12 +170,7 @@ async def test_missing_rights_come_with_commands_that_grant_them(engine: Engine,
 
 
 def others_only(bootstrap: str, kind: ResourceType, name: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    other = AclBinding(
-        kind, name, ResourcePatternType.LITERAL, "User:other", "*", AclOperation.READ, AclPermissionType.ALLOW
-    )
-    for future in admin.create_acls([other]).values():
-        future.result(10)
+    add_acls(bootstrap, acl(kind, name, AclOperation.READ, who="User:other"))
 
 
 def test_a_misspelt_topic_is_told_with_the_one_that_is_meant_and_picked_up_when_it_comes(engine: Engine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 import shutil
 import struct
@@ -23,11 +24,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from fix_engine import Engine, Record, alter, create_topic, produce, read_all, wait_for
-from fix_guarded import kafka_acls
+from fix_guarded import acl, add_acls, drop_acls, kafka_acls
 from log_surgery import log_of, patch_batch, rewrite
 
+from drlib.config.settings import load_mirror_settings
 from drlib.lab.lab import Lab
 from drlib.mirror.groups import OFFSETS_TOPIC
+from drlib.mirror.survey import Surveyor
 from drlib.rules.lanes import lane_of
 from drlib.rules.mm2_records import Checkpoint
 
@@ -45,19 +48,7 @@ def allow(
     permission: AclPermissionType = AclPermissionType.ALLOW,
 ) -> None:
     """Only these operations on `topic` from now on, for everybody; or all but these."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    for operation in operations:
-        binding = AclBinding(
-            ResourceType.TOPIC,
-            topic,
-            ResourcePatternType.LITERAL,
-            "User:ANONYMOUS",
-            "*",
-            operation,
-            permission,
-        )
-        for future in admin.create_acls([binding]).values():
-            future.result(10)
+    add_acls(bootstrap, *(acl(ResourceType.TOPIC, topic, operation, permission) for operation in operations))
 
 
 @contextmanager
@@ -69,30 +60,13 @@ def only_for_now(
     but: AclOperation | None = None,
 ) -> Iterator[None]:
     """Only these operations on what the session shares, for everybody; or those without `but`. Taken back at the end."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-
-    def binding(operation: AclOperation, permission: AclPermissionType) -> AclBinding:
-        return AclBinding(kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, permission)
-
-    made = [binding(operation, AclPermissionType.ALLOW) for operation in operations]
-    made += [binding(but, AclPermissionType.DENY)] if but is not None else []
+    made = [acl(kind, name, operation) for operation in operations]
+    made += [acl(kind, name, but, AclPermissionType.DENY)] if but is not None else []
     try:
-        for rule in made:  # one by one: what is allowed stands before what is not
-            for future in admin.create_acls([rule]).values():
-                future.result(10)
+        add_acls(bootstrap, *made)
         yield
     finally:
-        whole = AclBindingFilter(
-            kind,
-            name,
-            ResourcePatternType.LITERAL,
-            None,
-            None,
-            AclOperation.ANY,
-            AclPermissionType.ANY,
-        )
-        for future in admin.delete_acls([whole]).values():
-            future.result(10)
+        drop_acls(bootstrap, kind, name)
 
 
 def grant(event_text: str) -> None:
@@ -107,6 +81,7 @@ def text(event: object) -> str:
 # -- what the target refuses -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_what_the_target_refuses_waits_for_its_topic_to_take_it_and_then_goes_on(
     engine: Engine, fresh_topic: Callable[..., str]
 ) -> None:
@@ -254,11 +229,19 @@ def test_what_may_not_be_looked_at_on_the_source_is_told_and_mirroring_goes_on(e
     engine.left = guarded.clusters["GUARDED"].bootstrap
     topic, flow = engine.topics, f"{engine.source}->{engine.target}"
     group = f"group-of-{topic}"
+    other = f"{topic}-other"
+    engine.topics = f"{topic}, {other}"
+    create_topic(engine.left, other, 1, retention_ms="3600000")
+    produce(engine.left, other, 10, partitions=1)
     create_topic(engine.left, topic, 1)
     create_topic(engine.right, f"{engine.source}.{topic}", 1)  # which takes the settings of its source to be made
     produce(engine.left, topic, 50, partitions=1)
     commit(engine.left, group, topic, 10)
     allow(engine.left, topic, AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE)
+    settings = load_mirror_settings(engine.properties)
+    seen = asyncio.run(Surveyor(settings, settings.flow(engine.source, engine.target)).look())
+    assert seen.source_error == ""  # one topic whose settings may not be read takes nobody else's
+    assert {p.topic: p.outlook.left_s is not None for p in seen.partitions} == {topic: False, other: True}
     with only_for_now(engine.left, ResourceType.TOPIC, OFFSETS_TOPIC, AclOperation.DESCRIBE):
         worker = engine.start()
         assert f"describing topic configurations of {topic}" in text(engine.wait_told("WatchFailed", flow))
@@ -449,6 +432,7 @@ def test_a_source_that_stands_still_is_told_within_seconds_and_nothing_is_lost(e
     engine.assert_same(topic, 2)
 
 
+@pytest.mark.long
 def test_a_lane_whose_journal_holds_what_nobody_can_read_stands_still_and_the_others_go_on(
     engine: Engine, fresh_topic: Callable[..., str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from fix_engine import produce, wait_for
 from fix_flows import Replicator
 
@@ -11,6 +12,7 @@ from drlib.lab.lab import Lab
 from drlib.mirror import status
 
 
+@pytest.mark.long
 def test_a_flow_whose_cluster_is_down_is_taken_up_when_it_comes(ours: Replicator, three: Lab) -> None:
     r = ours
     r.make("A")

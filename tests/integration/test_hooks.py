@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from drlib.drill.hooks import KEPT, CommandHook, Evidence, HookContext, HttpHook, Outcome, run
+from drlib.drill.hook_output import KEPT
+from drlib.drill.hook_run import run
+from drlib.drill.hooks import CommandHook, Evidence, HookContext, HttpHook, Outcome
 from drlib.drill.journal import DrillJournal, read
 from drlib.errors import UsageError
 from drlib.lab.certificates import Authority

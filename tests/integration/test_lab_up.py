@@ -201,6 +201,7 @@ def test_a_folder_that_is_not_a_labs_is_neither_used_nor_removed(tmp_path: Path)
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
 
+@pytest.mark.long
 def test_sigkill_and_restart_keep_data_identity_and_ports(
     lab_factory: LabFactory, fresh_topic: Callable[[str], str]
 ) -> None:
@@ -271,6 +272,7 @@ def test_another_process_attaches_kills_restarts_and_takes_it_down(
     assert not any(runs(pid) for pid in (*before.values(), *after.values()))
 
 
+@pytest.mark.long
 def test_kept_data_is_taken_up_again_by_another_lab_object(tmp_path: Path, fresh_topic: Callable[[str], str]) -> None:
     topic = fresh_topic("orders")
     first = Lab(tmp_path / "lab", ("ONE",), extra={"message.max.bytes": "2000"})
@@ -294,6 +296,7 @@ def test_kept_data_is_taken_up_again_by_another_lab_object(tmp_path: Path, fresh
         first.down()
 
 
+@pytest.mark.long
 def test_a_detached_lab_outlives_its_starter_and_an_ordinary_one_does_not(tmp_path: Path) -> None:
     for detach in (True, False):
         root = tmp_path / f"lab-{detach}"
@@ -344,6 +347,7 @@ def test_a_taken_port_makes_the_cluster_move(tmp_path: Path, monkeypatch: pytest
             assert Lab.attach(lab.root).clusters["ONE"].bootstrap == one.bootstrap
 
 
+@pytest.mark.long
 def test_three_brokers_survive_the_loss_of_one(lab_factory: LabFactory, fresh_topic: Callable[[str], str]) -> None:
     lab = lab_factory(("ONE",), brokers=3)
     one = lab.clusters["ONE"]

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from fix_engine import Engine, create_topic, read_all, wait_for
 from protocol_stage import REFUSED_EPOCH, append, connected, headers, running, send, take, until
 
@@ -156,6 +157,14 @@ async def test_a_partition_the_coordinator_did_not_know_does_not_count_as_fenced
         admin.delete_topics([topic])[topic].result(30)
         wait_for("the topic is gone", lambda: topic not in admin.list_topics(timeout=5).topics)
 
+    def made_again() -> None:
+        create_topic(right, topic, 1)
+        wait_for("its leader answers for it", led)
+
+    def led() -> bool:
+        asked = admin.list_offsets({KafkaPartition(topic, 0): OffsetSpec.latest()}, request_timeout=5)
+        return all(future.exception(10) is None for future in asked.values())
+
     async def end_without_it(connection: Connection, *who: object) -> None:
         if "gone" not in steps:
             await asyncio.to_thread(gone)
@@ -165,7 +174,7 @@ async def test_a_partition_the_coordinator_did_not_know_does_not_count_as_fenced
     async def describe_and_make_again(connection: Connection, name: str) -> requests.TransactionState:
         state = await describe(connection, name)
         if state.state == claiming.COMPLETE_ABORT and "again" not in steps:
-            await asyncio.to_thread(create_topic, right, topic, 1)
+            await asyncio.to_thread(made_again)
             steps.append("again")
         return state
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from fix_engine import Engine, create_topic, produce, read_all, wait_for
 from protocol_stage import Running, connected, running, send, until
@@ -188,9 +189,14 @@ async def test_a_partition_without_a_leader_is_told_and_read_again_while_others_
     engine = Engine(tmp_path_factory.mktemp("offline"), three.bootstrap, right, "THREE", "RIGHT", topic)
     admin = AdminClient({"bootstrap.servers": three.bootstrap})
     nodes = sorted(admin.describe_cluster().result(20).nodes, key=lambda node: node.id)
-    placed = NewTopic(topic, num_partitions=3, replica_assignment=[[node.id] for node in nodes])
-    admin.create_topics([placed])[topic].result(20)
-    lost = TopicPartition(topic, 2)
+    late = fresh_topic("late")
+    for name in (topic, late):
+        placed = NewTopic(name, num_partitions=3, replica_assignment=[[node.id] for node in nodes])
+        admin.create_topics([placed])[name].result(20)
+    lost, unread = TopicPartition(topic, 2), TopicPartition(late, 2)
+    await asyncio.to_thread(produce, three.bootstrap, late, 300, partitions=3)
+    for answer in admin.delete_records([KafkaPartition(late, number, 40) for number in range(3)]).values():
+        await asyncio.to_thread(answer.result, 20)
     async with running(engine) as owner:
         await asyncio.to_thread(produce, three.bootstrap, topic, 300, partitions=3)
         await owner.mirrored(topic, dict.fromkeys(range(3), 100), 60)
@@ -199,8 +205,15 @@ async def test_a_partition_without_a_leader_is_told_and_read_again_while_others_
         await until("it is told", lambda: is_offline(owner, lost), 60)
         await asyncio.to_thread(produce, three.bootstrap, topic, 200, partitions=2)
         await owner.mirrored(topic, {0: 200, 1: 200}, 60)  # the brokers that are left are read meanwhile
+    engine.topics = f"{topic}, {late}"
+    async with running(engine) as owner:  # and claimed meanwhile, also where nothing was mirrored yet
+        await owner.mirrored(late, {0: 100, 1: 100}, 60)
+        await until("it is told", lambda: is_offline(owner, lost) and is_offline(owner, unread), 60)
         await asyncio.to_thread(broker.restart)
         await asyncio.to_thread(produce, three.bootstrap, topic, 300, partitions=3)
         await owner.mirrored(topic, {0: 300, 1: 300, 2: 200}, 60)
+        await owner.mirrored(late, {2: 100}, 60)
         await until("it is told to be over", lambda: not is_offline(owner, lost))
-    engine.assert_same(topic, 3)
+        assert not owner.told("SourceLoss")  # what expired before anything was promised was never ours to lose
+    for name in (topic, late):
+        engine.assert_same(name, 3)

@@ -93,6 +93,7 @@ async def test_a_foreign_writer_is_told_journaled_and_copied_around(engine: Engi
     await assert_exact_around_strangers(engine, topic)
 
 
+@pytest.mark.long
 async def test_a_foreign_writer_in_the_last_second_before_a_crash(engine: Engine) -> None:
     topic = engine.topics
     engine.extra["drlib.lanes"] = "1"

@@ -159,7 +159,14 @@ def together(cases: Sequence[tuple[str, str]]) -> Iterator[list[tuple[str, str]]
         yield taken
 
 
-@pytest.mark.parametrize("cases", list(together(CASES)), ids=lambda cases: f"{len(cases)}-flows")
+FILES = sorted(together(CASES), key=len)
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [FILES[0], *(pytest.param(cases, marks=pytest.mark.long) for cases in FILES[1:])],
+    ids=lambda cases: f"{len(cases)}-flows",
+)
 def test_records_are_mirrored_and_no_secret_shows(secured: Lab, tmp_path: Path, cases: list[tuple[str, str]]) -> None:
     """One worker, a flow from each case to the next one: each is met once on either side."""
     left, right = secured.clusters["LEFT"], secured.clusters["RIGHT"]

@@ -146,6 +146,7 @@ def test_retention_that_wins_is_told_before_the_loss_and_the_policy_decides(
     assert not events(parks, "SourceLossParked")
 
 
+@pytest.mark.long
 def test_an_open_transaction_that_holds_everything_back_is_named_with_its_remedy(
     hasty_lab: Lab, engines: Made, fresh_topic: Callable[[], str]
 ) -> None:

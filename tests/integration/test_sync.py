@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -12,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
-from fix_engine import Engine, create_topic, produce, read_all, wait_for
+from fix_engine import Engine, create_topic, produce, read_all, traffic, wait_for
 
 from drlib.clusters import ClusterRefused, CommittedOffset, GroupNotEmpty, Range
 from drlib.clusters.upkeep import Upkeep
@@ -63,6 +62,7 @@ def named(fresh: Fresh, lanes: int, lane: int) -> str:
     return next(name for name in iter(fresh, "") if lane_of(name, 0, lanes) == lane)
 
 
+@pytest.mark.long
 def test_topics_come_grow_and_go_while_other_lanes_stay_as_they_are(engine: Engine, fresh_topic: Fresh) -> None:
     lanes = 3
     steady, comes, neighbour = (named(fresh_topic, lanes, lane) for lane in (0, 1, 1))
@@ -75,16 +75,7 @@ def test_topics_come_grow_and_go_while_other_lanes_stay_as_they_are(engine: Engi
     engine.wait_caught_up(steady, 1)
     wait_for("every lane runs", lambda: len(claims(engine)) == lanes)
     before = claims(engine)
-    stop, counted = threading.Event(), [0]
-
-    def traffic() -> None:
-        while not stop.wait(0.02):
-            produce(engine.left, steady, 30, partitions=1, first=counted[0])
-            counted[0] += 30
-
-    writing = threading.Thread(target=traffic)
-    writing.start()
-    try:
+    with traffic(engine.left, steady, partitions=1, count=30, every_s=0.02):
         create_topic(engine.left, comes, 1)
         produce(engine.left, comes, 100, partitions=1)
         engine.wait_caught_up(comes, 1)
@@ -99,9 +90,6 @@ def test_topics_come_grow_and_go_while_other_lanes_stay_as_they_are(engine: Engi
         assert f"{engine.source}.{comes} keeps what was copied" in detail
         produce(engine.left, neighbour, 200, partitions=1)
         engine.wait_caught_up(neighbour, 1)
-    finally:
-        stop.set()
-        writing.join()
     engine.wait_caught_up(steady, 1)
     after = claims(engine)
     assert after[0] == before[0], "the steady topic's lane was interrupted"
@@ -289,6 +277,7 @@ def synced(syncing: Engine, fresh_topic: Fresh) -> Engine:
     return mine
 
 
+@pytest.mark.long
 def test_groups_of_both_protocols_follow_while_nobody_uses_them_there(synced: Engine) -> None:
     topic, mirror = synced.topics, f"{synced.source}.{synced.topics}"
     groups = {f"{topic}-{protocol}": protocol for protocol in ("classic", "consumer")}

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from fix_engine import Engine, create_topic, produce, wait_for
+from fix_guarded import GUARDED, ME, acl, add_acls
 from test_sync import alter, events, move, position, wait_event
 
 from drlib.lab.lab import Lab
@@ -24,18 +25,13 @@ from drlib.rules.acl_sync import Operation, PatternType, Permission, TopicAcl
 from drlib.wire import acls
 from drlib.wire.cluster import ClusterClient
 
-AUTHORIZER = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found": "true",  # everybody is ANONYMOUS here
-}
-ME = "User:ANONYMOUS"
-LITERAL, PREFIXED = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
+PREFIXED = ResourcePatternType.PREFIXED
 ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with Lab(tmp_path_factory.mktemp("guarded"), extra=AUTHORIZER) as lab:
+    with Lab(tmp_path_factory.mktemp("guarded"), extra=GUARDED) as lab:
         yield lab
 
 
@@ -46,18 +42,6 @@ def locked(guarded: Lab, fresh_topic: Callable[..., str], tmp_path: Path) -> Ite
     found = Engine(tmp_path, left, right, f"SRC{tag}", f"DST{tag}", fresh_topic())
     yield found
     found.close()
-
-
-def rule(
-    kind: ResourceType, name: str, operation: AclOperation, permission: AclPermissionType, who: str = ME, **more: object
-) -> AclBinding:
-    return AclBinding(kind, name, more.get("pattern", LITERAL), who, "*", operation, permission)
-
-
-def add(bootstrap: str, *rules: AclBinding) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    for future in admin.create_acls(list(rules)).values():
-        future.result(10)
 
 
 def remove(bootstrap: str, *rules: AclBinding) -> None:
@@ -87,16 +71,16 @@ def test_rules_of_a_topic_hold_for_its_mirror(locked: Engine) -> None:
 
     topic, mirror = locked.topics, f"{locked.source}.{locked.topics}"
     locked.extra = {"sync.topic.acls.enabled": "true", "sync.topic.acls.interval.seconds": "1"}
-    add(locked.left, rule(ResourceType.TOPIC, "*", AclOperation.ALL, ALLOW))
-    add(locked.right, rule(ResourceType.TOPIC, locked.source, AclOperation.ALL, ALLOW, pattern=PREFIXED))
+    add_acls(locked.left, acl(ResourceType.TOPIC, "*", AclOperation.ALL, ALLOW))
+    add_acls(locked.right, acl(ResourceType.TOPIC, locked.source, AclOperation.ALL, ALLOW, pattern=PREFIXED))
     create_topic(locked.left, topic, 1)
     produce(locked.left, topic, 50, partitions=1)
-    add(
+    add_acls(
         locked.left,
-        rule(ResourceType.TOPIC, topic, AclOperation.ALL, ALLOW, "User:bob"),
-        rule(ResourceType.TOPIC, topic, AclOperation.WRITE, ALLOW, "User:producer"),
-        rule(ResourceType.TOPIC, topic, AclOperation.WRITE, DENY, "User:mallory"),
-        rule(ResourceType.TOPIC, "*", AclOperation.DESCRIBE, ALLOW, "User:auditor"),
+        acl(ResourceType.TOPIC, topic, AclOperation.ALL, ALLOW, "User:bob"),
+        acl(ResourceType.TOPIC, topic, AclOperation.WRITE, ALLOW, "User:producer"),
+        acl(ResourceType.TOPIC, topic, AclOperation.WRITE, DENY, "User:mallory"),
+        acl(ResourceType.TOPIC, "*", AclOperation.DESCRIBE, ALLOW, "User:auditor"),
     )
     expected = {
         TopicAcl(mirror, "User:bob", "*", Operation.READ, Permission.ALLOW),
@@ -107,8 +91,8 @@ def test_rules_of_a_topic_hold_for_its_mirror(locked: Engine) -> None:
     assert asyncio.run(topic_acls(locked.right, "*")) == set()
     locked.wait_caught_up(topic, 1)  # the mirror itself still may write
     own = TopicAcl(mirror, "User:local", "*", Operation.READ, Permission.ALLOW)
-    add(locked.right, rule(ResourceType.TOPIC, mirror, AclOperation.READ, ALLOW, "User:local"))
-    add(locked.left, rule(ResourceType.TOPIC, topic, AclOperation.READ, ALLOW, "User:late"))
+    add_acls(locked.right, acl(ResourceType.TOPIC, mirror, AclOperation.READ, ALLOW, "User:local"))
+    add_acls(locked.left, acl(ResourceType.TOPIC, topic, AclOperation.READ, ALLOW, "User:late"))
     late = TopicAcl(mirror, "User:late", "*", Operation.READ, Permission.ALLOW)
     wait_for(
         "a later rule follows, and what the target has of its own stays",
@@ -137,8 +121,8 @@ def test_no_rules_are_copied_unless_the_file_asks(locked: Engine) -> None:
 
     topic = locked.topics
     create_topic(locked.left, topic, 1)
-    add(locked.left, rule(ResourceType.TOPIC, topic, AclOperation.ALL, ALLOW))
-    add(locked.left, rule(ResourceType.TOPIC, topic, AclOperation.READ, DENY, "User:mallory"))
+    add_acls(locked.left, acl(ResourceType.TOPIC, topic, AclOperation.ALL, ALLOW))
+    add_acls(locked.left, acl(ResourceType.TOPIC, topic, AclOperation.READ, DENY, "User:mallory"))
     produce(locked.left, topic, 50, partitions=1)
     locked.start()
     locked.wait_caught_up(topic, 1)
@@ -159,10 +143,10 @@ def test_groups_that_may_not_be_read_are_named_with_the_right_it_takes(locked: E
     produce(locked.left, topic, 50, partitions=1)
     for group in (free, hidden, barred):
         move(locked.left, group, topic, 20)
-    no_describe = rule(ResourceType.GROUP, hidden, AclOperation.DESCRIBE, DENY)
-    no_read = rule(ResourceType.GROUP, barred, AclOperation.READ, DENY)
-    add(locked.left, no_describe)
-    add(locked.right, no_read)
+    no_describe = acl(ResourceType.GROUP, hidden, AclOperation.DESCRIBE, DENY)
+    no_read = acl(ResourceType.GROUP, barred, AclOperation.READ, DENY)
+    add_acls(locked.left, no_describe)
+    add_acls(locked.right, no_read)
     worker = locked.start()
     wait_for("a group that may be read crosses", lambda: position(locked.right, free, mirror) is not None, 30)
     detail = wait_event(locked, "GroupUnreadable", hidden)
@@ -170,9 +154,9 @@ def test_groups_that_may_not_be_read_are_named_with_the_right_it_takes(locked: E
     assert f"--operation Describe --group {hidden}" in detail
     assert f"--operation Read --group {barred}" in wait_event(locked, "GroupSyncRefused", barred)
 
-    no_alter = rule(ResourceType.TOPIC, mirror, AclOperation.ALTER_CONFIGS, DENY)
-    may_write = rule(ResourceType.TOPIC, mirror, AclOperation.ALL, ALLOW)
-    add(locked.right, may_write, no_alter)
+    no_alter = acl(ResourceType.TOPIC, mirror, AclOperation.ALTER_CONFIGS, DENY)
+    may_write = acl(ResourceType.TOPIC, mirror, AclOperation.ALL, ALLOW)
+    add_acls(locked.right, may_write, no_alter)
     alter(locked.left, topic, retention_ms="90000")
     assert f"--operation AlterConfigs --topic {mirror}" in wait_event(locked, "TopicConfigRefused", mirror)
     remove(locked.left, no_describe)
@@ -188,17 +172,17 @@ def test_an_empty_list_of_groups_is_not_no_groups(locked: Engine) -> None:
     create_topic(locked.left, locked.topics, 1)
     locked.extra = {"groups": "hidden-from-us.*"}
     may = (
-        rule(ResourceType.CLUSTER, "kafka-cluster", AclOperation.ALL, ALLOW)
+        acl(ResourceType.CLUSTER, "kafka-cluster", AclOperation.ALL, ALLOW)
         if hasattr(ResourceType, "CLUSTER")
-        else (rule(ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, ALLOW))
+        else (acl(ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, ALLOW))
     )
     may_not = replace_operation(may)
     flow = f"{locked.source}->{locked.target}"
-    add(locked.left, may)
+    add_acls(locked.left, may)
     locked.start()
     locked.wait_caught_up(locked.topics, 1)
     assert ("GroupsUnlisted", flow) not in events(locked)
-    add(locked.left, may_not)
+    add_acls(locked.left, may_not)
     try:
         assert "--operation Describe --cluster" in wait_event(locked, "GroupsUnlisted", flow)
     finally:
@@ -207,4 +191,4 @@ def test_an_empty_list_of_groups_is_not_no_groups(locked: Engine) -> None:
 
 
 def replace_operation(binding: AclBinding) -> AclBinding:
-    return rule(binding.restype, binding.name, AclOperation.DESCRIBE, DENY)
+    return acl(binding.restype, binding.name, AclOperation.DESCRIBE, DENY)

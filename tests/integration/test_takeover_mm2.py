@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from fix_engine import Engine, Record, create_topic, produce, read_all, wait_for
+from fix_engine import Engine, Record, create_topic, produce, read_all, traffic, wait_for
 from test_engine_mm2 import consume_some
 
 from drlib.config.settings import load_mirror_settings
@@ -32,26 +30,6 @@ def mm2(engine: Engine) -> Iterator[MirrorMaker2]:
     maker = MirrorMaker2(engine.root / "mm2", engine.properties)
     yield maker
     maker.kill()
-
-
-@contextmanager
-def traffic(engine: Engine, first: int) -> Iterator[None]:
-    """Records without end, about 1,500 a second, while inside."""
-    done = threading.Event()
-
-    def write() -> None:
-        at = first
-        while not done.wait(0.04):
-            produce(engine.left, engine.topics, 60, partitions=PARTITIONS, first=at, batch=4000)
-            at += 60
-
-    writing = threading.Thread(target=write)
-    writing.start()
-    try:
-        yield
-    finally:
-        done.set()
-        writing.join()
 
 
 def copies(engine: Engine) -> dict[int, list[Record]]:
@@ -114,7 +92,7 @@ def test_a_flow_stopped_in_mid_traffic_goes_on_without_gap_or_duplicate(
         engine.extra[f"{engine.target}.offset.flush.interval.ms"] = "60000"
     assert engine.properties.exists()
     mm2.start()
-    with traffic(engine, 10_000):
+    with traffic(engine.left, engine.topics, partitions=PARTITIONS, first=10_000):
         wait_for_copies(engine, 9000)
         if end == "SIGTERM":
             assert mm2.stop(), mm2.log_tail()

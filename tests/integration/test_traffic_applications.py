@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 from traffic_stage import log_ends, stage, wait_until
 
+from drlib.clusters.pointer import Pointer, PointerWatcher
 from drlib.lab.traffic import scan
-from drlib.lab.traffic.history_files import read_history
-from drlib.lab.traffic.process import read_status
-from drlib.lab.traffic.specs import ProducerMode
+from drlib.lab.traffic.history_files import HistoryWriter, read_history
+from drlib.lab.traffic.process import Stop, read_status
+from drlib.lab.traffic.specs import ProducerMode, ProducerSpec
 from drlib.lab.traffic.topics import FLIGHTS_2013, TopicSpec, create_topics
+from drlib.lab.traffic.transactions import Transactions
 from drlib.rules.history import CommitStatus, ProducedStatus
 
 Fresh = Callable[[str], str]
@@ -126,3 +129,32 @@ def test_a_wrong_spec_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
         assert application.log.read_text().startswith("'max_batch' in arrivals-0.json is 'many': ")
         assert len(application.log.read_text().splitlines()) == 1
         assert read_history(Path(application.spec.history)).missing
+
+
+class HeldThenMoved(PointerWatcher):
+    """Holds the application, and names another cluster from look `at` on; two looks later the application is stopped."""
+
+    def __init__(self, left: str, right: str, at: int, stop: Stop) -> None:
+        super().__init__(Path("unused"))
+        self._here, self._there = Pointer(1, "LEFT", left, hold=True), Pointer(2, "RIGHT", right)
+        self._at, self._stop, self._looks = at, stop, 0
+
+    def current(self) -> Pointer:
+        self._looks += 1
+        if self._looks >= self._at + 2:
+            self._stop.set()
+        return self._here if self._looks < self._at else self._there
+
+
+@pytest.mark.parametrize("at", [5, 6, 7, 8])
+def test_no_transaction_goes_to_the_cluster_that_was_left(
+    left: str, right: str, fresh_topic: Fresh, tmp_path: Path, at: int
+) -> None:
+    """Whichever look of the application is the first that sees the move: it was held until then."""
+    topic, stop = fresh_topic("flights-tx"), Stop()
+    for cluster in (left, right):
+        create_topics(cluster, [TopicSpec(topic, 6)])
+    spec = ProducerSpec("", "", ProducerMode.FLIGHTS_TX, topic, tx_every_s=0.001, transactional_id=topic)
+    with HistoryWriter(tmp_path / "history.jsonl") as history:
+        Transactions(spec, stop, history, HeldThenMoved(left, right, at, stop)).run()
+    assert log_ends(left, topic, 6) == (0,) * 6

@@ -492,6 +492,7 @@ async def test_connections_are_kept_per_purpose_and_opened_anew(client: ClusterC
     assert not (await client.connection(node, "fetch")).is_lost
 
 
+@pytest.mark.long
 async def test_a_killed_broker_fails_what_was_pending_and_is_found_again(
     lab_factory: Callable[..., Any],
 ) -> None:

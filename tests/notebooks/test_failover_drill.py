@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from own_processes import processes_of
 
 from drlib.drill import journal
 from drlib.runbook import folder
@@ -22,20 +22,6 @@ SMALL = ["-p", "backlog=20000", "-p", "records_per_second=2000"]
 def start(runs: Path, *more: str) -> subprocess.Popen[str]:
     argv = [sys.executable, "-m", "drlib.cli", "run", str(RUNBOOK), "--lab", "--runs-dir", str(runs), *SMALL, *more]
     return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def processes_of(place: Path) -> list[str]:
-    """Command lines of processes that name a path under `place`."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if str(place) in line:
-                found.append(line[:200])
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +62,31 @@ def test_the_drill_passes_and_accounts_for_every_record(drill: tuple[Path, str])
 
 def test_the_run_folder_is_whole_private_and_offline(drill: tuple[Path, str]) -> None:
     run, shown = drill
-    expected = {"executed.ipynb", "report.html", "scorecard.json", "journal.jsonl", "manifest.sha256"}
+    expected = {"executed.ipynb", "report.html", "scorecard.json", "journal.jsonl", "manifest.sha256", "plan.json"}
     assert expected <= {path.name for path in run.iterdir()}
     assert run.stat().st_mode & 0o777 == 0o700
     assert folder.broken(run) == ()
     events = [(line.event, line.data.get("step")) for line in journal.read(run / "journal.jsonl")]
-    assert ("step-succeeded", "conclude") in events
+    assert ("step-succeeded", "audit") in events
     assert str(run / "report.html") in shown.replace("\n", "")
     assert "Traceback" not in shown
+
+
+def test_its_pictures_say_what_the_checker_says(drill: tuple[Path, str]) -> None:
+    """Both are from the applications' histories, by other code."""
+    executed = json.loads((drill[0] / "executed.ipynb").read_text())
+    outputs = [output["data"] for cell in executed["cells"] for output in cell.get("outputs", []) if "data" in output]
+    shown = [data["application/vnd.plotly.v1+json"] for data in outputs if "application/vnd.plotly.v1+json" in data]
+    positions, records = shown
+    again: dict[str, int] = {}
+    for row, value in zip(positions["data"][0]["y"], positions["data"][0]["x"], strict=True):
+        again[row.partition(":")[0]] = again.get(row.partition(":")[0], 0) - value
+    card = json.loads((drill[0] / "scorecard.json").read_text())
+    assert again == {group["group"]: group["re_read"] for group in card["groups"]}
+    told = [note["text"] for note in records["layout"]["annotations"]]
+    assert {"LEFT killed", "groups translated", "applications moved", "groups read locally"} <= set(told)
+    ends = {text.split("</span> ")[1].split(" <b>")[0] for text in told if "<b>" in text}
+    assert ends == {"acknowledged", "mirrored", "read by arrivals", "read by delays"}
 
 
 @pytest.mark.timeout(200)

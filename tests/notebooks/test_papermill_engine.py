@@ -279,3 +279,18 @@ def test_papermills_own_command_finds_the_engine(tmp_path: Path) -> None:
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out.ipynb").is_file()
+
+
+def test_what_the_kernels_process_says_is_kept_with_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As ipykernel does when it is ended, a JVM or librdkafka: past Python's own streams, and past the notebook's."""
+    late = "import atexit, os\natexit.register(os.write, 2, b'said on the way out')"
+    result = run(tiny_runbook(tmp_path, ("look", late), ("conclude", CARD.format(verdict="pass"))), tmp_path)
+    kept = result.folder / "kernel.log"
+    assert "said on the way out" in kept.read_text()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert "".join(capfd.readouterr()) == ""
+
+
+def test_a_silent_kernel_leaves_no_log(tmp_path: Path) -> None:
+    result = run(tiny_runbook(tmp_path, ("conclude", CARD.format(verdict="pass"))), tmp_path)
+    assert not (result.folder / "kernel.log").exists()

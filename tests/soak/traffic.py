@@ -1,7 +1,9 @@
 """Producers that never rest, and what they were told: one thread a topic, the history kept by partition.
 
 Rules: a record enters the history when its acknowledgement arrives (in a transaction: when the commit is), with the offset
-and digest it was acknowledged with. What a broken commit left open is in doubt, nothing else. Numbers rise in each topic.
+and digest it was acknowledged with. In doubt is what a broken commit left open, and what the client calls delivered without
+an offset: no broker said so. It concludes it from a later batch that was taken, and a broker that came back has forgotten
+producers of old records and takes a later batch without the one before. Nothing else is in doubt. Numbers rise in each topic.
 """
 
 from __future__ import annotations
@@ -127,8 +129,11 @@ class Traffic(threading.Thread):
             if not self.transactional:
                 self.refused.append(f"{number_of(message)}: {error}")
             return
-        number = number_of(message)
-        told = (message.partition() or 0, message.offset() or 0, number, _digest(message, headers_of(number), sent_at))
+        number, offset = number_of(message), message.offset()
+        if offset is None or offset < 0:
+            self.in_doubt.add(number)
+            return
+        told = (message.partition() or 0, offset, number, _digest(message, headers_of(number), sent_at))
         if self.transactional:
             self._open.append(told)
         else:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from drlib.cli import running
+from drlib.errors import UsageError
 from drlib.lab.lab import Lab
+from drlib.runbook.drills import Granted, Place
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
@@ -47,3 +49,17 @@ def test_papermill_and_our_engine_may_be_imported_in_any_order(first: str) -> No
     code = f"import {first}, papermill.engines as e; print(e.papermill_engines.get_engine('drlib').__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout.strip(), done.returncode) == ("DrlibEngine", 0), done.stderr
+
+
+def test_an_analysis_is_told_its_clusters_by_a_whole_path_and_nothing_of_a_drill(tmp_path: Path) -> None:
+    wanted = running.Wanted(tmp_path, place=Place(Path("mirror.properties"), None))
+    takes = frozenset({"properties", "lab_dir", "flow"})
+    given = running._of_analysis("nightly-audit", {"flow": "A->B"}, wanted, takes)
+    assert given == {"flow": "A->B", "properties": str(Path.cwd() / "mirror.properties")}
+    assert running._of_analysis("n", {}, running.Wanted(tmp_path, place=Place(None, tmp_path)), takes) == {}
+    for refused in (
+        (wanted, frozenset({"flow"})),
+        (running.Wanted(tmp_path, granted=Granted(approved=("move",))), takes),
+    ):
+        with pytest.raises(UsageError, match="it has no drill"):
+            running._of_analysis("n", {}, *refused)

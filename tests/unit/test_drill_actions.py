@@ -1,10 +1,13 @@
 """Steps on clusters, as far as no cluster is needed: their arguments, and what they would change."""
 
+from pathlib import Path
+
 import pytest
 
 from drlib.config.settings import ClusterSettings
 from drlib.drill.actions import CreateTopic, makers
 from drlib.drill.steps import make_actions, reach
+from drlib.drill.workplace import Workplace
 from drlib.errors import UsageError
 from drlib.model import Flow
 from drlib.rules.drill_lease import LeaseRecord, decode, group, key
@@ -19,7 +22,7 @@ FLOW = Flow("LEFT", "RIGHT")
 def made(name: str, **arguments: str | int | bool | tuple[str, ...]) -> object:
     call = Call(name, tuple(Argument(key, value) for key, value in arguments.items()))
     drill = Drill(name="d", flow=FLOW, mode=Mode.PLANNED, steps=(Step(name="one", title="One", action=call),))
-    return make_actions(drill, makers({"RIGHT": RIGHT}))["one"]
+    return make_actions(drill, makers(Workplace(clusters={"RIGHT": RIGHT}, flow=FLOW, run_dir=Path())))["one"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ import pytest
 
 from drlib.drill import journal, planning
 from drlib.drill.abort import Abort
-from drlib.drill.runner import ABORT_S, JOURNAL, Permissions, Result, Runner
+from drlib.drill.permissions import Permissions
+from drlib.drill.runner import JOURNAL, Result, Runner
+from drlib.drill.step_thread import ABORT_S
 from drlib.drill.steps import Action, Answer, Changes, Evidence, make_actions, make_probes, reach
 from drlib.errors import (
     Aborted,
@@ -335,6 +337,8 @@ def test_what_cannot_be_told_ends_the_run_and_is_not_guessed(here: Setting) -> N
         ({"rto_seconds": 59.0, "rpo_records": 4}, "RPO in records: 4 of at most 3"),
         ({"rto_seconds": 59.0}, "RPO in records: not measured"),
         ({"rpo_records": 3}, ""),
+        ({"rpo_records": 3, "rpo_at_least": True}, ""),
+        ({"rpo_records": 4, "rpo_at_least": True}, "RPO in records: 4 of at most 3"),
     ],
 )
 def test_objectives_are_held_against_what_was_measured(here: Setting, told: Evidence, missed: str) -> None:

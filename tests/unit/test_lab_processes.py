@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from drlib.errors import UsageError
-from drlib.lab.processes import ProcessRegistry, wait_until, write_private
+from drlib.lab.processes import ProcessRegistry, wait_until
+from drlib.private_file import write_whole
 
 SLEEPER = [sys.executable, "-S", "-c", "import time; print('up', flush=True); time.sleep(600)"]
 STUBBORN = [
@@ -89,7 +90,7 @@ def test_a_recycled_pid_is_left_alone(tmp_path: Path) -> None:
         records = json.loads((tmp_path / "lab" / "processes.json").read_text())
         assert records["one"]["pid"] == gone
         records["one"]["pid"] = bystander.pid  # the kernel gave the number to somebody else
-        write_private(tmp_path / "lab" / "processes.json", json.dumps(records))
+        write_whole(tmp_path / "lab" / "processes.json", json.dumps(records))
 
         assert not registry.alive("one")
         assert not registry.signal("one", signal.SIGKILL)
@@ -107,12 +108,12 @@ def test_a_record_of_an_earlier_boot_is_left_alone(tmp_path: Path) -> None:
     pid = started(registry, "one", SLEEPER)
     state = tmp_path / "lab" / "processes.json"
     true = json.loads(state.read_text())
-    write_private(state, json.dumps({"one": {**true["one"], "boot_id": "another"}}))
+    write_whole(state, json.dumps({"one": {**true["one"], "boot_id": "another"}}))
 
     assert not registry.kill("one")
     assert exists(pid)
 
-    write_private(state, json.dumps(true))
+    write_whole(state, json.dumps(true))
     assert registry.kill("one")
 
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drlib.mirror.memory import Memory
-from drlib.mirror.stream import SMALL_BYTES, Stream
+from drlib.mirror.stream import BEYOND_ANSWERS, SMALL_BYTES, Stream
 from drlib.model import TopicPartition
 from drlib.rules.journal import ClaimId, Run, SourcePartition
 from drlib.rules.offset_map import PartitionMap
 from drlib.wire import recode
-from drlib.wire.batch import iter_batches, verify
+from drlib.wire.batch import CorruptBatch, iter_batches, verify
 from drlib.wire.coalesce import GROWTH
 from drlib.wire.requests import FetchedPartition
 
@@ -135,3 +135,17 @@ def test_a_batch_of_few_records_joins_although_it_is_larger() -> None:
     copy = stream(256 << 10)
     copy.take(fetched(b"".join(few), 40))
     assert [item.batch.count for item in copy.queue] == [40]
+
+
+def test_what_was_appended_while_the_answer_was_made_is_taken_with_the_next_and_no_damage() -> None:
+    """A broker takes the high watermark before it reads."""
+    found, data = stream(1 << 16), batch(0, {0, 1}, 10, 0)
+    assert found.take(fetched(data, 0), None) == []
+    assert (found.position, len(found.queue)) == (0, 0)
+    assert found.take(fetched(data, PER_BATCH), None) != []
+    assert (found.position, len(found.queue)) == (PER_BATCH, 1)
+    far = batch(5_000, {0}, 10, 0)
+    for _ in range(BEYOND_ANSWERS):
+        assert found.take(fetched(far, PER_BATCH), None) == []
+    with pytest.raises(CorruptBatch, match="beyond the log's end"):
+        found.take(fetched(far, PER_BATCH), None)

@@ -58,6 +58,11 @@ def test_looking_and_telling_take_at_most_a_hundredth_of_a_core_together() -> No
     assert status.pause_s(0.25, 0.02) == 4.0
 
 
+def test_no_look_is_so_dear_that_a_worker_seems_dead() -> None:
+    assert status.pause_s(0.25, 31.0) == status.LONGEST_S
+    assert status.pause_s(60.0, 31.0) == 60.0
+
+
 def test_only_the_owner_reads_it_and_no_draft_stays(tmp_path: Path) -> None:
     path = tmp_path / "status.json"
     status.write(path, STATE)

@@ -25,6 +25,7 @@ from drlib.rules.readiness import (
     Readiness,
     Verdict,
     gate,
+    gate_without_source,
 )
 from drlib.rules.readiness_checks import examine
 from drlib.rules.readiness_seen import (
@@ -179,6 +180,18 @@ def test_the_gate_names_the_flow_the_reason_and_the_first_fix() -> None:
     assert "drlib mirror mm2.properties" in caught.value.remedy
     with pytest.raises(ReadinessError, match="score 97 of 100, 98 asked"):
         gate([examine(seen(drills=Unseen("runs cannot be read")), TERMS)], 98)
+
+
+def test_in_an_emergency_only_what_the_target_needs_closes_the_gate() -> None:
+    gone = Reach("LEFT", "l", 0, "LEFT is down", "Start it.")
+    dead = seen(source=gone, workers=Workers(Work.NONE, 0, 2), backlog=Unseen("LEFT is down"))
+    with pytest.raises(ReadinessError, match="source-answers"):
+        gate([examine(dead, TERMS)], 80)
+    gate_without_source(examine(dead, TERMS))
+    nowhere = seen(source=gone, target=Reach("RIGHT", "r", 0, "RIGHT is down", "Start RIGHT."))
+    with pytest.raises(ReadinessError, match=r"cannot be failed over.*target-answers RIGHT: RIGHT is down") as caught:
+        gate_without_source(examine(nowhere, TERMS))
+    assert caught.value.remedy == "Start RIGHT."
 
 
 def test_a_question_without_an_answer_is_unknown_with_its_reason() -> None:

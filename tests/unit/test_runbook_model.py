@@ -41,7 +41,8 @@ def test_a_runbook_is_read_with_its_notebook_beside_it(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("title:", "titel:", ["tiny.yaml: title: it is missing"]),
+        ("title:", "titel:", ["tiny.yaml: titel: there is no such key", "Did you mean title?"]),
+        (GOOD, "name: tiny\n", ["tiny.yaml: title: it is missing"]),
         ("parameters:", "paramters:", ["tiny.yaml: paramters: there is no such key", "Did you mean parameters?"]),
         ("rpo_records", "rpo_record", ["objectives.rpo_record: there is no such key", "Did you mean rpo_records?"]),
         ("rto_seconds: 30", "rto_seconds: soon", ["objectives.rto_seconds", "valid number"]),
@@ -72,3 +73,12 @@ def test_the_products_own_runbooks_and_notebooks_fit() -> None:
     assert runbooks
     for path in runbooks:
         assert resolve(load(path), {})
+
+
+def test_a_runbook_says_which_clusters_its_lab_has(folder: Path) -> None:
+    assert load(put(folder, GOOD)).lab.to_start == ("LEFT", "RIGHT")
+    assert load(put(folder, GOOD)).lab.clusters == ()  # none is asked of a lab that runs
+    named = load(put(folder, GOOD + "lab:\n  clusters: [A, B, C]\n"))
+    assert named.lab.clusters == named.lab.to_start == ("A", "B", "C")
+    with pytest.raises(UsageError, match=r"lab\.cluster: there is no such key"):
+        load(put(folder, GOOD + "lab:\n  cluster: [A, B]\n"))

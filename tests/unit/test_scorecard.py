@@ -1,11 +1,10 @@
-"""Scorecard, verdicts and clock: a table of what leads to what."""
+"""Scorecard and verdicts: a table of what leads to what."""
 
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from drlib.drill.clock import RtoClock
 from drlib.drill.scorecard import Check, Objectives, Records, Rpo, RtoSeconds, Scorecard, Verdict
 from drlib.drill.verdicts import OBJECTIVE, exit_code, objective_checks, overall
 
@@ -86,6 +85,15 @@ def test_objectives_are_checks_of_their_own(
         assert check.name.startswith(OBJECTIVE)
 
 
+def test_a_loss_of_which_only_the_least_is_known_is_a_condition() -> None:
+    """0 known to be missing is no 0 lost: the source died with what it acknowledged last."""
+    objectives = Objectives(rpo_records=10, rpo_seconds=1)
+    found = objective_checks(objectives, RtoSeconds(total=1.0), Rpo(records=0, seconds=2.0, at_least=True))
+    assert [check.verdict for check in found] == [Verdict.CONDITIONS, F]
+    assert found[0].evidence.startswith("at least 0 of at most 10; what the source acknowledged after its last word")
+    assert overall(found[:1], 0) is Verdict.CONDITIONS
+
+
 def card(**changes: object) -> Scorecard:
     fields: dict[str, object] = {
         "runbook": "drill",
@@ -119,47 +127,3 @@ def test_what_is_no_scorecard_is_refused(changes: dict[str, object]) -> None:
 def test_a_scorecard_does_not_change() -> None:
     with pytest.raises(ValidationError):
         card().verdict = F  # type: ignore[misc]
-
-
-class Time:
-    def __init__(self) -> None:
-        self.at = 100.0
-
-    def __call__(self) -> float:
-        return self.at
-
-
-def test_each_stage_runs_from_the_mark_before_it() -> None:
-    now = Time()
-    clock = RtoClock(now)
-    for stage, took in (("fault", 3.0), ("detect", 1.25), ("decide", 0.5), ("act", 2.0), ("verify", 4.0)):
-        now.at += took
-        clock.mark(stage)
-    assert clock.seconds() == RtoSeconds(detect=1.25, decide=0.5, act=2.0, verify=4.0, total=7.75)
-
-
-def test_a_stage_not_reached_is_unknown_and_so_is_the_total() -> None:
-    now = Time()
-    clock = RtoClock(now)
-    clock.mark("fault")
-    now.at += 2
-    clock.mark("detect")
-    assert clock.seconds() == RtoSeconds(detect=2.0)
-    now.at += 5
-    clock.mark("act")
-    assert clock.seconds().act is None
-
-
-def test_a_mark_set_twice_keeps_the_first() -> None:
-    now = Time()
-    clock = RtoClock(now)
-    for stage in ("fault", "detect"):
-        clock.mark(stage)
-        now.at += 1
-    clock.mark("detect")
-    assert clock.seconds().detect == 1.0
-
-
-def test_there_is_no_other_stage() -> None:
-    with pytest.raises(ValueError, match="no stage panic"):
-        RtoClock().mark("panic")

@@ -13,6 +13,7 @@ from soak.judge import (
     newest_stand,
 )
 from soak.plan import dice_of, plan
+from soak.traffic import Traffic
 
 ROWS = [(at + at // 4, 100 + at, 7000 + at) for at in range(12)]  # a marker after every fourth record
 Rows = list[tuple[int, int, int]]
@@ -119,3 +120,19 @@ def test_a_seed_is_a_plan() -> None:
     names = {name for step in first(7, 60) for name in step.faults}  # type: ignore[attr-defined]
     assert names == {*inside, *outside, *alone}
     assert dice_of(7, 3, "a").random() == dice_of(7, 3, "a").random() != dice_of(7, 4, "a").random()
+
+
+class Delivered:
+    """A delivery report. The client has no offset for what it takes for delivered without an answer."""
+
+    def __init__(self, number: int, offset: int | None) -> None:
+        self.value, self.key, self.partition = (lambda: b"%d x" % number), (lambda: b"1"), (lambda: 0)
+        self.offset = lambda: offset
+
+
+def test_what_is_called_delivered_without_an_offset_is_in_doubt() -> None:
+    traffic = Traffic("127.0.0.1:1", "t", 1, 7)
+    for number, offset in ((1, 0), (2, None), (3, -1001), (4, 1)):
+        traffic._told(0, None, Delivered(number, offset))  # type: ignore[arg-type]
+    assert list(traffic.acked[0].numbers) == [1, 4]
+    assert traffic.in_doubt == {2, 3}

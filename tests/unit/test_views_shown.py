@@ -41,6 +41,7 @@ def test_times_are_utc_and_zero_is_unknown() -> None:
 
 def test_rpo_in_words() -> None:
     assert words.at_risk(Rpo()) == "unknown"
+    assert words.at_risk(Rpo(measured=False)) == "not measured by this drill"
     assert words.at_risk(Rpo(records=1, seconds=0.5)) == "1 record, 0.500 s"
     assert words.at_risk(Rpo(records=0)) == "0 records, unknown"
     assert words.share(1.0, None) == words.share(None, 4.0) == "unknown"
@@ -72,9 +73,15 @@ def test_an_object_escapes_what_it_shows() -> None:
     html = str(shown._repr_mimebundle_()["text/html"])
     assert not {"<t>", "<c>", "<script>", "<n>"} & set(html.replace(">", "> ").split())
     assert "&lt;script&gt;" in html
-    assert '<th scope="col">' in html
-    assert "<caption>" in html
+    assert '<th scope="col" style="text-align:left">' in html
+    assert "<caption " in html
     assert "\x1b" not in repr(shown)
+
+
+def test_words_stand_left_and_numbers_right_whatever_the_page_would_do() -> None:
+    html = str(Shown("t", [{"group": "a", "lag": 12}, {"group": "b", "lag": None}])._repr_mimebundle_()["text/html"])
+    assert html.count('<td style="text-align:left') == 2
+    assert html.count('<td style="text-align:right') == 2
 
 
 def test_an_object_without_rows_is_its_title_and_note() -> None:

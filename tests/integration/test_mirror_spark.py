@@ -1,0 +1,220 @@
+"""The mirror's workers as tasks of Spark: here, and on a cluster whose executors die or run a worker twice."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from fix_engine import Engine, create_topic, produce, read_all, traffic, wait_for
+from fix_spark_cluster import SparkCluster
+from own_processes import processes_of
+
+from drlib.lab.ports import free_ports
+
+PARTITIONS, LANES = 4, 2
+pytestmark = pytest.mark.spark
+
+
+class OnSpark:
+    """`drlib mirror --spark` for an engine's file; what it prints is in `log`."""
+
+    def __init__(self, engine: Engine, master: str, *arguments: str, environment: dict[str, str] | None = None) -> None:
+        self.engine = engine
+        self.out = engine.root / "worker-spark.log"
+        argv = [sys.executable, "-m", "drlib.cli", "mirror", str(engine.properties), "--spark", master, *arguments]
+        with self.out.open("wb") as log:
+            self.process = subprocess.Popen(
+                argv, env={**os.environ, **(environment or {})}, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    @property
+    def log(self) -> str:
+        return self.out.read_text()
+
+    def wait(self, what: str, condition: object, deadline_s: float = 90.0) -> None:
+        assert callable(condition)
+
+        def holds() -> bool:
+            assert self.process.poll() is None, self.log
+            return bool(condition())
+
+        try:
+            wait_for(what, holds, deadline_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.members()}\n{self.log}") from None
+
+    def running(self) -> list[str]:
+        """Names of the attempts that run now."""
+        began = re.findall(r"runs as (\S+)", self.log)
+        return [name for name in began if f"{name} is gone" not in self.log]
+
+    def members(self) -> dict[str, set[int]]:
+        """Members of the flow's group on the target, each with its lanes."""
+        group = f"drlib-{self.engine.source}-{self.engine.target}"
+        admin = AdminClient({"bootstrap.servers": self.engine.right, "log_level": 0})
+        found = admin.describe_consumer_groups([group])[group].result(10)
+        return {m.member_id: {tp.partition for tp in m.assignment.topic_partitions} for m in found.members}
+
+    def shared(self, workers: int) -> bool:
+        """Are there that many members, which have all lanes between them?"""
+        try:
+            shares = self.members()
+        except Exception:  # the group is being made
+            return False
+        return len(shares) == workers and set().union(*shares.values()) == set(range(LANES))
+
+    def copied(self, topic: str) -> bool:
+        admin = AdminClient({"bootstrap.servers": self.engine.right, "log_level": 0})
+        remote = f"{self.engine.source}.{topic}"
+        if remote not in admin.list_topics(timeout=10).topics:
+            return False
+        counts = [
+            sum(map(len, read_all(bootstrap, name, PARTITIONS).values()))
+            for bootstrap, name in ((self.engine.left, topic), (self.engine.right, remote))
+        ]
+        return counts[0] <= counts[1]
+
+    def copied_at_least(self, topic: str, records: int) -> bool:
+        admin = AdminClient({"bootstrap.servers": self.engine.right, "log_level": 0})
+        remote = f"{self.engine.source}.{topic}"
+        if remote not in admin.list_topics(timeout=10).topics:
+            return False
+        return sum(map(len, read_all(self.engine.right, remote, PARTITIONS).values())) >= records
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(40) == 0, self.log
+        assert self.members() == {}, self.log
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+
+
+@contextmanager
+def on_spark(
+    engine: Engine, master: str, *arguments: str, environment: dict[str, str] | None = None
+) -> Iterator[OnSpark]:
+    found = OnSpark(engine, master, *arguments, environment=environment)
+    try:
+        yield found
+    finally:
+        found.close()
+        wait_for("no worker outlives its driver", lambda: not children(found.log), 40)
+
+
+def children(log: str) -> Sequence[str]:
+    """Worker processes of the attempts that a log names."""
+    names = re.findall(r"runs as (\S+)", log)
+    return [line for name in names for line in processes_of(Path(name))]
+
+
+def status_owners(engine: Engine) -> tuple[int, set[str], set[str]]:
+    """What `drlib status` exits with, the workers it hears, and who it says owns the lanes."""
+    argv = [sys.executable, "-m", "drlib.cli", "status", str(engine.properties), "--json"]
+    shown = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    (flow,) = json.loads(shown.stdout)
+    return shown.returncode, set(flow["workers"]), {lane["owner"] for lane in flow["lanes"]}
+
+
+def test_workers_in_tasks_share_the_lanes_copy_what_was_there_and_stop_in_order(engine: Engine) -> None:
+    topic = engine.topics
+    create_topic(engine.left, topic, PARTITIONS)
+    produce(engine.left, topic, 4000, partitions=PARTITIONS, batch=4000)
+    with on_spark(engine, "local[2]", "--workers", "2", "--metrics", "0.0.0.0:0") as mirror:
+        mirror.wait("two workers share the lanes", lambda: mirror.shared(2))
+        mirror.wait("everything is copied", lambda: mirror.copied(topic))
+        # the group gives a lane away before its new owner has claimed it, and claims are what status tells
+        mirror.wait(
+            "status hears both", lambda: status_owners(engine) == (0, set(mirror.running()), set(mirror.running()))
+        )
+        assert len(children(mirror.log)) == 2
+        mirror.stop()
+    engine.assert_same(topic, PARTITIONS)
+
+
+@pytest.mark.long
+def test_what_no_executor_can_mend_ends_the_command_in_a_sentence(engine: Engine) -> None:
+    (port,) = free_ports(1)
+    engine.right = f"127.0.0.1:{port}"
+    with on_spark(engine, "local[1]") as mirror:
+        assert mirror.process.wait(90) == 11, mirror.log
+    (said,) = [line for line in mirror.log.splitlines() if line.startswith("drlib: ")]
+    assert engine.right in said
+    assert "Traceback" not in mirror.log
+
+
+@pytest.mark.long
+def test_an_executor_killed_in_mid_traffic_takes_its_worker_along_and_another_goes_on(
+    engine: Engine, spark_cluster: SparkCluster
+) -> None:
+    topic = engine.topics
+    secret = f"secret-{uuid.uuid4().hex}"
+    engine.extra[f"{engine.source}.ssl.truststore.password"] = secret  # not used, and not to be seen
+    create_topic(engine.left, topic, PARTITIONS)
+    produce(engine.left, topic, 6000, partitions=PARTITIONS, batch=4000)
+    with on_spark(engine, spark_cluster.master, "--workers", "2", environment=spark_cluster.environment) as mirror:
+        mirror.wait("two workers share the lanes", lambda: mirror.shared(2))
+        page = re.findall(r"Spark's page: (\S+)", mirror.log)[0]
+        shown = "".join(read_page(f"{page}/{path}/") for path in ("jobs", "stages", "environment", "executors"))
+        for number in (1, 2):
+            assert f"{engine.source}->{engine.target}: worker {number} of 2" in html.unescape(shown), shown
+        with traffic(engine.left, topic, partitions=PARTITIONS, first=10_000, count=80, every_s=0.05):
+            mirror.wait("traffic flows", lambda: mirror.copied_at_least(topic, 6200))
+            before = mirror.running()
+            os.kill(spark_cluster.executors()[0], signal.SIGKILL)
+            mirror.wait("one worker is gone", lambda: len(set(before) & set(mirror.running())) == 1)
+            (lost,) = set(before) - set(mirror.running())
+            wait_for("its process is gone", lambda: not processes_of(Path(lost)), 25)
+            mirror.wait("another runs for it", lambda: len(mirror.running()) == 2)
+            mirror.wait("they share the lanes", lambda: mirror.shared(2))
+        mirror.wait("everything is copied", lambda: mirror.copied(topic))
+        mirror.stop()
+    engine.assert_same(topic, PARTITIONS)
+    logs = [path for path in spark_cluster.root.rglob("*") if path.is_file()]
+    assert any(path.name == "stderr" for path in logs)
+    assert secret not in shown + mirror.log
+    assert not [path for path in logs if secret.encode() in path.read_bytes()]
+
+
+@pytest.mark.long
+def test_a_worker_that_spark_runs_twice_doubles_nothing_and_no_attempt_outlives_the_driver(
+    engine: Engine, spark_cluster: SparkCluster
+) -> None:
+    topic = engine.topics
+    create_topic(engine.left, topic, PARTITIONS)
+    produce(engine.left, topic, 6000, partitions=PARTITIONS, batch=4000)
+    speculating = ("spark.cores.max=2", "spark.speculation=true", "spark.speculation.task.duration.threshold=3s")
+    settings = [word for pair in speculating for word in ("--spark-conf", pair)]
+    with on_spark(engine, spark_cluster.master, *settings, environment=spark_cluster.environment) as mirror:
+        with traffic(engine.left, topic, partitions=PARTITIONS, first=10_000, count=80, every_s=0.05):
+            mirror.wait("two attempts run", lambda: len(mirror.running()) == 2)
+            assert {name.split(".")[-2] for name in mirror.running()} == {"0", "1"}
+            mirror.wait("they share the lanes", lambda: mirror.shared(2))
+            mirror.wait("traffic flows", lambda: mirror.copied_at_least(topic, 6500))
+            mirror.process.kill()
+            mirror.process.wait(10)
+            wait_for("no worker outlives the driver", lambda: not children(mirror.log), 25)
+            wait_for("both left the group", lambda: mirror.members() == {}, 20)
+        local = engine.start()  # lanes change hands between Spark and a machine of its own
+        engine.wait_caught_up(topic, PARTITIONS)
+        assert engine.stop(local) == 0, engine.log()
+    engine.assert_same(topic, PARTITIONS)
+
+
+def read_page(address: str) -> str:
+    with urllib.request.urlopen(address, timeout=20) as answer:
+        return str(answer.read().decode())

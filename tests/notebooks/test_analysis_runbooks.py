@@ -1,0 +1,84 @@
+"""The analyses as a person runs them: `drlib run ... --lab` to the end, with verdict, exit code, report and nothing left."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from drlib.runbook import folder
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("name", "parameters", "code", "verdict", "duplicated"),
+    [
+        ("duplicates-audit", (), 0, "pass", 0),
+        ("duplicates-audit", ("plant=true",), 6, "fail", 125),
+        ("duplicates-audit", ("plant=true", "allow=replicator,producer,failover"), 0, "conditions", 125),
+        ("nightly-audit", (), 0, "pass", 0),
+        ("nightly-audit", ("topics=nowhere",), 2, "unknown", None),
+        ("continuous-audit", (), 0, "pass", None),
+    ],
+)
+def test_an_analysis_ends_with_its_verdict_and_exit_code(
+    name: str, parameters: tuple[str, ...], code: int, verdict: str, duplicated: int | None, tmp_path: Path
+) -> None:
+    argv = [sys.executable, "-m", "drlib.cli", "run", str(ROOT / "runbooks" / f"{name}.yaml"), "--lab"]
+    done = subprocess.run(
+        [*argv, "--runs-dir", str(tmp_path / "runs"), *(word for pair in parameters for word in ("-p", pair))],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout[-4000:] + done.stderr[-4000:]
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "does not apply" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]  # the lab's folder is gone
+    (run,) = (tmp_path / "runs").iterdir()
+    card = json.loads((run / "scorecard.json").read_text())
+    assert (card["runbook"], card["verdict"], card["kind"]) == (name, verdict, "analysis")
+    assert card["records"]["duplicated"] == duplicated
+    assert all(check["evidence"] for check in card["checks"])
+    assert folder.broken(run) == ()
+    if code == 2:
+        assert "LEFT has no topic nowhere" in done.stderr
+        return
+    assert card["records"]["mirrored"] > 8000
+    executed = json.loads((run / "executed.ipynb").read_text())
+    shown = [o for c in executed["cells"] if c["cell_type"] == "code" for o in c["outputs"]]
+    assert any("tasks in" in "".join(output.get("data", {}).get("text/plain", "")) for output in shown)
+    if name == "duplicates-audit":
+        assert any("application/vnd.plotly.v1+json" in output.get("data", {}) for output in shown)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_link_is_sized_and_measured_to_a_verdict(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "drlib.cli", "run", str(ROOT / "runbooks" / "size-the-link.yaml"), "--lab"]
+    done = subprocess.run(
+        [*argv, "--runs-dir", str(tmp_path / "runs"), "-p", "outage=48h"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 6, done.stdout[-4000:] + done.stderr[-4000:]
+    (run,) = (tmp_path / "runs").iterdir()
+    card = json.loads((run / "scorecard.json").read_text())
+    assert (card["runbook"], card["verdict"], card["kind"]) == ("size-the-link", "fail", "analysis")
+    told = {check["name"]: check["verdict"] for check in card["checks"]}
+    assert told["the link carries the flow"] == "pass"
+    assert told["an outage of 2 d loses nothing"] == "fail"  # retention keeps a day
+    assert told["clients that wait do what was predicted"] == "pass"
+    assert "drlib mirror does what was predicted" in told
+    assert folder.broken(run) == ()

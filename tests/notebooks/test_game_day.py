@@ -1,0 +1,42 @@
+"""The game day as a person runs it: the reference plays the notebook; the folder holds score, reveal and picture."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from own_processes import processes_of
+
+from drlib.drill import journal
+from drlib.runbook import folder
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_the_reference_plays_a_game_day_to_full_marks_and_leaves_evidence_alone(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "drlib.cli", "run", str(ROOT / "runbooks" / "game-day.yaml"), "-p", "level=2"]
+    done = subprocess.run(
+        [*argv, "--runs-dir", str(tmp_path / "runs")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+    assert processes_of(tmp_path) == []
+    (run,) = (tmp_path / "runs").iterdir()
+    card = json.loads((run / "scorecard.json").read_text())
+    assert (card["runbook"], card["verdict"], card["records"]["lost"]) == ("game-day", "pass", 0)
+    assert json.loads((run / "score.json").read_text())["points"] == 100
+    assert not (run / "lab").exists()
+    assert folder.broken(run) == ()
+    assert journal.verify(run / "journal.jsonl").lines > 4
+    executed = json.loads((run / "executed.ipynb").read_text())
+    shown = [o for c in executed["cells"] if c["cell_type"] == "code" for o in c["outputs"]]
+    assert any("application/vnd.plotly.v1+json" in output.get("data", {}) for output in shown)

@@ -1,0 +1,161 @@
+"""`drlib runs` and `drlib schedule emit`, as a person types them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+import sample_scorecard as sample
+
+from drlib.cli import main
+
+BOOK = """\
+name: {name}
+title: "A drill of 100 % of it"
+notebook: n.ipynb
+{more}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["drlib"])
+    (tmp_path / "runbooks").mkdir()
+    (tmp_path / "runbooks" / "n.ipynb").write_text("{}")
+    (tmp_path / "runs").mkdir()
+    return tmp_path
+
+
+def book(place: Path, name: str = "monthly", more: str = "schedule: {every: 30d}") -> Path:
+    path = place / "runbooks" / f"{name}.yaml"
+    path.write_text(BOOK.format(name=name, more=more))
+    return path
+
+
+def ran(place: Path, begun: str, name: str = "monthly", card: bool = True) -> Path:
+    folder = place / "runs" / f"{begun}-{name}-abcdef"
+    folder.mkdir()
+    if card:
+        sample.scorecard().model_copy(update={"runbook": name, "run_id": folder.name, "started_ms": 0}).write(
+            folder / "scorecard.json"
+        )
+    return folder
+
+
+def drlib(*argv: str) -> int:
+    sys.argv[1:] = argv
+    try:
+        main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def test_history_says_what_was_run_how_it_goes_and_what_is_overdue(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    book(place)
+    book(place, "weekly", "schedule: {every: 1w}")
+    for day in ("01", "02", "03"):
+        ran(place, f"202601{day}T000000Z")
+    ran(place, "20260104T000000Z", card=False)
+    (place / "runs" / "notes").mkdir()
+    assert drlib("runs", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [run["verdict"] for run in told["runs"]] == ["conditions"] * 3 + ["unknown"]
+    assert told["runs"][3]["problem"] == "no scorecard: it was not finished"
+    monthly, weekly = told["runbooks"]
+    assert (monthly["runs"], monthly["overdue"], monthly["rto"]["direction"]) == (4, True, "steady")
+    assert (weekly["runs"], weekly["overdue"], weekly["due_ms"]) == (0, True, 0)
+    assert drlib("runs") == 0
+    shown = capsys.readouterr().out
+    assert "OVERDUE" in shown
+    assert "never run" in shown
+    assert drlib("runs", "--check") == 3
+    assert "drlib run runbooks/monthly.yaml" in capsys.readouterr().err
+
+
+def test_an_unreadable_scorecard_is_a_run_all_the_same(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (ran(place, "20260101T000000Z", card=False) / "scorecard.json").write_text("{")
+    assert drlib("runs", "--json") == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["problem"].startswith("its scorecard cannot be read")
+    assert drlib("runs", "--runs-dir", "nowhere") == 0
+
+
+def test_cron_gets_a_line_a_shell_reads_as_one_command(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = book(place)
+    assert drlib("schedule", "emit", str(path), "--as", "cron", "--runs-dir", "my runs", "--lab") == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    fields, command = line.split(" cd ")
+    assert fields == "0 3 1 * *"
+    words = shlex.split(command)
+    assert words[0] == str(place)
+    assert words[2:] == [
+        sys.executable, "-m", "drlib.cli", "run", str(path), "--runs-dir", str(place / "my runs"), "--lab",
+    ]  # fmt: skip
+
+
+def test_systemd_gets_a_service_and_a_timer(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = book(place, more="schedule: {every: 7d, cron: '15 2 * * 0'}")
+    assert drlib("schedule", "emit", str(path), "--as", "systemd") == 0
+    text = capsys.readouterr().out
+    service, timer = text.split("# --- drlib-monthly.timer ---\n")
+    assert "OnCalendar=Sun *-*-* 02:15:00 UTC\n" in timer
+    assert f"ExecStart={sys.executable} -m drlib.cli run {path} --runs-dir {place / 'runs'}\n" in service
+    assert "Description=A drill of 100 %% of it\n" in service
+    for part in (service, timer):
+        parser = ConfigParser(strict=True, interpolation=None)
+        parser.read_string(part)
+    analyze = shutil.which("systemd-analyze")
+    if analyze is not None:
+        (place / "drlib-monthly.service").write_text(service)
+        (place / "drlib-monthly.timer").write_text(timer)
+        done = subprocess.run([analyze, "verify", str(place / "drlib-monthly.timer")], capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_airflow_gets_a_dag_that_is_python(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = book(place)
+    assert drlib("schedule", "emit", str(path), "--as", "airflow") == 0
+    tree = ast.parse(capsys.readouterr().out)
+    keywords = {
+        word.arg: ast.literal_eval(word.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for word in node.keywords
+        if word.arg in {"dag_id", "schedule", "bash_command", "cwd", "retries"}
+    }
+    assert keywords["dag_id"] == "drlib_monthly"
+    assert keywords["schedule"] == "0 3 1 * *"
+    assert shlex.split(keywords["bash_command"])[3:5] == ["run", str(path)]
+    assert (keywords["cwd"], keywords["retries"]) == (str(place), 0)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("", "monthly has no schedule"),
+        ("schedule: {every: 5h}", "a scheduler's calendar cannot say that"),
+        ("schedule: {every: soon}", "schedule.every"),
+        ("schedule: {every: 1d, cron: '0 25 * * *'}", "'25' is no hour"),
+        ("schedule: {evry: 1d}", "Did you mean every"),
+        ("schedule: {every: 1d, cron: '0 3 1 * 1'}", "cron takes either"),
+        ("alert: {ulr: x}", "Did you mean url"),
+    ],
+)
+def test_what_cannot_be_scheduled_is_said(
+    place: Path, capsys: pytest.CaptureFixture[str], more: str, said: str
+) -> None:
+    assert drlib("schedule", "emit", str(book(place, more=more)), "--as", "systemd") == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert "Traceback" not in told
