@@ -17,7 +17,7 @@ from bench.site import SOURCE, Site, python_path
 from bench.workloads import Link, Shape, Workload
 from drlib.lab.lab import ONE_BROKER
 from drlib.lab.mm2 import MirrorMaker2
-from drlib.lab.processes import write_private
+from drlib.private_file import write_whole
 
 
 class Running(Protocol):
@@ -186,7 +186,7 @@ def mm2(name: str, title: str, settings: Callable[[Workload], Mapping[str, str]]
 def _write(path: Path, entries: Mapping[str, str]) -> None:
     from javaproperties import join_key_value
 
-    write_private(path, "".join(f"{join_key_value(key, value)}\n" for key, value in entries.items()))
+    write_whole(path, "".join(f"{join_key_value(key, value)}\n" for key, value in entries.items()))
 
 
 ENGINES: Final[Mapping[str, Engine]] = {

@@ -66,6 +66,14 @@ GOALS: Final = (
     Goal("f", "latency p50", 100.0),
     Goal("f", "idle cpu", 3.0),
     Goal("g", "latency p99", 1 / 2, TUNED),
+    Goal("j-50", "groups moved", 5.0),
+    Goal("j-1000", "not exact", 0.0),
+    Goal("k-50", "groups moved", 5.0),
+    Goal("k-1000", "not exact", 0.0),
+    Goal("l", "producers held", 2.0),
+    Goal("l", "lost", 0.0),
+    Goal("l", "written twice", 0.0),
+    Goal("l", "skipped", 0.0),
 )
 
 

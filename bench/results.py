@@ -16,6 +16,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from bench.steady import median
+from bench.workloads import WORKLOADS
 
 # metric -> (unit, whether more is better), in the order they are shown
 METRICS: Final[Mapping[str, tuple[str, bool]]] = {
@@ -32,6 +33,17 @@ METRICS: Final[Mapping[str, tuple[str, bool]]] = {
     "fetch only cpu": ("CPU-s/GB", False),
     "produce only": ("MB/s", True),
     "produce only cpu": ("CPU-s/GB", False),
+    "groups moved": ("s after the decision", False),
+    "each group": ("ms", False),
+    "drained": ("s of it", False),
+    "translated": ("s of it", False),
+    "committed": ("s of it", False),
+    "not exact": ("positions", False),
+    "producers held": ("s", False),
+    "lost": ("acknowledged records", False),
+    "written twice": ("records", False),
+    "read twice": ("records", False),
+    "skipped": ("records", False),
 }
 
 
@@ -111,8 +123,8 @@ def merged(old: Results | None, new: Results, *, add: bool) -> Results:
         return new
     again = set() if add else {run.workload for run in new.runs}
     kept = tuple(run for run in old.runs if run.workload not in again)
-    order = {name: n for n, name in enumerate(sorted({run.workload for run in (*kept, *new.runs)}))}
-    runs = sorted((*kept, *new.runs), key=lambda run: order[run.workload])
+    order = {name: n for n, name in enumerate(WORKLOADS)}
+    runs = sorted((*kept, *new.runs), key=lambda run: (order.get(run.workload, len(order)), run.workload))
     return Results(new.machine, tuple(runs), {**old.sizes, **new.sizes})
 
 

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from bench import drills
 from bench.catchup import catch_up
 from bench.engines import ENGINES, Engine
 from bench.meter import Surroundings
@@ -28,7 +29,7 @@ from bench.site import BROKER_SETTINGS, Site, clean, create_topics, site, wire_l
 from bench.sources import TOPIC, Backlog, fill, many_topics
 from bench.trickles import busy_topic
 from bench.trickles import many_topics as measure_many_topics
-from bench.workloads import FLOOR, RECORD_BYTES, Kind, Link, Workload
+from bench.workloads import DRILLS, FLOOR, RECORD_BYTES, Kind, Link, Workload
 from drlib.lab import jars
 from drlib.lab.lab import Lab
 
@@ -76,6 +77,8 @@ def _prepared(here: Site, workload: Workload) -> tuple[Measure, str]:
             return _floor(here, workload) if engine is None else _catch_up(engine, here, workload, tag, backlog)
 
         return caught_up, backlog.words
+    if workload.kind in DRILLS:
+        return lambda _, tag: drills.measure(here, workload, tag), drills.words(workload)
     if workload.kind is Kind.LATENCY:
         create_topics(here.source_direct, [TOPIC], workload.partitions)
         words = f"1,000 records of {RECORD_BYTES} bytes a second, {workload.partitions} partitions"
@@ -174,6 +177,7 @@ def scaled(workload: Workload, share: float) -> Workload:
         workload,
         records=max(1, round(workload.records * share)) if workload.records else 0,
         topics=max(1, round(workload.topics * share)),
+        groups=max(1, round(workload.groups * share)) if workload.groups else 0,
     )
 
 

@@ -109,7 +109,7 @@ async def produce(
     """Produce `records` evenly to `partitions`, one batch per partition and request, `window` requests under way."""
     client = ClusterClient(bootstrap.split(","))
     try:
-        connection = await _leader(client, topic)
+        connection = await leader(client, topic)
         images = [image(batch_records, codec, keys=range(n, 10**6, 97), seed=n) for n in range(_IMAGES)]
         progress = _Progress()
         pending: deque[asyncio.Future[list[ProduceResult]]] = deque()
@@ -149,7 +149,7 @@ async def fetch(bootstrap: str, topic: str, partitions: int, window: int, bytes_
     """
     client = ClusterClient(bootstrap.split(","))
     try:
-        connection = await _leader(client, topic)
+        connection = await leader(client, topic)
         found = (await client.metadata([topic])).topics[topic]
         wanted = [TopicPartition(topic, p) for p in range(partitions)]
         ends = {k.partition: v for k, v in (await requests.list_offsets(connection, wanted, LATEST)).items()}
@@ -212,7 +212,8 @@ def _read(answer: requests.FetchedPartition, position: int, progress: _Progress)
     return position
 
 
-async def _leader(client: ClusterClient, topic: str) -> Connection:
+async def leader(client: ClusterClient, topic: str) -> Connection:
+    """A connection to the one broker there is."""
     metadata = await client.metadata([topic])
     return await client.connection(metadata.topics[topic].partitions[0].leader, "load")
 

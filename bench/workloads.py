@@ -23,6 +23,12 @@ class Kind(StrEnum):
     CATCH_UP = "catch-up"  # a backlog, copied as fast as it goes
     LATENCY = "latency"  # a steady trickle
     MANY_TOPICS = "many-topics"  # a thousand topics, hardly any of them busy
+    FAILOVER = "failover"  # the source is killed, and every group comes over
+    FAILBACK = "failback"  # every group goes home, over both maps
+    SWITCHOVER = "switchover"  # both serve, and whoever follows the pointer is moved
+
+
+DRILLS: Final = frozenset({Kind.FAILOVER, Kind.FAILBACK, Kind.SWITCHOVER})
 
 
 class Link(StrEnum):
@@ -43,7 +49,10 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`records` of `RECORD_BYTES` each in batches of `batch_records`; `limit_s` counts from an engine's first record."""
+    """`records` of `RECORD_BYTES` each in batches of `batch_records`; `limit_s` counts from an engine's first record.
+
+    Of a drill: `groups` with a position in each of `partitions`, and `records` a second while applications are moved.
+    """
 
     name: str
     title: str
@@ -55,8 +64,24 @@ class Workload:
     shape: Shape = Shape.PLAIN
     link: Link = Link.NONE
     topics: int = 1
+    groups: int = 0
     limit_s: float = 20.0
     engines: tuple[str, ...] = ("drlib", "mm2", "mm2-tuned", "floor")
+
+
+GROUPS: Final = (50, 200, 1000)
+
+
+def _drill(letter: str, title: str, kind: Kind, groups: int) -> Workload:
+    name = f"{letter}-{groups}"
+    return Workload(
+        name,
+        f"{title} of {groups:,} groups on 100 partitions",
+        kind=kind,
+        partitions=100,
+        groups=groups,
+        engines=("drlib",),
+    )
 
 
 WORKLOADS: Final = {
@@ -99,6 +124,17 @@ WORKLOADS: Final = {
             "workload a with 1 and 2 workers",
             records=1_000_000,
             engines=("drlib", "drlib-2", "mm2-tuned-1", "mm2-tuned"),
+        ),
+        *(_drill("j", "unplanned failover", Kind.FAILOVER, groups) for groups in GROUPS),
+        *(_drill("k", "failback", Kind.FAILBACK, groups) for groups in GROUPS),
+        Workload(
+            "l",
+            "planned switchover of running applications, there and back",
+            kind=Kind.SWITCHOVER,
+            partitions=8,
+            records=1000,
+            groups=5,
+            engines=("drlib",),
         ),
     )
 }

@@ -1,29 +1,136 @@
-"""Makes the README's picture: the newest report in runs/, as a browser shows it. Run after `make demo`."""
+"""Makes the README's pictures as a browser shows them, from nothing: a failover drill is run for its report, an incident is
+played for its reveal, and the first notebook for its console.
+
+Rules: everything runs in a folder of its own that is gone afterwards, so that what was run here before neither helps nor
+hinders; each picture is made of what really happened. The incident's player is not a good one, so that the reveal has
+something to tell. Needs what tests need (`make setup`, Debian's chromium) and some four minutes; names of pictures as
+arguments make only those: `python docs/make_pictures.py incident`.
+"""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
-ROOT = Path(__file__).parents[1]
+from drlib.console.jupyterlab import JupyterLab
+from drlib.incident.game import Incident
+from drlib.lab.lab import Lab
+from drlib.rules.incident_seed import seed_for
+from drlib.rules.incident_symptoms import Symptom
+from drlib.views.incidents import incident_figure
+
+ROOT: Final = Path(__file__).parents[1]
+DOCS: Final = ROOT / "docs"
+KERNEL: Final = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
+CAUSE: Final = "wrong-acl"
+SHOWN_S: Final = 60.0
 
 
-def main() -> int:
-    reports = sorted(ROOT.glob("runs/*/report.html"))
-    if not reports:
-        print("There is no report yet. Run: make demo", file=sys.stderr)
+def report(page: Page, place: Path) -> None:
+    """The head of a failover drill's report."""
+    drill = [sys.executable, "-m", "drlib.cli", "run", str(ROOT / "runbooks" / "failover-drill.yaml"), "--lab"]
+    subprocess.run([*drill, "--runs-dir", str(place / "runs")], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    (found,) = (place / "runs").glob("*/report.html")
+    page.goto(found.as_uri())
+    page.wait_for_selector("svg.main-svg")
+    page.screenshot(path=DOCS / "report.png")
+
+
+def incident(page: Page, place: Path) -> None:
+    """The reveal of an incident that was played with a wrong guess, two wrong moves and a hint."""
+    folder = place / "incident"
+    folder.mkdir()
+    game = Incident.start(folder, seed_for(CAUSE), at_once=True, level=2)
+    try:
+        _shows(game, Symptom.MIRROR_BEHIND)
+        where = game.record.planted()[0].where
+        other = "flights" if where == "bookings" else "bookings"
+        for step in (
+            lambda: game.act("acknowledge"),
+            lambda: game.diagnose("link-cut-one-way"),
+            lambda: game.act("heal-link RIGHT"),
+            game.hint,
+            lambda: game.diagnose(CAUSE),
+            lambda: game.act(f"remove-acl RIGHT LEFT.{other}"),
+            lambda: game.act(f"remove-acl RIGHT LEFT.{where}"),
+        ):
+            step()
+            _looks_again(game)
+        reveal = game.finish(settle_s=SHOWN_S)
+        figure = incident_figure(reveal, game.record.began_ms())
+    finally:
+        game.close()
+    path = place / "incident.html"
+    figure.write_html(path, include_plotlyjs=True, config={"displayModeBar": False})
+    page.goto(path.as_uri())
+    page.wait_for_selector("svg.main-svg")
+    page.locator("svg.main-svg").first.screenshot(path=DOCS / "incident.png")
+
+
+def _shows(game: Incident, symptom: Symptom) -> None:
+    game.scene().wait(symptom.value, lambda: symptom in game.status()[1], SHOWN_S)
+
+
+def _looks_again(game: Incident) -> None:
+    """As a person does between two moves."""
+    before = game.status()[0].at_ms
+    game.scene().wait("another look", lambda: game.status()[0].at_ms > before, SHOWN_S)
+
+
+def console(page: Page, place: Path) -> None:
+    """The console in the first notebook: a flow that mirrors, a group that would go on exactly, a plan that waits."""
+    project = place / "project"
+    shutil.copytree(ROOT / "notebooks", project / "notebooks", ignore=shutil.ignore_patterns(".*"))
+    here = ["--expose-app-in-browser"]
+    with (
+        Lab(project / ".lab"),
+        JupyterLab(project, browser=False, state=project / "state", arguments=here) as jupyter,
+    ):
+        page.goto(jupyter.url)
+        page.wait_for_function(f"(k => k && k.connectionStatus === 'connected' && k.status === 'idle')({KERNEL})")
+        for _ in range(11):  # up to the translated position; the last cell would close it
+            page.evaluate("() => { void jupyterapp.commands.execute('notebook:run-cell-and-select-next'); }")
+        shown = page.locator(".drlib-console", has_text="readers").filter(has_text="exact")
+        shown.wait_for(timeout=90_000)
+        page.get_by_role("button", name="Kill…").click()
+        page.locator(".drlib-console-confirm", has_text="SIGKILL").wait_for()
+        page.locator(".drlib-console-widget").screenshot(path=DOCS / "console.png")
+        page.get_by_role("button", name="Leave it").click()
+        page.evaluate("() => jupyterapp.commands.execute('notebook:run-all-below')")  # it closes what it opened
+        page.locator(".drlib-console-said", has_text="closed").wait_for(timeout=60_000)
+
+
+PICTURES: Final[Mapping[str, Callable[[Page, Path], None]]] = {
+    "report": report,
+    "incident": incident,
+    "console": console,
+}
+
+
+def main(wanted: list[str]) -> int:
+    if unknown := set(wanted) - set(PICTURES):
+        print(f"There is no picture {min(unknown)}; there are {', '.join(PICTURES)}.", file=sys.stderr)
         return 2
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.goto(reports[-1].as_uri())
-        page.wait_for_selector("svg.main-svg")
-        page.screenshot(path=ROOT / "docs" / "report.png")
+        for name in wanted or PICTURES:
+            began = time.monotonic()
+            page = browser.new_page(viewport={"width": 1280, "height": 900})
+            with tempfile.TemporaryDirectory(prefix=f"drlib-{name}-") as folder:
+                PICTURES[name](page, Path(folder))
+            page.close()
+            print(f"docs/{name}.png  {time.monotonic() - began:.0f} s", flush=True)
         browser.close()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
