@@ -29,6 +29,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+from deadline import Deadline
 
 from drlib.errors import UsageError
 from drlib.mirror import status
@@ -38,9 +39,9 @@ Record = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...], int]
 
 def wait_for(what: str, condition: Callable[[], bool], deadline_s: float = 60.0) -> None:
     """Poll until `condition`; fails with `what` after the deadline."""
-    end = time.monotonic() + deadline_s
+    deadline = Deadline(deadline_s)
     while not condition():
-        assert time.monotonic() < end, f"not within {deadline_s:g} s: {what}"
+        assert not deadline.passed, f"not within {deadline.waited_s:.0f} s: {what}"
         time.sleep(0.05)
 
 

@@ -357,6 +357,8 @@ class OrderedMember:
         self._polled.update({p: offset for p, offset in positions.items() if p in self._assigned})
         self._held = held(self.plan, self._assigned, self._reached)
         consumer.pause([ck.TopicPartition(p.topic, p.partition) for p in self._held])
+        # librdkafka keeps a pause over rebalances: what was held here and has been opened elsewhere would stay shut for ever
+        consumer.resume([ck.TopicPartition(p.topic, p.partition) for p in self._assigned - self._held])
 
     def _starting_points(self, consumer: Any, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Where the group stands in remote partitions: committed, else the log's start (nothing before it)."""

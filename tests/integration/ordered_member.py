@@ -1,8 +1,9 @@
 """One application as a process: `drlib.OrderedConsumer` in a loop, commits now and then, and a line for all it does.
 
 A line is JSON and written in one call: `{"handed": [n, topic, partition, offset, key, value]}` with n from the system's
-monotonic clock, `{"acked": true}` for everything handed before it, `{"refused": true}` alike. After `freeze_after`
-acknowledged records it takes a few more, says `{"frozen": true}` and never goes on, so that it can be killed there.
+monotonic clock, `{"acked": true}` for everything handed before it, `{"refused": true}` alike. With `freeze_after` it takes its
+time until it shares the group's `partitions` with somebody, and after as many acknowledged records since then takes a few
+more, says `{"frozen": true}` and never goes on, so that it can be killed there.
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ def main(path: Path) -> None:
         max_batch=20,
         settings={"session.timeout.ms": 6000, "heartbeat.interval.ms": 200},
     )
-    acked, open_ = 0, 0
+    acked, open_, alone = 0, 0, bool(spec["freeze_after"])
     with consumer:
         while True:
             record = consumer.poll(0.2)
             if record is not None:
                 open_ += 1
+                if alone:
+                    time.sleep(0.02)
+                    alone = not 0 < len(consumer.assigned) < spec["partitions"]
                 key, value = (record.key or b"").decode(), int(record.value or b"-1")
                 at = record.partition
                 say(handed=[time.monotonic_ns(), at.topic, at.partition, record.offset, key, value])
@@ -50,7 +54,7 @@ def main(path: Path) -> None:
                 outcome = consumer.commit()
                 if outcome is drlib.CommitOutcome.ACKED:
                     say(acked=True)
-                    acked += open_
+                    acked += 0 if alone else open_
                 elif outcome is drlib.CommitOutcome.REFUSED:
                     say(refused=True)
                 else:

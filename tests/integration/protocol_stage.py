@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from confluent_kafka import Producer
+from deadline import Deadline
 from fix_engine import Engine
 
 from drlib.config.settings import load_mirror_settings
@@ -35,9 +36,9 @@ REFUSED_EPOCH = 47
 
 async def until(what: str, condition: Callable[[], bool], deadline_s: float = 40.0) -> None:
     """Wait for `condition` in the test's loop; fails with `what` after the deadline."""
-    end = time.monotonic() + deadline_s
+    deadline = Deadline(deadline_s)
     while not condition():
-        assert time.monotonic() < end, f"not within {deadline_s:g} s: {what}"
+        assert not deadline.passed, f"not within {deadline.waited_s:.0f} s: {what}"
         await asyncio.sleep(0.03)
 
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from deadline import Deadline
 
 ROOT = Path(__file__).resolve().parents[2]
 TWICE = """
@@ -67,9 +68,9 @@ def test_a_session_is_silent_on_loopback_starts_twice_and_dies_with_its_process(
     assert count == "5"
     assert second == "second 7"
     assert set(listening) == {"loopback"}
-    until = time.monotonic() + 20
+    deadline = Deadline(20)
     while not gone(int(pid)):
-        assert time.monotonic() < until, "the JVM outlived its process"
+        assert not deadline.passed, "the JVM outlived its process"
         time.sleep(0.05)
 
 

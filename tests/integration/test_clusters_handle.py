@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
+from deadline import Deadline
 from fix_engine import wait_for
 
 from drlib.clusters import (
@@ -53,9 +54,9 @@ def member(bootstrap: str, group: str, topic: str, **config: str) -> Iterator[No
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", **config})
     try:
         consumer.subscribe([topic])
-        deadline = time.monotonic() + 60
+        deadline = Deadline(60)
         while not consumer.assignment():
-            assert time.monotonic() < deadline, "the consumer was never assigned anything"
+            assert not deadline.passed, "the consumer was never assigned anything"
             consumer.poll(0.1)
         yield
     finally:

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from deadline import Deadline
 
 from drlib.clusters.cluster import Cluster
 from drlib.config.settings import ClusterSettings
@@ -107,8 +108,8 @@ def test_of_many_that_come_at_once_one_holds_it_and_keeps_it(target: ClusterSett
         try:
             with Lease(target, flow, name, session_timeout_ms=SESSION_MS) as lease:
                 held.append(name)
-                deadline = time.monotonic() + 20
-                while len(refused) < 3 and time.monotonic() < deadline:
+                deadline = Deadline(20)
+                while len(refused) < 3 and not deadline.passed:
                     lease.confirm()
         except LeaseHeld as error:
             refused.append(error)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from deadline import Deadline
 from fix_lab import LabFactory
 
 import drlib
@@ -28,9 +29,9 @@ def settings(lab: Lab) -> tuple[ClusterSettings, ...]:
 
 
 def until(holds: Callable[[], bool], deadline_s: float = 20.0) -> None:
-    end = time.monotonic() + deadline_s
+    deadline = Deadline(deadline_s)
     while not holds():
-        assert time.monotonic() < end, "not within the deadline"
+        assert not deadline.passed, f"not within {deadline.waited_s:.0f} s"
         time.sleep(0.05)
 
 

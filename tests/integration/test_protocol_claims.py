@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
+from deadline import Deadline
 from fix_engine import Engine, create_topic, read_all
 from protocol_stage import REFUSED_EPOCH, append, connected, headers, journal_of, running, send, take, until
 
@@ -49,9 +49,9 @@ async def test_racing_claimants_write_one_after_the_other_and_never_in_between(
     appended: dict[int, int] = {}  # epoch -> records acknowledged
 
     async def claimant(number: int) -> None:
-        chance, deadline = random.Random(number), time.monotonic() + 30
+        chance, deadline = random.Random(number), Deadline(30)
         async with connected(right) as client:
-            while len(appended) < 4 and time.monotonic() < deadline:
+            while len(appended) < 4 and not deadline.passed:
                 await asyncio.sleep(chance.uniform(0, 0.1))  # without it they might fence each other for ever
                 try:
                     ours = await take(client, f"lane-{topic}", {topic: [0]})

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from fix_engine import Engine, create_topic, produce, wait_for
-from fix_guarded import GUARDED, ME, acl, add_acls
+from fix_guarded import GUARDED, acl, add_acls
 from test_sync import alter, events, move, position, wait_event
 
 from drlib.lab.lab import Lab

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import AdminClient
+from deadline import Deadline
 from traffic_stage import log_ends, set_positions, wait_until
 
 from drlib.clusters.descriptions import Record
@@ -57,10 +58,10 @@ def prepare(right: str, fresh_topic: Fresh, records: int) -> tuple[str, ReadPlan
 
 
 def read(consumers: list[OrderedMember], wanted: int, deadline_s: float = 30.0) -> list[Record]:
-    until = time.monotonic() + deadline_s
+    deadline = Deadline(deadline_s)
     records: list[Record] = []
     while len(records) < wanted:
-        assert time.monotonic() < until, f"{len(records)} of {wanted} records"
+        assert not deadline.passed, f"{len(records)} of {wanted} records"
         for consumer in consumers:
             batch = consumer.poll()
             if batch is not None and consumer.commit(batch) is CommitOutcome.ACKED:
@@ -130,6 +131,31 @@ def test_a_rebalance_in_the_middle_repeats_nothing_and_keeps_the_order(right: st
     assert_remote_first(records, plan)
 
 
+def test_a_partition_that_was_held_here_and_opened_elsewhere_is_read_when_it_comes_back(
+    right: str, fresh_topic: Fresh
+) -> None:
+    group, plan = prepare(right, fresh_topic, 300)
+    connection = {"bootstrap.servers": right, "heartbeat.interval.ms": "200"}
+    with OrderedMember(connection, group, plan, max_batch=5) as first:
+        wait_until("all local partitions are held", lambda: first.poll() is not None and len(first.held) == PARTITIONS)
+        with OrderedMember(connection, group, plan, max_batch=5) as second:
+
+            def joined() -> bool:
+                first.serve()
+                second.serve()
+                return bool(second.held) and len(first.held) < PARTITIONS
+
+            wait_until("the partitions are shared", joined)
+            records: list[Record] = []
+            while second.held:
+                records += read([first, second], 1)
+            opened = {p for p in second.assigned if p.topic == plan.local}
+            assert opened
+        records += read([first], 603 - len(records))
+    assert {r.partition for r in records if r.offset == 99} > opened
+    assert len(records) == len({(r.partition, r.offset) for r in records}) == 603
+
+
 def test_a_member_that_leaves_before_it_was_ever_polled_leaves_in_silence(
     right: str, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,9 +197,9 @@ def test_a_rebalance_served_while_records_are_stashed_reads_them_once(
 def test_what_was_polled_and_not_committed_comes_again(right: str, fresh_topic: Fresh) -> None:
     group, plan = prepare(right, fresh_topic, 30)
     with OrderedMember({"bootstrap.servers": right}, group, plan, max_batch=10) as consumer:
-        until = time.monotonic() + 20
+        deadline = Deadline(20)
         polled = None
-        while polled is None and time.monotonic() < until:
+        while polled is None and not deadline.passed:
             polled = consumer.poll()
         assert polled is not None
         assert polled.records

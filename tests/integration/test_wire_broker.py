@@ -13,6 +13,7 @@ import uvloop
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from deadline import Deadline
 
 from drlib.clusters.cluster import Cluster
 from drlib.config.settings import ClusterSettings
@@ -57,12 +58,12 @@ async def client(left: str) -> AsyncIterator[ClusterClient]:
 
 async def again(call: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
     """Repeat while the broker says that it is not ready yet: a topic or coordinator just made."""
-    deadline = time.monotonic() + 20
+    deadline = Deadline(20)
     while True:
         try:
             return await call()
         except BrokerError as error:
-            if not error.retriable or time.monotonic() > deadline:
+            if not error.retriable or deadline.passed:
                 raise
         await asyncio.sleep(0.02)
 
@@ -284,9 +285,9 @@ async def test_a_claim_fences_the_former_owner(client: ClusterClient, make_topic
         mine = await again(lambda: requests.init_producer_id(coordinator, lane, 60_000))
         await again(lambda: requests.add_partitions_to_txn(coordinator, lane, *mine, {topic: [0, 1]}))
         await again(lambda: requests.end_txn_abort(coordinator, lane, *mine))
-        deadline = time.monotonic() + 20
+        deadline = Deadline(20)
         while (state := await requests.describe_transaction(coordinator, lane)).state != "CompleteAbort":
-            assert time.monotonic() < deadline, state
+            assert not deadline.passed, state
             await asyncio.sleep(0.002)
         assert (state.producer_id, state.epoch) == mine
         return mine
@@ -376,8 +377,8 @@ async def test_what_did_not_change_is_the_same_answer_and_what_did_is_another(
     assert (await client.metadata(names[:1])).topics[names[0]] == first.topics[names[0]]
     with Cluster(ClusterSettings("LEFT", tuple(left.split(",")))) as cluster:
         cluster.create_partitions(names[0], 4)
-    then, deadline = first, time.monotonic() + 10
-    while then is first and time.monotonic() < deadline:
+    then, deadline = first, Deadline(10)
+    while then is first and not deadline.passed:
         await asyncio.sleep(0.02)
         then = await client.metadata(names)
     assert len(then.topics[names[0]].partitions) == 4

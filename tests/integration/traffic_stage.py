@@ -17,6 +17,7 @@ from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from deadline import Deadline
 
 from drlib.clusters import pointer
 from drlib.lab.traffic import specs
@@ -28,11 +29,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def wait_until(what: str, holds: Callable[[], bool], deadline_s: float = 30.0) -> float:
     """Seconds it took."""
-    started = time.monotonic()
+    deadline = Deadline(deadline_s)
     while not holds():
-        assert time.monotonic() - started < deadline_s, f"{what}: not within {deadline_s} s"
+        assert not deadline.passed, f"{what}: not within {deadline.waited_s:.0f} s"
         time.sleep(0.05)
-    return time.monotonic() - started
+    return deadline.waited_s
 
 
 class Application:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from deadline import Deadline
 
 from drlib.console import faults
 from drlib.console.widget import ConsoleWidget
@@ -85,9 +86,9 @@ def widget(cluster: Cluster, watching: Watching):
 
 
 def until(holds) -> None:
-    end = time.monotonic() + 5
+    deadline = Deadline(5)
     while not holds():
-        assert time.monotonic() < end
+        assert not deadline.passed
         time.sleep(0.01)
 
 
