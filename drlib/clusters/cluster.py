@@ -63,6 +63,7 @@ _LEVELS: Final = {
 }
 _MEMBERS_IN_THE_WAY: Final = ("UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP")
 _LOOK_S: Final = 0.1  # between two questions to brokers that have just come up
+_TOLD_S: Final = 0.01
 _QUIET: Final = logging.getLogger("drlib.clusters.librdkafka")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
@@ -126,7 +127,8 @@ class Cluster:
     ) -> bool:
         """True when it was created now, False when it was there already, whatever it looks like.
 
-        `replication_factor` -1 is the broker's default.
+        Returns when a broker tells of it: the controller's yes comes a moment before. `replication_factor` -1 is the
+        broker's default.
         """
         doing = f"creating topic {name}"
         topic = NewTopic(name, partitions, replication_factor, config=dict(config or {}))
@@ -136,6 +138,7 @@ class Cluster:
             if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
             raise as_drlib_error(error, self.settings, doing) from error
+        self._until_told(name, partitions)
         return True
 
     def delete_topic(self, name: str) -> bool:
@@ -147,12 +150,14 @@ class Cluster:
             if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return False
             raise as_drlib_error(error, self.settings, doing) from error
+        self._until_told(name, 0)
         return True
 
     def create_partitions(self, name: str, partitions: int) -> None:
         """Grows a topic to `partitions` in all. Refused when it has as many already."""
         doing = f"adding partitions to {name}"
         self._wait(self._call(doing, "create_partitions", [NewPartitions(name, partitions)])[name], doing)
+        self._until_told(name, partitions)
 
     def topic_config(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """What was set on each topic itself; values a broker lends it are left out. A topic that is gone is refused."""
@@ -315,6 +320,19 @@ class Cluster:
                 time.sleep(_LOOK_S)
             wanted = moved
         return found
+
+    def _until_told(self, name: str, partitions: int) -> None:
+        """Waits until the broker that is asked has what the controller has done already; one that cannot say is not
+        waited for, nor is anybody longer than the handle's time."""
+        until = time.monotonic() + self._timeout_s
+        while time.monotonic() < until:
+            try:
+                found = self.topics([name]).get(name)
+            except DrlibError:
+                return
+            if (found.partitions >= partitions > 0) if found is not None else partitions == 0:
+                return
+            time.sleep(_TOLD_S)
 
     def _call(self, doing: str, method: str, *arguments: object, **options: object) -> Any:
         try:
