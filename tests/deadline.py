@@ -32,6 +32,16 @@ class Deadline:
         return self.waited_s > self.seconds * crowding()
 
 
+def never(holds: Callable[[], bool], seconds: float) -> bool:
+    """Has it not come about in all of `seconds`, by the clock? For what must not happen, a busy machine is no excuse."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if holds():
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def standstill(count: Callable[[], int], enough: int, still_s: float = 30.0) -> bool:
     """Waits until `count()` is `enough`. True when it stood still for `still_s` instead."""
     seen, deadline = count(), Deadline(still_s)

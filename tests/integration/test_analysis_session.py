@@ -13,6 +13,7 @@ from deadline import Deadline
 
 ROOT = Path(__file__).resolve().parents[2]
 TWICE = """
+import contextlib
 import sys
 from pathlib import Path
 from pyspark import SparkContext
@@ -21,7 +22,10 @@ from drlib.analysis.session import spark_session, start_in_background
 first = start_in_background("first").result()
 jvm = SparkContext._gateway.proc.pid
 print(first.range(5).count(), jvm)
-sockets = {f.readlink().name for f in Path(f"/proc/{jvm}/fd").iterdir()}
+sockets = set()
+for f in Path(f"/proc/{jvm}/fd").iterdir():
+    with contextlib.suppress(FileNotFoundError):  # closed between the two looks
+        sockets.add(f.readlink().name)
 for table, local in (("tcp", {"0100007F"}), ("tcp6", {"0000000000000000FFFF00000100007F", "00000000000000000000000001000000"})):
     for row in Path(f"/proc/{jvm}/net/{table}").read_text().splitlines()[1:]:
         fields = row.split()
