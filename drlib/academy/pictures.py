@@ -48,7 +48,8 @@ def bars(
             name=name,
             marker={"color": colour, "line": {"color": "white", "width": 1}},
             text=["" if stacked and not value else f"{name}: {value:,.0f}" for value in series],
-            textposition="inside" if stacked else "auto",
+            # a bar of no length has no inside, and what is put there is not drawn
+            textposition="inside" if stacked else ["auto" if value else "outside" for value in series],
             insidetextanchor="start",
             insidetextfont={"color": ON.get(colour, "black"), "size": 13},
             textangle=0,

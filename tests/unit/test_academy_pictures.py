@@ -33,3 +33,9 @@ def test_lines_of_nothing_but_zeros_are_drawn() -> None:
 def test_pictures_of_nothing_say_so() -> None:
     for figure in (lines("t", [Line("a", [], [])], "x", "y"), bars("t", ["a"], {"s": [0]}, "records")):
         assert "nothing yet" in figure.layout.annotations[0].text
+
+
+def test_an_empty_place_among_others_bears_its_0() -> None:
+    (drawn,) = bars("t", ["tail", "quarantine"], {"orders": [12, 0]}, "orders").data
+    assert tuple(drawn.text) == ("orders: 12", "orders: 0")
+    assert tuple(drawn.textposition) == ("auto", "outside")
