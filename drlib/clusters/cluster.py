@@ -64,6 +64,7 @@ _LEVELS: Final = {
 _MEMBERS_IN_THE_WAY: Final = ("UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP")
 _LOOK_S: Final = 0.1  # between two questions to brokers that have just come up
 _TOLD_S: Final = 0.01
+_TOLD_AT_MOST_S: Final = 3.0  # a deleted topic may have been made again by somebody
 _QUIET: Final = logging.getLogger("drlib.clusters.librdkafka")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
@@ -323,14 +324,14 @@ class Cluster:
 
     def _until_told(self, name: str, partitions: int) -> None:
         """Waits until the broker that is asked has what the controller has done already; one that cannot say is not
-        waited for, nor is anybody longer than the handle's time."""
-        until = time.monotonic() + self._timeout_s
+        waited for."""
+        until = time.monotonic() + min(_TOLD_AT_MOST_S, self._timeout_s)
         while time.monotonic() < until:
             try:
                 found = self.topics([name]).get(name)
             except DrlibError:
                 return
-            if (found.partitions >= partitions > 0) if found is not None else partitions == 0:
+            if found is None if partitions == 0 else found is not None and found.partitions >= partitions:
                 return
             time.sleep(_TOLD_S)
 
