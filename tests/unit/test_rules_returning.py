@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
+from small_maps import C1, TWO_RUNS, P, built
 
 from drlib.model import Translation, TranslationKind
-from drlib.rules.journal import Ack, ClaimId, Covered, Entry, Placement, Run, SourcePartition, SourceTruncated
-from drlib.rules.offset_map import PartitionMap
+from drlib.rules.journal import Covered, Placement, Run, SourceTruncated
 from drlib.rules.returning import Returned, returned
 
 EXACT, BOUNDED, UNKNOWN = TranslationKind.EXACT, TranslationKind.BOUNDED, TranslationKind.UNKNOWN
-P = SourcePartition(UUID(int=1), 0)
-C1 = ClaimId(9, 0)
-# Source 10..14, a marker at 15, 16..17; on the target behind one marker: 1..5, 6..7. A later claim's marker stands at 8.
-TWO_RUNS: tuple[Entry, ...] = (Placement(P, C1, 0, 1), Run(P, C1, 0, 10), Run(P, C1, 5, 16), Ack(P, C1, 7, 8))
-
-
-def built(*entries: Entry) -> PartitionMap:
-    offsets = PartitionMap()
-    for entry in entries:
-        offsets.apply(entry)
-    return offsets
 
 
 @pytest.mark.parametrize(
     ("position", "known", "expected"),
     [
         (8, {}, 18),  # all of the mirror was read
-        (9, {}, 18),  # a claim's marker behind it, too
+        (9, {}, 18),  # the marker of a later claim behind it, too
         (8, {"settled": 25}, 25),  # the tail comes from the other side, or was put away
         (8, {"settled": 25, "had_read": 22}, 25),
         (8, {"had_read": 22}, 22),  # the tail was left, and this group had read some of it before

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
+from small_maps import C1, TWO_RUNS, P, built
 
 from drlib.model import TopicPartition
 from drlib.rules import tail
 from drlib.rules.journal import (
     Ack,
-    ClaimId,
     Covered,
     Entry,
     Parked,
@@ -18,24 +16,10 @@ from drlib.rules.journal import (
     Run,
     Sealed,
     SourceLoss,
-    SourcePartition,
     SourceTruncated,
     Unsure,
 )
-from drlib.rules.offset_map import PartitionMap
 from drlib.rules.tail import EXAMPLES, Fate, Settle, Since, Stretch, Tally
-
-P = SourcePartition(UUID(int=1), 0)
-C1 = ClaimId(9, 0)
-# Source 10..14, a marker at 15, 16..17; on the target behind one marker: 1..5, 6..7.
-TWO_RUNS: tuple[Entry, ...] = (Placement(P, C1, 0, 1), Run(P, C1, 0, 10), Run(P, C1, 5, 16), Ack(P, C1, 7, 8))
-
-
-def built(*entries: Entry) -> PartitionMap:
-    offsets = PartitionMap()
-    for entry in entries:
-        offsets.apply(entry)
-    return offsets
 
 
 @pytest.mark.parametrize(
