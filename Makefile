@@ -40,7 +40,7 @@ test: setup lint unit integration notebooks
 
 # Two at a time: an incident waits for its clusters about as long as it works.
 incidents: setup
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/integration/test_incident.py tests/notebooks/test_game_day.py
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/integration/training/test_incidents.py tests/notebooks/test_game_day.py
 
 test-all: test
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "long or mm2" tests/integration tests/notebooks

@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING, Final
 from bench.meter import Meter, machine_cpu
 from bench.site import create_topics
 from bench.wire_load import leader
-from drlib.clusters.cluster import Cluster
 from drlib.config.settings import ClusterSettings
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.net.connection import ProduceResult
+from drlib.kafka.protocol import recode
+from drlib.kafka.protocol.batch import OutgoingBatch
+from drlib.kafka.protocol.error_codes import raise_for
 from drlib.lab.lab import Lab
 from drlib.model import TopicPartition
-from drlib.wire import recode
-from drlib.wire.batch import OutgoingBatch
-from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import raise_for
-from drlib.wire.transport import ProduceResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,8 +110,8 @@ async def fill(places: Sequence[tuple[str, str]], records: int, *, skewed: bool)
 
 def audit(spark: SparkSession, left: str, right: str, records: int, sums_from: int = 0) -> bool:
     """By sums first, which leave nothing open here."""
-    from drlib.analysis.result import Verdict
-    from drlib.analysis.staged_audit import audit_topics
+    from drlib.analysis.audit.result import Verdict
+    from drlib.analysis.audit.staged import audit_topics
 
     found = audit_topics(spark, left, right, TOPIC, REMOTE, sums_from=sums_from)
     return found.verdict is Verdict.PASS and (found.source_records, found.target_records) == (records, records)
@@ -124,10 +124,10 @@ def exact(spark: SparkSession, left: str, right: str, records: int) -> bool:
 
 def buckets(spark: SparkSession, left: str, right: str, records: int) -> bool:
     """In sums of a second, by Structured Streaming, one side after the other."""
-    from drlib.analysis.bucket_stream import BucketStream
-    from drlib.analysis.continuous import look, plan_audit
-    from drlib.analysis.topics import settings_of
-    from drlib.mirror.maps import Maps
+    from drlib.analysis.continuous.compare import look, plan_audit
+    from drlib.analysis.continuous.stream import BucketStream
+    from drlib.analysis.spark.topics import settings_of
+    from drlib.mirror.offsets.map.load_maps import Maps
 
     plan = plan_audit(left, right, [(TOPIC, REMOTE)], Maps(), 1000)
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +146,7 @@ def buckets(spark: SparkSession, left: str, right: str, records: int) -> bool:
 
 def duplicates(spark: SparkSession, left: str, right: str, _: int) -> bool:
     """What is there twice, and whose it is."""
-    from drlib.analysis.duplicates import find_duplicates
+    from drlib.analysis.duplicates.find import find_duplicates
 
     return not find_duplicates(spark, right, REMOTE, source=left, topic=TOPIC).examples
 
@@ -155,8 +155,8 @@ def lag(spark: SparkSession, left: str, _: str, records: int) -> bool:
     """What stood in the source's log over time, against a reader near its beginning; no other topic is read."""
     from pyspark.sql import functions as sf
 
-    from drlib.analysis.lag import lags, sized, ticks
-    from drlib.analysis.topics import read_topic
+    from drlib.analysis.lag.frames import lags, sized, ticks
+    from drlib.analysis.spark.topics import read_topic
 
     written = sized(read_topic(spark, left, TOPIC), TOPIC)
     now = int(time.time() * 1000)
@@ -185,7 +185,7 @@ def measure(name: str, left: str, right: str, records: int, *, memory: str, skew
     """One analysis in this process. Raises RuntimeError where it does not find what is there."""
     from pyspark import SparkContext
 
-    from drlib.analysis.session import start_in_background
+    from drlib.analysis.spark.session import start_in_background
 
     with start_in_background("bench", driver_memory=memory, long_runs=True).result() as spark:
         gateway = SparkContext._gateway

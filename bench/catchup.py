@@ -18,10 +18,10 @@ from bench.meter import Meter, Surroundings
 from bench.site import Site
 from bench.steady import Sample, Steady, steady
 from bench.workloads import Workload
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.model import TopicPartition
-from drlib.wire import requests
-from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import BrokerError
 
 FIRST_RECORD_S: Final = 90.0
 _EVERY_S: Final = 0.05

@@ -29,27 +29,29 @@ from bench.results import Run
 from bench.site import SOURCE, Site, create_topics, python_path
 from bench.sources import TOPIC
 from bench.workloads import Kind, Workload
-from drlib.clusters import pointer as pointers
-from drlib.clusters.cluster import Cluster
-from drlib.clusters.descriptions import CommittedOffset
-from drlib.clusters.group_positions import commit_all, committed
+from drlib.client import pointer as pointers
 from drlib.config.settings import load_mirror_settings
-from drlib.drill import details, moments
-from drlib.drill.abort import Abort
-from drlib.drill.registry import action_makers
-from drlib.drill.steps import Evidence, StepCall
-from drlib.drill.workplace import Workplace
+from drlib.drill.plan.plan import Argument
+from drlib.drill.run.registry import action_makers
+from drlib.drill.step import rto_clock as moments
+from drlib.drill.step import step_output as details
+from drlib.drill.step.action import Evidence, StepCall
+from drlib.drill.step.context import Workplace
 from drlib.errors import DrlibError
+from drlib.files import write_whole
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.admin.group_offsets import commit_all, committed
+from drlib.lab.apps import specs
+from drlib.lab.checker import scan
+from drlib.lab.checker.round_trip import Trip, judge
 from drlib.lab.lab import mirror_properties
 from drlib.lab.processes import wait_until
-from drlib.lab.traffic import scan, specs
-from drlib.lab.traffic.cast import Cast
-from drlib.mirror.draining import behind
-from drlib.mirror.translate import checkpointed_positions
+from drlib.lab.workload.cast import Cast
+from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
+from drlib.mirror.offsets.unreplicated.lag import behind
 from drlib.model import Flow, TopicPartition
-from drlib.private_file import write_whole
-from drlib.rules.drill_plan import Argument
-from drlib.rules.round_trip import Trip, judge
+from drlib.runs.abort import Abort
 
 RECORDS: Final = 20  # in each partition
 _PATIENCE_S: Final = 120.0

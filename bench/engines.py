@@ -15,9 +15,9 @@ from typing import Final, Protocol
 
 from bench.site import SOURCE, Site, python_path
 from bench.workloads import Link, Shape, Workload
+from drlib.files import write_whole
 from drlib.lab.lab import ONE_BROKER
 from drlib.lab.mm2 import MirrorMaker2
-from drlib.private_file import write_whole
 
 
 class Running(Protocol):

@@ -20,11 +20,12 @@ from typing import Final
 
 from bench.wire_load import KEY_BYTES
 from bench.workloads import RECORD_BYTES
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol import recode
+from drlib.kafka.protocol.batch import OutgoingBatch, iter_batches
+from drlib.kafka.protocol.error_codes import BrokerError, raise_for
 from drlib.model import TopicPartition
-from drlib.wire import recode, requests
-from drlib.wire.batch import OutgoingBatch, iter_batches
-from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import BrokerError, raise_for
 
 _TICK_S: Final = 0.01
 _LATEST: Final = -1

@@ -1,4 +1,4 @@
-"""The raw wire as a process of its own: produce a topic full, or read it, as fast as `drlib.wire` goes.
+"""The raw wire as a process of its own: produce a topic full, or read it, as fast as `drlib.kafka` goes.
 
 It fills source topics, and it is the floor that engines are compared with: what fetching alone and producing alone cost
 in the same language, over the same connections, on the same brokers. `python -m bench.wire_load produce|fetch ...`
@@ -26,14 +26,15 @@ from typing import Final
 from bench.meter import Meter
 from bench.steady import Sample, steady
 from bench.workloads import RECORD_BYTES
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.net.connection import Connection, ProduceResult
+from drlib.kafka.protocol import recode
+from drlib.kafka.protocol.aborted_transactions import AbortedFilter
+from drlib.kafka.protocol.batch import OutgoingBatch, iter_batches
+from drlib.kafka.protocol.error_codes import raise_for
+from drlib.kafka.protocol.fetch import Fetched
 from drlib.model import TopicPartition
-from drlib.wire import recode, requests
-from drlib.wire.aborted import AbortedFilter
-from drlib.wire.batch import OutgoingBatch, iter_batches
-from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import raise_for
-from drlib.wire.fetching import Fetched
-from drlib.wire.transport import Connection, ProduceResult
 
 CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 KEY_BYTES: Final = 8

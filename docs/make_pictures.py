@@ -20,12 +20,12 @@ from typing import Final
 
 from playwright.sync_api import Page, sync_playwright
 
-from drlib.console.jupyterlab import JupyterLab
-from drlib.incident.game import Incident
 from drlib.lab.lab import Lab
-from drlib.rules.incident_seed import seed_for
-from drlib.rules.incident_symptoms import Symptom
-from drlib.views.incidents import incident_figure
+from drlib.training.incidents.incident import Incident
+from drlib.training.incidents.pictures import incident_figure
+from drlib.training.incidents.rules.seed import seed_for
+from drlib.training.incidents.rules.symptoms import Symptom
+from drlib.ui.jupyterlab import JupyterLab
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"

@@ -10,18 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from drlib.academy.opening import open_lesson
-    from drlib.clusters.active import Active, ActiveCluster, active_config, publish_pointer
-    from drlib.clusters.ordered import CommitOutcome
-    from drlib.clusters.ordered_consumer import OrderedConsumer
-    from drlib.console import console
-    from drlib.drill.continuous_audit import ContinuousAudit
-    from drlib.drill.duplicates_audit import DuplicatesAudit
-    from drlib.drill.nightly_audit import NightlyAudit
-    from drlib.drill.scorecard import Objectives, Scorecard, Verdict
-    from drlib.drill.tour import Tour
+    from drlib.analysis.sessions.continuous_audit import ContinuousAudit
+    from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
+    from drlib.analysis.sessions.nightly_audit import NightlyAudit
+    from drlib.client.active_cluster import Active, ActiveCluster, active_config, publish_pointer
+    from drlib.client.ordered_consumer import OrderedConsumer
+    from drlib.client.ordered_member import CommitOutcome
+    from drlib.client.read_plan import Scope
     from drlib.errors import DrlibError
-    from drlib.mirror.own_offsets import translate_offsets
+    from drlib.mirror.offsets.translation.external_offsets import translate_offsets
     from drlib.model import (
         Flow,
         GroupTranslation,
@@ -31,21 +28,24 @@ if TYPE_CHECKING:
         Translation,
         TranslationKind,
     )
-    from drlib.rules.read_plan import Scope
-    from drlib.runbook.analyses import (
+    from drlib.runbook.open_analysis import (
         open_continuous_audit,
         open_duplicates_audit,
         open_lag_analysis,
         open_nightly_audit,
     )
-    from drlib.runbook.incidents import open_incident
-    from drlib.runbook.opening import open_drill
-    from drlib.views.drill_pictures import order_figure, pulse_figure
-    from drlib.views.duplicate_pictures import duplicates_figure
-    from drlib.views.failover_pictures import failover_figure
-    from drlib.views.lag_pictures import lag_figure
-    from drlib.views.position_pictures import checkpoints_figure, positions_figure
-    from drlib.views.sizing import Sizing
+    from drlib.runbook.open_drill import open_drill
+    from drlib.runs.scorecard import Objectives, Scorecard, Verdict
+    from drlib.training.academy.open import open_lesson
+    from drlib.training.incidents.store import open_incident
+    from drlib.training.tour import Tour
+    from drlib.ui.console import console
+    from drlib.ui.figures.drill import order_figure, pulse_figure
+    from drlib.ui.figures.duplicates import duplicates_figure
+    from drlib.ui.figures.failover import failover_figure
+    from drlib.ui.figures.lag import lag_figure
+    from drlib.ui.figures.positions import checkpoints_figure, positions_figure
+    from drlib.ui.sizing.sizing import Sizing
 
 __all__ = [
     "Active",
@@ -90,45 +90,45 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Active": "drlib.clusters.active",
-    "ActiveCluster": "drlib.clusters.active",
-    "CommitOutcome": "drlib.clusters.ordered",
-    "ContinuousAudit": "drlib.drill.continuous_audit",
+    "Active": "drlib.client.active_cluster",
+    "ActiveCluster": "drlib.client.active_cluster",
+    "CommitOutcome": "drlib.client.ordered_member",
+    "ContinuousAudit": "drlib.analysis.sessions.continuous_audit",
     "DrlibError": "drlib.errors",
-    "DuplicatesAudit": "drlib.drill.duplicates_audit",
+    "DuplicatesAudit": "drlib.analysis.sessions.duplicates_audit",
     "Flow": "drlib.model",
     "GroupTranslation": "drlib.model",
-    "NightlyAudit": "drlib.drill.nightly_audit",
-    "Objectives": "drlib.drill.scorecard",
+    "NightlyAudit": "drlib.analysis.sessions.nightly_audit",
+    "Objectives": "drlib.runs.scorecard",
     "OffsetTranslation": "drlib.model",
-    "OrderedConsumer": "drlib.clusters.ordered_consumer",
-    "Scope": "drlib.rules.read_plan",
-    "Scorecard": "drlib.drill.scorecard",
+    "OrderedConsumer": "drlib.client.ordered_consumer",
+    "Scope": "drlib.client.read_plan",
+    "Scorecard": "drlib.runs.scorecard",
     "Segment": "drlib.model",
-    "Sizing": "drlib.views.sizing",
+    "Sizing": "drlib.ui.sizing.sizing",
     "TopicPartition": "drlib.model",
-    "Tour": "drlib.drill.tour",
+    "Tour": "drlib.training.tour",
     "Translation": "drlib.model",
     "TranslationKind": "drlib.model",
-    "Verdict": "drlib.drill.scorecard",
-    "active_config": "drlib.clusters.active",
-    "checkpoints_figure": "drlib.views.position_pictures",
-    "console": "drlib.console",
-    "duplicates_figure": "drlib.views.duplicate_pictures",
-    "failover_figure": "drlib.views.failover_pictures",
-    "lag_figure": "drlib.views.lag_pictures",
-    "open_continuous_audit": "drlib.runbook.analyses",
-    "open_drill": "drlib.runbook.opening",
-    "open_duplicates_audit": "drlib.runbook.analyses",
-    "open_incident": "drlib.runbook.incidents",
-    "open_lag_analysis": "drlib.runbook.analyses",
-    "open_lesson": "drlib.academy.opening",
-    "open_nightly_audit": "drlib.runbook.analyses",
-    "order_figure": "drlib.views.drill_pictures",
-    "positions_figure": "drlib.views.position_pictures",
-    "publish_pointer": "drlib.clusters.active",
-    "pulse_figure": "drlib.views.drill_pictures",
-    "translate_offsets": "drlib.mirror.own_offsets",
+    "Verdict": "drlib.runs.scorecard",
+    "active_config": "drlib.client.active_cluster",
+    "checkpoints_figure": "drlib.ui.figures.positions",
+    "console": "drlib.ui.console",
+    "duplicates_figure": "drlib.ui.figures.duplicates",
+    "failover_figure": "drlib.ui.figures.failover",
+    "lag_figure": "drlib.ui.figures.lag",
+    "open_continuous_audit": "drlib.runbook.open_analysis",
+    "open_drill": "drlib.runbook.open_drill",
+    "open_duplicates_audit": "drlib.runbook.open_analysis",
+    "open_incident": "drlib.training.incidents.store",
+    "open_lag_analysis": "drlib.runbook.open_analysis",
+    "open_lesson": "drlib.training.academy.open",
+    "open_nightly_audit": "drlib.runbook.open_analysis",
+    "order_figure": "drlib.ui.figures.drill",
+    "positions_figure": "drlib.ui.figures.positions",
+    "publish_pointer": "drlib.client.active_cluster",
+    "pulse_figure": "drlib.ui.figures.drill",
+    "translate_offsets": "drlib.mirror.offsets.translation.external_offsets",
 }
 
 

@@ -1,7 +1,8 @@
 """The one error tree: every error a user can meet says what happened, why, and the next command.
 
 Rules: an error a person can cause or meet is a `DrlibError` with three sentences and an exit code; the CLI prints
-`str(error)` on one line and never a traceback. Broker error codes become these errors in one place, `drlib.wire.codes`.
+`str(error)` on one line and never a traceback. Broker error codes become these errors in one place,
+`drlib.kafka.protocol.error_codes`.
 Not for: programming errors, which stay ordinary exceptions and do print a traceback.
 """
 

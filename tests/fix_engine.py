@@ -32,7 +32,7 @@ from confluent_kafka.admin import (
 from deadline import Deadline
 
 from drlib.errors import UsageError
-from drlib.mirror import status
+from drlib.mirror.status import worker_status as status
 
 Record = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...], int]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from drlib.analysis.session import spark_session
+from drlib.analysis.spark.session import spark_session
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

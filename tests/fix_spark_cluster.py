@@ -19,7 +19,7 @@ import pyspark
 import pytest
 from fix_engine import wait_for
 
-from drlib.analysis.session import _java_home
+from drlib.analysis.spark.session import _java_home
 from drlib.lab.ports import free_ports
 
 HOST = "127.0.0.1"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drlib.drill.journal import DrillJournal, Line, read
-from drlib.drill.scorecard import (
+from drlib.runs.journal import DrillJournal, Line, read
+from drlib.runs.scorecard import (
     Check,
     GroupScore,
     LostExample,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from drlib.rules.journal import Ack, ClaimId, Entry, Placement, Run, SourcePartition
-from drlib.rules.offset_map import PartitionMap
+from drlib.mirror.journal.entries import Ack, ClaimId, Entry, Placement, Run, SourcePartition
+from drlib.mirror.offsets.map.offset_map import PartitionMap
 
 P = SourcePartition(UUID(int=1), 0)
 C1 = ClaimId(9, 0)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import sys
 
-from drlib.analysis import lag
-from drlib.analysis.session import spark_session
-from drlib.analysis.staged_audit import audit_topics
-from drlib.analysis.topics import read_topic
+from drlib.analysis.audit.staged import audit_topics
+from drlib.analysis.lag import frames as lag
+from drlib.analysis.spark.session import spark_session
+from drlib.analysis.spark.topics import read_topic
 
 
 def main(master: str, left: str, right: str, topic: str, remote: str) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from drlib.drill.scorecard import Objectives
-from drlib.runbook.model import Runbook
+from drlib.runbook.file.model import Runbook
+from drlib.runs.scorecard import Objectives
 
 PARAMETERS = """\
 run_dir: str = ""  # where evidence goes

@@ -2,5 +2,5 @@
 
 Importing this package costs nothing: `result` and `duplicates_result` have the values and their verdict without Spark, and
 `jobs` how work on it is watched; what looks at records (`topics`, `contents`, `audit`, `duplicates`) brings PySpark in.
-Not for: live lag or positions, which are `drlib.clusters`' and need no JVM.
+Not for: live lag or positions, which are `drlib.kafka.admin`' and need no JVM.
 """

@@ -19,9 +19,9 @@ RUN_DIR = Path("runs") / "academy"
 @academy_app.command("status")
 def status(directory: Record = RUN_DIR) -> None:
     """Each lesson: where you are, how often you tried it, hints taken, points now and at best."""
-    from drlib.academy import progress
-    from drlib.academy.opening import LESSONS, title_of
-    from drlib.rules import lessons
+    from drlib.training.academy import points as lessons
+    from drlib.training.academy import progress
+    from drlib.training.academy.open import LESSONS, title_of
 
     found = progress.read(directory)
     table = Table()
@@ -53,8 +53,8 @@ def reset(
     directory: Record = RUN_DIR,
 ) -> None:
     """Forget lessons: their next opening begins them anew, and their points are gone. Clusters are not touched."""
-    from drlib.academy import progress
-    from drlib.academy.opening import LESSONS
+    from drlib.training.academy import progress
+    from drlib.training.academy.open import LESSONS
 
     names = tuple(name.upper() for name in lesson or ())
     if strange := [name for name in names if name not in LESSONS]:

@@ -10,17 +10,17 @@ from rich.console import Console
 from rich.table import Table
 
 from drlib.cli.academy import academy_app
-from drlib.cli.config import config_app
-from drlib.cli.copy import copy
-from drlib.cli.doctor import doctor
-from drlib.cli.drills import abort, plan, run
+from drlib.cli.drill.drills import abort, plan, run
+from drlib.cli.drill.runs import runs, schedule_app
 from drlib.cli.incident import incident_app
+from drlib.cli.mirror.config import config_app
+from drlib.cli.mirror.copy import copy
+from drlib.cli.mirror.doctor import doctor
+from drlib.cli.mirror.service import service_app
+from drlib.cli.mirror.size import size
+from drlib.cli.mirror.translate import translate
 from drlib.cli.notebook import notebook
-from drlib.cli.runs import runs, schedule_app
-from drlib.cli.service import service_app
-from drlib.cli.size import size
 from drlib.cli.sizes import DEFAULT_MEMORY, Memory, parse_memory
-from drlib.cli.translate import translate
 from drlib.errors import UsageError
 
 app = typer.Typer(
@@ -78,13 +78,13 @@ def mirror(
     ] = None,
 ) -> None:
     """Mirror every enabled flow of FILE until SIGTERM or SIGINT."""
-    from drlib.cli.states import StatePrinter
+    from drlib.cli.mirror.worker_output import StatePrinter
     from drlib.config.settings import load_mirror_settings
     from drlib.mirror import worker
 
     memory_bytes = parse_memory(memory)
     if spark is not None:
-        from drlib.cli.spark import on_spark
+        from drlib.cli.mirror.spark import on_spark
 
         on_spark(file, spark, workers, spark_conf or (), memory_bytes, metrics, status_file)
         return
@@ -128,7 +128,7 @@ def status(
     Asks the clusters, so it works from any machine and when every worker is dead; a worker that can be heard adds its
     detail. Exit code 0: all is well; 3: something is open or no worker runs; 11: nobody answers.
     """
-    from drlib.cli.status import Watch, once, until_quit
+    from drlib.cli.mirror.status import Watch, once, until_quit
     from drlib.config.settings import load_mirror_settings
 
     if as_json and watch:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from drlib.incident.game import Incident
+    from drlib.training.incidents.incident import Incident
 
 incident_app = typer.Typer(help="Find and repair a hidden fault on real clusters, for a score.", no_args_is_help=True)
 RunsDir = Annotated[Path, typer.Option(help="Where run folders are.")]
@@ -29,7 +29,7 @@ RUNS = Path("runs")
 @incident_app.command("list")
 def list_all() -> None:
     """Every move there is, and every name a diagnosis can have."""
-    from drlib.views.incidents import catalogue_shown
+    from drlib.training.incidents.pictures import catalogue_shown
 
     print(catalogue_shown())
 
@@ -39,7 +39,7 @@ def start(
     seed: Seed, level: Level = None, lab_dir: LabDir = None, at_once: AtOnce = False, runs_dir: RunsDir = RUNS
 ) -> None:
     """Bring up clusters, traffic and mirror; some seconds later something happens. About half a minute."""
-    from drlib.runbook import incidents
+    from drlib.training.incidents import store as incidents
 
     game = incidents.begin(runs_dir, seed, level, lab_dir=lab_dir, at_once=at_once)
     print(f"All is well in {game.folder}. It will not stay so.")
@@ -50,7 +50,7 @@ def start(
 @incident_app.command()
 def status(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
     """What can be seen: symptoms, topics, groups, applications."""
-    from drlib.views.incidents import status_shown
+    from drlib.training.incidents.pictures import status_shown
 
     game = _find(runs_dir, run)
     look, seen = game.status()
@@ -91,7 +91,7 @@ def finish(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the lab up.")] = False,
 ) -> None:
     """Measure what the clusters do and what was lost, score it, and say what it was. Takes its lab down."""
-    from drlib.views.incidents import reveal_shown, score_shown
+    from drlib.training.incidents.pictures import reveal_shown, score_shown
 
     game = _find(runs_dir, run)
     shown = game.finish(keep_lab=keep)
@@ -110,8 +110,8 @@ def reveal(
     as_json: Annotated[bool, typer.Option("--json", help="Print the score as JSON.")] = False,
 ) -> None:
     """What a finished incident was, who did what when, and what a good operator would have done."""
-    from drlib.incident.played import PlayedIncident
-    from drlib.views.incidents import reveal_shown, score_shown
+    from drlib.training.incidents.notebook import PlayedIncident
+    from drlib.training.incidents.pictures import reveal_shown, score_shown
 
     game = _find(runs_dir, run)
     shown = game.reveal()
@@ -131,9 +131,9 @@ def solve(
 ) -> None:
     """Start an incident and play the reference solution by real moves, to its end. Exit code 7 without full marks."""
     from drlib.errors import ObjectiveMissed
-    from drlib.incident.solving import solve as play
-    from drlib.runbook import incidents
-    from drlib.views.incidents import score_shown
+    from drlib.training.incidents import store as incidents
+    from drlib.training.incidents.pictures import score_shown
+    from drlib.training.incidents.reference_player import solve as play
 
     began = time.monotonic()
     game = incidents.begin(runs_dir, seed, level, lab_dir=lab_dir, at_once=at_once)
@@ -166,7 +166,7 @@ def inject(
 @incident_app.command()
 def master(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
     """For the game master: what is in, what still speaks against its end, and what the player did."""
-    from drlib.incident.played import PlayedIncident
+    from drlib.training.incidents.notebook import PlayedIncident
 
     print(PlayedIncident(_find(runs_dir, run)).master())
 
@@ -180,6 +180,6 @@ def end(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
 
 
 def _find(runs_dir: Path, run: Path | None) -> Incident:
-    from drlib.runbook import incidents
+    from drlib.training.incidents import store as incidents
 
     return incidents.find(runs_dir, run)

@@ -23,8 +23,8 @@ def notebook(
     lab_dir: Annotated[Path, typer.Option("--lab-dir", help="The lab that is looked for.")] = LAB_DIR,
 ) -> None:
     """Start JupyterLab on 127.0.0.1 with notebooks/00_start_here.ipynb open. Ctrl-C ends it, and no lab."""
-    from drlib.console.jupyterlab import JupyterLab, find_project
-    from drlib.drill.signals import handled
+    from drlib.runs.signals import handled
+    from drlib.ui.jupyterlab import JupyterLab, find_project
 
     project = find_project(Path.cwd())
     stop = threading.Event()

@@ -1,6 +1,7 @@
 """The properties file of one client, as Kafka's own tools take it with `--command-config`: how to reach one cluster safely.
 
-Rules: keys are Java's without a prefix; `security.`, `ssl.` and `sasl.` count, held to what `drlib.config.security` honours
+Rules: keys are Java's without a prefix; `security.`, `ssl.` and `sasl.` count, held to what
+`drlib.kafka.security.java_keys` honours
 and refuses; every other key, and one that a later line replaces, is a `Notice`. Addresses come from the caller, so that
 one file of credentials serves several clusters.
 Not for: files of MirrorMaker 2 (`drlib.config.settings`).
@@ -11,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from drlib.config import properties
 from drlib.config.keys import SECURITY_PREFIXES
 from drlib.config.notices import Notice, check_keys
 from drlib.config.settings import ClusterSettings
+from drlib.kafka.java_formats import properties
 
 NOT_SECURITY = "only keys that begin with security., ssl. or sasl. count in this file"
 

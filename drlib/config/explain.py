@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drlib.config import keys, properties
-from drlib.config.meanings import MEANINGS, SECURITY
+from drlib.config import keys
+from drlib.config.key_descriptions import MEANINGS, SECURITY
 from drlib.config.notices import Notice, place
-from drlib.config.properties import PropertiesFile
-from drlib.config.references import shown
 from drlib.config.settings import MirrorSettings, from_file
 from drlib.config.values import Lookup
 from drlib.errors import UsageError
+from drlib.kafka.java_formats import properties
+from drlib.kafka.java_formats.properties import PropertiesFile
+from drlib.kafka.java_formats.references import shown
 
 
 @dataclass(frozen=True, slots=True)

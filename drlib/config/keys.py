@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from drlib.config.security import DENIED, HONOURED
-from drlib.rules.literals import distance
+from drlib.config.patterns.missing_topics import distance
+from drlib.kafka.security.java_keys import DENIED, HONOURED
 
 
 def _names(text: str) -> frozenset[str]:

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drlib.config import keys
-from drlib.config.properties import Entry, PropertiesFile
-from drlib.config.references import resolve
-from drlib.config.security import DENIED, protocol_of
 from drlib.errors import UsageError
-from drlib.wire.security import Protocol
+from drlib.kafka.java_formats.properties import Entry, PropertiesFile
+from drlib.kafka.java_formats.references import resolve
+from drlib.kafka.security.credentials import Protocol
+from drlib.kafka.security.java_keys import DENIED, protocol_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ keys may stand under `B.` and `A.` too, the target's first. A cluster's own keys
 silence: a key that has no effect becomes a `Notice` with its line, a key one slip away from a known one is a
 `UsageError`, and so is a value that cannot be meant. References (`${env:NAME}`, `${file:/path:key}`) are looked up only
 for keys that are used.
-Not for: connecting; `drlib.clusters` and `drlib.wire` do that from these values.
+Not for: connecting; `drlib.kafka.admin` and `drlib.kafka` do that from these values.
 """
 
 from __future__ import annotations
@@ -16,15 +16,22 @@ from itertools import permutations
 from pathlib import Path
 from typing import Final
 
-from drlib.config import keys, properties, security
+from drlib.config import keys
 from drlib.config.notices import Notice, check_keys
-from drlib.config.properties import Entry, PropertiesFile
+from drlib.config.patterns.selection import Selection, split_list
+from drlib.config.replication_policy import (
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+    should_mirror,
+)
 from drlib.config.values import Lookup, Values
 from drlib.errors import UsageError
+from drlib.kafka.java_formats import properties
+from drlib.kafka.java_formats.properties import Entry, PropertiesFile
+from drlib.kafka.security import java_keys as security
+from drlib.kafka.security.credentials import Protocol, Security
 from drlib.model import Flow
-from drlib.rules.names import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy, should_mirror
-from drlib.rules.selection import Selection, split_list
-from drlib.wire.security import Protocol, Security
 
 TOPICS_EXCLUDE_DEFAULT: Final = r"mm2.*\.internal, .*\.replica, __.*"
 GROUPS_EXCLUDE_DEFAULT: Final = "console-consumer-.*, connect-.*, __.*"

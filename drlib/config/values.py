@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
-from drlib.config.properties import Entry, PropertiesFile
-from drlib.config.references import resolve, shown
+from drlib.config.patterns import selection
 from drlib.errors import UsageError
-from drlib.rules import selection
+from drlib.kafka.java_formats.properties import Entry, PropertiesFile
+from drlib.kafka.java_formats.references import resolve, shown
 
 
 @dataclass(frozen=True, slots=True)

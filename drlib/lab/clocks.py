@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import UsageError
-from drlib.private_file import write_whole
+from drlib.files import write_whole
 
 _FRESH_S: Final = 0.1
 _MARK: Final = ".clock"

@@ -13,7 +13,7 @@ import resource
 from pathlib import Path
 from typing import Final
 
-from drlib.lab.broker import Broker, BrokerFailed
+from drlib.lab.brokers.broker import Broker, BrokerFailed
 from drlib.lab.lab import Lab
 
 _NO_ROOM: Final = 16 * 1024  # below what any log holds after a moment of traffic

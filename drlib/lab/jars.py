@@ -5,7 +5,7 @@ by `fetch`, never by `classpath`; a jar appears in the store whole or not at all
 `python -m drlib.lab.jars` fetches; `python -m drlib.lab.jars --lock` resolves the coordinates again and rewrites the
 lock.
 
-The store is `$DRLIB_JARS`, or `~/.cache/drlib/jars`. Not for: running Java (`drlib.lab.broker`) or Spark sessions.
+The store is `$DRLIB_JARS`, or `~/.cache/drlib/jars`. Not for: running Java (`drlib.lab.brokers.broker`) or Spark sessions.
 """
 
 from __future__ import annotations

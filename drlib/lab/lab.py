@@ -21,13 +21,13 @@ from typing import Final, Self
 from javaproperties import join_key_value
 
 from drlib.errors import UsageError
+from drlib.files import write_whole
 from drlib.lab import jars
-from drlib.lab.broker import BrokerSpec, bootstrap_checkpoint
-from drlib.lab.cluster import Cluster, new_specs
-from drlib.lab.link_proxy import LinkProxy
+from drlib.lab.brokers.broker import BrokerSpec, bootstrap_checkpoint
+from drlib.lab.brokers.cluster import Cluster, new_specs
+from drlib.lab.brokers.security import LabSecurity, Vault, as_state
+from drlib.lab.link.remote import LinkProxy
 from drlib.lab.processes import ProcessRegistry, ProcessStatus
-from drlib.lab.security import LabSecurity, Vault, as_state
-from drlib.private_file import write_whole
 
 ONE_BROKER: Final[Mapping[str, str]] = (
     MappingProxyType(  # what MirrorMaker 2 must be told where clusters have one broker
@@ -239,7 +239,7 @@ class Lab:
     def _start_proxy(self, ports: Mapping[str, int]) -> None:
         (self.root / _PROXY_STATE).unlink(missing_ok=True)
         links = [f"{name}={port}" for name, port in ports.items()] or [n for a in self.aliases for n in self._names(a)]
-        argv = [sys.executable, "-m", "drlib.lab.proxy", "--state", str(self.root / _PROXY_STATE), *links]
+        argv = [sys.executable, "-m", "drlib.lab.link.proxy", "--state", str(self.root / _PROXY_STATE), *links]
         log = self.root / "proxy.log"
         # The package may be run from its source tree without being installed.
         path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -23,18 +23,18 @@ from typing import Final, Self
 from confluent_kafka import Producer
 from javaproperties import join_key_value
 
-from drlib.clusters.cluster import Cluster
-from drlib.clusters.connect import wire_client
 from drlib.config.settings import ClusterSettings
 from drlib.errors import Unreachable, UsageError
+from drlib.files import write_whole
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.net import requests
+from drlib.kafka.protocol.batch import iter_batches
+from drlib.kafka.protocol.error_codes import raise_for
 from drlib.lab.lab import Lab
+from drlib.lab.link.sizing import KIB, LinkSpec
 from drlib.lab.processes import wait_until
 from drlib.model import TopicPartition
-from drlib.private_file import write_whole
-from drlib.rules.sizing import KIB, LinkSpec
-from drlib.wire import requests
-from drlib.wire.batch import iter_batches
-from drlib.wire.codes import raise_for
 
 SOURCE, TARGET = "LEFT", "RIGHT"
 RECORD_BYTES: Final = 1024

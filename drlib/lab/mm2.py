@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from drlib.errors import Unreachable
-from drlib.lab import jars, jvm_log
+from drlib.files import write_whole
+from drlib.lab import jars
+from drlib.lab.brokers import jvm_log
 from drlib.lab.processes import ProcessRegistry, wait_until
-from drlib.private_file import write_whole
 
 _NAME: Final = "mirror-maker-2"
 _STARTED: Final = "Kafka MirrorMaker started"

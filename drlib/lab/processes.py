@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import UsageError
-from drlib.private_file import write_whole
+from drlib.files import write_whole
 
 _PR_SET_PDEATHSIG: Final = 1
 _PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl  # looked up here: nothing may be loaded between fork and exec

@@ -17,36 +17,36 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from drlib.clusters.connect import wire_client
+from drlib.config.patterns.missing_topics import absent
 from drlib.config.settings import ClusterSettings, FlowSettings
 from drlib.errors import DrlibError, Unreachable
-from drlib.mirror.faults import SourceLost
-from drlib.mirror.flow_status import flow_status
-from drlib.mirror.forecast import Forecasts
-from drlib.mirror.groups import GroupPositions
-from drlib.mirror.in_step import InStep
-from drlib.mirror.lane import Housekeeping, Lane
-from drlib.mirror.lane_state import LaneState
-from drlib.mirror.lane_topics import LaneTopic
-from drlib.mirror.membership import Membership
-from drlib.mirror.memory import Memory
-from drlib.mirror.mirror_topics import MirrorTopics
-from drlib.mirror.outside import Mm2Writer
-from drlib.mirror.own_topics import internal_topics, make, read_expiry
-from drlib.mirror.preflight import Grants, Preflight
-from drlib.mirror.reading import until_listed
-from drlib.mirror.status import EventLog, FlowStatus
-from drlib.mirror.stream import Outgoing, Stream
-from drlib.mirror.takeover import TakeoverReader
-from drlib.mirror.watch import watch
+from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.net.cluster_client import ClusterMetadata
+from drlib.kafka.protocol.error_codes import BrokerError
+from drlib.mirror.engine.fencing.lanes import lane_of
+from drlib.mirror.engine.fencing.membership import Membership
+from drlib.mirror.engine.fencing.producer_expiration import Expiry
+from drlib.mirror.engine.fetch.memory import Memory
+from drlib.mirror.engine.fetch.partition_stream import Outgoing, Stream
+from drlib.mirror.engine.lane.lane import Housekeeping, Lane
+from drlib.mirror.engine.lane.state import LaneState
+from drlib.mirror.engine.lane.topics import LaneTopic
+from drlib.mirror.errors import SourceLost
+from drlib.mirror.mm2.offset_syncs import OffsetSyncWriter
+from drlib.mirror.mm2.takeover import TakeoverReader
+from drlib.mirror.mm2.writer import Mm2Writer
+from drlib.mirror.monitor.cluster_watch import watch
+from drlib.mirror.monitor.flow_status import flow_status
+from drlib.mirror.monitor.lag_monitor import Forecasts
+from drlib.mirror.preflight.checks import Grants, Preflight
+from drlib.mirror.preflight.cycles import ring
+from drlib.mirror.read_batches import until_listed
+from drlib.mirror.status.worker_status import EventLog, FlowStatus
+from drlib.mirror.sync.create_topics import MirrorTopics
+from drlib.mirror.sync.internal_topics import internal_topics, make, read_expiry
+from drlib.mirror.sync.source_groups import GroupPositions
+from drlib.mirror.sync.tasks import InStep
 from drlib.model import TopicPartition
-from drlib.rules.lanes import lane_of
-from drlib.rules.literals import absent
-from drlib.rules.loops import ring
-from drlib.rules.offset_syncs import OffsetSyncWriter
-from drlib.rules.rearm import Expiry
-from drlib.wire.cluster import ClusterMetadata
-from drlib.wire.codes import BrokerError
 
 WORKER = "worker"  # who reports what outlives a flow that is begun anew
 DRAIN_S = 10.0

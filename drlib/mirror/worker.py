@@ -17,17 +17,18 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from drlib.clusters.connect import wire_client
+from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.errors import Aborted, Unreachable, UsageError
-from drlib.mirror import memory, status
-from drlib.mirror.endpoint import Endpoint
+from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.protocol.error_codes import BrokerError
+from drlib.kafka.security.errors import SecurityFault
+from drlib.mirror.engine.fetch import memory
 from drlib.mirror.flow import WORKER, FlowRunner
-from drlib.mirror.service import ServiceManager
-from drlib.rules.loops import refuse_rings, ring
-from drlib.rules.names import IdentityReplicationPolicy
-from drlib.wire.codes import BrokerError
-from drlib.wire.security_faults import SecurityFault
+from drlib.mirror.preflight.cycles import refuse_rings, ring
+from drlib.mirror.status import worker_status as status
+from drlib.mirror.status.endpoint import Endpoint
+from drlib.mirror.status.systemd import ServiceManager
 
 STATUS_S = 0.25
 RETRY_S, RETRY_AT_MOST_S = 0.5, 10.0

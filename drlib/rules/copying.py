@@ -3,7 +3,7 @@
 Rules: clusters are known by their IDs, so that the same two clusters are one copy however they are addressed, and its
 journal is found again. Names stay as they are, or get a prefix. Done is what was there when it began: a partition that
 has been read through, and acknowledged, up to the log end seen then.
-Not for: choosing topics (`drlib.rules.selection`).
+Not for: choosing topics (`drlib.config.patterns.selection`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from drlib.config.replication_policy import (
+    HEARTBEATS,
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+)
 from drlib.model import TopicPartition
-from drlib.rules.names import HEARTBEATS, DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 
 # What belongs to brokers and replicators, and would only confuse on another cluster.
 EXCLUDED = ("__.*", r"mm2.*\.internal", HEARTBEATS, rf".*\.{HEARTBEATS}", r".*\.checkpoints\.internal")

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from drlib.drill.scorecard import Scorecard
-from drlib.rules.drill_history import Outcome
+from drlib.runbook.history_rules import Outcome
+from drlib.runs.scorecard import Scorecard
 
 _NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-([a-z0-9][a-z0-9._-]*)-[0-9a-f]{6}")
 

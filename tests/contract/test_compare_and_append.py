@@ -16,11 +16,12 @@ from typing import Protocol
 import pytest
 from fix_engine import create_topic
 
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol import recode
+from drlib.kafka.protocol.batch import SEQUENCE_MODULUS
+from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.model import TopicPartition
-from drlib.wire import recode, requests
-from drlib.wire.batch import SEQUENCE_MODULUS
-from drlib.wire.cluster import ClusterClient
-from drlib.wire.codes import BrokerError
 
 DONE, OUT_OF_ORDER, OLD_EPOCH = 0, 45, 47
 Answer = tuple[int, int]  # error code, base offset (-1 when refused)

@@ -11,10 +11,11 @@ import pytest
 from nbclient import NotebookClient
 from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
+from repository_root import ROOT
 
-from drlib.academy import progress
-from drlib.academy.opening import LESSONS
 from drlib.lab.lab import Lab
+from drlib.training.academy import progress
+from drlib.training.academy.open import LESSONS
 
 # How the truth begins where the reference predicts it: what a lesson takes for right is what was measured.
 TRUE = {
@@ -26,7 +27,7 @@ TRUE = {
     "L5": "It was {} of",
     "L6": "It got ",  # measured, and near what was predicted
 }
-ROOT = Path(__file__).parents[2] / "notebooks" / "academy"
+ROOT = ROOT / "notebooks" / "academy"
 
 
 @pytest.fixture(scope="module")

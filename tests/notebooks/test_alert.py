@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tiny_notebook import tiny_runbook
 
-from drlib.runbook import folder
-from drlib.runbook.execute import RunResult, execute
-from drlib.runbook.model import Alert
+from drlib.runbook.execution.execute import RunResult, execute
+from drlib.runbook.file.model import Alert
+from drlib.runs import folder
 
 MISS = "from drlib.errors import ObjectiveMissed\nraise ObjectiveMissed('it missed', 'it was slow', 'Look why.')"
 

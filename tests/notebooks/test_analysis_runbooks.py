@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from repository_root import ROOT
 
-from drlib.runbook import folder
-
-ROOT = Path(__file__).parents[2]
+from drlib.runs import folder
 
 
 @pytest.mark.long

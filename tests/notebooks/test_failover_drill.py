@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 from own_processes import processes_of
+from repository_root import ROOT
 
-from drlib.drill import journal
-from drlib.runbook import folder
+from drlib.runs import folder, journal
 
-ROOT = Path(__file__).parents[2]
 RUNBOOK = ROOT / "runbooks" / "failover-drill.yaml"
 SMALL = ["-p", "backlog=20000", "-p", "records_per_second=2000"]
 

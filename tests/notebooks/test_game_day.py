@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 from own_processes import processes_of
+from repository_root import ROOT
 
-from drlib.drill import journal
-from drlib.runbook import folder
-
-ROOT = Path(__file__).parents[2]
+from drlib.runs import folder, journal
 
 
 @pytest.mark.long

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 from own_processes import processes_of
+from repository_root import ROOT
 
-from drlib.drill import journal
-from drlib.runbook import folder
+from drlib.runs import folder, journal
 
-ROOT = Path(__file__).parents[2]
 RUNS = {
     "active-active": ["-p", "records_per_second=40", "-p", "records=200", "-p", "groups=3"],
     "ordering-drill": ["-p", "records_per_second=150", "-p", "backlog=4000", "-p", "scope=partition"],

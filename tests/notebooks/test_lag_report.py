@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 from own_processes import processes_of
+from repository_root import ROOT
 
-from drlib.runbook import folder
-
-ROOT = Path(__file__).parents[2]
+from drlib.runs import folder
 
 
 @pytest.mark.long

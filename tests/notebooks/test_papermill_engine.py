@@ -13,19 +13,20 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from repository_root import TESTS
 from tiny_notebook import tiny_runbook, write_notebook
 
-from drlib.drill.scorecard import Objectives, Verdict
 from drlib.errors import UsageError
-from drlib.runbook import folder as folders
-from drlib.runbook.execute import RunResult, execute
-from drlib.runbook.model import Runbook
-from drlib.runbook.stopping import Stop
+from drlib.runbook.execution.execute import RunResult, execute
+from drlib.runbook.execution.interrupt import Stop
+from drlib.runbook.file.model import Runbook
+from drlib.runs import folder as folders
+from drlib.runs.scorecard import Objectives, Verdict
 
 CARD = """\
 from pathlib import Path
-from drlib.drill.journal import DrillJournal
-from drlib.drill.scorecard import Check, Records, Rpo, RtoSeconds, Scorecard, Verdict
+from drlib.runs.journal import DrillJournal
+from drlib.runs.scorecard import Check, Records, Rpo, RtoSeconds, Scorecard, Verdict
 journal = DrillJournal(Path(run_dir) / "journal.jsonl")
 journal.write("step-started", step="conclude")
 check = Check(name="it held", verdict=Verdict("{verdict}"), evidence="seen")
@@ -249,12 +250,12 @@ def test_a_kernel_does_not_outlive_a_killed_run(tmp_path: Path) -> None:
     tiny_runbook(tmp_path, f"{PID}\n{FOREVER}")
     source = (
         "import sys; from pathlib import Path; from tiny_notebook import tiny_runbook\n"
-        "from drlib.runbook.execute import execute; from drlib.runbook.model import Runbook\n"
+        "from drlib.runbook.execution.execute import execute; from drlib.runbook.file.model import Runbook\n"
         "book = Runbook(name='tiny', title='t', notebook=Path(sys.argv[1]))\n"
         "execute(book, {}, runs_dir=Path(sys.argv[2]), lab_dir=None, on_progress=lambda *_: None)\n"
     )
     argv = [sys.executable, "-c", source, str(tmp_path / "tiny.ipynb"), str(tmp_path / "runs")]
-    with subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}) as process:
+    with subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(TESTS)}) as process:
         pid = kernel_pid(tmp_path)
         process.kill()
     assert gone(pid, 30)

@@ -21,11 +21,11 @@ from kafka import TopicPartition as KafkaPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from drlib.mirror.claim import claim
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.mirror.engine.fencing.claim import claim
+from drlib.mirror.engine.fencing.lanes import lane_of
+from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.failpoints import Failpoint
-from drlib.mirror.faults import LaneFault, LaneLost
-from drlib.rules.lanes import lane_of
-from drlib.wire.cluster import ClusterClient
 from soak.logs import admin, bounds
 from soak.stage import AGAIN, LANES, LOSSY, PARTITIONS, PLAIN, SESSION_S, WORKERS, Stage, make, mirror, topic
 

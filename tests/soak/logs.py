@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from drlib.mirror.lane_journal import read_journal
-from drlib.mirror.maps import Maps, read_maps
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.mirror.journal.entries import Entry
+from drlib.mirror.offsets.map.journal_log import read_journal
+from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.model import TopicPartition as Partition
-from drlib.rules.journal import Entry
-from drlib.wire.cluster import ClusterClient
 from soak.judge import Log
 from soak.traffic import digest, number_of
 

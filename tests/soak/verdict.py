@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from fix_engine import Engine
 
-from drlib.mirror import status
-from drlib.rules.journal import Entry, Incarnation, SourceLoss, SourcePartition, Unsure
+from drlib.mirror.journal.entries import Entry, Incarnation, SourceLoss, SourcePartition, Unsure
+from drlib.mirror.status import worker_status as status
 from soak import judge
 from soak.judge import Finding, Log
 from soak.logs import Told, scan, told

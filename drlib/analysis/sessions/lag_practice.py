@@ -1,0 +1,144 @@
+"""What a lag analysis looks at on a lab: live traffic whose mirror stands still for a while, and a group that reads it.
+
+Rules: records are written as time passes, for lag is about time; one partition gets more than half of them. The mirror is a
+worker of its own that is stopped and started again; everything has crossed before anybody looks. The group is a real consumer
+that commits; as a slow one it reads less than is written, and retention of an hour will come for it. Run again on the same
+lab it adds to what is there.
+Not for: clusters that are no lab.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Consumer, Producer
+
+from drlib.analysis.sessions.place import AnalysisPlace, lab_for, place_on
+from drlib.errors import UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.lab.lab import Lab
+from drlib.lab.workload.cast import Cast
+from drlib.lab.workload.mirrors import Mesh
+from drlib.lab.workload.topics import TopicSpec, create_topics
+from drlib.model import Flow, TopicPartition
+from drlib.runs.abort import Abort
+from drlib.runs.waiting import wait_on_lab
+
+TOPIC: Final = TopicSpec("readings", 4, {"retention.ms": "3600000"})
+GROUP: Final = "dashboards"
+RATE: Final = 400  # records per second
+READ_SLOWLY: Final = 150  # of them, by a slow group
+HEALTHY_S: Final = 8.0
+AWAY_S: Final = 8.0
+BACK_S: Final = 5.0
+VALUE: Final = b"x" * 200
+HOT: Final = (0, 0, 0, 0, 0, 0, 1, 1, 2, 3)  # six of ten records to partition 0
+_COMMIT_S: Final = 1.0
+_LOOK_S: Final = 0.05
+_PATIENCE_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class LagPractice:
+    """Traffic of `flow` on `lab`; `slow`: does the group fall behind?"""
+
+    lab: Lab
+    flow: Flow
+    slow: bool = True
+
+    @property
+    def mesh(self) -> Mesh:
+        return Mesh(Cast(self.lab, self.lab.root), "lag-mirror", TOPIC.name, (self.flow,), positions=True, lanes=2)
+
+    @property
+    def properties(self) -> Path:
+        return self.mesh.path
+
+    def run(self) -> None:
+        """About half a minute. Raises `Unreachable` when the lab does not keep up."""
+        here = self.lab.clusters[self.flow.source]
+        abort = Abort(self.lab.root)
+        create_topics(here.bootstrap, [TOPIC])
+        producer = Producer({**here.settings().confluent(), "linger.ms": 5, "log_level": 0})
+        consumer = Consumer(
+            {
+                **here.settings().confluent(),
+                "group.id": GROUP,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+            }
+        )
+        try:
+            consumer.subscribe([TOPIC.name])
+            self.mesh.start(abort)
+            self._live(abort, producer, consumer, HEALTHY_S)
+            self.mesh.stop()
+            self._live(abort, producer, consumer, AWAY_S)
+            self.mesh.start(abort)
+            self._live(abort, producer, consumer, BACK_S)
+            if not self.slow:
+                wait_on_lab(
+                    abort, f"{GROUP} has read all", lambda: self._read_all(consumer), _PATIENCE_S, self.lab.root
+                )
+        finally:
+            consumer.close()
+        ends = self._ends()
+        wait_on_lab(abort, "all has crossed", lambda: self.mesh.crossed(self.flow, ends), _PATIENCE_S, self.lab.root)
+        self.mesh.stop()
+
+    def _live(self, abort: Abort, producer: Producer, consumer: Consumer, seconds: float) -> None:
+        began = committed = time.monotonic()
+        written = read = 0
+        while (now := time.monotonic()) < began + seconds:
+            while written < (now - began) * RATE:
+                producer.produce(TOPIC.name, value=VALUE, partition=HOT[written % len(HOT)])
+                written += 1
+            producer.poll(0)
+            allowed = int((now - began) * READ_SLOWLY) - read if self.slow else 1000
+            if allowed > 0:
+                read += len(consumer.consume(allowed, timeout=_LOOK_S))
+            if read and now - committed > _COMMIT_S:
+                consumer.commit(asynchronous=False)
+                committed = now
+            abort.wait(_LOOK_S)
+        producer.flush(_PATIENCE_S)
+        if read:
+            consumer.commit(asynchronous=False)
+
+    def _read_all(self, consumer: Consumer) -> bool:
+        ends = self._ends()
+        if consumer.consume(5000, timeout=_LOOK_S):
+            consumer.commit(asynchronous=False)
+        with Cluster(self.lab.clusters[self.flow.source].settings()) as cluster:
+            found = cluster.group_offsets(GROUP)
+        return all(
+            found[at].offset >= end if (at := TopicPartition(TOPIC.name, number)) in found else not end
+            for number, end in enumerate(ends)
+        )
+
+    def _ends(self) -> list[int]:
+        every = [TopicPartition(TOPIC.name, number) for number in range(TOPIC.partitions)]
+        with Cluster(self.lab.clusters[self.flow.source].settings()) as cluster:
+            ends = cluster.log_ends(every)
+        return [ends[at] for at in every]
+
+
+def practised(lab_dir: str, flow: str, *, slow: bool = True) -> AnalysisPlace:
+    """The lab in `lab_dir`, started where none runs, after this traffic. Raises `UsageError` for what is no flow of a lab."""
+    if not lab_dir:
+        raise UsageError("no clusters were given", "there is nothing to look at", "Give properties, or lab_dir.")
+    wanted = Flow.parse(flow)
+    with ExitStack() as undo:
+        lab = lab_for(Path(lab_dir), undo)
+        if missing := sorted({wanted.source, wanted.target} - set(lab.clusters)):
+            raise UsageError(
+                f"flow {flow}", f"the lab has no {' and no '.join(missing)}", f"It has {', '.join(lab.clusters)}."
+            )
+        practice = LagPractice(lab, wanted, slow)
+        practice.run()
+        return place_on(lab, wanted, practice.properties, undo)

@@ -1,0 +1,214 @@
+"""`drlib run`: parameters checked, lab up if asked, the runbook executed, everything down again, the result shown.
+
+Rules: nothing starts before parameters are right; Ctrl-C and SIGTERM end the run with its folder finished and exit 8;
+whatever `--lab` started is stopped on every way out, further signals notwithstanding.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+from drlib.drill.run.request import Request
+from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, UsageError
+from drlib.lab.lab import Lab
+from drlib.runbook import plans as drills
+from drlib.runbook.execution import alert
+from drlib.runbook.execution.execute import RunResult, execute, resolve
+from drlib.runbook.execution.progress import Listener
+from drlib.runbook.file import parameters
+from drlib.runbook.file.model import Runbook, Value, load
+from drlib.runbook.plans import Granted, Place
+from drlib.runs.folder import RunFolder
+from drlib.runs.signals import handled
+
+if TYPE_CHECKING:
+    from drlib.ui.terminal.run import Progress
+
+NOWHERE: Final = Place()
+NOTHING: Final = Granted()
+RESUMABLE: Final = (ApprovalMissing.exit_code, Deviated.exit_code, Aborted.exit_code)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Where a runbook is to run, and what was granted. `lab`: start a lab for it, and stop it afterwards."""
+
+    runs_dir: Path
+    lab: bool = False
+    place: Place = NOWHERE
+    granted: Granted = NOTHING
+
+
+def run_runbook(path: Path, pairs: list[str], wanted: Wanted) -> int:
+    """Run the runbook at `path`; returns the exit code."""
+    runbook = load(path)
+    known = parameters.declared(runbook.notebook)
+    given = parameters.parse(pairs, known)
+    if runbook.drill is None:
+        given = _of_analysis(runbook.name, given, wanted, takes=frozenset(known))
+    resolve(runbook, given)
+    print(f"{runbook.title}\n")
+    with terminal_progress() as progress:
+        tell = _teller(progress)
+
+        def ready(place: Place) -> RunResult:
+            run, lab_dir = _prepared(runbook, given, wanted, place), place.lab_dir
+            return execute(runbook, given, runs_dir=wanted.runs_dir, lab_dir=lab_dir, on_progress=tell, run=run)
+
+        try:
+            result = _in_lab(wanted, runbook.lab.to_start, progress.stage, ready) if wanted.lab else ready(wanted.place)
+        except DrlibError as refused:
+            _alert(runbook, refused)
+            raise
+    return _told(result)
+
+
+def _of_analysis(name: str, given: Mapping[str, Value], wanted: Wanted, takes: frozenset[str]) -> dict[str, Value]:
+    """`given`, and where an analysis looks, as a parameter of its notebook; that runs elsewhere, so the path is whole."""
+    place = wanted.place
+    asked = {name for name, value in (("properties", place.properties), ("lab_dir", place.lab_dir)) if value}
+    if wanted.granted != NOTHING or not asked <= takes:
+        raise UsageError(f"runbook {name}", "it has no drill, so nothing of one can be said to it", "Run it without.")
+    if place.properties is None:
+        return dict(given)
+    return {**given, "properties": str(place.properties.absolute())}
+
+
+def run_plan(folder: Path, asked: Request, granted: Granted) -> int:
+    """Run the plan that is kept in `folder`; returns the exit code. Raises `StalePlan` before anything is begun."""
+    asked = drills.compare(folder, asked, granted)
+    asked.write(folder)
+    return _again(folder, load(asked.runbook), asked)
+
+
+def resume(folder: Path, asked: Request, granted: Granted) -> int:
+    """Execute the notebook of a run that was begun once more: what was done is passed over. Returns the exit code."""
+    if drills.held_by_executor(folder):
+        raise LeaseHeld(
+            f"{folder.name} is being run", "another process executes it", f"Let it end, or: drlib abort {folder}"
+        )
+    runbook, asked = drills.take_up(folder, asked, granted)
+    drills.wait_for_the_dead(folder)
+    asked.write(folder)
+    return _again(folder, runbook, asked)
+
+
+def _again(folder: Path, runbook: Runbook, asked: Request) -> int:
+    print(f"{runbook.title}\n")
+    run = RunFolder(folder, folder.name)
+    with terminal_progress() as progress:
+        result = execute(
+            runbook,
+            asked.parameters,
+            runs_dir=folder.parent,
+            lab_dir=asked.lab_dir,
+            on_progress=_teller(progress),
+            run=run,
+        )
+    return _told(result)
+
+
+def _prepared(runbook: Runbook, given: Mapping[str, Value], wanted: Wanted, place: Place) -> RunFolder | None:
+    """The run's folder, with its plan where it is known which clusters it is for; None for a runbook without a drill."""
+    if runbook.drill is None:
+        return None
+    kept = drills.keep(runbook, given, place, runs_dir=wanted.runs_dir, granted=wanted.granted, through_gate=True)
+    return RunFolder(kept, kept.name)
+
+
+def _alert(runbook: Runbook, refused: DrlibError) -> None:
+    if runbook.alert is None or isinstance(refused, UsageError):
+        return
+    undelivered = alert.send_refused(runbook.alert, runbook.name, refused)
+    if undelivered:
+        print(f"drlib: {undelivered}", file=sys.stderr)
+
+
+def terminal_progress() -> Progress:
+    from drlib.ui.terminal import run as terminal
+
+    return terminal.Progress()
+
+
+def _teller(progress: Progress) -> Listener:
+    def on_progress(step: str, share: float) -> None:
+        progress.stage(step)
+        progress.advance(share, step)
+
+    return on_progress
+
+
+def _told(result: RunResult) -> int:
+    from drlib.ui.terminal import run as terminal
+
+    terminal.print_scorecard(result.scorecard, result.report)
+    if result.error:
+        print(f"drlib: {result.error}", file=sys.stderr)
+    if result.undelivered:
+        print(f"drlib: {result.undelivered}", file=sys.stderr)
+    if result.exit_code in RESUMABLE and drills.unfinished(result.folder):
+        waits = drills.missing_approval(result.folder) if result.exit_code == ApprovalMissing.exit_code else ""
+        approve = f" --approve {waits}" if waits else ""
+        print(f"Take it up: drlib run --resume {result.folder}{approve}", file=sys.stderr)
+    return result.exit_code
+
+
+def _in_lab(
+    wanted: Wanted, aliases: tuple[str, ...], stage: Callable[[str], None], ready: Callable[[Place], RunResult]
+) -> RunResult:
+    root = wanted.runs_dir.absolute().parent / f".lab-{os.getpid()}-{secrets.token_hex(2)}"
+    root.parent.mkdir(parents=True, exist_ok=True)
+    here = Lab(root, aliases, on_event=stage)
+    with _signals_interrupt():
+        try:
+            stage(f"starting clusters {' and '.join(aliases)}")
+            here.up()
+            return ready(Place(lab_dir=root))
+        except KeyboardInterrupt:
+            raise Aborted(
+                "the run was stopped", "a signal came before the notebook began", "Start it again when you want to."
+            ) from None
+        finally:
+            with _signals_ignored():
+                stage("stopping everything that was started")
+                _end(here)
+
+
+def _end(lab: Lab) -> None:
+    """Everything down and the folder gone; a folder whose processes live is kept, as it is how they are found."""
+    try:
+        lab.down()
+    except (DrlibError, OSError) as error:  # TimeoutError among them: a process outlived SIGKILL
+        print(f"drlib: {error}", file=sys.stderr)
+    if alive := [f"{one.name} (pid {one.pid})" for one in lab.status() if one.alive]:
+        print(
+            f"drlib: {', '.join(alive)} could not be stopped: the lab's folder {lab.root} is kept. "
+            f"Stop what is left with: drlib lab down --dir {lab.root}",
+            file=sys.stderr,
+        )
+        return
+    shutil.rmtree(lab.root, ignore_errors=True)  # ours alone; a lab that never came up leaves it behind
+
+
+def _signals_interrupt() -> AbstractContextManager[None]:
+    """SIGTERM is like Ctrl-C, and Ctrl-C counts too where a shell began us in the background, with SIGINT ignored."""
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    return handled(interrupt)
+
+
+def _signals_ignored() -> AbstractContextManager[None]:
+    """Cleaning up is not interrupted; it has deadlines of its own."""
+    return handled(signal.SIG_IGN)

@@ -1,0 +1,128 @@
+"""`drlib runs` and `drlib schedule`: what was run and what is overdue, and a file for whoever runs it next."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from drlib.errors import ReadinessError, UsageError
+from drlib.runbook import history
+from drlib.runbook.file import calendar, model, schedule
+from drlib.runbook.history import PastRun
+from drlib.runbook.history_rules import Direction, Standing, Trend, standing
+
+schedule_app = typer.Typer(help="Run a runbook regularly.", no_args_is_help=True)
+
+
+def runs(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    runs_dir: Annotated[Path, typer.Option(help="Where run folders are.")] = Path("runs"),
+    runbooks: Annotated[Path, typer.Option(help="Where runbooks are, for what is overdue.")] = Path("runbooks"),
+    limit: Annotated[int, typer.Option(help="How many runs to list, the newest.", min=1)] = 20,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with 3 when a runbook is overdue or failed last.")
+    ] = False,
+) -> None:
+    """What was run, with verdict, RTO and RPO; how they go; and which runbook is overdue by its schedule."""
+    past = history.read_runs(runs_dir)
+    books = {book.name: book for book in (model.load(path) for path in sorted(runbooks.glob("*.yaml")))}
+    now_ms = int(time.time() * 1000)
+    names = sorted({run.outcome.runbook for run in past} | {n for n, book in books.items() if book.schedule})
+    stands = [_standing(name, books.get(name), past, now_ms) for name in names]
+    if as_json:
+        told = {"runs": [_row(run) for run in past[-limit:]], "runbooks": [asdict(stand) for stand in stands]}
+        print(json.dumps(told, indent=2))
+    else:
+        console = Console()
+        console.print(_runs(past[-limit:]) if past else f"No run in {runs_dir}.", highlight=False)
+        if stands:
+            console.print(_stands(stands))
+    missed = [s.runbook for s in stands if s.overdue or (s.last is not None and s.last.verdict == "fail")]
+    if check and missed:
+        raise ReadinessError(
+            f"{', '.join(missed)} should be run",
+            "it is overdue, or its last run failed",
+            f"Run it: drlib run {runbooks / f'{missed[0]}.yaml'}",
+        )
+
+
+@schedule_app.command("emit")
+def emit(
+    runbook: Annotated[Path, typer.Argument(help="A file of runbooks/.", metavar="RUNBOOK")],
+    file: Annotated[
+        Path | None, typer.Argument(help="The connect-mirror-maker.properties file it runs on.", metavar="FILE")
+    ] = None,
+    *,
+    scheduler: Annotated[schedule.Scheduler, typer.Option("--as", help="For whom.")],
+    runs_dir: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
+    lab: Annotated[bool, typer.Option("--lab", help="With a lab of its own.")] = False,
+) -> None:
+    """Print a ready file that runs RUNBOOK by its `schedule`. Installs nothing."""
+    if lab and file is not None:
+        raise UsageError("FILE and --lab", "a runbook runs on one of them", "Leave one of them out.")
+    more = ["--lab"] if lab else [str(file.absolute())] if file is not None else []
+    print(schedule.emit(model.load(runbook), scheduler, runs_dir=runs_dir, more=more), end="")
+
+
+def _standing(name: str, book: model.Runbook | None, past: tuple[PastRun, ...], now_ms: int) -> Standing:
+    every = calendar.every_hours(book.schedule.every) if book is not None and book.schedule is not None else None
+    return standing(name, [run.outcome for run in past], every_hours=every, now_ms=now_ms)
+
+
+def _row(run: PastRun) -> dict[str, object]:
+    return {**asdict(run.outcome), "folder": str(run.folder), "problem": run.problem}
+
+
+def _runs(past: tuple[PastRun, ...]) -> Table:
+    table = Table(title="Runs, the newest last", title_justify="left")
+    for name in ("begun, UTC", "runbook", "verdict", "RTO s", "RPO records", "RPO s"):
+        table.add_column(name, justify="right" if name.startswith("R") else "left")
+    for run in past:
+        one = run.outcome
+        table.add_row(
+            _utc(one.started_ms),
+            one.runbook,
+            Text(one.verdict if not run.problem else f"{one.verdict}: {run.problem}"),
+            "-" if one.rto_seconds is None else f"{one.rto_seconds:.2f}",
+            "-" if one.rpo_records is None else f"{one.rpo_records:,}",
+            "-" if one.rpo_seconds is None else f"{one.rpo_seconds:.2f}",
+        )
+    return table
+
+
+def _stands(stands: list[Standing]) -> Table:
+    table = Table(title="Runbooks", title_justify="left")
+    for name in ("runbook", "runs", "last verdict", "RTO", "RPO", "next due, UTC"):
+        table.add_column(name, justify="right" if name == "runs" else "left")
+    for one in stands:
+        last = one.last.verdict if one.last is not None else "never run"
+        table.add_row(one.runbook, str(one.runs), last, _trend(one.rto), _trend(one.rpo), _due(one))
+    return table
+
+
+def _due(one: Standing) -> Text:
+    if one.due_ms is None:
+        return Text("no schedule", style="dim")
+    if one.overdue:
+        since = "never run" if one.due_ms == 0 else f"since {_utc(one.due_ms)}"
+        return Text(f"OVERDUE, {since}", style="red")
+    return Text(_utc(one.due_ms))
+
+
+def _trend(found: Trend) -> str:
+    if found.direction is Direction.UNKNOWN:
+        return "-"
+    return found.direction.value if found.change is None else f"{found.direction.value} ({found.change:+.0%})"
+
+
+def _utc(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M}"

@@ -1,0 +1,117 @@
+"""`drlib copy`: topics from one cluster to another, with aliases of a file or with addresses alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from drlib.cli.sizes import DEFAULT_MEMORY, Memory, parse_memory
+from drlib.config.patterns import selection
+from drlib.config.settings import ClusterSettings, MirrorSettings
+from drlib.errors import UsageError
+
+
+def copy(
+    source: Annotated[str, typer.Option("--from", help="An alias of FILE, or HOST:PORT[,HOST:PORT...].")],
+    target: Annotated[str, typer.Option("--to", help="An alias of FILE, or HOST:PORT[,HOST:PORT...].")],
+    topics: Annotated[str, typer.Option(help="Java patterns of whole names, separated by commas.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="[FILE]")
+    ] = None,
+    from_config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Client properties of --from HOST:PORT: security.protocol, ssl.*, sasl.*."),
+    ] = None,
+    to_config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Client properties of --to HOST:PORT, likewise.")
+    ] = None,
+    prefix: Annotated[str | None, typer.Option(help="Copy to PREFIX.topic; without it names stay as they are.")] = None,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="End when what is there now is copied, instead of going on.")
+    ] = False,
+    status: Annotated[Path | None, typer.Option(help="Write the worker's status to this JSON file.")] = None,
+    memory: Memory = DEFAULT_MEMORY,
+) -> None:
+    """Copy topics exactly once until SIGTERM, or until caught up. A second run goes on where the first one ended."""
+    from drlib.cli.mirror.worker_output import StatePrinter
+    from drlib.config.settings import load_mirror_settings
+    from drlib.mirror.copy_topics import CopyRequest, prepare
+
+    console = Console(stderr=True)
+    memory_bytes = parse_memory(memory)
+    settings = load_mirror_settings(file) if file is not None else None
+    patterns = selection.split_list(topics)
+    if not patterns:
+        raise UsageError("--topics is empty", "there is nothing to copy", "Give a Java pattern such as 'orders.*'.")
+    selection.validate(patterns)
+    if prefix is not None:
+        _check_prefix(prefix)
+    request = CopyRequest(
+        _secured(cluster(source, "--from", settings), "--from", settings, from_config, console),
+        _secured(cluster(target, "--to", settings), "--to", settings, to_config, console),
+        patterns,
+        prefix,
+        until_caught_up,
+    )
+    prepared = prepare(request)
+    names = {partition.topic for partition in prepared.ends}
+    records = sum(prepared.left.values())
+    console.print(
+        f"copying {len(names)} topics, {len(prepared.ends)} partitions, at most {records} records of now, "
+        f"from {source} to {target}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    prepared.run(status_path=status, memory_bytes=memory_bytes, on_state=StatePrinter(console))
+    if until_caught_up and not prepared.left:
+        console.print("caught up: what was there at the start is copied", highlight=False)
+
+
+def cluster(text: str, option: str, settings: MirrorSettings | None) -> ClusterSettings:
+    """An alias of the file, or the addresses themselves. Raises `UsageError`."""
+    if settings is not None and text in settings.clusters:
+        return settings.clusters[text]
+    addresses = selection.split_list(text)
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            known = f"an alias ({', '.join(settings.clusters)}) or " if settings is not None else ""
+            raise UsageError(f"{option} {text} names no cluster", f"it is not {known}host:port", "Correct it.")
+    if not addresses:
+        raise UsageError(f"{option} is empty", "there is no cluster to reach", "Give HOST:PORT.")
+    return ClusterSettings(text, addresses)
+
+
+def _secured(
+    found: ClusterSettings, option: str, settings: MirrorSettings | None, client_file: Path | None, console: Console
+) -> ClusterSettings:
+    """`found` with the security of a client's own file, where there is one. Raises `UsageError`."""
+    from drlib.config.client_files import load_client_settings
+
+    if client_file is None:
+        return found
+    if settings is not None and found.alias in settings.clusters:
+        raise UsageError(
+            f"{option}-config does not go with the alias {found.alias}",
+            f"{settings.path} says how {found.alias} is reached",
+            f"Give {option} as HOST:PORT, or leave {option}-config out.",
+        )
+    secured, notices = load_client_settings(client_file, found.alias, found.bootstrap_servers)
+    for notice in notices:
+        line = f"{client_file}:{notice.line}: {notice.key}: {notice.text}"
+        console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
+    return secured
+
+
+def _check_prefix(prefix: str) -> None:
+    from drlib.config.keys import ALIAS_LETTERS
+
+    if not prefix or not set(prefix) <= ALIAS_LETTERS:
+        raise UsageError(
+            f"--prefix '{prefix}' cannot be part of a topic name",
+            "it has other letters",
+            "Use letters, digits, `.`, `_`, `-`.",
+        )

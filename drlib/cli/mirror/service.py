@@ -1,0 +1,173 @@
+"""`drlib service systemd FILE`: a unit for one worker on one properties file, printed and installed by nobody.
+
+Rules: the unit runs as a user of its own that exists only while it runs, sees the file system read-only and the file as a
+credential; it is ready when the worker says so, restarted when it dies or hangs, and left alone where the file is wrong
+(exit code 2). What the file refers to outside itself is named in comments, since only the operator knows where it is.
+Not for: installing, enabling or starting anything.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drlib.config.settings import load_mirror_settings
+from drlib.errors import UsageError
+from drlib.kafka.java_formats import properties
+
+service_app = typer.Typer(help="Workers as services of the operating system.", no_args_is_help=True)
+
+_ENVIRONMENT = re.compile(r"\$\{env:([^}:]+)\}")
+_FILES = re.compile(r"\$\{file:([^}]+):[^}:]+\}")
+_HOMES = (("home",), ("root",), ("run", "user"))  # what ProtectHome hides, as the first parts of a path
+WATCHDOG_S = 20
+UNIT = """\
+# {unit}: written by `drlib service systemd`
+# For systemd 250 and later. Install: drlib service systemd {file} | sudo tee /etc/systemd/system/{unit}
+#    sudo systemctl daemon-reload && sudo systemctl enable --now {unit}
+[Unit]
+Description=drlib mirror of {flows}
+Documentation=man:systemd.exec(5)
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+NotifyAccess=main
+WatchdogSec={watchdog}
+ExecStart={python} -m drlib.cli mirror %d/mirror.properties --status %t/{runtime}/status.json
+# A worker drains in ten seconds; SIGKILL after that is safe too, the next one reads back what stands.
+KillMode=mixed
+TimeoutStopSec=30
+# Ready when every flow runs; one whose cluster is down is waited for, while the others mirror.
+TimeoutStartSec=infinity
+Restart=always
+RestartSec=2
+# 2 says that the file is wrong: starting again would not mend it.
+RestartPreventExitStatus=2
+# The file is read by systemd and given to the worker as a credential, so it may stay root's, mode 0600.
+LoadCredential=mirror.properties:{file}
+{hints}DynamicUser=yes
+RuntimeDirectory={runtime}
+RuntimeDirectoryMode=0700
+UMask=0077
+WorkingDirectory=/
+Environment=PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+AmbientCapabilities=
+ProtectSystem=strict
+{home}
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectProc=invisible
+LockPersonality=yes
+RemoveIPC=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+LimitNOFILE=65536
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+@service_app.callback()
+def service() -> None:
+    """Workers as services of the operating system."""
+
+
+@service_app.command("systemd")
+def systemd(
+    file: Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")],
+    name: Annotated[str, typer.Option(help="The unit's name, without .service.")] = "drlib-mirror",
+) -> None:
+    """Print a hardened systemd unit that runs `drlib mirror FILE`."""
+    print(unit_for(file, name), end="")
+
+
+def unit_for(file: Path, name: str) -> str:
+    """The unit as text. Raises `UsageError` for a file or name that cannot be used."""
+    if not re.fullmatch(r"[A-Za-z0-9_.\\-]+", name):
+        raise UsageError(
+            f"'{name}' is no unit's name", "systemd takes letters, digits, `_`, `.` and `-`", "Correct it."
+        )
+    path = file.absolute()
+    raw = properties.read(path)
+    text = "\n".join(entry.value for entry in raw.effective().values())
+    flows = _flows(path, bool(_ENVIRONMENT.search(text) or _FILES.search(text)))
+    python = Path(sys.executable).absolute()
+    return UNIT.format(
+        unit=f"{name}.service",
+        file=_escaped(str(path)),
+        flows=_escaped(flows),
+        watchdog=WATCHDOG_S,
+        python=_word(python),
+        hints=_hints(name, text),
+        runtime=name,
+        home=_home(python),
+    )
+
+
+def _flows(path: Path, has_references: bool) -> str:
+    """The enabled flows in words; where a reference cannot be looked up here, the file's name."""
+    try:
+        settings = load_mirror_settings(path)
+    except UsageError:
+        if has_references:  # it may well be right where the unit runs
+            return path.name
+        raise
+    if not settings.enabled_flows:
+        raise UsageError(f"nothing to mirror in {path}", "no flow is enabled", "Set 'A->B.enabled = true' for a flow.")
+    return ", ".join(f"{flow.flow.source} to {flow.flow.target}" for flow in settings.enabled_flows)
+
+
+def _hints(name: str, text: str) -> str:
+    lines = []
+    for number, path in enumerate(sorted(set(_FILES.findall(text))), 1):
+        credential = f"secrets-{number}"
+        lines += [
+            f"# {path} is named in the file. Give it as a credential, then refer to it there as",
+            f"# ${{file:/run/credentials/{name}.service/{credential}:KEY}}:",
+            f"# LoadCredential={credential}:{path}",
+        ]
+    if variables := sorted(set(_ENVIRONMENT.findall(text))):
+        lines += [
+            f"# The file refers to {', '.join(variables)}: a file of NAME=value lines, root's, mode 0600.",
+            f"EnvironmentFile=-/etc/{name}.env",
+        ]
+    return "".join(f"{_escaped(line)}\n" for line in lines)
+
+
+def _home(python: Path) -> str:
+    if any(path.parts[1 : 1 + len(home)] == home for home in _HOMES for path in (python, python.resolve())):
+        return (
+            "# Python is in a home directory, which has to stay visible; better install drlib under /opt.\n"
+            "ProtectHome=read-only"
+        )
+    return "ProtectHome=yes"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def _word(path: Path) -> str:
+    text = _escaped(str(path))
+    return f'"{text}"' if " " in text else text

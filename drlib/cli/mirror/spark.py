@@ -1,0 +1,51 @@
+"""`drlib mirror --spark`: options checked, news printed. Not for: what runs (`drlib.mirror.spark.driver`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from drlib.cli.mirror.worker_output import StatePrinter
+from drlib.config.settings import load_mirror_settings
+from drlib.errors import UsageError
+from drlib.mirror.spark.driver import Wanted, mirror_on_spark
+from drlib.mirror.spark.rules import addresses, parse_settings
+from drlib.mirror.status.worker_status import WorkerStatus
+
+
+def on_spark(
+    file: Path,
+    master: str,
+    workers: int | None,
+    pairs: Sequence[str],
+    memory_bytes: int,
+    metrics: str | None,
+    status_file: Path | None,
+) -> None:
+    """Mirror until SIGTERM. Raises `UsageError` for options that do not go with Spark."""
+    if status_file is not None:
+        raise UsageError(
+            "--spark and --status do not go together",
+            "the workers are on other machines, and there is one file",
+            "Ask the clusters with 'drlib status FILE'; --metrics 0.0.0.0:0 adds each worker's own detail.",
+        )
+    addresses(master)
+    given = parse_settings(pairs)
+    console = Console(stderr=True)
+    for notice in load_mirror_settings(file).notices:
+        console.print(f"{file}:{notice.line}: {notice.key}: {notice.text}", style="yellow", highlight=False)
+    printers: dict[int, StatePrinter] = {}
+
+    def on_state(number: int, state: WorkerStatus) -> None:
+        printers.setdefault(number, StatePrinter(console, f"worker {number}"))(state)
+
+    def tell(line: str) -> None:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    mirror_on_spark(
+        Wanted(file, master, 1 if workers is None else workers, memory_bytes, metrics, given),
+        tell=tell,
+        on_state=on_state,
+    )

@@ -1,0 +1,269 @@
+"""For an application's developer: how to reach the cluster that is active now, and to hear when it changes.
+
+Rules: the pointer says which cluster, the properties file says how to reach it. In a file with `clusters = ...` (that of the
+mirror, or one with nothing but clusters, addresses and security) the address is the file's; in one client's file, which has
+no addresses, it is the pointer's. Secrets stay references until a configuration is asked for, and are never printed.
+The pointer is a file, or the topic on every cluster of the properties file.
+Not for: stopping producers, translating positions or finding cutovers: a drill does that before it publishes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from drlib.client import pointer as pointers
+from drlib.client.pointer import Pointer, PointerSource, PointerWatcher
+from drlib.client.pointer_topic import EVERYONE, TOPIC, Published, publish, read_pointer
+from drlib.client.pointer_watch import PointerTopicWatcher
+from drlib.config.client_files import load_client_settings
+from drlib.config.settings import ClusterSettings, load_mirror_settings
+from drlib.errors import DrlibError, Unreachable, UsageError
+from drlib.kafka.java_formats import properties
+
+_LOG: Final = logging.getLogger("drlib.active")
+_LOOK_S: Final = 0.05
+
+
+class NoPointer(DrlibError):
+    """Nobody has said yet which cluster is active."""
+
+    exit_code = 11
+
+    def __init__(self, what: str, why: str, remedy: str) -> None:
+        super().__init__(what, why, remedy, retriable=True)
+
+
+class StalePointer(DrlibError):
+    """The newest pointer that could be found is older than the caller knows it to be."""
+
+    exit_code = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """What the newest pointer says, and how to reach the cluster it names."""
+
+    application: str
+    pointer: Pointer
+    cluster: ClusterSettings = field(repr=False)
+
+    @property
+    def alias(self) -> str:
+        return self.pointer.active
+
+    @property
+    def version(self) -> int:
+        return self.pointer.version
+
+    def config(self) -> dict[str, object]:
+        """librdkafka's configuration: `bootstrap.servers` and security, secrets looked up now. Raises `UsageError`."""
+        return self.cluster.confluent()
+
+
+class ActiveCluster:
+    """`with ActiveCluster("orders", "clusters.properties") as active:`, and then `active.current().config()`.
+
+    `config`: a properties file, see above. `pointer`: the path of a pointer file; without one the topic `topic` on
+    every cluster of `config` is followed. Entering waits until everybody who may know the newest pointer has answered
+    or been silent, at most `timeout_s` seconds. Raises `UsageError`, `NoPointer`, `Unreachable`, `PointerConflict`, and
+    `StalePointer` for a version below `at_least`.
+    """
+
+    def __init__(
+        self,
+        application: str,
+        config: str | Path,
+        *,
+        pointer: str | Path | None = None,
+        topic: str = TOPIC,
+        timeout_s: float = 10.0,
+        at_least: int = 0,
+    ) -> None:
+        self.application = application
+        self._config = Path(config)
+        self._clusters: dict[str, ClusterSettings] | None = None
+        if "clusters" in properties.read(self._config).effective():
+            self._clusters = dict(load_mirror_settings(self._config).clusters)
+        elif pointer is None:
+            raise UsageError(
+                f"{self._config} names no clusters",
+                "the pointer's topic is looked for on every cluster, and one client's file has no addresses",
+                "Write clusters = A, B and A.bootstrap.servers = host:9092 there, or give pointer=FILE.",
+            )
+        self._pointer_file = None if pointer is None else Path(pointer)
+        self._topic = topic
+        self._timeout_s = timeout_s
+        self._at_least = at_least
+        self._source: PointerSource | None = None
+        self._active: Active | None = None  # what the caller was told last
+
+    def __enter__(self) -> Self:
+        if self._pointer_file is not None:
+            self._source = PointerWatcher(self._pointer_file)
+        else:
+            clusters = tuple((self._clusters or {}).values())
+            self._source = PointerTopicWatcher(clusters, self.application, topic=self._topic)
+        try:
+            self._wait_for_first(self._source)
+            found = self.current()
+            if found.version < self._at_least:
+                raise StalePointer(
+                    f"the pointer for {self.application} stands at version {found.version}",
+                    f"version {self._at_least} is known to be there" + (f"; {self.doubt()}" if self.doubt() else ""),
+                    "Start again when every cluster answers, or correct the pointer file.",
+                )
+        except BaseException:
+            self.close()
+            raise
+        if doubt := self.doubt():
+            _LOG.warning("%s uses %s (version %d), though %s", self.application, found.alias, found.version, doubt)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+
+    def current(self) -> Active:
+        """The cluster to use now; never an older one than was told before. Raises `UsageError` for an unknown alias."""
+        pointer = self._following().current()
+        if pointer is None:
+            raise self._no_pointer("there is none")
+        if self._active is None or self._active.pointer != pointer:
+            self._active = Active(self.application, pointer, self._reach(pointer))
+        return self._active
+
+    def wait_for_change(self, timeout_s: float) -> Active | None:
+        """The pointer that is newer than the last one told, or None after `timeout_s` seconds.
+
+        A newer pointer may name the same cluster: it may hold producers back, or bring the cutover. A hold that ended by
+        itself is told too, by the same pointer without it.
+        """
+        told = 0 if self._active is None else self._active.version
+        held = self._active is not None and self._active.pointer.hold
+        source, until = self._following(), time.monotonic() + timeout_s
+        while True:
+            left = max(0.0, until - time.monotonic())
+            if source.wait_newer(told, min(left, _LOOK_S) if held else left) is not None:
+                return self.current()
+            if held and (now := source.current()) is not None and not now.hold:
+                return self.current()
+            if left <= 0:
+                return None
+
+    def doubt(self) -> str:
+        """Why the pointer may not be the newest: who does not answer, or what is wrong with the file; else empty."""
+        return self._following().doubt()
+
+    def _following(self) -> PointerSource:
+        if self._source is None:
+            raise UsageError(
+                f"the pointer for {self.application} is not followed yet",
+                "ActiveCluster is a context manager",
+                "Write `with drlib.ActiveCluster(...) as active:`.",
+            )
+        return self._source
+
+    def _wait_for_first(self, source: PointerSource) -> None:
+        until = time.monotonic() + self._timeout_s
+        while source.current() is None or not source.settled():
+            if time.monotonic() > until or (source.settled() and self._pointer_file is None):
+                break
+            time.sleep(_LOOK_S)
+        if source.current() is None:
+            where = self._pointer_file.name if self._pointer_file is not None else f"topic {self._topic}"
+            if self._pointer_file is None and source.doubt():
+                raise Unreachable(
+                    f"no pointer for {self.application} was found", source.doubt(), "Bring one of the clusters up."
+                )
+            raise self._no_pointer(f"{where} holds none")
+
+    def _no_pointer(self, why: str) -> NoPointer:
+        return NoPointer(
+            f"nobody has said which cluster {self.application} is to use",
+            why,
+            "Publish a first one with drlib.publish_pointer.",
+        )
+
+    def _reach(self, pointer: Pointer) -> ClusterSettings:
+        if self._clusters is None:
+            servers = [server.strip() for server in pointer.bootstrap.split(",")]
+            return load_client_settings(self._config, pointer.active, servers)[0]
+        if pointer.active not in self._clusters:
+            raise UsageError(
+                f"the pointer (version {pointer.version}) names {pointer.active}",
+                f"{self._config} knows {', '.join(self._clusters)}",
+                f"Add {pointer.active} to clusters there, with its bootstrap.servers.",
+            )
+        return self._clusters[pointer.active]
+
+
+def active_config(
+    application: str,
+    config: str | Path,
+    *,
+    pointer: str | Path | None = None,
+    topic: str = TOPIC,
+    timeout_s: float = 10.0,
+    at_least: int = 0,
+) -> dict[str, object]:
+    """Today's configuration for confluent-kafka: `Consumer({**drlib.active_config("orders", FILE), "group.id": ...})`.
+
+    One look; see `ActiveCluster` for the parameters, what is raised, and how to hear of a change.
+    """
+    with ActiveCluster(
+        application, config, pointer=pointer, topic=topic, timeout_s=timeout_s, at_least=at_least
+    ) as active:
+        return active.current().config()
+
+
+def publish_pointer(
+    config: str | Path,
+    active: str,
+    application: str = EVERYONE,
+    *,
+    remote_prefix: str | None = None,
+    cutover: Mapping[str, tuple[int, ...]] | None = None,
+    hold: bool = False,
+    pointer: str | Path | None = None,
+    topic: str = TOPIC,
+    timeout_s: float = 10.0,
+) -> Published:
+    """Names `active`, a cluster of the file `config`, as the one to use: a version higher than the newest there is.
+
+    Written to the topic on every cluster that answers, or to the file `pointer`. Raises `UsageError` for an alias that
+    the file does not have, `PointerConflict` when another writer was first, `Unreachable` when nobody answers.
+    """
+    clusters = load_mirror_settings(config).clusters
+    if active not in clusters:
+        raise UsageError(
+            f"{active} cannot be made active", f"{config} knows {', '.join(clusters)}", "Name one of them."
+        )
+    file = None if pointer is None else Path(pointer)
+    found: Pointer | None = None
+    if file is None:
+        found = read_pointer(tuple(clusters.values()), application, topic=topic, timeout_s=timeout_s).pointer
+    elif file.exists():
+        found = pointers.read(file)
+    fresh = Pointer(
+        1 if found is None else found.version + 1,
+        active,
+        ",".join(clusters[active].bootstrap_servers),
+        remote_prefix,
+        dict(cutover or {}),
+        hold,
+    )
+    if file is None:
+        return publish(tuple(clusters.values()), fresh, application, topic=topic, timeout_s=timeout_s)
+    pointers.write_atomic(file, fresh)
+    return Published(fresh, (file.name,))

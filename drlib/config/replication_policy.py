@@ -1,0 +1,185 @@
+"""What topics are called on the other side, and which topics never cross.
+
+Rules: the names are those of Kafka's `DefaultReplicationPolicy` and `IdentityReplicationPolicy`, so that `MirrorClient`
+and `RemoteClusterUtils` find everything a flow of ours writes; internal names follow the separator (KIP-690) unless
+`internal_separator_enabled` is off (KIP-949). A topic never travels back to a cluster it came from.
+Not for: which topics a user chose (`drlib.config.patterns.selection`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from drlib.errors import UsageError
+from drlib.model import Flow
+
+DEFAULT_SEPARATOR: Final = "."
+HEARTBEATS: Final = "heartbeats"
+# Two underscores: a MirrorMaker 2 beside us leaves such a name alone, whatever its version and separator.
+JOURNAL_PREFIX: Final = "__drlib-journal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationPolicy(ABC):
+    """Names across clusters (`org.apache.kafka.connect.mirror.ReplicationPolicy`).
+
+    `separator` stands between alias and topic; internal names use it too unless `internal_separator_enabled` is False,
+    when they use a period. Raises `UsageError` for an empty separator, which Java would split at every letter.
+    """
+
+    separator: str = DEFAULT_SEPARATOR
+    internal_separator_enabled: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.separator:
+            raise UsageError(
+                "replication.policy.separator is empty",
+                "without a separator no remote topic can be told from a local one",
+                "Set a separator such as `.` or `_`, or use IdentityReplicationPolicy.",
+            )
+
+    @abstractmethod
+    def remote_topic(self, source_alias: str, topic: str) -> str:
+        """The name on the target of `topic`, which lives on `source_alias` (Java: formatRemoteTopic)."""
+
+    @abstractmethod
+    def source_of(self, topic: str) -> str | None:
+        """The alias of the cluster `topic` was mirrored from; None for a local topic (Java: topicSource)."""
+
+    @abstractmethod
+    def upstream_topic(self, topic: str) -> str | None:
+        """What `topic` is called one hop upstream; None for a local topic."""
+
+    @abstractmethod
+    def is_cycle(self, topic: str, target: str, source: str | None = None) -> bool:
+        """Would mirroring `topic` to `target` bring it back to where it has been?
+
+        `source` is the alias of the flow's own source: a name that carries it went round (KAFKA-9914, Kafka 4.4).
+        """
+
+    def original_topic(self, topic: str) -> str:
+        """The name the records were first produced under, all hops undone."""
+        while (upstream := self.upstream_topic(topic)) is not None and upstream != topic:
+            topic = upstream
+        return topic
+
+    @property
+    def internal_separator(self) -> str:
+        return self.separator if self.internal_separator_enabled else DEFAULT_SEPARATOR
+
+    @property
+    def heartbeats_topic(self) -> str:
+        """On the target of the flow that emits them; never follows the separator."""
+        return HEARTBEATS
+
+    def checkpoints_topic(self, source: str) -> str:
+        """On the target of a flow from `source`."""
+        return f"{source}{self.internal_separator}checkpoints{self.internal_separator}internal"
+
+    def offset_syncs_topic(self, other_alias: str) -> str:
+        """`other_alias` is the side the topic does not live on: the target when on the source (the default)."""
+        return f"mm2-offset-syncs{self.internal_separator}{other_alias}{self.internal_separator}internal"
+
+    def journal_topic(self, source: str) -> str:
+        """Our lanes' promises, on the target of a flow from `source`: `__drlib-journal.LEFT.internal`."""
+        return f"{JOURNAL_PREFIX}{self.internal_separator}{source}{self.internal_separator}internal"
+
+    def is_heartbeats(self, topic: str) -> bool:
+        """`heartbeats` itself or any mirror of it."""
+        return self.original_topic(topic) == HEARTBEATS
+
+    def is_checkpoints(self, topic: str) -> bool:
+        return topic.endswith(f"{self.internal_separator}checkpoints{self.internal_separator}internal")
+
+    def is_internal(self, topic: str) -> bool:
+        """Topics that belong to brokers or to a replicator and are never mirrored (as of KIP-1074).
+
+        Since then an application's `audit.internal` is an ordinary topic.
+        """
+        replicators = topic.startswith("mm2") and topic.endswith(f"{self.internal_separator}internal")
+        return replicators or topic.startswith(("__", ".")) or self.is_checkpoints(topic)
+
+    def downstream_topic(self, flow: Flow, topic: str) -> str:
+        """What a topic of the flow's source is called on its target.
+
+        A topic that came from the target goes home under its original name: `RIGHT.orders` on LEFT is `orders` on
+        RIGHT (`MirrorCheckpointTask.renameTopicPartition`).
+        """
+        if self.source_of(topic) == flow.target:
+            return self.original_topic(topic)
+        return self.remote_topic(flow.source, topic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultReplicationPolicy(ReplicationPolicy):
+    """`orders` of LEFT is `LEFT.orders` on RIGHT. A local `orders.v1` looks remote where a cluster is `orders`."""
+
+    def remote_topic(self, source_alias: str, topic: str) -> str:
+        return f"{source_alias}{self.separator}{topic}"
+
+    def source_of(self, topic: str) -> str | None:
+        first, found, rest = topic.partition(self.separator)
+        # Java's split drops empty strings at the end, so `A.` and `A..` are local topics there, and `..x` is not.
+        return first if found and rest.replace(self.separator, "") else None
+
+    def upstream_topic(self, topic: str) -> str | None:
+        source = self.source_of(topic)
+        return None if source is None else topic[len(source) + len(self.separator) :]
+
+    def is_cycle(self, topic: str, target: str, source: str | None = None) -> bool:
+        current: str | None = topic
+        while current is not None and (came_from := self.source_of(current)) is not None:
+            if came_from in (target, source):
+                return True
+            current = self.upstream_topic(current)
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityReplicationPolicy(ReplicationPolicy):
+    """Names stay as they are, for one-way flows; only heartbeats are prefixed.
+
+    `source_alias` is the flow's source. A name says nothing about where a topic came from, so cycles cannot be seen:
+    never run both directions of a pair under this policy.
+    """
+
+    source_alias: str | None = None
+
+    def _for_heartbeats(self) -> DefaultReplicationPolicy:
+        return DefaultReplicationPolicy(
+            separator=self.separator, internal_separator_enabled=self.internal_separator_enabled
+        )
+
+    def remote_topic(self, source_alias: str, topic: str) -> str:
+        return self._for_heartbeats().remote_topic(source_alias, topic) if topic.endswith(HEARTBEATS) else topic
+
+    def source_of(self, topic: str) -> str | None:
+        return self._for_heartbeats().source_of(topic) if topic.endswith(HEARTBEATS) else self.source_alias
+
+    def upstream_topic(self, topic: str) -> str | None:
+        return self._for_heartbeats().upstream_topic(topic) if topic.endswith(HEARTBEATS) else topic
+
+    def is_cycle(self, topic: str, target: str, source: str | None = None) -> bool:
+        if topic.endswith(HEARTBEATS):
+            return self._for_heartbeats().is_cycle(topic, target, source)
+        return self.source_of(topic) == target
+
+
+def should_mirror(
+    policy: ReplicationPolicy,
+    flow: Flow,
+    topic: str,
+    chosen: Callable[[str], bool],
+    *,
+    heartbeats_replication: bool = True,
+) -> bool:
+    """Does `topic` of the flow's source belong on its target?
+
+    (chosen by the topic filter, or a heartbeats topic) and not internal and not a cycle, as
+    `MirrorSourceConnector.shouldReplicateTopic` decides; `heartbeats_replication` is `heartbeats.replication.enabled`.
+    """
+    wanted = chosen(topic) or (heartbeats_replication and policy.is_heartbeats(topic))
+    return wanted and not policy.is_internal(topic) and not policy.is_cycle(topic, flow.target, flow.source)

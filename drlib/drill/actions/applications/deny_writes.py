@@ -1,0 +1,91 @@
+"""What a drill denied by ACL, so that it and no other rule is taken away again, by whichever run brings the writers back.
+
+Rules: the rules are in the run's folder before the first is made, and are forgotten when the last is gone; they are kept with
+the ID of the cluster they are on, since an alias or an address may lead elsewhere later. A run that gives the topics back
+(a rollback, a failback) looks in its own folder and in those beside it, as a failback is mostly another run.
+Not for: which rules (`drlib.drill.actions.applications.deny_rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from drlib.config.settings import ClusterSettings
+from drlib.drill.step import step_output as details
+from drlib.drill.step.cluster_identity import cluster_id
+from drlib.kafka.admin.topic_acls import create_rules, delete_rules
+from drlib.mirror.sync.rules.acls import Operation, PatternType, Permission, TopicAcl
+from drlib.runs.journal import Scalar
+
+
+class WriteRules:
+    """The rules that runs beside `run_dir`, and itself, made on `cluster`."""
+
+    def __init__(self, run_dir: Path, cluster: ClusterSettings) -> None:
+        self._run_dir = run_dir
+        self._cluster = cluster
+        self._file = f"write-rules.{cluster.alias}"
+
+    def kept(self) -> tuple[TopicAcl, ...]:
+        """What this run made, or was about to when it was killed."""
+        return tuple(rule_of(row) for row in details.read_rows(self._run_dir, self._file))
+
+    def standing(self) -> tuple[TopicAcl, ...]:
+        """What this run and those beside it made on this very cluster and nobody has lifted."""
+        return tuple(rule for rules in self._of_all().values() for rule in rules)
+
+    def make(self, rules: Sequence[TopicAcl]) -> None:
+        """Keep them and make them. Raises `BrokerError` for the first that is refused."""
+        here = cluster_id(self._cluster)
+        details.write_rows(self._run_dir, self._file, [{"cluster_id": here, **row_of(rule)} for rule in rules])
+        create_rules(self._cluster, rules)
+
+    def lift_own(self) -> int:
+        """Take away what this run made; how many rules. Safe to repeat."""
+        return self._lift({self._run_dir: self.kept()})
+
+    def lift(self) -> int:
+        """Take away what is `standing`; how many rules. Safe to repeat."""
+        return self._lift(self._of_all())
+
+    def _of_all(self) -> dict[Path, tuple[TopicAcl, ...]]:
+        folders = [path for path in self._run_dir.parent.iterdir() if path.is_dir()]
+        found = {folder: details.read_rows(folder, self._file) for folder in sorted(folders)}
+        if not any(found.values()):
+            return {}
+        here = cluster_id(self._cluster)
+        return {
+            folder: tuple(rule_of(row) for row in rows if row["cluster_id"] == here)
+            for folder, rows in found.items()
+            if any(row["cluster_id"] == here for row in rows)
+        }
+
+    def _lift(self, found: Mapping[Path, Sequence[TopicAcl]]) -> int:
+        for folder, rules in found.items():
+            delete_rules(self._cluster, rules[::-1])  # what lets in goes last
+            if rules:
+                details.write_rows(folder, self._file, [])
+        return sum(map(len, found.values()))
+
+
+def row_of(rule: TopicAcl) -> dict[str, Scalar]:
+    return {
+        "topic": rule.topic,
+        "principal": rule.principal,
+        "host": rule.host,
+        "operation": rule.operation.name,
+        "permission": rule.permission.name,
+        "pattern": rule.pattern.name,
+    }
+
+
+def rule_of(row: details.Row) -> TopicAcl:
+    return TopicAcl(
+        str(row["topic"]),
+        str(row["principal"]),
+        str(row["host"]),
+        Operation[str(row["operation"])],
+        Permission[str(row["permission"])],
+        PatternType[str(row["pattern"])],
+    )

@@ -1,0 +1,30 @@
+"""Whether the lab's producers stand still, by their own word.
+
+Rules: a log that does not grow proves nothing of a producer that is slow: a record may be in its queue, and one whose process
+got no time has not seen the hold yet. So those who say what they do are asked: held, of this pointer or a newer one, and
+nothing in flight. Only who follows the pointer that is meant is asked.
+Not for: consumers, whose groups say it; applications of your own, which the broker holds back (`source_fence`).
+"""
+
+from __future__ import annotations
+
+from drlib.drill.step.context import Workplace
+from drlib.drill.testbed.failover_testbed import PRODUCERS, Stage
+
+
+def still_sending(place: Workplace, pointer_version: int) -> str:
+    """What a producer of the lab has still to do, in words; empty when none has anything, or there is no lab."""
+    if place.lab is None:
+        return ""
+    stage = Stage(place.lab, place.run_dir)
+    if place.pointer != stage.pointer_path:
+        return ""
+    for name in PRODUCERS:
+        told = stage.application(name)
+        if told is None or told.phase == "stopped" or not stage.running(name):
+            continue
+        if told.phase != "holding" or told.pointer_version < pointer_version:
+            return f"{name} has not seen the hold yet"
+        if told.in_flight:
+            return f"{name} waits for the answer to {told.in_flight} records"
+    return ""

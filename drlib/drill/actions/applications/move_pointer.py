@@ -1,0 +1,107 @@
+"""Step `pointer.move`: the pointer names the target: the remote topics up to where they end now, then the local ones.
+
+Rules: what is written is on disk before it is, so that whoever takes the step up tells its own word from somebody else's; a
+pointer that names neither cluster of the flow is a conflict, and left.
+Arguments: application, cutover (true).
+Not for: what the pointer is and where it is kept (`pointer_place`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from drlib.client.pointer import Pointer
+from drlib.client.pointer_topic import EVERYONE
+from drlib.drill.actions.applications.pointer import PointerPlace, conflict
+from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.progress import Reach
+from drlib.drill.step import rto_clock as moments
+from drlib.drill.step.action import Changes, Evidence
+from drlib.drill.step.arguments import flag, word
+from drlib.drill.step.cluster_identity import cluster_id, identity
+from drlib.drill.step.move_step import MovingStep
+from drlib.kafka.admin.cluster import Cluster
+from drlib.model import TopicPartition
+from drlib.runs.abort import Abort
+from drlib.runs.scorecard import Mark
+
+
+class MovePointer:
+    """The pointer names the target: the remote topics up to where they end now, then the local ones."""
+
+    def __init__(self, step: MovingStep) -> None:
+        self.step = step
+        self.pointer = PointerPlace(step.place, step.call.step, word(step.call, "application", EVERYONE))
+        self.with_cutover = flag(step.call, "cutover", True)
+
+    def observe(self) -> Sequence[Fact]:
+        found = self.pointer.read().pointer
+        return (Fact(self.pointer.entity, None if found is None else found.active), identity(self.step.target))
+
+    def changes(self, observed: Sequence[Fact]) -> Changes:
+        now = {fact.entity: fact.value for fact in observed}[self.pointer.entity]
+        return () if now == self.step.flow.target else (Change(self.pointer.entity, now, self.step.flow.target),)
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        flow, run_dir = self.step.flow, self.step.place.run_dir
+        kept, now = self.pointer.kept(), self.pointer.read()
+        missing: Mapping[str, str] = now.silent
+        if kept is not None and now.pointer == kept.after:
+            after = kept.after
+        elif now.pointer is not None and now.pointer.active == flow.target and not changes:
+            after = now.pointer
+        else:
+            if now.pointer is not None and now.pointer.active != flow.source:
+                raise conflict(self.pointer, now.pointer)
+            after = self._after(1 if now.pointer is None else now.pointer.version + 1)
+            abort.check()
+            missing = self.pointer.write(now.pointer, after)
+        at_ms = moments.mark(run_dir, "act")
+        self.step.keep(Mark(name="applications moved", at_ms=at_ms, detail=f"the pointer names {flow.target}"))
+        ends = [
+            {"topic": topic, "partition": partition, "remote topic ends at": end}
+            for topic, each in after.cutover.items()
+            for partition, end in enumerate(each)
+        ]
+        self.step.show(ends)
+        return {
+            "active": after.active,
+            "version": after.version,
+            "remote_topics": len(after.cutover),
+            "not_told": "; ".join(f"{alias}: {why}" for alias, why in missing.items()),
+            "source": self.step.source_word(),
+        }
+
+    def probe(self, changes: Changes) -> Reach:
+        kept, now = self.pointer.kept(), self.pointer.read().pointer
+        if kept is None:
+            return Reach.UNTOUCHED
+        if now == kept.after:
+            return Reach.PARTLY  # act shows what was done
+        return Reach.UNTOUCHED if now == kept.before else Reach.UNKNOWN
+
+    def undo(self, changes: Changes) -> None:
+        self.pointer.put_back()
+
+    def cluster_id(self) -> str:
+        return cluster_id(self.step.target)
+
+    def _after(self, version: int) -> Pointer:
+        flow = self.step.flow
+        policy = self.step.place.mirror_settings().flow(flow.source, flow.target).policy
+        bootstrap = ",".join(self.step.target.bootstrap_servers)
+        prefix = policy.remote_topic(flow.source, "x")[:-1]
+        if not prefix or not self.with_cutover:
+            return Pointer(version, flow.target, bootstrap, prefix or None)
+        with Cluster(self.step.target) as cluster:
+            remote = {
+                name: topic.partitions
+                for name, topic in cluster.topics().items()
+                if policy.source_of(name) == flow.source
+                and name.startswith(prefix)
+                and not policy.is_internal(name)
+                and not policy.is_heartbeats(name)
+            }
+            ends = cluster.log_ends(TopicPartition(name, n) for name, count in remote.items() for n in range(count))
+        cutover = {name: tuple(ends[TopicPartition(name, n)] for n in range(remote[name])) for name in sorted(remote)}
+        return Pointer(version, flow.target, bootstrap, prefix, cutover)

@@ -1,0 +1,145 @@
+"""Where a drill finds and moves the applications' pointer: its file, or the topic on every cluster that answers.
+
+Rules: clusters that do not answer are left out and named, so that a dead one costs a step nothing but being asked once. What
+was there before a step and what it wrote are on disk before it writes, so that whoever takes it up knows both.
+Not for: what a pointer is (`drlib.client.pointer`, `pointer_topic`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from drlib.client import pointer as pointers
+from drlib.client.pointer import Pointer, PointerConflict
+from drlib.client.pointer_topic import EVERYONE, TOPIC, publish, read_pointer
+from drlib.config.settings import ClusterSettings
+from drlib.drill.step import step_output as details
+from drlib.drill.step.context import Workplace
+from drlib.errors import Deviated, Unreachable
+from drlib.mirror.offsets.translation.translate_groups import who_answers
+
+NOBODY = "nobody"
+
+
+@dataclass(frozen=True)
+class Read:
+    """`silent` says by alias who did not answer, and why: they may know a newer pointer."""
+
+    pointer: Pointer | None
+    silent: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a step found and wrote."""
+
+    before: Pointer | None
+    after: Pointer
+
+
+class PointerPlace:
+    """The pointer of `application` at `place`; `step` names what is kept of it."""
+
+    def __init__(self, place: Workplace, step: str, application: str = EVERYONE) -> None:
+        self._place = place
+        self._application = application
+        self._file = f"pointer.{step}"
+
+    @property
+    def entity(self) -> str:
+        """What a plan calls it."""
+        where = self._place.pointer.name if self._place.pointer is not None else f"topic {TOPIC}"
+        return f"active cluster, as {where} says"
+
+    def read(self) -> Read:
+        """Raises `Unreachable` when nobody answers, `PointerConflict` for two words of one version, `UsageError`."""
+        if self._place.pointer is not None:
+            try:
+                return Read(pointers.read(self._place.pointer), {})
+            except FileNotFoundError:
+                return Read(None, {})
+        answering, silent = self._who()
+        found = read_pointer(answering, self._application)
+        return Read(found.pointer, silent | {alias: error.why for alias, error in found.silent.items()})
+
+    def write(self, before: Pointer | None, after: Pointer) -> Mapping[str, str]:
+        """Keep both, and make `after` the newest; returns who did not get it, and why.
+
+        Raises `PointerConflict` where somebody was first.
+        """
+        rows = [
+            {"which": "before", "pointer": None if before is None else pointers.encode(before).decode()},
+            {"which": "after", "pointer": pointers.encode(after).decode()},
+        ]
+        details.write_rows(self._place.run_dir, self._file, rows)
+        if self._place.pointer is not None:
+            pointers.write_atomic(self._place.pointer, after)
+            return {}
+        answering, silent = self._who()
+        published = publish(answering, after, self._application)
+        return silent | {alias: error.why for alias, error in published.missing.items()}
+
+    def kept(self) -> Moved | None:
+        """What the step wrote, or was about to when it was killed."""
+        found = {row["which"]: row["pointer"] for row in details.read_rows(self._place.run_dir, self._file)}
+        if not isinstance(found.get("after"), str):
+            return None
+        before, after = found["before"], str(found["after"])
+        return Moved(
+            pointers.decode(before.encode(), self._file) if isinstance(before, str) else None,
+            pointers.decode(after.encode(), self._file),
+        )
+
+    def put_back(self) -> None:
+        """What was there before the step, under a new version. Raises `Deviated` when somebody moved it since.
+
+        Versions are not compared: a later step that was put back has left what this one wrote under a newer one.
+        """
+        kept, now = self.kept(), self.read().pointer
+        if kept is None or now is None or _same(now, kept.before):
+            return
+        if not _same(now, kept.after):
+            raise Deviated(
+                "the pointer is left as it is",
+                f"it was set to {said(kept.after)} and is {said(now)}: somebody moved it",
+                "Look who moves the applications.",
+            )
+        if kept.before is None:
+            if self._place.pointer is not None:
+                self._place.pointer.unlink(missing_ok=True)
+            return
+        back = replace(kept.before, version=now.version + 1)
+        if self._place.pointer is not None:
+            pointers.write_atomic(self._place.pointer, back)
+        else:
+            publish(self._who()[0], back, self._application)
+
+    def _who(self) -> tuple[list[ClusterSettings], dict[str, str]]:
+        clusters = list(self._place.clusters.values())
+        told = who_answers(clusters)
+        silent = {alias: answer.why for alias, answer in told.items() if isinstance(answer, Unreachable)}
+        answering = [cluster for cluster in clusters if cluster.alias not in silent]
+        if not answering:
+            why = "; ".join(f"{alias}: {reason}" for alias, reason in silent.items())
+            raise Unreachable("the pointer cannot be asked for", why, "Bring one of the clusters up.")
+        return answering, silent
+
+
+def conflict(place: PointerPlace, now: Pointer | None) -> PointerConflict:
+    """What to raise when the pointer is not what a step relies on."""
+    return PointerConflict(
+        "the pointer was moved by somebody else",
+        f"it is {said(now)}",
+        f"Look who moves it ({place.entity}), then plan again.",
+    )
+
+
+def _same(one: Pointer, other: Pointer | None) -> bool:
+    return other is not None and replace(one, version=other.version) == other
+
+
+def said(pointer: Pointer | None) -> str:
+    if pointer is None:
+        return NOBODY
+    return f"{pointer.active} (version {pointer.version}{', producers held' if pointer.hold else ''})"

@@ -1,0 +1,362 @@
+"""A planned move of the applications between two clusters that both serve: nothing lost, nothing read twice, traffic held
+for a moment only.
+
+Rules: one step, since what lies between holding and moving is what the applications feel. First everything that takes time,
+while they run: the mirror catches up, and every group's positions are translated (`moves_ahead`). Then the pointer holds
+them: producers finish what is in flight, consumers commit and leave. When the logs stand still, the mirror has all of them
+and every group is empty or has read everything, the positions are final; they are read again, what changed is translated
+again, all are committed, and the pointer moves: unless a log has grown meanwhile, as a slow producer had something left, and
+then it begins again at standing still. If that is not so within `held_s` seconds, or a position would not be exact, the
+pointer lets everybody go on where they were, and the step says why. Taken up after a kill, it begins at the hold again: the
+pointer says how far it came. What a failover denied by ACL on the cluster gone to goes before the move (`write_rules`). Once
+the pointer has moved there is no undo but a move back.
+A hold ends by itself `hold_limit_s` seconds (60) after an application saw it, so that nobody stands still for ever when the
+drill has died; the pointer is moved in the first half of that, or not at all. What was written at the source after it stood
+still, by whoever honours no hold, is counted once they have moved: that is the RPO.
+`stopped_seconds` is from the hold to the first record that stands on the cluster gone to; None when nobody wrote within 10 s.
+More than `stopped_s` (2) of it fails the drill, though not the step: who has moved has moved.
+Arguments, all optional: source, target, groups, inexact (see `failback_actions`), held_s, hold_limit_s (0: none), quiet_s,
+within_s, stopped_s, application (whose pointer; everybody's).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from drlib.client.pointer import Pointer
+from drlib.client.pointer_topic import EVERYONE
+from drlib.config.settings import MirrorSettings
+from drlib.drill.actions.applications.deny_writes import WriteRules
+from drlib.drill.actions.applications.held_producers import still_sending
+from drlib.drill.actions.applications.pointer import PointerPlace, conflict
+from drlib.drill.actions.failback.actions import Back, WaitCaughtUp, evidence, refuse_inexact, show
+from drlib.drill.actions.failback.precompute import MovesAhead
+from drlib.drill.actions.groups import commit as group_writing
+from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.progress import Reach
+from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, StepCall
+from drlib.drill.step.arguments import flag, number, word
+from drlib.drill.step.cluster_identity import cluster_id
+from drlib.drill.step.context import Workplace
+from drlib.drill.step.step_output import Part
+from drlib.errors import Deviated, DrlibError, UsageError
+from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import CommittedOffset, Range
+from drlib.mirror.offsets.translation.two_way import Known, group_positions, groups_of, read_known
+from drlib.mirror.offsets.unreplicated.lag import Behind, behind, mirrored_topics
+from drlib.mirror.sync.rules.group_offsets import GroupState
+from drlib.model import Flow, TopicPartition
+from drlib.runs.abort import Abort
+from drlib.runs.scorecard import Check, Mark, Verdict
+
+_LOOK_S: Final = 0.02
+_NEAR: Final = 20_000  # offsets the mirror may be behind when the hold begins: less than a second's work
+_FIRST_S: Final = 10.0
+_STOPPED_S: Final = 2.0
+_HELD_S: Final = 10.0
+_LIMIT_S: Final = 60.0
+_SURE: Final = 0.5  # of the limit: until then nobody has gone on, and the word of the move still has to reach them
+
+
+def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+    """The action of this module. Making one raises `UsageError` for an argument that is wrong."""
+
+    def move(call: StepCall) -> Action:
+        return MoveApplications(Back(workplace, call))
+
+    return {"switchover.move": move}
+
+
+@dataclass(frozen=True)
+class _Still:
+    """What was found when everything stood still."""
+
+    found: Behind
+    held_s: float
+
+
+@dataclass(frozen=True)
+class MoveApplications:
+    """Moves whoever follows the pointer."""
+
+    step: Back
+
+    @property
+    def _pointers(self) -> PointerPlace:
+        return PointerPlace(self.step.place, self.step.call.step, word(self.step.call, "application", EVERYONE))
+
+    @property
+    def entity(self) -> str:
+        return self._pointers.entity
+
+    def observe(self) -> Sequence[Fact]:
+        found = self._pointers.read().pointer
+        return (Fact(self.entity, None if found is None else found.active),)
+
+    def changes(self, observed: Sequence[Fact]) -> Changes:
+        """Nothing where they are there already. Raises `UsageError` where they are on neither of the two clusters."""
+        now = {fact.entity: fact.value for fact in observed}[self.entity]
+        moving = self.step.flow
+        if now not in (None, moving.source, moving.target):
+            raise UsageError(
+                f"applications cannot move from {moving.source} to {moving.target}",
+                f"the pointer names {now}",
+                "Name the cluster they are at as source.",
+            )
+        return () if now == moving.target else (Change(self.entity, now, moving.target),)
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        moving, now = self.step.flow, self._pointer()
+        if now.active == moving.target:
+            return {"stopped_seconds": None, "moved_before": True}
+        if now.active != moving.source:
+            raise conflict(self._pointers, now)
+        settings, limit_s = self.step.settings, self._limit_s()
+        waited = WaitCaughtUp(self.step).wait(abort, _NEAR)
+        known = read_known(settings, moving)
+        groups = groups_of(settings, moving, self.step.groups)
+        stood = group_writing.standing(settings.clusters[moving.target], groups)
+        ahead = MovesAhead.decide(settings, known, group_positions(settings, moving.source, groups), stood)
+        with Upkeep(settings.clusters[moving.source]) as here, Cluster(settings.clusters[moving.target]) as there:
+            topics = mirrored_topics(here, settings.flow(moving.source, moving.target))
+            every = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
+            local = _local(there, topics)
+            before = self._pointer()
+            began, began_ms = time.monotonic(), int(time.time() * 1000)
+            held = self._write(before, hold=True, limit_s=limit_s)
+            try:
+                while True:
+                    still = self._stand_still(settings, here, every, known, groups, held, began, abort)
+                    if (
+                        here.log_ends(known.mirror_ends) != known.mirror_ends
+                    ):  # others still write on the cluster gone to
+                        known = read_known(settings, moving)
+                    here_now = group_positions(settings, moving.source, groups)
+                    ahead = ahead.again(settings, replace(known, forward=still.found.maps), here_now)
+                    if not flag(self.step.call, "inexact", False):
+                        refuse_inexact(ahead.found, moving)
+                    group_writing.write_all(settings.clusters[moving.target], ahead.wanted)
+                    cutover = _cutover(settings, moving, there, topics)
+                    ends = there.log_ends(local)
+                    self._refuse_late(began, limit_s)
+                    lifted = WriteRules(self.step.place.run_dir, settings.clusters[moving.target]).lift()
+                    if here.log_ends(every) == still.found.ends:
+                        break
+            except BaseException:
+                self._write(before, hold=False)
+                raise
+            self._move(settings, moving, cutover)
+            moved_s = time.monotonic() - began
+            first_s = _first(there, ends, began, abort)
+            behind_us = _written_since(here, still.found.ends)
+        moves = ahead.moves
+        show(self.step, moves)
+        self._keep(began_ms, moved_s, first_s)
+        return {
+            "stopped_seconds": None if first_s is None else round(first_s, 3),
+            "held_seconds": round(still.held_s, 3),
+            "moved_after_seconds": round(moved_s, 3),
+            "waited_for_the_mirror_seconds": waited["waited_seconds"],
+            **({} if first_s is None else {"rto_seconds": round(first_s, 3)}),
+            "hold_limit_seconds": limit_s,
+            "rpo_records": behind_us,
+            "rpo_seconds": 0.0 if behind_us == 0 else None,
+            **evidence(moves),
+            **({"write_rules_lifted": lifted} if lifted else {}),
+            **({"held_by_an_earlier_try": True} if before.hold else {}),
+        }
+
+    def probe(self, changes: Changes) -> Reach:
+        now = self._pointer()
+        if now.active == self.step.flow.target:
+            return Reach.DONE
+        return Reach.PARTLY if now.hold else Reach.UNTOUCHED
+
+    def undo(self, changes: Changes) -> None:
+        """Let everybody go on where they are held. Raises `Deviated` once they have moved."""
+        now = self._pointer()
+        if now.active == self.step.flow.target and self._pointers.kept() is not None:
+            raise Deviated(
+                f"the applications stay at {now.active}",
+                "they write and read there by now",
+                f"Move them back by a planned switchover from {now.active} to {self.step.flow.source}.",
+            )
+        if now.hold:
+            self._write(now, hold=False)
+
+    def cluster_id(self) -> str:
+        return cluster_id(self.step.target)
+
+    # -- the pointer -------------------------------------------------------------------------------------------------
+
+    def _pointer(self) -> Pointer:
+        """Raises `UsageError` where there is none, so that nobody would be held."""
+        found = self._pointers.read().pointer
+        if found is None:
+            raise UsageError(
+                self.step.call.name,
+                "there is no pointer that applications follow",
+                "Publish one for the cluster they are at: drlib.publish_pointer.",
+            )
+        return found
+
+    def _write(self, was: Pointer, *, hold: bool, limit_s: float = 0.0) -> int:
+        """The cluster `was` names, held or not, under the next version, which is returned."""
+        now = self._pointer()
+        self._pointers.write(now, replace(was, version=now.version + 1, hold=hold, hold_limit_s=limit_s))
+        return now.version + 1
+
+    def _limit_s(self) -> float:
+        """Raises `UsageError` for a hold that could run out while it is still waited for."""
+        limit_s, held_s = number(self.step.call, "hold_limit_s", _LIMIT_S), number(self.step.call, "held_s", _HELD_S)
+        if limit_s and held_s > limit_s * _SURE:
+            raise UsageError(
+                f"{self.step.call.name}: held_s",
+                f"{held_s:g} s of waiting are more than half of the {limit_s:g} s after which a hold ends by itself",
+                f"Give held_s of at most {limit_s * _SURE:g}, or a longer hold_limit_s.",
+            )
+        return limit_s
+
+    def _refuse_late(self, began: float, limit_s: float) -> None:
+        """Raises `Deviated` where somebody might go on at the source before the pointer has moved."""
+        held_s = time.monotonic() - began
+        if limit_s and held_s > limit_s * _SURE:
+            raise Deviated(
+                f"the applications stay at {self.step.flow.source}",
+                f"it took {held_s:.1f} s until everything was ready, and after {limit_s:g} s they go on by themselves",
+                "Give a longer hold_limit_s, or fewer groups at a time.",
+            )
+
+    def _move(self, settings: MirrorSettings, moving: Flow, cutover: Mapping[str, tuple[int, ...]]) -> None:
+        servers = ",".join(settings.clusters[moving.target].bootstrap_servers)
+        prefix = settings.flow(moving.source, moving.target).policy.remote_topic(moving.source, "")
+        now = self._pointer()
+        self._pointers.write(now, Pointer(now.version + 1, moving.target, servers, prefix, dict(cutover)))
+
+    # -- standing still ----------------------------------------------------------------------------------------------
+
+    def _stand_still(
+        self,
+        settings: MirrorSettings,
+        here: Upkeep,
+        every: Sequence[TopicPartition],
+        known: Known,
+        groups: Sequence[str],
+        held: int,
+        began: float,
+        abort: Abort,
+    ) -> _Still:
+        """Until nothing moves; `held` is the version of the pointer that holds.
+
+        Raises `Deviated` naming what still does after `held_s` seconds, `Aborted`.
+        """
+        held_s = number(self.step.call, "held_s", _HELD_S)
+        quiet_s = number(self.step.call, "quiet_s", 0.25)
+        moving = self.step.flow
+        ends, since = here.log_ends(every), time.monotonic()
+        while True:
+            quiet = time.monotonic() - since >= quiet_s
+            why = still_sending(self.step.place, held) if quiet else "records still arrive"
+            why = why or self._reads_still(here, tuple(known.mirror_ends), groups, ends)
+            if not why:
+                found = behind(settings, moving, here, every)
+                if found.missing:
+                    why = f"the mirror has not got {found.offsets} offsets yet"
+                elif found.ends == ends:
+                    return _Still(found, time.monotonic() - began)
+            if time.monotonic() - began > held_s:
+                raise Deviated(
+                    f"the applications stay at {moving.source}",
+                    f"after {held_s:g} s of holding, {why or 'records arrived again'}; they go on where they were",
+                    "See that every application honours the pointer's hold, then try again.",
+                )
+            abort.wait(_LOOK_S)
+            now = here.log_ends(every)
+            if now != ends:
+                ends, since = now, time.monotonic()
+
+    def _reads_still(
+        self,
+        here: Upkeep,
+        mirrors: Sequence[TopicPartition],
+        groups: Sequence[str],
+        ends: Mapping[TopicPartition, int],
+    ) -> str:
+        """Which group does, in words; empty when none does."""
+        states = here.group_states(groups)
+        busy = [g for g in groups if states[g] not in (GroupState.EMPTY, GroupState.ABSENT)]
+        if not busy:
+            return ""
+        readable = {**ends, **here.log_ends(mirrors)}
+        for group, positions in here.committed(busy).items():
+            if isinstance(positions, DrlibError):
+                raise positions
+            topics = {p.topic for p in positions}
+            if not any(p.topic in topics for p in readable):  # none of ours, or one that has not committed yet
+                topics = {p.topic for member in here.group_members(group) for p in member.assignment}
+            unread = [p for p, end in readable.items() if p.topic in topics and end and _at(positions, p) < end]
+            if unread:
+                return f"group {group} has members that have still to read {unread[0]}"
+        return ""
+
+    def _keep(self, began_ms: int, moved_s: float, first_s: float | None) -> None:
+        """The moments for the picture, and whether the pause was as short as it has to be."""
+        moving, most = self.step.flow, number(self.step.call, "stopped_s", _STOPPED_S)
+        marks = [
+            Mark(name="applications held", at_ms=began_ms, detail=f"at {moving.source}"),
+            Mark(name="applications moved", at_ms=began_ms + int(1000 * moved_s), detail=f"to {moving.target}"),
+        ]
+        if first_s is not None:
+            first = began_ms + int(1000 * first_s)
+            marks.append(Mark(name="traffic goes on", at_ms=first, detail=f"first record on {moving.target}"))
+        verdict = Verdict.UNKNOWN if first_s is None else Verdict.PASS if first_s <= most else Verdict.FAIL
+        told = "nobody wrote within 10 s" if first_s is None else f"{first_s:.2f} s"
+        check = Check(name=f"applications stand still for at most {most:g} s", verdict=verdict, evidence=told)
+        self.step.score(Part(marks=tuple(marks), checks=(check,)))
+
+
+def _at(positions: Mapping[TopicPartition, CommittedOffset], partition: TopicPartition) -> int:
+    return positions[partition].offset if partition in positions else -1
+
+
+def _local(there: Cluster, topics: Mapping[str, int]) -> list[TopicPartition]:
+    """The partitions of the same topics on the cluster gone to, where producers will write."""
+    return [TopicPartition(t.name, n) for t in there.topics(topics).values() for n in range(t.partitions)]
+
+
+def _cutover(
+    settings: MirrorSettings, moving: Flow, there: Cluster, topics: Mapping[str, int]
+) -> dict[str, tuple[int, ...]]:
+    """Where reading each mirror is finished: at its end now. Empty for a topic that was never mirrored."""
+    policy = settings.flow(moving.source, moving.target).policy
+    remotes = {policy.remote_topic(moving.source, topic): count for topic, count in topics.items()}
+    found = there.topics(remotes)
+    ends = there.log_ends(TopicPartition(t.name, n) for t in found.values() for n in range(t.partitions))
+    return {
+        name: tuple(ends[TopicPartition(name, n)] for n in range(found[name].partitions)) if name in found else ()
+        for name in remotes
+    }
+
+
+def _written_since(here: Cluster, ends: Mapping[TopicPartition, int]) -> int | None:
+    """Records that a committed reader finds behind `ends` now; None when the cluster does not say."""
+    try:
+        now = here.log_ends(ends)
+        grown = {p: Range(end, now[p]) for p, end in ends.items() if now[p] > end}
+        return sum(1 for _ in here.read(grown)) if grown else 0
+    except DrlibError:
+        return None
+
+
+def _first(there: Cluster, ends: Mapping[TopicPartition, int], began: float, abort: Abort) -> float | None:
+    """Seconds from `began` until the first record is written; None when none is."""
+    deadline = time.monotonic() + _FIRST_S
+    while ends and time.monotonic() < deadline and not abort.requested:
+        if there.log_ends(ends) != ends:
+            return time.monotonic() - began
+        time.sleep(_LOOK_S)
+    return None

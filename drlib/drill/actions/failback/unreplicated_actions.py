@@ -1,0 +1,241 @@
+"""Steps on the tail of a cluster that came back: told, recovered or quarantined; both tails where both sides were written.
+
+Rules: `flow` is the one that failed over: its source came back, its target serves. Telling changes nothing. What is settled is
+in the target's ledger in the same transactions as the records, so a step that was killed goes on at the exact record, and a
+recovered record is not taken back: others have read it by then. Nothing is done while workers of the flow run, or the source
+is still written. A record that is older than others of its key is told, or set aside with `keep_order`.
+Arguments, all optional: `tail.list` topics · `tail.recover` topics, keep_order · `tail.quarantine` topics · `tail.settle`
+how (recover, quarantine or leave), topics, keep_order.
+Not for: where groups stand after it (`failback_actions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from drlib.config.settings import MirrorSettings
+from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.progress import Reach
+from drlib.drill.step import step_output as details
+from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, Looking, StepCall
+from drlib.drill.step.arguments import choice, flag, texts
+from drlib.drill.step.cluster_identity import cluster_id
+from drlib.drill.step.context import Workplace
+from drlib.errors import Aborted, Deviated, DrlibError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.mirror.offsets.unreplicated.find import Tail, read_tail
+from drlib.mirror.offsets.unreplicated.rules import Settle, quarantine_topic
+from drlib.mirror.offsets.unreplicated.settle import Settled, count_sent_again, read_ledger, settle_tail
+from drlib.model import Flow
+from drlib.runs.abort import Abort
+from drlib.runs.journal import Scalar
+
+_SAMPLE: Final = 5  # groups named in evidence; all are in the rows
+
+
+def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+    """The actions of this module. Making one raises `UsageError` for an argument that is wrong."""
+
+    def topics(call: StepCall) -> tuple[str, ...] | None:
+        return texts(call, "topics", ()) or None
+
+    def settle(call: StepCall, how: Settle | None = None) -> Action:
+        return SettleTail(
+            workplace,
+            call.step,
+            how or choice(call, "how", Settle, None),
+            topics(call),
+            flag(call, "keep_order", False),
+        )
+
+    return {
+        "tail.list": lambda call: ListTail(workplace, call.step, topics(call)),
+        "tail.recover": lambda call: settle(call, Settle.RECOVER),
+        "tail.quarantine": lambda call: settle(call, Settle.QUARANTINE),
+        "tail.settle": settle,
+    }
+
+
+def settings_of(workplace: Workplace) -> MirrorSettings:
+    """The mirror's settings, its clusters as applications reach them."""
+    return replace(workplace.mirror_settings(), clusters=dict(workplace.clusters))
+
+
+@dataclass(frozen=True)
+class ListTail(Looking):
+    """Tells what only the source has, and what only the target has."""
+
+    place: Workplace
+    step: str
+    topics: tuple[str, ...] | None
+
+    def observe(self) -> Sequence[Fact]:
+        return ()  # the source may be away when the plan is made, and a tail moves until it is fenced
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        settings, flow = settings_of(self.place), self.place.flow
+        tail = read_tail(settings, flow, self.topics, wait=abort.wait)
+        abort.check()
+        other, why = _other(self.place, settings, self.topics, abort)
+        details.write_rows(self.place.run_dir, self.step, rows(tail))
+        details.write_rows(self.place.run_dir, f"{self.step}.examples", _examples(tail))
+        span = tail.span_ms
+        return {
+            "tail_records": tail.records,
+            "tail_bytes": tail.bytes,
+            "tail_first_ms": span[0] if span else None,
+            "tail_last_ms": span[1] if span else None,
+            "tail_keys": sum(len(keys) for keys in tail.keys.values()),
+            "tail_still_growing": tail.growing,
+            "in_doubt_records": tail.doubtful,
+            f"only_on_{flow.target}_records": other,
+            **({f"only_on_{flow.target}_unknown": why} if why else {}),
+            "read_already_by": _said(tail.read_there),
+            "examples": len(tail.examples),
+            "more_than_examples": tail.rest,
+        }
+
+    def cluster_id(self) -> str:
+        return cluster_id(self.place.cluster(self.place.flow.source))
+
+
+@dataclass(frozen=True)
+class SettleTail:
+    """Recovers or quarantines the tail, or leaves it where it is."""
+
+    place: Workplace
+    step: str
+    how: Settle
+    topics: tuple[str, ...] | None
+    keep_order: bool
+
+    @property
+    def entity(self) -> str:
+        return f"run that settled the tail of {self.place.flow} last"
+
+    def observe(self) -> Sequence[Fact]:
+        with Cluster(self.place.cluster(self.place.flow.target)) as target:
+            return (Fact(self.entity, read_ledger(target).last_run(self.place.flow)),)
+
+    def changes(self, observed: Sequence[Fact]) -> Changes:
+        before = {fact.entity: fact.value for fact in observed}[self.entity]
+        if self.how is Settle.LEAVE or before == self._mark:
+            return ()
+        return (Change(self.entity, before, self._mark),)
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        settings, flow = settings_of(self.place), self.place.flow
+        tail = read_tail(settings, flow, self.topics, wait=abort.wait)
+        abort.check()
+        if self.how is Settle.LEAVE:
+            return {
+                "left": tail.records,
+                "sent_again_by_producers": count_sent_again(settings, tail),
+                "read_already_by": _said(tail.read_there),
+            }
+        done = settle_tail(settings, tail, self.how, self._mark, keep_order=self.keep_order, check=abort.check)
+        details.write_rows(self.place.run_dir, self.step, _settled(flow, tail, done))
+        again = tail.read_there if self.how is Settle.RECOVER else {}
+        return {
+            "tail_records": tail.records,
+            "recovered": done.recovered,
+            "quarantined": done.in_quarantine,
+            "sent_again_by_producers": done.sent_again,
+            "set_aside_to_keep_order": done.set_aside,
+            "unaccounted": tail.records - done.recovered - done.in_quarantine,
+            "behind_newer_records_of_their_key": done.late,
+            "keys_on_both_sides": done.both,
+            "read_again_by": _said(again),
+        }
+
+    def probe(self, changes: Changes) -> Reach:
+        """How far it came is in the ledger, and `act` goes on from there; done already, it only counts again."""
+        return Reach.PARTLY if self._began() else Reach.UNTOUCHED
+
+    def undo(self, changes: Changes) -> None:
+        """Raises `Deviated`: what was recovered has been read by now, and a quarantine takes nothing from anybody."""
+        if changes and self._began():
+            raise Deviated(
+                f"what was settled of the tail of {self.place.flow} stays so",
+                f"its records stand on {self.place.flow.target}, where applications may have read them",
+                "Nothing is lost or doubled by leaving them there.",
+            )
+
+    def _began(self) -> bool:
+        with Cluster(self.place.cluster(self.place.flow.target)) as target:
+            known = read_ledger(target)
+        mine = any(progress.run == self._mark for progress in known.progress.values())
+        return mine or known.last_run(self.place.flow) == self._mark
+
+    def cluster_id(self) -> str:
+        return cluster_id(self.place.cluster(self.place.flow.target))
+
+    @property
+    def _mark(self) -> str:
+        return f"{self.place.run_dir.name}/{self.step}"
+
+
+def rows(tail: Tail) -> list[dict[str, Scalar]]:
+    """One row a partition that has a tail."""
+    return [
+        {
+            "topic": part.partition.topic,
+            "partition": part.partition.partition,
+            "mirrored to": part.mirrored,
+            "ends at": part.end,
+            "records": part.records,
+            "bytes": part.bytes,
+            "first ms": part.first_ms,
+            "last ms": part.last_ms,
+        }
+        for part in tail.partitions
+        if part.records or part.doubtful
+    ]
+
+
+def _examples(tail: Tail) -> list[dict[str, Scalar]]:
+    return [
+        {
+            "topic": one.partition.topic,
+            "partition": one.partition.partition,
+            "offset": one.offset,
+            "timestamp ms": one.timestamp_ms,
+            "key": one.key,
+            "bytes": one.bytes,
+        }
+        for one in tail.examples
+    ]
+
+
+def _settled(flow: Flow, tail: Tail, done: Settled) -> list[dict[str, Scalar]]:
+    quarantines = ", ".join(quarantine_topic(flow.source, topic) for topic in tail.topics)
+    return [
+        {"what became of it": f"recovered to {', '.join(tail.topics)} on {flow.target}", "records": done.recovered},
+        {"what became of it": f"quarantined in {quarantines}", "records": done.quarantined},
+        {"what became of it": f"set aside in {quarantines}, older than others of its key", "records": done.set_aside},
+        {"what became of it": f"set aside in {quarantines}, sent again by its producer", "records": done.sent_again},
+        {"what became of it": "recovered behind newer records of its key", "records": done.late},
+    ]
+
+
+def _other(
+    place: Workplace, settings: MirrorSettings, topics: tuple[str, ...] | None, abort: Abort
+) -> tuple[int | None, str]:
+    """How many records only the target has, which flow back and are no tail that needs deciding; or why nobody can tell."""
+    back = place.flow.reverse
+    try:
+        found = read_tail(settings, back, topics, wait=abort.wait)
+    except Aborted:
+        raise
+    except DrlibError as error:
+        return None, str(error)
+    return found.records, ""
+
+
+def _said(records: Mapping[str, int]) -> str:
+    """Groups with the most records first."""
+    some = sorted(((n, group) for group, n in records.items() if n), reverse=True)
+    told = [f"{group} {n}" for n, group in some[:_SAMPLE]]
+    return ", ".join([*told, *([f"{len(some) - _SAMPLE} more"] if len(some) > _SAMPLE else [])]) or "nobody"

@@ -1,0 +1,91 @@
+"""What is known of a flow at this moment: both clusters' own account, and every worker that can be heard.
+
+Rules: it only asks; a cluster that does not answer costs its time-out once, as both are asked at the same time. A lab's
+worker writes what it says into a file, others answer at the address in their claim. What nobody could say is None.
+Not for: waiting (`mirror_drain`), and what it means (`drlib.drill.actions.failover.triage_rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from drlib.clusters.blocking import blocking
+from drlib.drill.step.context import Workplace
+from drlib.drill.testbed.failover_testbed import SILENT_EVENTS, Stage
+from drlib.errors import DrlibError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Range
+from drlib.mirror.monitor import worker_client as hearing
+from drlib.mirror.monitor.flow_view import FlowView
+from drlib.mirror.monitor.survey import Survey, Surveyor
+from drlib.mirror.status.worker_status import PartitionStatus, WorkerStatus
+from drlib.model import Flow, TopicPartition
+
+_TAIL: Final = 16  # offsets looked through for the last record: markers have offsets too
+
+
+@dataclass(frozen=True)
+class Word:
+    """One look. `silent_since_ms` is when a worker first could not reach the source; None when none says so."""
+
+    survey: Survey
+    view: FlowView
+    silent_since_ms: int | None
+
+    @property
+    def not_mirrored(self) -> int | None:
+        """Records known to be on the source and not on the target, as offsets; None when some log's end is not known."""
+        return self.view.lag if self.view.partitions else None
+
+    @property
+    def behind(self) -> Sequence[PartitionStatus]:
+        return [partition for partition in self.view.partitions if not partition.known or partition.lag]
+
+    @property
+    def in_memory(self) -> int | None:
+        """Offsets that workers have fetched and nobody has acknowledged yet; None when no worker is heard."""
+        if not self.view.workers:
+            return None
+        return sum(max(0, p.position - p.mirrored) for p in self.view.partitions)
+
+
+def look(place: Workplace, flow: Flow, source_silence: str = "") -> Word:
+    """Ask both clusters and every worker. Blocks; raises nothing that a cluster can cause.
+
+    `source_silence`: why the source is not asked, where it was just found that it does not answer.
+    """
+    settings = place.mirror_settings()
+    chosen = settings.flow(flow.source, flow.target)
+
+    survey = blocking(Surveyor(settings, chosen).look(source_silence=source_silence))
+    told: list[WorkerStatus] = []
+    if place.lab is not None:
+        told = [Stage(place.lab, place.run_dir, flow=flow).mirror()]
+    (view,) = hearing.views([survey], [chosen], (), told)
+    silent = [e.opened_ms for e in view.open_events if e.name in SILENT_EVENTS and e.opened_ms]
+    return Word(survey, view, min(silent, default=None))
+
+
+def seconds_behind(place: Workplace, flow: Flow, word: Word) -> float | None:
+    """The time that the records not mirrored span: from the last mirrored record to the source's last word.
+
+    The largest of the partitions; 0 where nothing is missing, None where it cannot be told.
+    """
+    if word.not_mirrored is None:
+        return None
+    policy = place.mirror_settings().flow(flow.source, flow.target).policy
+    worst = 0.0
+    try:
+        with Cluster(place.cluster(flow.target)) as cluster:
+            for each in word.behind:
+                there = TopicPartition(policy.remote_topic(flow.source, each.topic), each.partition)
+                end, start = cluster.log_ends([there])[there], cluster.log_starts([there])[there]
+                stamps = [r.timestamp_ms for r in cluster.read({there: Range(max(start, end - _TAIL), end)})]
+                if not stamps:
+                    return None  # nothing of the partition is there, so nobody knows since when
+                worst = max(worst, (each.as_of_ms - stamps[-1]) / 1000)
+    except DrlibError:
+        return None
+    return round(worst, 3)

@@ -1,0 +1,59 @@
+"""What a run decided of the positions of groups on one cluster, and what stood there before: a file of the run's folder.
+
+Rules: it is on disk, whole, before the first position is written, so that whoever takes the run up completes what was
+decided and puts back what was there. One file a target cluster and use (`groups`, `shadow`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from drlib.drill.actions.groups.rules import PositionMove
+from drlib.drill.step.step_output import DETAILS
+from drlib.files import write_whole
+from drlib.model import GroupTranslation, Translation
+
+_MOVES: Final = TypeAdapter(tuple[PositionMove, ...])
+
+
+def write(run_dir: Path, target: str, moves: Sequence[PositionMove], use: str = "groups") -> None:
+    path = _path(run_dir, target, use)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(path, _MOVES.dump_json(tuple(moves)))
+
+
+def read(run_dir: Path, target: str, use: str = "groups") -> tuple[PositionMove, ...] | None:
+    """None when nothing was decided yet."""
+    try:
+        return _MOVES.validate_json(_path(run_dir, target, use).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def forget(run_dir: Path, target: str, use: str = "groups") -> None:
+    """They were put back."""
+    _path(run_dir, target, use).unlink(missing_ok=True)
+
+
+def as_translations(moves: Sequence[PositionMove]) -> tuple[GroupTranslation, ...]:
+    """As the map gave them."""
+    return tuple(
+        GroupTranslation(
+            move.group,
+            move.source,
+            move.source_offset,
+            move.target,
+            Translation(move.offset, move.kind, move.records),
+            move.as_of_ms,
+            move.metadata,
+        )
+        for move in moves
+    )
+
+
+def _path(run_dir: Path, target: str, use: str) -> Path:
+    return run_dir / DETAILS / f"positions.{use}.{target}.json"

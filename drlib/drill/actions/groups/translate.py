@@ -1,0 +1,205 @@
+"""Steps that bring groups over to the target: their positions translated and committed, and their progress there
+(`group_verify`).
+
+Rules: what is decided is on disk before anything is written, and whoever takes the step up completes just that. A group with
+members on the target is refused by name and so is one of which a position would be guessed, before any group is written;
+`leave` names groups that may stay in part. A position that is neither what it was nor what was decided was moved by somebody:
+it is left, and told. Undo puts back what was there before; a group that had nothing there is deleted.
+Arguments: `groups.translate` groups, leave (patterns), positions_from (source, target or either), rewind ·
+`groups.verify` groups (patterns), written (topics that must grow), deadline_s.
+Not for: rehearsing (`rehearsal`), and moving the applications (`moving_actions`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from drlib.config.patterns.selection import matches, validate
+from drlib.drill.actions.groups import commit as group_writing
+from drlib.drill.actions.groups import decided as positions
+from drlib.drill.actions.groups.commit import TIMEOUT_S
+from drlib.drill.actions.groups.rules import PositionMove, There, decide, held
+from drlib.drill.actions.groups.verify import VerifyGroups
+from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.progress import Reach
+from drlib.drill.step import rto_clock as moments
+from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, StepCall
+from drlib.drill.step.arguments import flag, texts, word
+from drlib.drill.step.cluster_identity import cluster_id, identity
+from drlib.drill.step.context import Workplace
+from drlib.drill.step.move_step import MovingStep
+from drlib.errors import DrlibError, UsageError
+from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.cluster import Cluster
+from drlib.mirror.offsets.translation.translate_groups import translate_groups
+from drlib.model import TranslationKind
+from drlib.runs.abort import Abort
+from drlib.runs.journal import Scalar
+from drlib.runs.scorecard import Mark
+
+_ALIVE: Final[Mapping[str, bool | None]] = {"source": True, "target": False, "either": None}
+
+
+def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+    """The actions of this module. Making one raises `UsageError` for an argument that is wrong."""
+
+    def translate(call: StepCall) -> Action:
+        return TranslateGroups(MovingStep(workplace, call))
+
+    def verify(call: StepCall) -> Action:
+        return VerifyGroups(MovingStep(workplace, call))
+
+    return {"groups.translate": translate, "groups.verify": verify}
+
+
+class TranslateGroups:
+    """Every group's position on the source, as it is on the target, committed there."""
+
+    use = "groups"
+
+    def __init__(self, step: MovingStep) -> None:
+        self.step = step
+        self.groups = texts(step.call, "groups", (".*",))
+        self.leave = texts(step.call, "leave", ())
+        self.rewind = flag(step.call, "rewind", False)
+        self.asked = word(step.call, "positions_from", "either")
+        if self.asked not in _ALIVE:
+            known = ", ".join(_ALIVE)
+            raise UsageError(
+                f"{step.call.name}: positions_from", f"there is no '{self.asked}'", f"Give one of {known}."
+            )
+        validate((*self.groups, *self.leave))
+
+    @property
+    def entity(self) -> str:
+        return f"positions of groups {', '.join(self.groups)} on {self.step.flow.target}"
+
+    def observe(self) -> Sequence[Fact]:
+        return (Fact(self.entity, "as they are"), identity(self.step.target))
+
+    def changes(self, observed: Sequence[Fact]) -> Changes:
+        """Raises `GroupNotEmpty` for groups that are in use on the target, as far as groups are known already."""
+        with Cluster(self.step.target) as cluster:
+            busy = [g.group for g in cluster.groups() if g.state not in ("EMPTY", "DEAD") and self._chosen(g.group)]
+        own = self._known_on_source() if busy else set()
+        group_writing.refuse_busy(self.step.target, set(busy) & own)
+        return (Change(self.entity, "as they are", f"the records they have reached on {self.step.flow.source}"),)
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        abort.check()
+        began_ms = moments.now_ms()
+        run_dir, target = self.step.place.run_dir, self.step.flow.target
+        moves = self._kept()
+        if moves is None:
+            moves = self.decided()
+            positions.write(run_dir, target, moves, self.use)
+        decided_ms = moments.now_ms()
+        abort.check()
+        group_writing.write(self.step.target, moves)
+        done_ms = moments.now_ms()
+        group_writing.read_back(self.step.target, moves)
+        self.step.show([_row(move, self.step.flow.source, target) for move in moves])
+        self.step.keep(Mark(name="groups translated", at_ms=done_ms, detail=f"committed on {target}"))
+        kinds = Counter(move.kind for move in moves)
+        return {
+            "groups": len({move.group for move in moves}),
+            "positions": len(moves),
+            **{kind.value: kinds[kind] for kind in TranslationKind if kinds[kind]},
+            "records_behind": sum(move.records for move in moves if move.kind is TranslationKind.BEHIND),
+            "left": sum(move.offset is None for move in moves),
+            "translated_s": (decided_ms - began_ms) / 1000,
+            "committed_s": (done_ms - decided_ms) / 1000,
+        }
+
+    def probe(self, changes: Changes) -> Reach:
+        return group_writing.reached(self.step.target, self._kept())
+
+    def undo(self, changes: Changes) -> None:
+        """Put back what was there before. Raises `Deviated` for what somebody moved on, `GroupNotEmpty` for members."""
+        moves = self._kept()
+        if moves is not None:
+            group_writing.put_back(self.step.target, moves)
+            positions.forget(self.step.place.run_dir, self.step.flow.target, self.use)
+
+    def cluster_id(self) -> str:
+        return cluster_id(self.step.target)
+
+    def _kept(self) -> tuple[PositionMove, ...] | None:
+        return positions.read(self.step.place.run_dir, self.step.flow.target, self.use)
+
+    # -- deciding --------------------------------------------------------------------------------------------------
+
+    def decided(self) -> tuple[PositionMove, ...]:
+        """What becomes of every position of the chosen groups. Raises `UsageError` naming what holds it up."""
+        flow, settings = self.step.flow, self.step.place.mirror_settings()
+        found = translate_groups(settings, flow, source_alive=_ALIVE[self.asked])
+        chosen = [item for item in found if self._chosen(item.group)]
+        if not chosen:
+            known = ", ".join(sorted({item.group for item in found})[:10]) or "none"
+            raise UsageError(
+                f"no group to move to {flow.target}",
+                f"none that is known has a position on a mirrored topic and is one of {', '.join(self.groups)}",
+                f"Known with a position: {known}.",
+            )
+        groups = {self.named(item.group) for item in chosen}
+        group_writing.refuse_in_use(self.step.target, groups)
+        with Upkeep(self.step.target, timeout_s=TIMEOUT_S) as target:
+            there = target.topics({item.target.topic for item in chosen})
+            wanted = {
+                item.target
+                for item in chosen
+                if item.target.topic in there and item.target.partition < there[item.target.topic].partitions
+            }
+            starts, ends = target.log_starts(wanted), target.log_ends(wanted)
+        standing = group_writing.standing(self.step.target, groups)
+        moves = []
+        for item in chosen:
+            now = standing[self.named(item.group)].get(item.target)
+            seen = There(
+                starts.get(item.target),
+                ends.get(item.target),
+                None if now is None else now.offset,
+                "" if now is None else now.metadata,
+            )
+            moves.append(decide(item, seen, rewind=self.rewind))
+        blocked = {group: those for group, those in held(moves).items() if not matches(self.leave, group)}
+        if blocked:
+            shown = [f"{group}: {those[0].target}, {those[0].why}" for group, those in sorted(blocked.items())]
+            more = f"; and {len(shown) - 5} groups more" if len(shown) > 5 else ""
+            raise UsageError(
+                f"{len(blocked)} groups cannot be moved without a guess",
+                "; ".join(shown[:5]) + more,
+                "Look at them (drlib translate), then name those that may stay in `leave`.",
+            )
+        return tuple(replace(move, group=self.named(move.group)) for move in moves)
+
+    def named(self, group: str) -> str:
+        """What the source's `group` is called on the target."""
+        return group
+
+    def _chosen(self, group: str) -> bool:
+        return matches(self.groups, group)
+
+    def _known_on_source(self) -> set[str]:
+        settings, flow = self.step.place.mirror_settings(), self.step.flow
+        try:
+            return {item.group for item in translate_groups(settings, flow, source_alive=_ALIVE[self.asked])}
+        except DrlibError:
+            return set()  # nothing was mirrored yet: it is looked at again when the step begins
+
+
+def _row(move: PositionMove, source: str, target: str) -> dict[str, Scalar]:
+    return {
+        "group": move.group,
+        "topic": move.source.topic,
+        "partition": move.source.partition,
+        f"on {source}": move.source_offset,
+        f"on {target}": move.offset,
+        "meaning": move.kind.value,
+        "records": move.records,
+        "before": "none" if move.before is None else move.before,
+        "left because": move.why,
+    }

@@ -1,0 +1,66 @@
+"""What the topic `drlib.drills.internal` says of a flow: where its drills stand, which run it is about, who holds it.
+
+Rules: one record a flow, by key; the last one counts. A record that cannot be read is an error, and never "nobody".
+Not for: liveness. That somebody is named in a record does not say that he lives; the consumer group says that.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from drlib.drill.plan.states import DrillState
+from drlib.errors import UsageError
+from drlib.model import Flow
+
+TOPIC: Final = "drlib.drills.internal"
+PARTITION: Final = 0
+
+
+class Holder(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str
+    pid: int
+    user: str
+
+    def __str__(self) -> str:
+        return f"{self.user} on {self.host} (pid {self.pid})"
+
+
+class LeaseRecord(BaseModel):
+    """`holder` is None when it was given back; `since_ms` is when the state was entered."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    state: DrillState = DrillState.READY
+    run: str = ""
+    holder: Holder | None = None
+    since_ms: int = 0
+
+    def encode(self) -> bytes:
+        return self.model_dump_json().encode()
+
+
+def key(flow: Flow) -> bytes:
+    return str(flow).encode()
+
+
+def group(flow: Flow) -> str:
+    """The consumer group whose membership is the lease, and the transactional ID of its holder."""
+    return f"drlib.drill.{flow}"
+
+
+def decode(value: bytes | None, flow: Flow) -> LeaseRecord:
+    """A tombstone is a flow that was never drilled. Raises `UsageError` for what is no record of ours."""
+    if value is None:
+        return LeaseRecord()
+    try:
+        return LeaseRecord.model_validate_json(value)
+    except ValidationError as error:
+        raise UsageError(
+            f"where {flow} stands cannot be read",
+            f"its last record in {TOPIC} is none of this release: {error.errors()[0]['msg']}",
+            "Use the release that wrote it.",
+        ) from None

@@ -1,0 +1,274 @@
+"""A drill as data, and a plan: what each step of it will change, bound by a hash to what was seen when it was made.
+
+Rules: everything here is frozen and comes back from JSON as it was. The hash is SHA-256 over the canonical JSON of the
+drill, what was observed and what would change: exactly what an approval is given to; not over when or by whom the plan
+was made. A plan is stale when an entity is not what the plan expects; what the drill's own steps changed is expected.
+A value nobody could establish is not put in a plan: whoever observes raises instead.
+Not for: observing (`drlib.drill.run.runner`), and what to do next (`drill_progress`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from drlib.drill.plan.states import DrillEvent
+from drlib.model import Flow
+
+Value = str | int | float | bool | None
+"""Of an entity: None is "it is not there"."""
+
+
+class Mode(StrEnum):
+    PRACTICE = "practice"  # lab or shadow groups: nothing the applications rely on is touched
+    PLANNED = "planned"  # both clusters serve: drain first, nothing is lost
+    EMERGENCY = "emergency"  # the source is gone
+
+
+# what a mode means to whoever runs a drill in it
+MEANING: Final[Mapping[Mode, str]] = {
+    Mode.PRACTICE: "nothing your applications rely on is touched.",
+    Mode.PLANNED: "real applications move; both clusters serve.",
+    Mode.EMERGENCY: "real applications move; the source is taken for gone.",
+}
+
+
+class Rollback(StrEnum):
+    DEFAULT = "default"  # practice: always; planned: when it deviated or was aborted; emergency: never
+    ALWAYS = "always"
+    NEVER = "never"
+    DEVIATED = "deviated"
+
+
+class Danger(StrEnum):
+    NONE = "none"  # changes nothing, so there is nothing to undo
+    CHANGES = "changes"
+    DESTRUCTIVE = "destructive"  # deletes, or cannot be undone: a real cluster's ID has to be typed
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    name: str
+    value: str | int | float | bool | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What to do or to look at, by the name it is registered under."""
+
+    name: str
+    arguments: tuple[Argument, ...] = ()
+
+    def argument(self, name: str) -> str | int | float | bool | tuple[str, ...]:
+        """Raises KeyError when there is none of that name."""
+        for found in self.arguments:
+            if found.name == name:
+                return found.value
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """`undoable`: its action can put back what it changed. `approval`: somebody has to approve it by name."""
+
+    name: str
+    title: str
+    action: Call
+    undoable: bool = True
+    danger: Danger = Danger.CHANGES
+    approval: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One sentence of the steady-state hypothesis and the probe that says whether it holds."""
+
+    title: str
+    probe: Call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """What the drill has to achieve; None: not asked for."""
+
+    rto_seconds: float | None = None
+    rpo_records: int | None = None
+    rpo_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("rto_seconds", "rpo_seconds"):  # 60 and 60.0 are one objective, so they are one text
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else float(value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drill:
+    """`activity` is the command of `drill_states` that it carries out; a practice always is a test."""
+
+    name: str
+    flow: Flow
+    mode: Mode
+    steps: tuple[Step, ...]
+    hypothesis: tuple[Expectation, ...] = ()
+    activity: DrillEvent = DrillEvent.FAIL_OVER
+    rollback: Rollback = Rollback.DEFAULT
+    objectives: Targets = Targets()
+
+    def __post_init__(self) -> None:
+        names = [step.name for step in self.steps]
+        if not names or len(set(names)) != len(names):
+            raise ValueError(f"drill {self.name}: steps need names of their own, and there has to be one: {names}")
+        if self.activity not in ACTIVITIES:
+            raise ValueError(f"drill {self.name}: {self.activity} is no activity of a drill")
+
+    @property
+    def command(self) -> DrillEvent:
+        return DrillEvent.TEST if self.mode is Mode.PRACTICE else self.activity
+
+
+ACTIVITIES: Final = frozenset({DrillEvent.TEST, DrillEvent.FAIL_OVER, DrillEvent.REPROTECT, DrillEvent.FAIL_BACK})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fact:
+    """What an entity is, such as ("partitions of topic orders on RIGHT", 6)."""
+
+    entity: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Change:
+    entity: str
+    before: Value
+    after: Value
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """What one step relies on and what it would change, as seen when the plan was made; both are kept by entity."""
+
+    step: str
+    observed: tuple[Fact, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("observed", "changes"):
+            items: tuple[Fact | Change, ...] = getattr(self, name)
+            if len({item.entity for item in items}) != len(items):
+                raise ValueError(f"step {self.step}: an entity is {name} twice")
+            object.__setattr__(self, name, tuple(sorted(items, key=lambda item: item.entity)))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`steps` are in the drill's order, one for each of its steps."""
+
+    drill: Drill
+    steps: tuple[StepPlan, ...]
+
+    def __post_init__(self) -> None:
+        if [planned.step for planned in self.steps] != [step.name for step in self.drill.steps]:
+            raise ValueError(f"plan of {self.drill.name}: its steps are not the drill's")
+
+    def of(self, step: str) -> StepPlan:
+        """Raises KeyError for a step there is none of."""
+        for planned in self.steps:
+            if planned.step == step:
+                return planned
+        raise KeyError(step)
+
+    @property
+    def hash(self) -> str:
+        return hashlib.sha256(canonical(self).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Moved:
+    """An entity that is not what the plan expects; `now` is None when it is not there."""
+
+    entity: str
+    planned: Value
+    now: Value
+
+    def __str__(self) -> str:
+        return f"{self.entity} was {_said(self.planned)} and is {_said(self.now)}"
+
+
+def canonical(plan: Plan) -> str:
+    """One text for one plan: keys sorted, no spaces. Raises ValueError for NaN and infinity."""
+    return json.dumps(asdict(plan), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def parse(text: str) -> Plan:
+    """The plan `canonical` wrote. Raises ValueError for anything else, a key too many included."""
+    try:
+        plan = _ADAPTER.validate_json(text)
+    except ValidationError as error:
+        raise ValueError(f"no plan: {error.errors()[0]['msg']}") from None
+    if canonical(plan) != text:
+        raise ValueError("no plan: it says more than a plan does, or says it differently")
+    return plan
+
+
+def stale(
+    plan: Plan,
+    observed: Iterable[Fact],
+    *,
+    of: Collection[str] | None = None,
+    done: Collection[str] = (),
+    begun: Collection[str] = (),
+) -> tuple[Moved, ...]:
+    """What is no longer as `plan` expects, by entity; empty when the plan still holds.
+
+    `of` are the steps whose facts count, all when None. `done` are steps that did what they had to; `begun` those that
+    may have done some of it, whose entities may be as before or as after. Entities the plan does not speak of are
+    ignored; a fact that counts and is missing in `observed` is None.
+    """
+    now = {fact.entity: fact.value for fact in observed}
+    expected: dict[str, list[Value]] = {}
+    for planned in plan.steps:
+        if of is None or planned.step in of:
+            for fact in planned.observed:
+                expected.setdefault(fact.entity, [fact.value])
+    for planned in plan.steps:
+        for change in planned.changes:
+            if change.entity not in expected:
+                continue
+            if planned.step in done:
+                expected[change.entity] = [change.after]
+            elif planned.step in begun:
+                expected[change.entity].append(change.after)
+    return tuple(
+        Moved(entity, values[0], now.get(entity))
+        for entity, values in sorted(expected.items())
+        if not any(_same(value, now.get(entity)) for value in values)
+    )
+
+
+def contradictions(steps: Iterable[StepPlan]) -> tuple[Moved, ...]:
+    """Entities that two steps saw differently: something moved while the plan was made."""
+    seen: dict[str, Value] = {}
+    found = []
+    for planned in steps:
+        for fact in planned.observed:
+            if not _same(seen.setdefault(fact.entity, fact.value), fact.value):
+                found.append(Moved(fact.entity, seen[fact.entity], fact.value))
+    return tuple(found)
+
+
+def _same(one: Value, other: Value) -> bool:
+    return type(one) is type(other) and one == other  # True is not 1
+
+
+def _said(value: Value) -> str:
+    return "not there" if value is None else str(value)
+
+
+_ADAPTER: Final = TypeAdapter(Plan)

@@ -1,0 +1,78 @@
+"""What a flow is held to, and the words and commands its findings are made of.
+
+Rules: commands are Kafka's own tools or ours, quoted for a POSIX shell; numbers carry their unit. A long list is cut and
+says by how much.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from drlib.drill.readiness.score import DAY_S, Verdict
+
+NAMED: Final = 3  # of many of one kind, in one sentence
+
+Found = list[tuple[str, Verdict, str, str]]  # entity, verdict, evidence, fix
+
+
+@dataclass(frozen=True, slots=True)
+class Objectives:
+    """What a failover may cost, and how often it is to be practised."""
+
+    rpo_records: int = 10_000
+    rpo_seconds: float = 30.0
+    drill_days: int = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the flow is held to, and the words its commands are made of.
+
+    `file` is the properties file; `source` and `target` are bootstrap addresses as Kafka's tools take them.
+    """
+
+    file: str
+    source: str
+    target: str
+    objectives: Objectives = Objectives()
+    retention_warning_s: int = 3600
+
+    def tool(self, name: str, server: str, *words: str) -> str:
+        """Such as `kafka-topics.sh --bootstrap-server ADDRESS ...`, quoted for a POSIX shell."""
+        return shlex.join([f"{name}.sh", "--bootstrap-server", server, *words])
+
+    def drlib(self, *words: str) -> str:
+        return shlex.join(["drlib", words[0], self.file, *words[1:]])
+
+
+def fine(evidence: str) -> Found:
+    """The one row of a check that has nothing to complain of."""
+    return [("", Verdict.OK, evidence, "")]
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """`1 record`, `12,345 records`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def are(copies: int) -> str:
+    """`is 1 copy`, `are 2 copies`."""
+    return f"{'is' if copies == 1 else 'are'} {count(copies, 'copy', 'copies')}"
+
+
+def some(texts: Iterable[str]) -> str:
+    """The first few, and how many more."""
+    named = list(texts)
+    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+    return ", ".join(named[:NAMED]) + more
+
+
+def span(seconds: float) -> str:
+    """A length of time in its largest fitting unit."""
+    for size, unit in ((DAY_S, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"

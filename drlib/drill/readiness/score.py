@@ -1,0 +1,181 @@
+"""How ready a flow is for a failover: checks with weights, findings with evidence that ages, a score from 0 to 100.
+
+Rules:
+- The weights are the literal table `CHECKS`; they sum to 100, so that a score is the share of what could be established.
+- A check counts by its worst finding. Full weight for ok, half for a warning, nothing for critical, and nothing for what is
+  unknown: it may be either, and a guess is not an answer. A check without a finding is unknown.
+- Evidence ages. When its time is up, what was fine is unknown; what was critical stays critical, as bad news does not
+  become better by nobody looking again.
+- The gate is closed by a score below the minimum and by anything critical.
+So mending a finding never lowers a score, and neither ageing nor not looking ever raises one.
+Not for: what is looked at and how it is judged (`readiness_checks`), nor asking clusters (`drlib.drill.readiness.observe`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from drlib.errors import ReadinessError
+
+MINIMUM: Final = 80  # a gate nobody gave a number: at most two heavy checks may be half true
+
+MINUTE_S: Final = 60
+HOUR_S: Final = 3600
+DAY_S: Final = 86_400
+
+
+class Verdict(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    CRITICAL = "critical"
+    UNKNOWN = "unknown"
+
+
+HALVES: Final[Mapping[Verdict, int]] = {Verdict.OK: 2, Verdict.WARN: 1, Verdict.UNKNOWN: 0, Verdict.CRITICAL: 0}
+WORST_FIRST: Final = (Verdict.CRITICAL, Verdict.UNKNOWN, Verdict.WARN, Verdict.OK)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`lasts_s`: for how many seconds an observation of it may be believed."""
+
+    id: str
+    title: str
+    weight: int
+    lasts_s: int
+
+
+CHECKS: Final = (
+    Check("target-answers", "the target cluster answers", 8, MINUTE_S),
+    Check("source-answers", "the source cluster answers", 5, MINUTE_S),
+    Check("cluster-ids", "the clusters are the ones the journal was begun between", 6, HOUR_S),
+    Check("rights", "the mirror has every right it needs", 8, HOUR_S),
+    Check("worker", "a worker mirrors every lane", 10, MINUTE_S),
+    Check("events", "no fault of the mirror is open", 5, MINUTE_S),
+    Check("lag", "the mirror is within the objective", 10, MINUTE_S),
+    Check("retention", "nothing expires before it is mirrored", 6, 5 * MINUTE_S),
+    Check("heartbeat", "heartbeats arrive on the target", 2, MINUTE_S),
+    Check("groups-exact", "every group can go on at the exact record", 10, MINUTE_S),
+    Check("groups-mirrored", "every topic a group reads is mirrored", 9, HOUR_S),
+    Check("positions-ahead", "no position on the target is ahead of the source's", 4, MINUTE_S),
+    Check("partitions", "every mirror topic is there, with as many partitions", 6, HOUR_S),
+    Check("topic-settings", "mirror topics are set as their sources are", 3, HOUR_S),
+    Check("durability", "mirror topics are replicated and can be written", 5, 5 * MINUTE_S),
+    Check("drill-age", "a failover was practised lately", 3, HOUR_S),
+)
+AT_THE_TARGET: Final = frozenset({"target-answers", "groups-exact", "durability"})  # what a failover needs in any case
+_BY_ID: Final = {check.id: check for check in CHECKS}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was seen, of a check. `entity` is what it is about, "" for the whole flow.
+
+    `fix` is the next command or edit, "" where nothing is to be done. `expires_ms`: when the evidence is too old.
+    """
+
+    check: str
+    entity: str
+    verdict: Verdict
+    evidence: str
+    fix: str
+    expires_ms: int
+
+    @property
+    def title(self) -> str:
+        return check_of(self.check).title
+
+    @property
+    def weight(self) -> int:
+        return check_of(self.check).weight
+
+
+def check_of(name: str) -> Check:
+    """A row of `CHECKS`. Raises KeyError for any other name."""
+    return _BY_ID[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What is known of one flow's readiness at `at_ms`."""
+
+    flow: str
+    at_ms: int
+    findings: tuple[Finding, ...]
+
+    def verdict(self, check: str) -> Verdict:
+        """The worst of the check's findings; unknown when there is none."""
+        return worst(finding.verdict for finding in self.findings if finding.check == check)
+
+    @property
+    def score(self) -> int:
+        """0 to 100; 100 only when every check is ok."""
+        return sum(HALVES[self.verdict(check.id)] * check.weight for check in CHECKS) // 2
+
+    @property
+    def critical(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.verdict is Verdict.CRITICAL)
+
+    def as_of(self, now_ms: int) -> Readiness:
+        """The same evidence at a later moment: what is too old by then and was not critical is unknown."""
+        return replace(self, at_ms=now_ms, findings=tuple(_aged(finding, now_ms) for finding in self.findings))
+
+    def ready(self, minimum: int) -> bool:
+        """Is the gate open?"""
+        return self.score >= minimum and not self.critical
+
+    def worst_first(self) -> tuple[Finding, ...]:
+        """By verdict, then by weight, in the order they were found."""
+        return tuple(sorted(self.findings, key=lambda f: (WORST_FIRST.index(f.verdict), -f.weight)))
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Unknown for none."""
+    return min(verdicts, key=WORST_FIRST.index, default=Verdict.UNKNOWN)
+
+
+def gate(found: Sequence[Readiness], minimum: int) -> None:
+    """Pass, or raise `ReadinessError` that names each flow that is not ready, why, and the first thing to mend."""
+    refused = [readiness for readiness in found if not readiness.ready(minimum)]
+    if not refused:
+        return
+    first = next(iter(refused[0].worst_first()), None)
+    raise ReadinessError(
+        f"{', '.join(r.flow for r in refused)} {'is' if len(refused) == 1 else 'are'} not ready for a failover",
+        "; ".join(_why(readiness, minimum) for readiness in refused),
+        first.fix if first is not None and first.fix else "See the findings of drlib doctor.",
+    )
+
+
+def gate_without_source(readiness: Readiness) -> None:
+    """The gate of an emergency whose source is gone: only what the target needs is asked, and no score.
+
+    What is unknown because nobody answers for the source closes nothing. Raises `ReadinessError`.
+    """
+    closed = [f for f in readiness.worst_first() if f.check in AT_THE_TARGET and f.verdict is Verdict.CRITICAL]
+    if closed:
+        raise ReadinessError(
+            f"{readiness.flow} cannot be failed over",
+            "; ".join(f"{f.check}{' ' + f.entity if f.entity else ''}: {f.evidence}" for f in closed),
+            closed[0].fix or "See the findings of drlib doctor.",
+        )
+
+
+def _why(readiness: Readiness, minimum: int) -> str:
+    critical = dict.fromkeys(finding.check for finding in readiness.critical)
+    low = f"score {readiness.score} of 100" + (f", {minimum} asked" if readiness.score < minimum else "")
+    return low + (f", critical: {', '.join(critical)}" if critical else "")
+
+
+def _aged(finding: Finding, now_ms: int) -> Finding:
+    if finding.expires_ms > now_ms or finding.verdict in (Verdict.CRITICAL, Verdict.UNKNOWN):
+        return finding
+    return replace(
+        finding,
+        verdict=Verdict.UNKNOWN,
+        evidence=f"too old to be believed: {finding.evidence}",
+        fix="Look again: drlib doctor FILE.",
+    )

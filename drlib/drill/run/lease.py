@@ -1,0 +1,296 @@
+"""One drill at a time on a flow: a lease held on the flow's TARGET cluster, by membership of a consumer group.
+
+Rules: whoever owns partition 0 of `drlib.drills.internal` in the group `drlib.drill.<flow>` holds the lease; the group's
+assignor is sticky, so a newcomer gets nothing and is refused, and a holder that died is out after `session_timeout_ms`.
+The state is written in transactions of the transactional ID `drlib.drill.<flow>`, which every new holder takes over: one
+that was stopped and wakes up is fenced by the broker and writes nothing. Whoever has taken the ID over asks the broker
+once more whether the partition still is its own, in case it slept between the two. The consumer and the producer live on
+one thread. Given back on every way out; a lease that was lost stays lost.
+Not for: what a state may become (`drlib.drill.plan.states`), and fencing what a step does to clusters: `confirm` before a
+step says that nobody had taken over by then.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import queue
+import socket
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self
+
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from drlib.config.settings import ClusterSettings
+from drlib.drill.plan import lease_record as drill_lease
+from drlib.drill.plan.lease_record import Holder, LeaseRecord
+from drlib.drill.plan.states import DrillState
+from drlib.errors import DrlibError, LeaseHeld, Unreachable
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Isolation, Range
+from drlib.kafka.admin.errors import as_drlib_error
+from drlib.model import Flow, TopicPartition
+
+SESSION_TIMEOUT_MS: Final = 10_000
+_WRITE_S: Final = 15.0
+_COORDINATOR_S: Final = 15.0
+_POLL_S: Final = 0.05
+_PARTITION: Final = TopicPartition(drill_lease.TOPIC, drill_lease.PARTITION)
+
+
+class LeaseLost(LeaseHeld):
+    """It was held, and is not any more: somebody else may hold it now."""
+
+    def __init__(self, flow: Flow, why: str) -> None:
+        super().__init__(
+            f"the lease of {flow} was lost", why, "Nothing more was touched. See who holds it, then resume the run."
+        )
+
+
+def read_record(cluster: Cluster, flow: Flow) -> LeaseRecord:
+    """What the cluster knows of `flow`: the last committed record, whoever holds the lease."""
+    if drill_lease.TOPIC not in cluster.topics([drill_lease.TOPIC]):
+        return LeaseRecord()
+    start = cluster.log_starts([_PARTITION])[_PARTITION]
+    end = cluster.log_ends([_PARTITION], Isolation.READ_COMMITTED)[_PARTITION]
+    value: bytes | None = None
+    for record in cluster.read({_PARTITION: Range(start, end)}):
+        if record.key == drill_lease.key(flow):
+            value = record.value
+    return drill_lease.decode(value, flow)
+
+
+@dataclass(slots=True)
+class _Write:
+    record: LeaseRecord
+    done: Future[None] = field(default_factory=Future)
+
+
+class Lease:
+    """`with Lease(target, flow, run_id) as lease:`. Entering raises `LeaseHeld` when somebody holds it.
+
+    `wait_s`: how long to wait for a holder to go, such as one that was killed and is still in the group.
+    """
+
+    def __init__(
+        self,
+        target: ClusterSettings,
+        flow: Flow,
+        run_id: str,
+        *,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        wait_s: float = 0.0,
+    ) -> None:
+        self.flow = flow
+        self._target = target
+        self._run = run_id
+        self._session_ms = session_timeout_ms
+        self._wait_s = wait_s
+        self._me = Holder(host=socket.gethostname(), pid=os.getpid(), user=getpass.getuser())
+        self._record = LeaseRecord()
+        self._requests: queue.Queue[_Write] = queue.Queue()
+        self._stop = threading.Event()
+        self._lost = ""
+        self._thread: threading.Thread | None = None
+        self._producer: Any = None
+
+    @property
+    def state(self) -> DrillState:
+        return self._record.state
+
+    @property
+    def run_id(self) -> str:
+        """The run that `state` is about; empty when there was none."""
+        return self._record.run
+
+    def __enter__(self) -> Self:
+        doing = f"taking the lease of {self.flow}"
+        try:
+            with Cluster(self._target) as cluster:
+                cluster.create_topic(drill_lease.TOPIC, 1, -1, {"cleanup.policy": "compact"})
+                self._until_nobody(cluster)
+                joined: Future[str] = Future()
+                self._thread = threading.Thread(target=self._hold, args=[joined], name="drill-lease", daemon=True)
+                self._thread.start()
+                member = joined.result(self._session_ms / 1000 + 30)
+                if not member or not self._owns(cluster, member):
+                    raise self._held(cluster)
+                self._record = read_record(cluster, self.flow)  # after the producer fenced whoever wrote before
+                self._write(self._record.model_copy(update={"holder": self._me}))
+        except TimeoutError:
+            self._leave()
+            raise Unreachable(
+                doing, "the group gave no answer", f"Look at the brokers of {self._target.alias}."
+            ) from None
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if not self._lost:
+                self._write(self._record.model_copy(update={"holder": None}))
+        except DrlibError:
+            pass  # the record still names us; membership, which is the lease, ends below
+        finally:
+            self._leave()
+
+    def confirm(self) -> None:
+        """Raises `LeaseLost` when it is not held any more: the broker is asked, by writing the state once more."""
+        self._write(self._record)
+
+    def write(self, state: DrillState) -> None:
+        """Say where the flow stands now. Raises `LeaseLost`."""
+        now = int(time.time() * 1000)
+        self._write(LeaseRecord(state=state, run=self._run, holder=self._me, since_ms=now))
+
+    def _write(self, record: LeaseRecord) -> None:
+        request = _Write(record)
+        if self._lost:
+            raise LeaseLost(self.flow, self._lost)
+        self._requests.put(request)
+        try:
+            request.done.result(_WRITE_S + 5)
+        except TimeoutError:
+            raise LeaseLost(self.flow, "nobody confirmed it in time") from None
+        self._record = record
+
+    # -- before joining --------------------------------------------------------------------------------------------
+
+    def _until_nobody(self, cluster: Cluster) -> None:
+        """Nobody who is a member is disturbed by a newcomer that would not get the lease anyway.
+
+        A cluster that has just started has no coordinator for a moment; it is asked again for a while.
+        """
+        end = time.monotonic() + self._wait_s
+        loaded_by = time.monotonic() + _COORDINATOR_S
+        while True:
+            try:
+                if not cluster.group_members(drill_lease.group(self.flow)):
+                    return
+                if time.monotonic() >= end:
+                    raise self._held(cluster)
+            except Unreachable:
+                if time.monotonic() >= loaded_by:
+                    raise
+            time.sleep(_POLL_S * 2)
+
+    def _owns(self, cluster: Cluster, member_id: str) -> bool:
+        members = cluster.group_members(drill_lease.group(self.flow))
+        return any(m.member_id == member_id and _PARTITION in m.assignment for m in members)
+
+    def _held(self, cluster: Cluster) -> LeaseHeld:
+        record = read_record(cluster, self.flow)
+        who = str(record.holder) if record.holder else "somebody who has not said so yet"
+        return LeaseHeld(
+            f"{self.flow} is held",
+            f"{who} holds it for run {record.run or 'that begins'}, and it is {record.state}",
+            f"Wait for it to end. A holder that died is out after {self._session_ms / 1000:g} s.",
+        )
+
+    # -- on the thread ---------------------------------------------------------------------------------------------
+
+    def _hold(self, joined: Future[str]) -> None:
+        """Be a member until told to stop. `joined` becomes our member ID, or "" when the partition is somebody else's."""
+        assigned: list[bool] = []
+
+        def on_assign(_: Any, partitions: list[Any]) -> None:
+            if partitions or not assigned:
+                assigned.append(bool(partitions))
+
+        def gone(_: Any, partitions: list[Any]) -> None:
+            if partitions and not self._stop.is_set():
+                self._lost = self._lost or "the group gave it to somebody else, as nothing was heard of us"
+
+        consumer = None
+        try:
+            consumer = Consumer(
+                {
+                    **self._target.confluent(),
+                    "group.id": drill_lease.group(self.flow),
+                    "partition.assignment.strategy": "cooperative-sticky",
+                    "session.timeout.ms": self._session_ms,
+                    "heartbeat.interval.ms": max(200, self._session_ms // 10),
+                    "max.poll.interval.ms": max(60_000, self._session_ms),
+                    "enable.auto.commit": False,
+                    "auto.offset.reset": "latest",
+                    "log_level": 0,
+                    "error_cb": _ignore,
+                }
+            )
+            consumer.subscribe([drill_lease.TOPIC], on_assign=on_assign, on_revoke=gone, on_lost=gone)
+            while not assigned and not self._stop.is_set():
+                consumer.poll(_POLL_S)
+            if not assigned or not assigned[0]:
+                joined.set_result("")
+                return
+            self._fence()
+            joined.set_result(consumer.memberid())
+            while not self._stop.is_set() or not self._requests.empty():
+                consumer.poll(_POLL_S)
+                self._serve()
+        except KafkaException as error:
+            found = as_drlib_error(error, self._target, f"holding the lease of {self.flow}")
+            self._lost = self._lost or str(found)
+            if not joined.done():
+                joined.set_exception(found)
+        finally:
+            self._lost = self._lost or ("" if self._stop.is_set() else "its thread ended")
+            while not self._requests.empty():
+                self._requests.get().done.set_exception(LeaseLost(self.flow, self._lost))
+            if consumer is not None:
+                consumer.close()
+            self._producer = None
+
+    def _fence(self) -> None:
+        """A new producer: whoever wrote for this flow before is fenced from now on."""
+        self._producer = Producer(
+            {
+                **self._target.confluent(),
+                "transactional.id": drill_lease.group(self.flow),
+                "transaction.timeout.ms": 10_000,
+                "log_level": 0,
+                "error_cb": _ignore,
+            }
+        )
+        self._producer.init_transactions(_WRITE_S)
+
+    def _serve(self) -> None:
+        """Write what was asked for. Whoever is fenced has lost it; what else goes wrong is tried again for a while."""
+        try:
+            request = self._requests.get_nowait()
+        except queue.Empty:
+            return
+        end = time.monotonic() + _WRITE_S
+        while not self._lost:
+            try:
+                self._commit(request.record)
+                return request.done.set_result(None)
+            except KafkaException as error:
+                inner = error.args[0]
+                if inner.fatal() or time.monotonic() > end:
+                    self._lost = f"the state could not be written: {inner.str()}"
+                elif inner.txn_requires_abort():
+                    self._producer.abort_transaction(5)
+        return request.done.set_exception(LeaseLost(self.flow, self._lost))
+
+    def _commit(self, record: LeaseRecord) -> None:
+        self._producer.begin_transaction()
+        self._producer.produce(drill_lease.TOPIC, record.encode(), drill_lease.key(self.flow), drill_lease.PARTITION)
+        self._producer.commit_transaction(_WRITE_S)
+
+    def _leave(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(20)
+
+
+def _ignore(_: object) -> None:
+    """librdkafka's own view of its connections: every call reports its own failure."""

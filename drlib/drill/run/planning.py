@@ -1,0 +1,88 @@
+"""Making a plan, which touches nothing, and keeping it: `plan.json` in a run folder.
+
+Rules: a plan is made by `observe` and `changes` alone, twice over: what moved between the two looks, or what two steps
+saw differently, makes no plan. The file holds the plan's canonical text and its hash, when it was made and by whom.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from drlib.drill.plan import plan as drill_plan
+from drlib.drill.plan.plan import Drill, Moved, Plan, StepPlan
+from drlib.drill.step.action import Action
+from drlib.errors import StalePlan, UsageError
+from drlib.files import write_whole
+
+PLAN_FILE: Final = "plan.json"
+
+
+def make_plan(drill: Drill, actions: Mapping[str, Action]) -> Plan:
+    """What `drill` would change now: the dry run. Raises `StalePlan` when something moves meanwhile."""
+    steps = []
+    for step in drill.steps:
+        action = actions[step.name]
+        observed = tuple(action.observe())
+        planned = StepPlan(step.name, observed, tuple(action.changes(observed)))
+        seen = {fact.entity: fact.value for fact in observed}
+        for change in planned.changes:
+            if change.entity not in seen or seen[change.entity] != change.before:
+                raise ValueError(f"step {step.name} changes {change.entity}, which it did not observe as it says")
+        steps.append(planned)
+    plan = Plan(drill, tuple(steps))
+    again = [StepPlan(step.name, tuple(actions[step.name].observe())) for step in drill.steps]
+    moved = drill_plan.contradictions((*steps, *again))
+    if moved:
+        raise stale(drill.name, moved)
+    return plan
+
+
+def compare(plan: Plan, actions: Mapping[str, Action]) -> None:
+    """Raises `StalePlan` when something `plan` relies on is not as it was. Touches nothing."""
+    found = [fact for step in plan.drill.steps for fact in actions[step.name].observe()]
+    moved = drill_plan.stale(plan, found)
+    if moved:
+        raise stale(plan.drill.name, moved)
+
+
+def stale(name: str, moved: tuple[Moved, ...]) -> StalePlan:
+    """What to raise when `moved` is not as the plan of drill `name` expects."""
+    return StalePlan(f"the plan of {name} is stale", "; ".join(str(one) for one in moved), "Make a new plan.")
+
+
+def write(plan: Plan, folder: Path) -> Path:
+    """Put `plan` into `folder`, whole or not at all. Raises `UsageError` when another one is there."""
+    path = folder / PLAN_FILE
+    if path.exists():
+        if read(folder).hash != plan.hash:
+            raise UsageError(f"{folder} has another plan", f"{PLAN_FILE} is there", "Use a new run folder.")
+        return path
+    body = {
+        "hash": plan.hash,
+        "made_ms": int(time.time() * 1000),
+        "made_by": getpass.getuser(),
+        "plan": json.loads(drill_plan.canonical(plan)),
+    }
+    write_whole(path, json.dumps(body, indent=1, ensure_ascii=False))
+    return path
+
+
+def read(folder: Path) -> Plan:
+    """The plan in `folder`. Raises `UsageError` when there is none, or one that was changed."""
+    path = folder / PLAN_FILE
+    try:
+        body = json.loads(path.read_text())
+        text = json.dumps(body["plan"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        plan = drill_plan.parse(text)
+        if body["hash"] != plan.hash:
+            raise ValueError("its hash is another plan's")
+    except FileNotFoundError:
+        raise UsageError(f"no plan in {folder}", f"there is no {PLAN_FILE}", "Make a plan first.") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} cannot be used", str(error), "Make a new plan.") from None
+    return plan

@@ -1,0 +1,66 @@
+"""What a run was asked to be: `run.json` in its folder, so that it can be taken up again as it was begun.
+
+Rules: it holds what was given and nothing that was found: the runbook's path, parameters, where the clusters are, and what
+was granted. Secrets are references, as everywhere. It appears whole or not at all, and what is granted later is added.
+Not for: what the drill would change (`planning`), and what it did (`journal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from drlib.errors import UsageError
+from drlib.files import write_whole
+
+REQUEST_FILE: Final = "run.json"
+Scalar = bool | int | float | str
+
+
+class Request(BaseModel):
+    """`parameters` are those given for this run; the runbook's own are in the runbook. Paths are absolute.
+
+    `gate` is what became of the readiness gate at `gate_ms`, in words; empty where it was not asked.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    runbook: Path
+    parameters: dict[str, Scalar | list[Scalar]] = {}
+    properties: Path | None = None
+    lab_dir: Path | None = None
+    approved: tuple[str, ...] = ()
+    cluster_ids: tuple[str, ...] = ()
+    skip_gate: str | None = None
+    gate: str = ""
+    gate_ms: int = 0
+
+    def granted(self, approved: Iterable[str], cluster_ids: Iterable[str]) -> Request:
+        """The same, with more steps approved and more cluster IDs typed."""
+        return self.model_copy(
+            update={
+                "approved": tuple(dict.fromkeys((*self.approved, *approved))),
+                "cluster_ids": tuple(dict.fromkeys((*self.cluster_ids, *cluster_ids))),
+            }
+        )
+
+    def write(self, folder: Path) -> Path:
+        """Put it into `folder` in one move."""
+        path = folder / REQUEST_FILE
+        write_whole(path, self.model_dump_json(indent=1) + "\n")
+        return path
+
+
+def find(folder: Path) -> Request | None:
+    """What the run in `folder` was asked to be; None when the command line did not begin it. Raises `UsageError`."""
+    path = folder / REQUEST_FILE
+    try:
+        return Request.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        why = str(error.errors()[0]["msg"])
+        raise UsageError(f"{path} cannot be used", why[:1].lower() + why[1:], "Make a new plan.") from None

@@ -1,0 +1,345 @@
+"""Runs a plan step by step, and takes up a run that was killed: the journal is written before and after everything.
+
+Rules: `drill_progress.decide` says what comes next, from the journal alone; here it is done. A plan that is stale, a
+destructive step nobody typed the cluster's ID for, and a flow that is not in the right state are refused before anything
+is done. Each step is compared with the plan again just before it begins. An abort stops a step's waits at once; a step
+that does not end within `ABORT_S` is left as it is, the run is not rolled back over it, and says so. Whoever lost the
+flow's lease stops and touches nothing more. Every way out releases the lease.
+Not for: what the steps are (`steps`), making plans (`planning`), and what an ending is called (`endings`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final, Protocol
+
+from drlib.drill.plan import plan as drill_plan
+from drlib.drill.plan import progress as drill_progress
+from drlib.drill.plan.plan import Plan
+from drlib.drill.plan.progress import Ending, Note, Noted, Reach, When
+from drlib.drill.plan.states import DrillEvent, DrillState, Refused, active, move
+from drlib.drill.run import approvals, planning
+from drlib.drill.run import outcome as endings
+from drlib.drill.run.outcome import Result
+from drlib.drill.run.permissions import NOTHING_GRANTED, Permissions, refuse_untyped, unapproved
+from drlib.drill.run.step_thread import Stuck, working
+from drlib.drill.step.action import Action, Probe
+from drlib.errors import Aborted, DrlibError, UsageError
+from drlib.runs import journal
+from drlib.runs.abort import Abort
+from drlib.runs.journal import DrillJournal, Scalar
+from drlib.runs.lock import alone
+
+JOURNAL: Final = "journal.jsonl"
+LOCK: Final = ".lock"  # held by the process that runs the folder's plan
+_LOOK_S: Final = 0.05
+_LOCKED_S: Final = 0.5  # whoever only looks whether the folder is held holds it for a moment
+
+
+class Flow(Protocol):
+    """The lease of a flow, held: `drlib.drill.run.lease`."""
+
+    @property
+    def state(self) -> DrillState:
+        """Where the flow stood when the lease was taken, or as it was last written."""
+
+    @property
+    def run_id(self) -> str:
+        """The run that `state` is about; empty when there was none."""
+
+    def confirm(self) -> None:
+        """Raises `LeaseHeld` when it is no longer held."""
+
+    def write(self, state: DrillState) -> None:
+        """Say where the flow stands now. Raises `LeaseHeld` when it is no longer held."""
+
+
+class RunOver(UsageError):
+    """The run came to its end before; `ending` is how."""
+
+    def __init__(self, run: str, ending: Ending) -> None:
+        super().__init__(f"{run} is over", f"it {endings.said(ending)}", "Make a new plan and run that.")
+        self.ending = ending
+
+
+class Gate(Protocol):
+    """Who decides when the next thing of a run may begin: whoever walks through it step by step."""
+
+    def __call__(self, where: str) -> bool:
+        """Wait until `where` may begin: `HYPOTHESIS`, a step's name, or `FINISH`. False: an abort was asked for."""
+
+
+HYPOTHESIS: Final = "hypothesis"
+FINISH: Final = "finish"
+
+
+def _always(where: str) -> bool:
+    return True
+
+
+class Runner:
+    """One run of `plan` in `folder`. `run` may be called once; another process takes it up with `resume=True`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: Plan,
+        actions: Mapping[str, Action],
+        probes: Mapping[str, Probe],
+        *,
+        flow: Flow | None = None,  # None: a drill of a lab that nobody else can reach
+        permissions: Permissions = NOTHING_GRANTED,
+        gate: Gate = _always,
+    ) -> None:
+        self.folder = folder
+        self.plan = plan
+        self._drill = plan.drill
+        self._actions = actions
+        self._probes = probes
+        self._flow = flow
+        self._permissions = permissions
+        self._abort = Abort(folder)
+        self._gate = gate
+
+    def run(self, *, resume: bool = False, rollback: bool = False) -> Result:
+        """Run it to its end, take it up again (`resume`), or undo what stands (`rollback`, of a run that was begun).
+
+        Raises `UsageError`, `StalePlan`, `LeaseHeld` and `Unreachable` before anything is done; then `ApprovalMissing`
+        (a pause), `HypothesisFailed`, `Deviated`, `DeviatedRolledBack`, `Aborted` and `ObjectiveMissed`.
+        """
+        resume = resume or rollback
+        with self._alone(), self._abort.on_signals():
+            planning.write(self.plan, self.folder)
+            before = self._take_up(resume)
+            upcoming = drill_progress.decide(self._drill, before)
+            if isinstance(upcoming, drill_progress.Over) and not upcoming.resumable:
+                self._settle(upcoming.ending)
+                return self._close(upcoming.ending)
+            refuse_untyped(self._drill, self._actions, self._permissions)
+            state = self._enter(before)
+            self._journal = DrillJournal(self.folder / JOURNAL)
+            try:
+                self._open(before, state, resume, rollback)
+                return self._loop()
+            finally:
+                self._journal.close()
+
+    # -- before anything is done -----------------------------------------------------------------------------------
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Two processes on one run folder would each write half a journal."""
+        return alone(self.folder, LOCK, "another process holds its folder", "Let it end, or abort it.", _LOCKED_S)
+
+    def _take_up(self, resume: bool) -> tuple[Note, ...]:
+        """The notes of the journal so far, which has to be there or not, as `resume` says."""
+        path = self.folder / JOURNAL
+        lines = journal.read(path) if path.exists() else ()
+        if resume and not lines:
+            raise UsageError(f"{self.folder.name} cannot be resumed", "it was never begun", "Run its plan.")
+        if lines and not resume:
+            raise UsageError(f"{self.folder.name} was begun", "it has a journal", "Resume it, or use a new run folder.")
+        if lines and lines[0].data.get("plan") != self.plan.hash:
+            raise UsageError(
+                f"{self.folder.name} cannot be resumed", "it ran another plan", "Use the plan it began with."
+            )
+        notes = notes_of(lines)
+        if lines:
+            upcoming = drill_progress.decide(self._drill, notes)
+            if isinstance(upcoming, drill_progress.Over) and not upcoming.resumable and not self._unsettled:
+                raise RunOver(self.folder.name, upcoming.ending)
+        return notes
+
+    @property
+    def _unsettled(self) -> bool:
+        """Is the flow said to be in the middle of this run?"""
+        return self._flow is not None and self._flow.run_id == self.folder.name and active(self._flow.state)
+
+    def _enter(self, before: tuple[Note, ...]) -> DrillState | None:
+        """The state the flow is in while this runs. Raises `UsageError` where it may not begin, or was not left."""
+        if self._flow is None:
+            return None
+        state, ours = self._flow.state, self._flow.run_id == self.folder.name and bool(before)
+        if not ours and drill_progress.fold(before).begun:
+            raise UsageError(
+                f"{self.folder.name} cannot be resumed",
+                f"{self._drill.flow} is {state} by run {self._flow.run_id or 'none'}",
+                "Resume that run, or make a new plan.",
+            )
+        to = move(state, DrillEvent.RESUME if ours else self._drill.command)
+        if isinstance(to, Refused):
+            raise UsageError(f"{self._drill.flow}: {to.what}", to.why, to.remedy)
+        return to
+
+    def _open(self, before: tuple[Note, ...], state: DrillState | None, resume: bool, rollback: bool) -> None:
+        """Compare with the plan, write the first line, and say where the flow stands, before anything is done."""
+        now = drill_progress.fold(before)
+        if not rollback and not now.rolling_back:
+            self._compare([s.name for s in self._drill.steps if s.name not in now.done], now)
+        self._lines: list[Note] = list(before)
+        if resume and now.ended:
+            self._abort.clear()
+        if resume:
+            self._note(Noted.RUN_RESUMED, detail=drill_progress.ROLLBACK if rollback else "", pid=os.getpid())
+        else:
+            told = {"readiness": self._permissions.readiness} if self._permissions.readiness else {}
+            self._note(Noted.RUN_STARTED, plan=self.plan.hash, drill=self._drill.name, pid=os.getpid(), **told)
+        if self._flow is not None and state is not None:
+            self._flow.write(state)
+
+    def _compare(self, steps: Collection[str], now: drill_progress.Progress) -> None:
+        facts = {fact.entity: fact for name in steps for fact in self._actions[name].observe()}
+        moved = drill_plan.stale(
+            self.plan, facts.values(), of=steps, done=now.done - now.undone, begun=now.begun - now.done
+        )
+        if moved:
+            raise planning.stale(self._drill.name, moved)
+
+    # -- the run ---------------------------------------------------------------------------------------------------
+
+    def _loop(self) -> Result:
+        while True:
+            if self._abort.requested and drill_progress.may_abort(self._lines):
+                self._note(Noted.ABORT_REQUESTED, detail=self._abort.by())
+            upcoming = drill_progress.decide(self._drill, self._lines)
+            where = self._where(upcoming)
+            if where and not self._gate(where) and drill_progress.may_abort(self._lines):
+                continue
+            match upcoming:
+                case drill_progress.CheckHypothesis(when):
+                    self._hypothesis(when)
+                case drill_progress.AskApproval(step):
+                    self._approval(step)
+                case drill_progress.Probe(step):
+                    self._probe(step)
+                case drill_progress.Accept(step):
+                    self._note(Noted.STEP_SUCCEEDED, step, found=True)
+                case drill_progress.Act(step, again):
+                    self._act(step, again)
+                case drill_progress.Undo(step, needed):
+                    self._undo(step, needed)
+                case drill_progress.End(ending):
+                    self._note(Noted.RUN_ENDED, detail=ending.outcome, standing=", ".join(ending.standing))
+                    self._settle(ending)
+                case drill_progress.Over(ending):
+                    return self._close(ending)
+
+    def _where(self, upcoming: drill_progress.Next) -> str:
+        """What the gate is asked for before `upcoming`; empty where nobody is asked: a rollback waits for nobody."""
+        match upcoming:
+            case drill_progress.CheckHypothesis("before"):
+                return HYPOTHESIS
+            case drill_progress.AskApproval(step) | drill_progress.Act(step):
+                return step
+            case drill_progress.CheckHypothesis() | drill_progress.Undo() | drill_progress.End():
+                return FINISH if drill_progress.may_abort(self._lines) else ""
+        return ""
+
+    def _settle(self, ending: Ending) -> None:
+        """Say where the flow stands after the run, which the journal says first: killed between, it is said later."""
+        if self._flow is not None:
+            to = move(self._flow.state, drill_progress.closing_event(self._drill, ending))
+            assert isinstance(to, DrillState)  # it is in the middle of an activity, which may end in every way
+            self._flow.write(to)
+
+    def _hypothesis(self, when: When) -> None:
+        for title, probe in self._probes.items():
+            try:
+                answer = working(lambda p=probe: p(self._abort), self._abort)  # type: ignore[misc]
+                holds, evidence = answer.holds, answer.evidence
+            except Aborted:
+                return
+            except Exception as error:
+                holds, evidence = None, _said(error)
+            if not holds:
+                told = "does not hold" if holds is False else "cannot be told"
+                self._note(Noted.HYPOTHESIS_FAILED, detail=when, expectation=title, evidence=f"{told}: {evidence}")
+                return
+        self._note(Noted.HYPOTHESIS_HELD, detail=when)
+
+    def _approval(self, step: str) -> None:
+        end = time.monotonic() + self._permissions.approval_wait_s
+        while True:
+            if step in self._permissions.approved:
+                return self._note(Noted.APPROVED, step, by="flag")
+            if (by := approvals.read(self.folder).get(step)) is not None:
+                return self._note(Noted.APPROVED, step, by=by)
+            if self._abort.requested:
+                return None
+            if time.monotonic() >= end:
+                missing = drill_progress.missing_approvals(self._drill, drill_progress.fold(self._lines).approved)
+                raise unapproved(step, missing)
+            time.sleep(_LOOK_S)
+
+    def _probe(self, step: str) -> None:
+        changes = self.plan.of(step).changes
+        try:
+            found, evidence = self._actions[step].probe(changes), ""
+        except Exception as error:
+            found, evidence = Reach.UNKNOWN, _said(error)
+        self._note(Noted.PROBED, step, detail=found, evidence=evidence)
+
+    def _act(self, step: str, again: bool) -> None:
+        self._confirm()
+        try:
+            if not again:
+                self._compare([step], drill_progress.fold(self._lines))
+        except Exception as error:
+            return self._note(Noted.STEP_FAILED, step, error=_said(error))
+        self._note(Noted.STEP_STARTED, step)
+        changes, began = self.plan.of(step).changes, time.monotonic()
+        try:
+            evidence = working(lambda: self._actions[step].act(changes, self._abort), self._abort)
+        except Stuck:
+            raise
+        except Aborted:
+            if not self._abort.requested:
+                self._abort.request(f"step {step}")
+            return None  # how far it came is for its probe
+        except Exception as error:
+            return self._note(Noted.STEP_FAILED, step, error=_said(error))
+        return self._note(Noted.STEP_SUCCEEDED, step, "", **{"seconds": round(time.monotonic() - began, 3), **evidence})
+
+    def _undo(self, step: str, needed: bool) -> None:
+        if needed:
+            self._confirm()
+            self._note(Noted.UNDO_STARTED, step)
+            try:
+                self._actions[step].undo(self.plan.of(step).changes)
+            except Exception as error:
+                return self._note(Noted.UNDO_FAILED, step, error=_said(error))
+        return self._note(Noted.UNDO_SUCCEEDED, step, needed=needed)
+
+    def _close(self, ending: Ending) -> Result:
+        return endings.close(self._drill, ending, journal.read(self.folder / JOURNAL))
+
+    def _confirm(self) -> None:
+        if self._flow is not None:
+            self._flow.confirm()
+
+    def _note(self, event: Noted, step: str = "", detail: str = "", **data: Scalar) -> None:
+        self._journal.write(event, **{**data, "step": step, "detail": detail})
+        self._lines.append(Note(event, step, detail))
+
+
+def notes_of(lines: Collection[journal.Line]) -> tuple[Note, ...]:
+    """A journal's lines as far as they decide what is next. Raises `UsageError` for a line this release does not know."""
+    found = []
+    for line in lines:
+        try:
+            event = Noted(line.event)
+        except ValueError:
+            raise UsageError(
+                "the journal cannot be used",
+                f"line {line.seq + 1} is a '{line.event}'",
+                "Use the release that wrote it.",
+            ) from None
+        found.append(Note(event, str(line.data.get("step") or ""), str(line.data.get("detail") or "")))
+    return tuple(found)
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, DrlibError) else f"{type(error).__name__}: {error}"

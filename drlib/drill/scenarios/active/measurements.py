@@ -1,0 +1,212 @@
+"""The steps of an active/active drill that measure: what crosses the link, and whom a cluster's death disturbs.
+
+Rules: bytes are those the link's proxy delivered, records those the log has, pauses come from what applications wrote
+down, in a window before the fault and in one as long after it. A step that is taken up counts from the first kill's moment.
+Not for: starting anything that stays (`active_actions`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.progress import Reach
+from drlib.drill.scenarios.active import proof as active_proof
+from drlib.drill.scenarios.active.service_gap import longest_pause_s
+from drlib.drill.scenarios.active.stage import READERS
+from drlib.drill.scenarios.active.step import ActiveStep
+from drlib.drill.step.action import Changes, Evidence
+from drlib.drill.step.step_output import Part, Row
+from drlib.errors import Deviated
+from drlib.lab.checker.history import ProducedStatus
+from drlib.runs.abort import Abort
+from drlib.runs.scorecard import Mark
+
+SERVES: Final = "serves"
+DEAD: Final = "dead"
+ONCE: Final = 1.5  # bytes per record with many groups, over those with one: a second crossing would make it 2
+
+
+@dataclass(frozen=True)
+class Link(ActiveStep):
+    """What leaves `source` over its link while `records` records cross to `at`: first with the readers alone, then with
+    `groups` groups there. Bytes as the link's proxy delivered them; records as the log of the copy has grown."""
+
+    source: str
+    at: str
+    groups: int
+    records: int
+
+    @property
+    def _more(self) -> tuple[str, ...]:
+        return tuple(f"more-{number}" for number in range(2, self.groups + 1))
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        self.sample()
+        self._stop_more()
+        one = self._measure(abort, 1)
+        for group in self._more:
+            self.stage.start_readers(self.at, group)
+        ends = self.stage.ends(self.at)
+        for group in self._more:
+            self.wait(
+                abort,
+                f"{group} has caught up",
+                lambda g=group: self.stage.has_read(self.at, g, ends),  # type: ignore[misc]
+            )
+        many = self._measure(abort, self.groups)
+        self._stop_more()
+        self.show([one, many])
+        ratio = round(float(str(many["bytes per record"])) / float(str(one["bytes per record"])), 3)
+        if ratio >= ONCE:
+            raise Deviated(
+                "records crossed the link more than once", f"{ratio} times the bytes per record", "Look at the link."
+            )
+        return {"groups": self.groups, "bytes_per_record_ratio": ratio}
+
+    def undo(self, changes: Changes) -> None:
+        self._stop_more()
+
+    def _stop_more(self) -> None:
+        """The groups of this step are here to be counted, and leave again."""
+        self.stage.cast.stop(*(self.stage.readers(self.at, group) for group in self._more))
+
+    def _measure(self, abort: Abort, groups: int) -> Row:
+        def crossed() -> int:
+            copy = self.stage.copy_of(self.source)
+            return sum(end for partition, end in self.stage.ends(self.at).items() if partition.topic == copy)
+
+        read = self._consumed(groups)
+        first, delivered = crossed(), self._delivered()
+        self.wait(abort, f"{self.records} records cross", lambda: crossed() >= first + self.records)
+        delivered, records = self._delivered() - delivered, crossed() - first
+        return {
+            "groups": groups,
+            "records crossed": records,
+            "records read": self._consumed(groups) - read,
+            "bytes over the link": delivered,
+            "bytes per record": round(delivered / records, 1),
+        }
+
+    def _consumed(self, groups: int) -> int:
+        """Records of `source` that the groups at `at` have processed."""
+        copy = self.stage.copy_of(self.source)
+        who = (READERS, *self._more)[:groups]
+        return sum(row.topic == copy for group in who for row in self.stage.history_of(self.at, group).consumed)
+
+    def _delivered(self) -> int:
+        """Bytes that `source`'s brokers have sent over the link so far."""
+        names = {broker.name for broker in self.lab.clusters[self.source].brokers}
+        return sum(link.bytes_to_client for link in self.lab.proxy.links() if link.name in names)
+
+
+@dataclass(frozen=True)
+class Kill(ActiveStep):
+    """SIGKILL a cluster, and look how long the others' applications were not served, before it and after it.
+
+    `rto_seconds` is the longest pause of any of them after the kill, `rpo_records` what the dead cluster had acknowledged
+    and no other one has.
+    """
+
+    cluster: str
+    others: tuple[str, ...]
+    watch_s: float
+
+    @property
+    def _entity(self) -> str:
+        return f"cluster {self.cluster}"
+
+    def observe(self) -> Sequence[Fact]:
+        self.stage.check([self.cluster, *self.others])
+        return (*super().observe(), Fact(self._entity, SERVES if self.lab.clusters[self.cluster].alive else DEAD))
+
+    def changes(self, observed: Sequence[Fact]) -> Changes:
+        return (Change(self._entity, SERVES, DEAD),)
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        self.sample()
+        at_ms = self.moment_ms("fault")
+        self.lab.clusters[self.cluster].kill()
+        until_ms = at_ms + int(self.watch_s * 1000)
+        abort.wait(max(0.0, until_ms / 1000 - time.time()))  # what is measured is what happens meanwhile
+        self.wait(abort, "the others have been watched", lambda: self._last_ms() >= until_ms)
+        rows = [self._pauses(name, moments, at_ms) for name, moments in self._moments().items()]
+        self.show(rows)
+        self.score(Part(marks=(Mark(name=f"{self.cluster} killed", at_ms=at_ms, detail="SIGKILL"),)))
+        after = [row["longest pause after it (s)"] for row in rows]
+        return {
+            "rto_seconds": max(float(str(pause)) for pause in after),
+            **self._stranded(),
+            "applications_watched": len(rows),
+        }
+
+    def probe(self, changes: Changes) -> Reach:
+        return Reach.UNTOUCHED if self.lab.clusters[self.cluster].alive else Reach.PARTLY
+
+    def undo(self, changes: Changes) -> None:
+        if not self.lab.clusters[self.cluster].alive:
+            self.lab.clusters[self.cluster].restart()
+
+    def _moments(self) -> dict[str, list[int]]:
+        """When each application of the other clusters was served: acknowledged, or its commit was."""
+        found = {}
+        for other in self.others:
+            sent = self.stage.cast.history(self.stage.producer(other)).produced
+            found[f"producer on {other}"] = [row.acked_ms for row in sent if row.status is ProducedStatus.ACKED]
+            found[f"readers on {other}"] = [row.at_ms for row in self.stage.history_of(other).consumed]
+        return found
+
+    def _last_ms(self) -> int:
+        """Until when every application has said something, or has had its time."""
+        return min(max(moments, default=0) for moments in self._moments().values())
+
+    def _pauses(self, name: str, moments: Sequence[int], at_ms: int) -> Row:
+        window = int(self.watch_s * 1000)
+        return {
+            "application": name,
+            "longest pause before it (s)": longest_pause_s(moments, at_ms - window, at_ms),
+            "longest pause after it (s)": longest_pause_s(moments, at_ms, at_ms + window),
+            "served before": sum(at_ms - window <= at < at_ms for at in moments),
+            "served after": sum(at_ms <= at < at_ms + window for at in moments),
+        }
+
+    def _stranded(self) -> dict[str, float]:
+        """RPO: acknowledged by the dead cluster and on no other one, which is lost if it never comes back; and how much
+        time those records span."""
+        sent = self.stage.cast.history(self.stage.producer(self.cluster)).produced
+        acked = {row.id: row.acked_ms for row in sent if row.status is ProducedStatus.ACKED}
+        for other in self.others:
+            for name in active_proof.ids(self.lab.clusters[other].bootstrap, self.stage.copy_of(self.cluster)):
+                acked.pop(name, None)
+        span_ms = max(acked.values()) - min(acked.values()) if acked else 0
+        return {"rpo_records": len(acked), "rpo_seconds": span_ms / 1000}
+
+
+@dataclass(frozen=True)
+class Revive(ActiveStep):
+    """Start the cluster again on its own data, and wait until its producer is acknowledged and its readers read."""
+
+    cluster: str
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        self.sample()
+        applications = (self.stage.producer(self.cluster), self.stage.readers(self.cluster))
+        before = {name: self.stage.cast.done(name) for name in applications}
+        cluster = self.lab.clusters[self.cluster]
+        if not cluster.alive:
+            for broker in cluster.brokers:
+                if not broker.alive:
+                    broker.launch()
+        self.wait(abort, f"{self.cluster} serves", lambda: self.stage.serves(self.cluster), cluster.brokers[0].log)
+        self.wait(
+            abort,
+            f"{self.cluster}'s applications go on",
+            lambda: all(self.stage.cast.done(name) > done for name, done in before.items()),
+        )
+        self.show(self._seen([self.cluster]))
+        at_ms = self.moment_ms("serves")
+        self.score(Part(marks=(Mark(name=f"{self.cluster} is back", at_ms=at_ms, detail="its applications go on"),)))
+        return {"restarted": self.cluster}

@@ -1,0 +1,137 @@
+"""The proof of an active/active drill: every copy and every group, judged by the independent checker.
+
+Rules: what is judged are histories and scans of every log by plain consumers; each flow is one case for
+`rules.checker`, each group one for `rules.fan_in` and `rules.key_order`; a topic that went round is looked for by its
+name on every cluster. What cannot be told fails the proof too, and says that it is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drlib.drill.scenarios.active.stage import READERS, ActiveStage
+from drlib.drill.step.action import Evidence
+from drlib.drill.step.step_output import Row
+from drlib.lab.checker.completeness import FanIn, fan_in
+from drlib.lab.checker.failover import check
+from drlib.lab.checker.history import History
+from drlib.lab.checker.key_order import key_order
+from drlib.lab.checker.report import CheckReport
+from drlib.lab.checker.report import Evidence as Histories
+from drlib.lab.checker.scan import scan
+from drlib.lab.workload.mirrors import flows_among
+from drlib.model import Flow
+from drlib.runs.scorecard import Check, GroupScore, Records, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """`rows` say what was looked at; `failed` what did not hold or could not be told, in words."""
+
+    rows: tuple[Row, ...]
+    records: Records
+    checks: tuple[Check, ...]
+    groups: tuple[GroupScore, ...]
+    evidence: Evidence
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        return tuple(f"{c.name}: {c.evidence}" for c in self.checks if c.verdict is not Verdict.PASS)
+
+
+def ids(bootstrap: str, topic: str) -> set[str]:
+    """The records in `topic` now. Raises `Unreachable`."""
+    return {row.id for row in scan(bootstrap, topic)}
+
+
+def due(stage: ActiveStage, clusters: Sequence[str]) -> int:
+    """Records acknowledged anywhere, which is what the readers of each cluster have to process."""
+    return fan_in(sum((stage.cast.history(stage.producer(one)) for one in clusters), History()).produced, ()).due
+
+
+def prove(stage: ActiveStage, clusters: Sequence[str]) -> Proof:
+    """Judge a drill whose applications have stopped. Raises `Unreachable`."""
+    sent = {cluster: stage.cast.history(stage.producer(cluster)) for cluster in clusters}
+    everything = sum(sent.values(), History())
+    rows: list[Row] = []
+    checks: list[Check] = []
+    groups: list[GroupScore] = []
+    lost = doubled = mirrored = disorder = 0
+    for flow in flows_among(clusters):
+        report = _flow(stage, flow, sent[flow.source])
+        rows.append(_row(str(flow), report.produced, report.mirrored, report.lost_count, report.duplicated_count))
+        checks.append(_of_flow(flow, report))
+        lost, doubled = lost + (report.lost_count or 0), doubled + (report.duplicated_count or 0)
+        mirrored, disorder = mirrored + (report.mirrored or 0), disorder + (report.out_of_order_count or 0)
+    for cluster in clusters:
+        history = stage.history_of(cluster)
+        found = fan_in(everything.produced, history.consumed)
+        by_topic = [key_order([[row for row in history.consumed if row.topic == name]]) for name in found.by_topic]
+        wrong = sum(len(order.violations) for order in by_topic)
+        rows.append(
+            _row(f"{READERS} on {cluster}", found.due, found.processed, found.missing_count, found.doubled_count)
+        )
+        name = f"{READERS} on {cluster}"
+        groups.append(GroupScore(group=name, re_read=found.doubled_count, skipped=found.missing_count))
+        checks.append(_of_readers(cluster, found, wrong, _gaps(history)))
+        lost, doubled, disorder = lost + found.missing_count, doubled + found.doubled_count, disorder + wrong
+    loops = _loops(stage, clusters)
+    verdict = Verdict.FAIL if loops else Verdict.PASS
+    evidence = ", ".join(loops) or f"on {len(clusters)} clusters only the topic and one copy for each other cluster"
+    checks.append(Check(name="no record went round", verdict=verdict, evidence=evidence))
+    produced = fan_in(everything.produced, ()).due
+    records = Records(produced=produced, mirrored=mirrored, lost=lost, duplicated=doubled, out_of_order=disorder)
+    return Proof(tuple(rows), records, tuple(checks), tuple(groups), records.model_dump())
+
+
+def _row(who: str, due: int | None, there: int | None, missing: int | None, twice: int | None) -> Row:
+    return {"who": who, "due": due, "there": there, "missing": missing, "twice": twice}
+
+
+def _of_flow(flow: Flow, report: CheckReport) -> Check:
+    """One sentence of what the checker says of a flow: its verdict, and each finding that is not a pass."""
+    bad = [f"{f.name}: {f.evidence}" for f in report.findings if f.verdict.value != Verdict.PASS.value]
+    told = f"{report.mirrored} of {report.produced} records once, whole, in their order"
+    return Check(name=f"{flow} is exact", verdict=Verdict(report.verdict.value), evidence="; ".join(bad) or told)
+
+
+def _of_readers(cluster: str, found: FanIn, wrong: int, gaps: Sequence[str]) -> Check:
+    verdict = Verdict.FAIL if not found.whole or wrong else Verdict.UNKNOWN if gaps else Verdict.PASS
+    told = f"{found.told()}, {wrong} out of order"
+    return Check(name=f"readers on {cluster} saw everything once", verdict=verdict, evidence="; ".join([*gaps, told]))
+
+
+def _flow(stage: ActiveStage, flow: Flow, sent: History) -> CheckReport:
+    copy = stage.copy_of(flow.source)
+    found = tuple(scan(stage.lab.clusters[flow.target].bootstrap, copy))
+    return check(
+        Histories(
+            source=flow.source,
+            target=flow.target,
+            topic=stage.topic,
+            remote_topic=copy,
+            groups=(),
+            produced=sent.produced,
+            consumed=(),
+            committed=(),
+            mirrored=found,
+            torn=sent.torn,
+            open=sent.open,
+            missing=sent.missing,
+        )
+    )
+
+
+def _loops(stage: ActiveStage, clusters: Sequence[str]) -> list[str]:
+    """Topics that came over more than one flow, or back to where they are from."""
+    found = []
+    for cluster in clusters:
+        expected = {stage.topic, *(stage.copy_of(other) for other in clusters if other != cluster)}
+        found += [f"{name} on {cluster}" for name in stage.topics_on(cluster) if name not in expected]
+    return found
+
+
+def _gaps(history: History) -> list[str]:
+    gaps = [f"missing: {name}" for name in history.missing] + [f"not ended: {name}" for name in history.open]
+    return gaps + [f"torn lines: {history.torn}"] * bool(history.torn)

@@ -1,0 +1,172 @@
+"""Active/active on a lab: who plays on which cluster, under which names, and what they wrote down.
+
+Rules: an application belongs to one cluster and never hears of another: its own pointer names its own cluster, and it is
+told neither of flows nor of a cluster that joins. Its consumers subscribe to a pattern, `(.*\\.)?TOPIC1`, so that a copy
+that appears is read as soon as they look for new topics. Names are derived from topic and cluster alone, so whoever
+takes a drill up after a kill finds the same processes.
+Not for: deciding and judging (`active_actions`, `rules.fan_in`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from drlib.client import pointer as pointers
+from drlib.drill.testbed.traffic_counts import CastCounts
+from drlib.errors import Unreachable, UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.lab.apps import specs
+from drlib.lab.checker.history import History
+from drlib.lab.lab import Lab
+from drlib.lab.workload.cast import Cast
+from drlib.lab.workload.mirrors import POLICY, Mesh
+from drlib.lab.workload.topics import TopicSpec, create_topics
+from drlib.mirror.status import worker_status as mirror_status
+from drlib.model import Flow, TopicPartition
+
+PARTITIONS: Final = 4
+APART: Final = 60_000  # flights between the first records of two clusters, so that no two send the same one
+LOOK_S: Final = 1.0  # how often the readers look for new topics; a client's default is five minutes
+READERS: Final = "readers"
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveStage:
+    """The applications of `topic` on the clusters of `lab`; histories go to `run_dir`/history."""
+
+    lab: Lab
+    run_dir: Path
+    topic: str
+
+    @property
+    def cast(self) -> Cast:
+        return Cast(self.lab, self.run_dir / "history")
+
+    def check(self, clusters: Iterable[str]) -> None:
+        """Raises `UsageError` for a cluster that the lab does not have."""
+        for alias in clusters:
+            if alias not in self.lab.clusters:
+                raise UsageError(
+                    f"the lab has no cluster {alias}",
+                    f"it has {', '.join(self.lab.clusters)}",
+                    "Take it down, and start one with the clusters that the runbook names.",
+                )
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    def producer(self, cluster: str) -> str:
+        return f"{self.topic}-producer-{cluster}"
+
+    def readers(self, cluster: str, group: str = READERS) -> str:
+        return f"{self.topic}-{group}-{cluster}"
+
+    def mesh(self, name: str, flows: Sequence[Flow]) -> Mesh:
+        return Mesh(self.cast, f"{self.topic}-mirror-{name}", self.topic, tuple(flows))
+
+    def copy_of(self, source: str) -> str:
+        """What another cluster calls the topic of `source`."""
+        return POLICY.remote_topic(source, self.topic)
+
+    def matches(self, name: str) -> bool:
+        """Is it the topic, or a copy of it that came through whatever clusters?"""
+        return re.fullmatch(self.pattern, name) is not None
+
+    @property
+    def pattern(self) -> str:
+        return rf"(.*\.)?{re.escape(self.topic)}"
+
+    # -- applications ----------------------------------------------------------------------------------------------
+
+    def make_topic(self, cluster: str) -> None:
+        create_topics(self.lab.clusters[cluster].bootstrap, [TopicSpec(self.topic, PARTITIONS)])
+
+    def start_producer(self, cluster: str, records_per_second: float) -> None:
+        spec = specs.ProducerSpec(
+            pointer=str(self._pointer(cluster)),
+            history=str(self.cast.history_path(self.producer(cluster))),
+            topic=self.topic,
+            records_per_second=records_per_second,
+            start_at=APART * list(self.lab.clusters).index(cluster),
+            status=str(self.cast.status_path(self.producer(cluster))),
+        )
+        self.cast.start(self.producer(cluster), spec)
+
+    def start_readers(self, cluster: str, group: str = READERS) -> None:
+        name = self.readers(cluster, group)
+        spec = specs.ConsumerSpec(
+            pointer=str(self._pointer(cluster)),
+            history=str(self.cast.history_path(name)),
+            group=group,
+            topic=self.topic,
+            pattern=self.pattern,
+            refresh_topics_s=LOOK_S,
+            session_timeout_ms=6000,
+            status=str(self.cast.status_path(name)),
+        )
+        self.cast.start(name, spec)
+
+    def history_of(self, cluster: str, group: str = READERS) -> History:
+        return self.cast.history(self.readers(cluster, group))
+
+    def counts(self) -> CastCounts:
+        """What all of them have done, on whichever of the lab's clusters there are any."""
+        producers = [self.producer(cluster) for cluster in self.lab.clusters]
+        readers = {f"{READERS} on {cluster}": [self.readers(cluster)] for cluster in self.lab.clusters}
+        return CastCounts(self.cast, self.topic, producers, readers)
+
+    def _pointer(self, cluster: str) -> Path:
+        """The pointer of this data centre's applications, which always names this data centre."""
+        path = self.lab.root / f"{self.topic}-pointer-{cluster}.json"
+        if not path.exists():
+            pointers.write_atomic(path, pointers.Pointer(1, cluster, self.lab.clusters[cluster].bootstrap))
+        return path
+
+    # -- clusters --------------------------------------------------------------------------------------------------
+
+    def topics_on(self, cluster: str) -> tuple[str, ...]:
+        """The topic and every copy of it there. Raises `Unreachable`."""
+        with Cluster(self.lab.clusters[cluster].settings(), timeout_s=2.0) as handle:
+            return tuple(sorted(name for name in handle.topics() if self.matches(name)))
+
+    def read_at_all(self, cluster: str, group: str = READERS) -> set[str]:
+        """The topics of which `group` has processed something on `cluster`. Raises `Unreachable`."""
+        with Cluster(self.lab.clusters[cluster].settings(), timeout_s=2.0) as handle:
+            return {partition.topic for partition, at in handle.group_offsets(group).items() if at.offset > 0}
+
+    def ends(self, cluster: str) -> dict[TopicPartition, int]:
+        """Where the topic and every copy of it end on `cluster` now. Raises `Unreachable`."""
+        with Cluster(self.lab.clusters[cluster].settings(), timeout_s=2.0) as handle:
+            found = {name: it for name, it in handle.topics().items() if self.matches(name)}
+            return handle.log_ends(TopicPartition(t.name, n) for t in found.values() for n in range(t.partitions))
+
+    def has_read(self, cluster: str, group: str, ends: Mapping[TopicPartition, int]) -> bool:
+        """Has `group` processed everything before `ends`, as its positions tell? Raises `Unreachable`."""
+        with Cluster(self.lab.clusters[cluster].settings(), timeout_s=2.0) as handle:
+            positions = handle.group_offsets(group)
+        return all(not end or (p in positions and positions[p].offset >= end) for p, end in ends.items())
+
+    def crossed(self, flows: Iterable[Flow]) -> bool:
+        """Has everything that is in the sources of `flows` now been mirrored, as the workers say? Raises `Unreachable`."""
+        told: dict[tuple[str, int], int] = {}
+        for path in self.lab.root.glob(f"{self.topic}-mirror-*.status.json"):
+            for flow in mirror_status.read(path).flows:
+                told |= {(flow.flow, p.partition): p.mirrored for p in flow.partitions if p.topic == self.topic}
+        return all(
+            told.get((str(flow), partition.partition), -1) >= end
+            for flow in flows
+            for partition, end in self.ends(flow.source).items()
+            if partition.topic == self.topic
+        )
+
+    def serves(self, cluster: str) -> bool:
+        """Does it answer, within a second?"""
+        try:
+            with Cluster(self.lab.clusters[cluster].settings(), timeout_s=1.0) as handle:
+                handle.cluster_id()
+        except Unreachable:
+            return False
+        return True

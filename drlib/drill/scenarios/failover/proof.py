@@ -1,0 +1,247 @@
+"""The proof of a failover: the independent checker, the Spark audit, and what they say to the scorecard.
+
+Rules: checker and audit share no code with the engine and are compared with each other; what one of them could not see
+is unknown. Records the source holds and nobody had acknowledged are told apart from lost ones. What was found is a file in
+the run's folder, so that the audit can be compared with a check that another process made.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pydantic import TypeAdapter
+
+from drlib.analysis.audit.result import AuditResult
+from drlib.config.settings import ClusterSettings
+from drlib.drill.step.step_output import Part
+from drlib.drill.testbed.failover_testbed import GROUPS, Stage
+from drlib.files import write_whole
+from drlib.kafka.admin.cluster import Cluster
+from drlib.lab import jars
+from drlib.lab.checker.failover import check
+from drlib.lab.checker.history_files import read_history
+from drlib.lab.checker.report import CheckReport, Evidence, GroupReport
+from drlib.lab.checker.scan import scan
+from drlib.model import GroupTranslation, TopicPartition
+from drlib.runs.scorecard import Check, GroupScore, LostExample, PartitionOffsets, Records, Rpo, Verdict
+from drlib.runs.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AUDITED: Final = ("flights", "flights-2013", "flights-tx")
+PARTITIONS: Final = 6
+_REPORT: Final = TypeAdapter(CheckReport)
+ANY_LOSS: Final = 10**9  # without an objective any loss of the tail is a price, not a failure
+
+
+class Proof:
+    """Gathers the evidence of one drill."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._flow = stage.flow
+        self._remote = f"{stage.flow.source}."
+        self._report: CheckReport | None = None
+        self._audits: dict[str, AuditResult] = {}
+        self._session: Future[SparkSession] | None = None
+        self._source_ends: dict[int, int] = {}
+        self._target_ends: dict[int, int] = {}
+
+    def warm_up(self) -> None:
+        """Start Spark while something else runs."""
+        from drlib.analysis.spark.session import start_in_background
+
+        if self._session is None:
+            self._session = start_in_background("failover-drill")
+
+    @property
+    def report(self) -> CheckReport | None:
+        """What the checker said, in this process or the one before; None when it was not asked."""
+        if self._report is None and self._report_path.exists():
+            self._report = _REPORT.validate_json(self._report_path.read_bytes())
+        return self._report
+
+    @property
+    def _report_path(self) -> Path:
+        return self._stage.run_dir / "check.json"
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.result().stop()
+            self._session = None
+
+    def check(self, rpo_records: int | None) -> Table:
+        """Judge histories and a scan of the target; `rpo_records` is how many the drill's objective lets be lost."""
+        history = read_history(*(self._stage.history(name) for name in ("flights", *GROUPS)))
+        right = self._bootstrap(self._flow.target)
+        remote = f"{self._remote}flights"
+        self._report = check(
+            Evidence(
+                source=self._flow.source,
+                target=self._flow.target,
+                topic="flights",
+                remote_topic=remote,
+                groups=GROUPS,
+                produced=history.produced,
+                consumed=history.consumed,
+                committed=history.committed,
+                mirrored=(*scan(right, remote), *scan(right, "flights")),
+                torn=history.torn,
+                open=history.open,
+                missing=history.missing,
+                rpo_records_allowed=ANY_LOSS if rpo_records is None else rpo_records,
+            )
+        )
+        write_whole(self._report_path, _REPORT.dump_json(self._report))
+        rows = [{"check": f.name, "verdict": f.verdict.value, "evidence": f.evidence} for f in self._report.findings]
+        return Table("The independent checker", rows)
+
+    def audit(self) -> Table:
+        """Compare both clusters with Spark."""
+        from drlib.analysis.audit.staged import audit_topics
+
+        self.warm_up()
+        assert self._session is not None
+        session = self._session.result()
+        left, right = self._bootstrap(self._flow.source), self._bootstrap(self._flow.target)
+        for topic in AUDITED:
+            self._audits[topic] = audit_topics(session, left, right, topic, f"{self._remote}{topic}")
+        self._source_ends = self._ends(self._flow.source, "flights")
+        self._target_ends = self._ends(self._flow.target, f"{self._remote}flights")
+        rows = [
+            {
+                "topic": topic,
+                f"on {self._flow.source}": found.source_records,
+                f"on {self._flow.target}": found.target_records,
+                f"only on {self._flow.source}": found.missing,
+                "invented": found.invented,
+                "duplicated": found.duplicated,
+                "out of order": found.out_of_order,
+                "altered": found.altered,
+                "verdict": found.verdict.value,
+            }
+            for topic, found in self._audits.items()
+        ]
+        return Table("Both clusters compared with Spark", rows)
+
+    def check_part(self, translations: Sequence[GroupTranslation]) -> Part:
+        """What the checker says to the scorecard; nothing when it was not asked."""
+        report = self.report
+        if report is None:
+            return Part()
+        kinds: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
+        for item in translations:
+            kinds.setdefault(item.group, Counter())[item.translation.kind.value] += 1
+        found = [Check(name=f.name, verdict=Verdict(f.verdict.value), evidence=f.evidence) for f in report.findings]
+        for group in report.groups:
+            found = [_weigh(check, group, uncrossed(group, translations)) for check in found]
+        return Part(
+            rpo=Rpo(records=report.rpo_records, seconds=report.rpo_seconds),
+            records=Records(
+                produced=report.produced,
+                mirrored=report.mirrored,
+                lost=report.lost_count,
+                duplicated=report.duplicated_count,
+                out_of_order=report.out_of_order_count,
+            ),
+            groups=tuple(
+                GroupScore(
+                    group=g.group,
+                    re_read=g.re_read,
+                    skipped=g.skipped,
+                    reached=not uncrossed(g, translations),
+                    positions=dict(kinds[g.group]),
+                )
+                for g in report.groups
+            ),
+            checks=tuple(found),
+            lost_examples=tuple(
+                LostExample(id=r.id, key=r.key, partition=r.partition, offset=r.offset, acked_ms=r.acked_ms)
+                for r in report.lost
+            ),
+            environment={
+                "kafka": jars.KAFKA_VERSION,
+                "python": platform.python_version(),
+                "system": f"{platform.system()} {platform.machine()}",
+            },
+        )
+
+    def audit_part(self) -> Part:
+        """What the audit says to the scorecard."""
+        source, target = self._flow.source, self._flow.target
+        found = []
+        for topic, audit in self._audits.items():
+            evidence = "; ".join(audit.reasons) or (
+                f"{audit.source_records} records on {source}, {audit.target_records} on {target}, "
+                f"{audit.missing} only on {source}"
+            )
+            found.append(Check(name=f"Spark: {topic}", verdict=Verdict(audit.verdict.value), evidence=evidence))
+        if self.report is not None and "flights" in self._audits:
+            found.append(_agreement(self.report, self._audits["flights"], source))
+        return Part(checks=tuple(found), partitions=self._partitions())
+
+    def _partitions(self) -> tuple[PartitionOffsets, ...]:
+        audit = self._audits.get("flights")
+        missing = {row.partition: row.missing for row in audit.per_partition} if audit else {}
+        rows = []
+        for number in range(PARTITIONS):
+            end, unmirrored = self._source_ends.get(number), missing.get(number)
+            mirrored = end - unmirrored if end is not None and unmirrored is not None else None
+            rows.append(
+                PartitionOffsets(
+                    topic="flights",
+                    partition=number,
+                    source_end=end,
+                    mirrored_to=mirrored,
+                    target_end=self._target_ends.get(number),
+                    unmirrored=unmirrored,
+                )
+            )
+        return tuple(rows)
+
+    def _bootstrap(self, alias: str) -> str:
+        return self._stage.lab.clusters[alias].bootstrap
+
+    def _ends(self, alias: str, topic: str) -> dict[int, int]:
+        settings = ClusterSettings(alias, tuple(self._bootstrap(alias).split(",")))
+        with Cluster(settings) as cluster:
+            ends = cluster.log_ends([TopicPartition(topic, n) for n in range(PARTITIONS)])
+        return {partition.partition: end for partition, end in ends.items()}
+
+
+def uncrossed(group: GroupReport, translations: Sequence[GroupTranslation]) -> int:
+    """Source offsets between the positions the target knew of a group and those LEFT had acknowledged last.
+
+    Commits cross the link like records do: those of the last moment before a crash die with the source.
+    """
+    known = {t.source.partition: t.source_offset for t in translations if t.group == group.group}
+    return sum(max(0, last - known.get(partition, 0)) for partition, last in group.last_commit)
+
+
+def _weigh(check: Check, group: GroupReport, gap: int) -> Check:
+    """Records read again are a stated price, not a failure, as far as the group's last commits had not crossed."""
+    mine = check.name == f"group {group.group} reads nothing again" and check.verdict is Verdict.FAIL
+    if not mine or group.re_read is None or group.re_read > gap:
+        return check
+    why = f"its last commits, {gap} records, died with LEFT before they crossed; {group.re_read} of those read again; "
+    return check.model_copy(update={"verdict": Verdict.CONDITIONS, "evidence": why + check.evidence})
+
+
+def _agreement(report: CheckReport, audit: AuditResult, source: str) -> Check:
+    """Checker and Spark must tell the same: what only LEFT has is what was lost, and what nobody had acknowledged."""
+    name = "checker and Spark agree"
+    if report.lost_count is None or audit.missing is None:
+        return Check(name=name, verdict=Verdict.UNKNOWN, evidence="one of them could not see everything")
+    extra = audit.missing - report.lost_count
+    same = extra >= 0 and report.mirrored == audit.target_records
+    evidence = (
+        f"{report.mirrored} and {audit.target_records} mirrored; {audit.missing} only on {source}, "
+        f"{report.lost_count} of them acknowledged, {extra} never acknowledged"
+    )
+    return Check(name=name, verdict=Verdict.PASS if same else Verdict.FAIL, evidence=evidence)

@@ -1,0 +1,143 @@
+"""The proof of a way there and back on a lab: what applications wrote down and what plain scans find, on both clusters.
+
+Rules: it changes nothing and asks nothing of the engine. `tail` says what was decided about the tail, so that what belongs to
+it is told from what must never be; without it the move was planned and there must be no tail.
+Arguments: `proof.round_trip` tail (recover, quarantine, leave or empty), source and target (the flow that failed over) ·
+`lab.traffic` cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from drlib.drill.step.action import ActionMaker, Changes, Evidence, Looking, StepCall
+from drlib.drill.step.arguments import choice, word
+from drlib.drill.step.cluster_identity import cluster_id
+from drlib.drill.step.context import Workplace
+from drlib.drill.step.step_output import Part
+from drlib.drill.testbed.failover_step import StagedStep
+from drlib.drill.testbed.failover_testbed import GROUPS
+from drlib.errors import Deviated
+from drlib.lab.checker.history_files import read_history
+from drlib.lab.checker.report import Verdict as Judged
+from drlib.lab.checker.round_trip import Judgement, Trip, TripReport, judge
+from drlib.lab.checker.scan import scan
+from drlib.mirror.offsets.unreplicated.rules import Settle, quarantine_topic
+from drlib.runs.abort import Abort
+from drlib.runs.scorecard import Check, GroupScore, Records, Rpo, RtoSeconds, Verdict
+
+TOPIC: Final = "flights"
+
+
+def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+    """The action of this module. Making it raises `UsageError` where there is no lab, or an argument is wrong."""
+
+    def prove(call: StepCall) -> ProveRoundTrip:
+        tail = choice(call, "tail", Settle, None) if word(call, "tail", "") else None
+        return ProveRoundTrip(StagedStep(workplace, call), tail)
+
+    return {"proof.round_trip": prove, "lab.traffic": lambda call: WaitTraffic(StagedStep(workplace, call))}
+
+
+@dataclass(frozen=True)
+class _AtSource(Looking):
+    """A step that changes nothing, and is about the flow's source."""
+
+    step: StagedStep
+
+    def cluster_id(self) -> str:
+        return cluster_id(self.step.source)
+
+
+@dataclass(frozen=True)
+class WaitTraffic(_AtSource):
+    """Wait until every application works at `cluster`: acknowledged, or processed, a second's worth of records there."""
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        stage, alias = self.step.stage(), word(self.step.call, "cluster", self.step.flow.source)
+        self.step.place.cluster(alias)
+        before = {name: stage.done(name) for name in (TOPIC, *GROUPS)}
+        enough = {name: stage.traffic.records_per_second if name == TOPIC else 1 for name in before}
+
+        def works(name: str) -> bool:
+            told = stage.application(name)
+            there = told is not None and (told.cluster, told.phase) == (alias, "running")
+            return there and stage.done(name) >= before[name] + enough[name]
+
+        for name in before:
+            stage.wait(f"{name} works at {alias}", lambda name=name: works(name), 60, abort)  # type: ignore[misc]
+        self.step.progress(stage)
+        return {name: stage.done(name) - before[name] for name in before}
+
+
+@dataclass(frozen=True)
+class ProveRoundTrip(_AtSource):
+    """Judges all that happened to `flights` on both clusters."""
+
+    settled: Settle | None
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        """Raises `Deviated` where something was lost, doubled or read twice; what was found is kept all the same."""
+        report = self._judged()
+        abort.check()
+        self.step.show(
+            [{"check": j.name, "verdict": _verdict(j).value, "evidence": j.evidence} for j in report.judgements]
+        )
+        self.step.score(self._part(report))
+        if report.verdict is Judged.FAIL:
+            failed = next(j for j in report.judgements if j.verdict is Judged.FAIL)
+            raise Deviated(
+                failed.name,
+                f"it is not so: {failed.evidence}",
+                f"Look at the run's folder {self.step.place.run_dir.name}.",
+            )
+        return {
+            "acknowledged": report.acknowledged,
+            "lost": report.lost,
+            "tail": report.tail,
+            "recovered": report.recovered,
+            "quarantined": report.quarantined,
+            "read_again": sum(g.again for g in report.groups),
+            "read_again_at_a_stated_price": sum(g.again_failover + g.again_tail for g in report.groups),
+            "longest_pause_of_producers_seconds": max(report.pauses_s, default=None),
+            "pause_at_the_last_move_seconds": report.pauses_s[-1] if report.pauses_s else None,
+        }
+
+    def _judged(self) -> TripReport:
+        flow, stage = self.step.flow, self.step.stage()
+        home, away = (",".join(self.step.place.cluster(a).bootstrap_servers) for a in (flow.source, flow.target))
+        return judge(
+            Trip(
+                flow.source,
+                flow.target,
+                TOPIC,
+                GROUPS,
+                read_history(*(stage.history(name) for name in (TOPIC, *GROUPS))),
+                (*scan(home, TOPIC), *scan(home, f"{flow.target}.{TOPIC}")),
+                (*scan(away, TOPIC), *scan(away, f"{flow.source}.{TOPIC}")),
+                tuple(scan(away, quarantine_topic(flow.source, TOPIC))),
+                self.settled,
+            )
+        )
+
+    def _part(self, report: TripReport) -> Part:
+        return Part(
+            checks=tuple(Check(name=j.name, verdict=_verdict(j), evidence=j.evidence) for j in report.judgements),
+            records=Records(
+                produced=report.acknowledged,
+                lost=report.lost,
+                duplicated=report.doubled,
+                out_of_order=sum(g.out_of_order for g in report.groups),
+            ),
+            rto_seconds=RtoSeconds(total=max(report.pauses_s)) if report.pauses_s else None,  # as producers felt it
+            rpo=Rpo(records=report.lost, seconds=None if report.lost else 0.0),
+            groups=tuple(
+                GroupScore(group=g.group, re_read=g.again + g.again_failover + g.again_tail, skipped=g.skipped)
+                for g in report.groups
+            ),
+        )
+
+
+def _verdict(judgement: Judgement) -> Verdict:
+    return Verdict.CONDITIONS if judgement.price else Verdict(judgement.verdict.value)

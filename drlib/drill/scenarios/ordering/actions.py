@@ -1,0 +1,301 @@
+"""Steps of an ordering drill on a lab: a planned move there and back under traffic, with and without ordered reading.
+
+`ordering.start` topic, source, target, scope, records_per_second, backlog · `ordering.move` topic, source, target, scope:
+producers held, the mirror drained, positions translated, pointer moved · `ordering.disturb` topic, source, target, scope:
+in the middle of the switch a member dies and another one joins · `ordering.prove` topic, source, target, scope.
+Rules: what the ordinary group shows is part of the proof: a comparison in which nothing differs has shown nothing.
+Not for: judging order (`rules.key_order`), and real clusters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drlib.client.pointer import Pointer
+from drlib.client.read_plan import Scope
+from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.progress import Reach
+from drlib.drill.scenarios.ordering import proof as ordering_proof
+from drlib.drill.scenarios.ordering.kill_member import Disturb
+from drlib.drill.scenarios.ordering.stage import GROUPS, ORDERED, ORDINARY
+from drlib.drill.scenarios.ordering.step import FAST, SLOW, OrderingStep
+from drlib.drill.step import rto_clock as moments
+from drlib.drill.step.action import ActionMaker, Changes, Evidence, StepCall
+from drlib.drill.step.arguments import choice, number, required
+from drlib.drill.step.context import Workplace
+from drlib.drill.step.step_output import Part, Row
+from drlib.drill.testbed import lab_step, sampler
+from drlib.errors import Deviated, Unreachable, UsageError
+from drlib.mirror.offsets.translation.translate_groups import commit_translations, translate_groups
+from drlib.model import Flow
+from drlib.runs.abort import Abort
+from drlib.runs.scorecard import Mark
+
+
+def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+    """The actions, each of which raises KeyError for an argument that is missing."""
+    made = {
+        "ordering.start": _start,
+        "ordering.move": _move,
+        "ordering.disturb": _disturb,
+        "ordering.prove": _prove,
+    }
+    return {name: functools.partial(maker, workplace) for name, maker in made.items()}
+
+
+@dataclass(frozen=True)
+class Start(OrderingStep):
+    records_per_second: float
+    backlog: int
+
+    @property
+    def _topics(self) -> list[tuple[str, str]]:
+        return [(self.flow.source, self.topic), (self.flow.target, self.topic), *self.stage.mesh(self.flow).topics()]
+
+    def observe(self) -> Sequence[Fact]:
+        self.stage.check([self.flow.source, self.flow.target])
+        players = [self.stage.producer, *self.stage.readers, self.stage.mesh(self.flow).name]
+        return (
+            *super().observe(),
+            self._active(),
+            *lab_step.processes(self.stage.cast, players),
+            *lab_step.topics(self.lab, self._topics),
+        )
+
+    def changes(self, observed: Sequence[Fact]) -> Changes:
+        lab_step.refuse_present(observed, [(alias, self.topic) for alias in (self.flow.source, self.flow.target)])
+        if self._active().value is not None:
+            raise UsageError(
+                f"{self.topic} has applications already", "their pointer is in the lab's folder", "Name another topic."
+            )
+        return (*lab_step.appear(observed), Change(self._active().entity, None, self.flow.source))
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        self.sample()
+        stage = self.stage
+        stage.make_topics([self.flow.source, self.flow.target])
+        if stage.pointer() is None:
+            stage.point(self.flow.source)
+        stage.start_producer(self.records_per_second, self.backlog)
+        for group in GROUPS:
+            stage.start_members(group, SLOW)
+        stage.mesh(self.flow).start(abort)
+        for group in GROUPS:
+            self.wait(
+                abort,
+                f"{group} has read in every partition",
+                lambda g=group: stage.reached(self.flow.source, g, self.topic, [1] * len(self._ends())),  # type: ignore[misc]
+            )
+        ends = self._ends()
+        rows: list[Row] = []
+        for group in GROUPS:
+            read = sum(stage.positions(self.flow.source, group, self.topic).values())
+            rows.append(
+                {"group": group, "members": len(stage.members(group)), "read": read, "behind": sum(ends) - read}
+            )
+        self.show(rows)
+        return {"records": sum(ends), "partitions": len(ends), "scope": self.scope.value}
+
+    def probe(self, changes: Changes) -> Reach:
+        return lab_step.appeared(self.observe(), changes)
+
+    def undo(self, changes: Changes) -> None:
+        lab_step.disappear(self.stage.cast, changes)
+        self.stage.pointer_path.unlink(missing_ok=True)
+
+    def _ends(self) -> tuple[int, ...]:
+        return self.stage.ends(self.flow.source, self.topic)
+
+
+@dataclass(frozen=True)
+class Move(OrderingStep):
+    """From the flow's source to its target, with nothing left behind. `rto_seconds`: from the hold to the first record
+    acknowledged there."""
+
+    def observe(self) -> Sequence[Fact]:
+        return (*super().observe(), self._active())
+
+    def changes(self, observed: Sequence[Fact]) -> Changes:
+        before = self._active()
+        return () if before.value == self.flow.target else (Change(before.entity, before.value, self.flow.target),)
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        self.sample()
+        stage = self.stage
+        pointer = stage.pointer()
+        if pointer is None:
+            raise UsageError(f"{self.topic} has no applications", "nobody started them", "Start them first.")
+        if pointer.active != self.flow.target:
+            self._settle(abort, pointer)
+            self.moment_ms("held")
+            self._hold(abort)
+            rows = self._translate(abort)
+            self.show(rows)
+            stage.point(
+                self.flow.target,
+                prefix=f"{self.flow.source}.",
+                cutover={self.copy: stage.ends(self.flow.target, self.copy)},
+            )
+        for group in GROUPS:
+            stage.start_members(group, FAST)
+        self.wait(abort, f"records are acknowledged on {self.flow.target}", self._acked_there)
+        began_ms, until_ms = self.moment_ms("held"), self.moment_ms("acknowledged")
+        for group in GROUPS:
+            self.wait(
+                abort,
+                f"{group} reads on {self.flow.target}",
+                lambda g=group: any(stage.cast.done(name) for name in stage.members(g)),  # type: ignore[misc]
+            )
+        self.score(Part(marks=(Mark(name=f"moved to {self.flow.target}", at_ms=until_ms, detail="planned"),)))
+        return {"rto_seconds": (until_ms - began_ms) / 1000}
+
+    def probe(self, changes: Changes) -> Reach:
+        """The pointer tells: held or moved is more than nothing, and all there is to find before the hold is nothing."""
+        now = self.stage.pointer()
+        untouched = now is not None and now.active == self.flow.source and not now.hold
+        return Reach.UNTOUCHED if untouched else Reach.PARTLY
+
+    def undo(self, changes: Changes) -> None:
+        """Stop the members and send the applications back; the positions they had at the source are still there."""
+        now = self.stage.pointer()
+        if now is None or (now.active == self.flow.source and not now.hold):
+            return
+        self.stage.cast.stop(*self.stage.readers)
+        self.stage.point(self.flow.source)
+
+    def _settle(self, abort: Abort, pointer: Pointer) -> None:
+        """Wait until an earlier move is over: what came with it has been read, and need not be read again."""
+        came = self.stage.copy_of(self.flow.target)
+        for group in GROUPS:
+            self.wait(
+                abort,
+                f"{group} has read {came} to its cutover",
+                lambda g=group: self.stage.reached(self.flow.source, g, came, pointer.cutover.get(came, ())),  # type: ignore[misc]
+            )
+
+    def _hold(self, abort: Abort) -> None:
+        """No producer has anything on its way, everything has crossed, and no group has a member any more."""
+        stage, source = self.stage, self.flow.source
+        now = stage.pointer()
+        if now is not None and not now.hold:
+            stage.point(source, prefix=now.remote_prefix, cutover=now.cutover, hold=True)
+        self.wait(abort, "the producer holds", self._held)
+        ends = stage.ends(source, self.topic)
+        mesh = stage.mesh(self.flow)
+        self.wait(abort, f"{self.flow} is drained", lambda: mesh.crossed(self.flow, ends))
+        stage.cast.stop(*stage.readers)
+        for group in GROUPS:
+            self.wait(
+                abort,
+                f"{group} has no members",
+                lambda g=group: not stage.member_count(source, g),  # type: ignore[misc]
+            )
+
+    def _held(self) -> bool:
+        told = self.stage.cast.status(self.stage.producer)
+        return told is not None and told.phase == "holding" and not told.in_flight
+
+    def _translate(self, abort: Abort) -> list[Row]:
+        """Commit each group's positions on the target: in the copy, and in the target's own topic as far as it was read."""
+        stage, settings = self.stage, self.stage.mesh(self.flow).settings
+        found = translate_groups(settings, self.flow, GROUPS, source_alive=True)
+        inexact = [item for item in found if item.source.topic == self.topic and not item.translation.exact]
+        if inexact:
+            first = inexact[0]
+            raise Deviated(
+                f"the position of {first.group} in {first.source} has no exact counterpart",
+                f"it is {first.translation.kind.value}",
+                "Look at the mirror, then resume.",
+            )
+        commit_translations(settings, self.flow, found)
+        came = stage.copy_of(self.flow.target)
+        if stage.ends(self.flow.source, came):  # they have been at the target before: its topic was read at the source
+            read = stage.ends(self.flow.target, self.topic)
+            for group in GROUPS:
+                stage.place(self.flow.target, group, self.topic, read)
+        abort.check()
+        return [
+            {
+                "group": item.group,
+                "partition": item.source.partition,
+                f"on {self.flow.source}": item.source_offset,
+                f"on {self.flow.target}": item.translation.offset,
+                "meaning": item.translation.kind.value,
+            }
+            for item in found
+        ]
+
+    def _acked_there(self) -> bool:
+        told = self.stage.cast.status(self.stage.producer)
+        ends = self.stage.ends(self.flow.target, self.topic)
+        return told is not None and told.cluster == self.flow.target and told.phase == "running" and any(ends)
+
+
+@dataclass(frozen=True)
+class Prove(OrderingStep):
+    """Stop the producer, let both groups read everything, and judge them by what their members wrote down."""
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        self.sample()
+        stage = self.stage
+        stage.cast.stop(stage.producer)
+        due = ordering_proof.due(stage)
+        with contextlib.suppress(Unreachable):  # what is missing then is the proof's to say
+            self.wait(
+                abort,
+                "both groups have read everything",
+                lambda: all(self._processed(group) >= due for group in GROUPS),
+            )
+        stage.cast.stop(*stage.readers)
+        found = ordering_proof.prove(stage)
+        self.show(found.rows)
+        samples = sampler.stop(self.workplace.run_dir)
+        self.score(Part(records=found.records, checks=found.checks, groups=found.groups, samples=samples))
+        if found.failed:
+            raise Deviated("the proof failed", "; ".join(found.failed), "Look at the histories in the run's folder.")
+        return {
+            **self._longest_hold(),
+            "violations_ordered": found.violations[ORDERED],
+            "violations_ordinary": found.violations[ORDINARY],
+        }
+
+    def _processed(self, group: str) -> int:
+        return sum(self.stage.cast.processed(name) for name in self.stage.members(group))
+
+    def _longest_hold(self) -> dict[str, float]:
+        """`rto_seconds` of the drill: the longer one of its moves."""
+        seconds = [
+            (until - held) / 1000
+            for step in self.workplace.run_dir.glob(f"{moments.FOLDER}/*-held")
+            for held, until in [
+                (int(step.read_text()), int(step.with_name(f"{step.name[:-5]}-acknowledged").read_text()))
+            ]
+        ]
+        return {"rto_seconds": max(seconds)} if seconds else {}
+
+
+def _stepped(workplace: Workplace, call: StepCall) -> tuple[Workplace, str, str, Flow, Scope]:
+    """What every step here has. Raises KeyError, `UsageError`."""
+    scope = choice(call, "scope", Scope, Scope.TOPIC)
+    flow = Flow(required(call, "source"), required(call, "target"))
+    return workplace, call.step, required(call, "topic"), flow, scope
+
+
+def _start(workplace: Workplace, call: StepCall) -> Start:
+    rate, backlog = (number(call, *usual) for usual in (("records_per_second", 300.0), ("backlog", 12_000)))
+    return Start(*_stepped(workplace, call), rate, int(backlog))
+
+
+def _move(workplace: Workplace, call: StepCall) -> Move:
+    return Move(*_stepped(workplace, call))
+
+
+def _disturb(workplace: Workplace, call: StepCall) -> Disturb:
+    return Disturb(*_stepped(workplace, call))
+
+
+def _prove(workplace: Workplace, call: StepCall) -> Prove:
+    return Prove(*_stepped(workplace, call))

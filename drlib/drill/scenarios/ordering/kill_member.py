@@ -1,0 +1,102 @@
+"""The step of an ordering drill that disturbs the switch: a member of the ordered group dies in the middle of it.
+
+Rules: the member is killed between two of its batches, so that its history is whole; the group's own commits decide where
+that is. How far the group was is kept as it was seen, and never asked again by a process that takes the step up.
+Not for: judging what became of the order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from drlib.drill.scenarios.ordering.stage import ORDERED
+from drlib.drill.scenarios.ordering.step import FAST, OrderingStep
+from drlib.drill.step import step_output as details
+from drlib.drill.step.action import Changes, Evidence
+from drlib.drill.step.step_output import Part, Row
+from drlib.drill.testbed.lab_step import PATIENCE_S
+from drlib.errors import Deviated, Unreachable
+from drlib.lab.checker.history import CommitStatus
+from drlib.runs.abort import Abort
+from drlib.runs.scorecard import Mark
+
+_STILL_S: Final = 0.2  # what a stopped member had sent has been taken by then
+
+
+@dataclass(frozen=True)
+class Disturb(OrderingStep):
+    """While the ordered group still reads the copy: SIGKILL one member, wait for the rebalance, start it again."""
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        self.sample()
+        stage, at = self.stage, self.flow.target
+        doomed = stage.members(ORDERED)[0]
+        pointer = stage.pointer()
+        cutover = () if pointer is None else pointer.cutover.get(self.copy, ())
+        rows = list(details.read_rows(self.workplace.run_dir, self.name))  # as far as a process before this one came
+        if not rows:
+            if stage.cast.runs(doomed):
+                self._kill_between_batches(abort, doomed)
+            self._saw(rows, "when it died", cutover)
+        if rows[0]["still to read"] == 0:
+            raise Deviated(
+                "the switch was over before a member died",
+                f"{ORDERED} had read {self.copy} to its cutover",
+                "Give it more to read (backlog), or produce faster.",
+            )
+        killed_ms = self.moment_ms("killed")
+        if len(rows) == 1:
+            self.wait(abort, "the others have its partitions", lambda: stage.member_count(at, ORDERED) == 1)
+            self._saw(rows, "one member less", cutover)
+        stage.start_member(doomed, ORDERED, FAST)
+        self.wait(abort, f"{doomed} is back", lambda: stage.member_count(at, ORDERED) == len(stage.members(ORDERED)))
+        if len(rows) == 2:
+            self._saw(rows, "two members again", cutover)
+        self.score(Part(marks=(Mark(name=f"{doomed} killed", at_ms=killed_ms, detail="in the middle of the switch"),)))
+        return {"rebalances": 2, "still_to_read_at_the_kill": rows[0]["still to read"]}
+
+    def undo(self, changes: Changes) -> None:
+        """Its processes are those of the start."""
+
+    def _saw(self, rows: list[Row], when: str, cutover: Sequence[int]) -> None:
+        """Keep how far the group is in the copy; its local topic opens when nothing of it is left."""
+        at = self.stage.positions(self.flow.target, ORDERED, self.copy)
+        left = sum(max(0, end - at.get(number, 0)) for number, end in enumerate(cutover))
+        local = sum(self.stage.positions(self.flow.target, ORDERED, self.topic).values())
+        read = sum(at.values())
+        rows.append({"when": when, f"read of {self.copy}": read, "still to read": left, f"of {self.topic}": local})
+        self.show(rows)
+
+    def _kill_between_batches(self, abort: Abort, name: str) -> None:
+        """Killed with a commit under way, nobody could say whether that batch was processed; so it stands still first."""
+        cast = self.stage.cast
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            cast.pause(name)
+            abort.wait(_STILL_S)
+            if self._all_told(name):
+                cast.kill(name)
+                return
+            cast.go_on(name)
+            if time.monotonic() > until:
+                raise Unreachable(f"waited for: {name} between two batches", "it never was", "Look at its log.")
+            abort.wait(_STILL_S)
+
+    def _all_told(self, name: str) -> bool:
+        """Has the member written down every position that the group has in the partitions it reads?"""
+        told: dict[tuple[str, int], int] = {}
+        for history in self.stage.histories(ORDERED):
+            for row in history.committed:
+                if row.cluster == self.flow.target and row.status is not CommitStatus.UNKNOWN:
+                    place = (row.topic, row.partition)
+                    told[place] = max(told.get(place, 0), row.offset)
+        mine = {
+            (row.topic, row.partition)
+            for row in self.stage.cast.history(name).committed
+            if row.cluster == self.flow.target
+        }
+        now = {topic: self.stage.positions(self.flow.target, ORDERED, topic) for topic in {topic for topic, _ in mine}}
+        return bool(mine) and all(now[topic].get(number, 0) <= told[topic, number] for topic, number in mine)

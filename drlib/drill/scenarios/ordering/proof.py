@@ -1,0 +1,106 @@
+"""The proof of an ordering drill: two groups that read the same records, and what each made of their order.
+
+Rules: histories alone are judged: nothing missing and nothing twice for either group, order per key for the ordered one.
+The ordinary group has to break it: where it does not, nothing was compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from drlib.drill.scenarios.ordering.stage import GROUPS, ORDERED, ORDINARY, OrderingStage
+from drlib.drill.step.step_output import Row
+from drlib.lab.checker.completeness import FanIn, fan_in
+from drlib.lab.checker.history import History
+from drlib.lab.checker.key_order import KeyOrder, key_order
+from drlib.runs.scorecard import Check, GroupScore, Records, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """`violations`: records by group that came after a later one of their key."""
+
+    rows: tuple[Row, ...]
+    records: Records
+    checks: tuple[Check, ...]
+    groups: tuple[GroupScore, ...]
+    violations: Mapping[str, int]
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        return tuple(f"{c.name}: {c.evidence}" for c in self.checks if c.verdict is not Verdict.PASS)
+
+
+def due(stage: OrderingStage) -> int:
+    """Records acknowledged, which is what each group has to process."""
+    return fan_in(stage.cast.history(stage.producer).produced, ()).due
+
+
+def prove(stage: OrderingStage) -> Proof:
+    """Judge a drill whose applications have stopped."""
+    sent = stage.cast.history(stage.producer)
+    rows: list[Row] = []
+    checks = [_whole(sent, *(history for group in GROUPS for history in stage.histories(group)))]
+    groups: list[GroupScore] = []
+    violations: dict[str, int] = {}
+    lost = doubled = 0
+    for group in GROUPS:
+        members = [history.consumed for history in stage.histories(group)]
+        seen, order = fan_in(sent.produced, stage.consumed(group)), key_order(members)
+        violations[group] = len(order.violations)
+        rows.append(
+            {
+                "group": group,
+                "records": order.records,
+                "keys": order.keys,
+                "out of order": len(order.violations),
+                "missing": seen.missing_count,
+                "twice": seen.doubled_count,
+                "the first": _first(order),
+            }
+        )
+        checks += [_once(group, seen), _order(group, order)]
+        groups.append(GroupScore(group=group, re_read=seen.doubled_count, skipped=seen.missing_count))
+        lost, doubled = lost + seen.missing_count, doubled + seen.doubled_count
+    records = Records(
+        produced=fan_in(sent.produced, ()).due, lost=lost, duplicated=doubled, out_of_order=violations[ORDERED]
+    )
+    return Proof(tuple(rows), records, tuple(checks), tuple(groups), violations)
+
+
+def _first(order: KeyOrder) -> str:
+    if not order.violations:
+        return ""
+    first = order.violations[0]
+    return f"{first.key}: {first.n} ({first.place}) after {first.after} ({first.after_place})"
+
+
+def _order(group: str, order: KeyOrder) -> Check:
+    evidence = f"{len(order.violations)} of {order.records} records of {order.keys} keys out of order"
+    if order.violations:
+        evidence += f"; {_first(order)}"
+    if group == ORDINARY:
+        verdict = Verdict.PASS if order.violations else Verdict.FAIL
+        return Check(name="reading both topics at once breaks the order of keys", verdict=verdict, evidence=evidence)
+    verdict = {True: Verdict.PASS, False: Verdict.FAIL, None: Verdict.UNKNOWN}[order.holds]
+    if order.undecided:
+        evidence += f"; {order.undecided} within the same millisecond as another member's"
+    return Check(name=f"group {ORDERED} sees every key in order", verdict=verdict, evidence=evidence)
+
+
+def _once(group: str, seen: FanIn) -> Check:
+    verdict = Verdict.PASS if seen.whole else Verdict.FAIL
+    return Check(name=f"group {group} processes every record once", verdict=verdict, evidence=seen.told())
+
+
+def _whole(*histories: History) -> Check:
+    gaps = [f"missing: {name}" for h in histories for name in h.missing]
+    gaps += [f"not ended: {name}" for h in histories for name in h.open]
+    gaps += [f"torn lines: {h.torn}" for h in histories if h.torn]
+    verdict = Verdict.UNKNOWN if gaps else Verdict.PASS
+    return Check(
+        name="the histories are whole",
+        verdict=verdict,
+        evidence="; ".join(gaps) or "every history ends with its end line",
+    )

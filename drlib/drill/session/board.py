@@ -1,0 +1,200 @@
+"""What a drill's board shows: where each step is, how the flow and its groups stand, taken from journal and clusters.
+
+Rules: the journal says where the steps are; the clusters are asked on a thread of its own, about once a second, never by
+whoever waits for a step; what could not be asked is said, with how old the last answer is. Nothing here draws.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, Protocol
+
+from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_settings
+from drlib.drill.plan.plan import Drill, Plan
+from drlib.drill.plan.progress import Noted, missing_approvals
+from drlib.drill.step.context import Workplace
+from drlib.errors import DrlibError
+from drlib.lab.workload import mirrors as mesh
+from drlib.mirror.monitor.survey import Survey, Surveyor
+from drlib.runs.journal import Line, Scalar
+
+LOOK_S: Final = 1.0
+
+
+class Stand(StrEnum):
+    """Where a step is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    PUT_BACK = "put back"
+
+
+@dataclass(frozen=True, slots=True)
+class StepStand:
+    """`seconds`: how long it took, or has run so far; None when it did not begin."""
+
+    name: str
+    title: str
+    stand: Stand
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """A run that is paused until somebody approves `step`. `changes`: what it will change, in words. `later`: steps behind it
+    that wait as well. `approved_by` is empty until somebody has; then the run goes on when it is told to, and at once where
+    `attended`: a cell waits with it."""
+
+    step: str
+    title: str
+    changes: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
+    approved_by: str = ""
+    attended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BoardState:
+    """One moment. `survey` is None, and `unseen` says why, while the clusters have not been asked or did not answer."""
+
+    drill: Drill
+    steps: tuple[StepStand, ...]
+    survey: Survey | None = None
+    unseen: str = ""
+    note: str = ""
+    waits: Waits | None = None
+
+
+class Control(Protocol):
+    """What whoever looks at a board may do. Both return when the board shows what came of it."""
+
+    def approve(self, step: str, by: str) -> None:
+        """Approve `step` in the name of `by`. Raises `UsageError` for one that does not wait, or for no name."""
+
+    def abort_paused(self, by: str) -> None:
+        """Stop the run that waits, and roll back by its strategy."""
+
+
+class Board(Protocol):
+    """Who draws it."""
+
+    def open(self, state: BoardState, control: Control) -> None:
+        """Show it here, from now on."""
+
+    def update(self, state: Callable[[], BoardState]) -> None:
+        """Draw it anew, unless that was done a moment ago; `state` is asked for only then."""
+
+    def settle(self, state: BoardState) -> None:
+        """Draw it anew, whenever that was done last."""
+
+    def answers(self) -> bool:
+        """Is somebody there, who can press its buttons while a cell runs?"""
+
+
+def steps_of(drill: Drill, lines: Sequence[Line], now: datetime) -> tuple[StepStand, ...]:
+    """Where every step of `drill` is, as its journal's `lines` say; `now` is UTC."""
+    stands = {step.name: StepStand(step.name, step.title, Stand.WAITING) for step in drill.steps}
+    began: dict[str, datetime] = {}
+    for line in lines:
+        name = str(line.data.get("step") or "")
+        if name not in stands:
+            continue
+        at = datetime.fromisoformat(line.at)
+        began.setdefault(name, at)
+        match line.event:
+            case Noted.STEP_STARTED:
+                began[name] = at
+                stand = Stand.RUNNING
+            case Noted.STEP_SUCCEEDED:
+                stand = Stand.DONE
+            case Noted.STEP_FAILED | Noted.UNDO_FAILED:
+                stand = Stand.FAILED
+            case Noted.UNDO_SUCCEEDED:
+                stand = Stand.PUT_BACK
+            case _:
+                continue
+        seconds = stands[name].seconds if stand is Stand.PUT_BACK else (at - began[name]).total_seconds()
+        stands[name] = StepStand(name, stands[name].title, stand, seconds)
+    return tuple(
+        StepStand(s.name, s.title, s.stand, (now - began[s.name]).total_seconds()) if s.stand is Stand.RUNNING else s
+        for s in stands.values()
+    )
+
+
+def waits_of(
+    plan: Plan,
+    lines: Sequence[Line],
+    granted: Collection[str],
+    in_file: Mapping[str, str],
+    *,
+    attended: bool = False,
+) -> Waits | None:
+    """What the board says while the run of `plan` is paused for an approval; None where none is missing.
+
+    `lines`: its journal's; `granted`: steps that were approved when it was begun; `in_file`: who has approved which since.
+    """
+    noted = {str(line.data.get("step")) for line in lines if line.event == Noted.APPROVED}
+    missing = missing_approvals(plan.drill, noted)
+    if not missing:
+        return None
+    first = next(step for step in plan.drill.steps if step.name == missing[0])
+    later = tuple(name for name in missing[1:] if name not in granted and name not in in_file)
+    changes = tuple(f"{c.entity}: {_word(c.before)} -> {_word(c.after)}" for c in plan.of(first.name).changes)
+    return Waits(first.name, first.title, changes, later, in_file.get(first.name, ""), attended)
+
+
+def _word(value: Scalar) -> str:
+    return "not there" if value is None else str(value)
+
+
+class FlowWatch:
+    """Looks at the drill's flow until closed. `survey` is the last answer, `unseen` why there is none, or no newer.
+
+    The flow is looked for in the file its worker was started with, which a drill may have made while the board stands.
+    """
+
+    def __init__(self, workplace: Workplace) -> None:
+        self.survey: Survey | None = None
+        self.unseen = "not asked yet"
+        self._workplace = workplace
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to look. Safe to repeat."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="drill-board", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop looking. A look under way ends by itself."""
+        self._closed.set()
+
+    def _settings(self) -> MirrorSettings:
+        place = self._workplace
+        own = None if place.lab is None else mesh.file_of(place.lab, place.flow)
+        return place.mirror_settings() if own is None else load_mirror_settings(own)
+
+    def _run(self) -> None:
+        surveyor: Surveyor | None = None
+        looked_at: FlowSettings | None = None
+        while not self._closed.is_set():
+            began = time.monotonic()
+            try:
+                settings = self._settings()
+                chosen = settings.flow(self._workplace.flow.source, self._workplace.flow.target)
+                if surveyor is None or chosen != looked_at:
+                    surveyor, looked_at = Surveyor(settings, chosen), chosen
+                self.survey = asyncio.run(surveyor.look(groups=True))
+                self.unseen = ""
+            except (DrlibError, OSError, TimeoutError) as error:
+                self.unseen = str(error)
+            self._closed.wait(max(LOOK_S, time.monotonic() - began))

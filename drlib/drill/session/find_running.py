@@ -1,0 +1,117 @@
+"""Which drill runs now on a lab or on clusters, found by the folders of runs alone: from any process, touching nothing.
+
+Rules: a run belongs to a place by its `run.json`; of several, one whose process lives comes first, else the newest. What
+a folder says wrongly (a torn plan, a tampered journal) is told and never guessed around.
+Not for: beginning, resuming and rolling back (`drlib.runbook.plans`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from drlib.drill.plan import progress as drill_progress
+from drlib.drill.plan.plan import Plan
+from drlib.drill.plan.progress import Over
+from drlib.drill.run import approvals, planning, request
+from drlib.drill.run.runner import JOURNAL, LOCK, notes_of
+from drlib.drill.session.board import Waits, waits_of
+from drlib.errors import DrlibError, UsageError
+from drlib.runs import journal
+from drlib.runs import lock as folder_lock
+from drlib.runs.abort import ABORT_FILE, Abort
+from drlib.runs.journal import Line
+
+NEWEST: Final = 40  # folders that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run as its folder says. `alive`: a process runs it now; `over` is None while it has not ended; `aborting`: by whom
+    it was asked to stop; `trouble`: why its journal says nothing."""
+
+    folder: Path
+    plan: Plan
+    lines: tuple[Line, ...]
+    alive: bool
+    over: Over | None
+    waits: Waits | None = None
+    aborting: str = ""
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the clusters are: a lab's folder, or a properties file."""
+
+    lab_dir: Path | None = None
+    properties: Path | None = None
+
+
+def find(runs_dir: Path, place: Place) -> Run | None:
+    """The run that concerns whoever looks at `place`; None where none was begun. Reads a few small files."""
+    newest: Run | None = None
+    for folder in _newest_first(runs_dir):
+        alive = folder_lock.held(folder, LOCK)
+        if (newest is not None and not alive) or not _at(folder, place):
+            continue
+        found = _run(folder, alive)
+        if found is not None and alive:
+            return found
+        newest = newest or found
+    return newest
+
+
+def abort(run: Run, by: str) -> None:
+    """Ask the process that runs it to stop and roll back by its strategy. Returns at once.
+
+    Raises `UsageError` where no process does: the file would wait for the next one and stop that.
+    """
+    if not folder_lock.held(run.folder, LOCK):
+        raise UsageError(
+            f"{run.folder.name} cannot be aborted",
+            "nobody runs it now; what it did stands",
+            f"Put it back: drlib run --rollback {run.folder}",
+        )
+    Abort(run.folder).request(by)
+
+
+def _newest_first(runs_dir: Path) -> Sequence[Path]:
+    """Names begin with the time they were made at."""
+    return sorted((path.parent for path in runs_dir.glob(f"*/{planning.PLAN_FILE}")), reverse=True)[:NEWEST]
+
+
+def _at(folder: Path, place: Place) -> bool:
+    try:
+        asked = request.find(folder)
+    except DrlibError:
+        return False
+    if asked is None:
+        return False
+    here = asked.lab_dir if place.lab_dir is not None else asked.properties
+    wanted = place.lab_dir if place.lab_dir is not None else place.properties
+    return here is not None and wanted is not None and here.resolve() == wanted.resolve()
+
+
+def _run(folder: Path, alive: bool) -> Run | None:
+    try:
+        plan = planning.read(folder)
+        lines = journal.read(folder / JOURNAL)
+    except FileNotFoundError:
+        return None  # planned, and not begun
+    except DrlibError as error:
+        try:
+            return Run(folder, planning.read(folder), (), alive, None, trouble=f"{error.what}: {error.why}")
+        except (DrlibError, OSError):
+            return None
+    if not lines:
+        return None
+    upcoming = drill_progress.decide(plan.drill, notes_of(lines))
+    over = upcoming if isinstance(upcoming, Over) else None
+    waits = None
+    if over is None and not alive:  # what was granted with the request was noted when it began
+        waits = waits_of(plan, lines, (), approvals.read(folder))
+    by = Abort(folder).by() if over is None and (folder / ABORT_FILE).exists() else ""
+    return Run(folder, plan, lines, alive, over, waits, by)

@@ -1,0 +1,126 @@
+"""The scorecard of a run, from its journal and from what its steps kept.
+
+Rules: a run that did not get to its end has a check that says so, and no pass. A drill is judged by what its steps and its
+hypothesis looked at; records nobody counted are None. Objectives are checked as `endings` does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from drlib.drill.plan.plan import Drill, Plan
+from drlib.drill.plan.progress import Noted, Outcome
+from drlib.drill.readiness import gate
+from drlib.drill.run import outcome as endings
+from drlib.drill.run.runner import JOURNAL
+from drlib.drill.step import step_output as details
+from drlib.drill.testbed import sampler
+from drlib.errors import ObjectiveMissed
+from drlib.runs import journal
+from drlib.runs import verdict as verdicts
+from drlib.runs.journal import Line
+from drlib.runs.scorecard import Check, Objectives, Records, Scorecard, Verdict
+
+SCORECARD: Final = "scorecard.json"
+GATE: Final = "readiness gate"
+ENDED: Final = "the drill ran to its end"
+
+
+def scorecard(plan: Plan, run_dir: Path, error: BaseException | None = None) -> Scorecard:
+    """What the run in `run_dir` came to so far. `error` is what ended it, if something did."""
+    lines = journal.read(run_dir / JOURNAL) if (run_dir / JOURNAL).exists() else ()
+    drill = plan.drill
+    whole = details.joined(details.read_part(run_dir, step.name) for step in drill.steps)
+    rto, rpo = endings.measured(lines)
+    rto, rpo = whole.rto_seconds or rto, whole.rpo or rpo
+    wanted = Objectives(
+        rto_seconds=drill.objectives.rto_seconds,
+        rpo_records=drill.objectives.rpo_records,
+        rpo_seconds=drill.objectives.rpo_seconds,
+    )
+    checks = (
+        *_gate(lines),
+        *_steady(drill, lines),
+        *whole.checks,
+        *verdicts.objective_checks(wanted, rto, rpo),
+        _ended(lines, error),
+    )
+    lost = 0 if whole.records is None else whole.records.lost
+    times = [_ms(line) for line in lines]
+    return Scorecard(
+        runbook=drill.name,
+        run_id=run_dir.name,
+        verdict=verdicts.overall(checks, lost),
+        rto_seconds=rto,
+        rpo=rpo,
+        records=whole.records or Records(),
+        groups=whole.groups,
+        checks=checks,
+        objectives=wanted,
+        started_ms=times[0] if times else int(time.time() * 1000),
+        finished_ms=times[-1] if times else int(time.time() * 1000),
+        marks=tuple(sorted(whole.marks, key=lambda mark: mark.at_ms)),
+        samples=whole.samples or sampler.read(run_dir),  # of a drill that did not come to where they are kept
+        partitions=whole.partitions,
+        lost_examples=whole.lost_examples,
+        environment={**whole.environment, "plan": plan.hash, "mode": drill.mode.value, "flow": str(drill.flow)},
+    )
+
+
+def write(plan: Plan, run_dir: Path, error: BaseException | None) -> None:
+    """Put it into `run_dir`, where there is something to tell: a run that was refused has no journal."""
+    if (run_dir / JOURNAL).exists():
+        scorecard(plan, run_dir, error).write(run_dir / SCORECARD)
+
+
+def _gate(lines: Sequence[Line]) -> list[Check]:
+    """What became of the readiness gate; nothing where there was none to pass. Passed over, it is a price."""
+    for line in lines:
+        if line.event == Noted.RUN_STARTED and (told := line.data.get("readiness")):
+            skipped = str(told).startswith(gate.SKIPPED)
+            verdict = Verdict.CONDITIONS if skipped else Verdict.PASS
+            return [Check(name=GATE, verdict=verdict, evidence=str(told))]
+    return []
+
+
+def _steady(drill: Drill, lines: Sequence[Line]) -> list[Check]:
+    found = []
+    for when in ("before", "after") if drill.hypothesis else ():
+        name = f"steady state {when} the drill"
+        for line in reversed(lines):
+            if line.data.get("detail") != when:
+                continue
+            if line.event == Noted.HYPOTHESIS_HELD:
+                titles = ", ".join(one.title for one in drill.hypothesis)
+                found.append(Check(name=name, verdict=Verdict.PASS, evidence=titles))
+                break
+            if line.event == Noted.HYPOTHESIS_FAILED:
+                evidence = f"{line.data['expectation']}: {line.data['evidence']}"
+                found.append(Check(name=name, verdict=Verdict.FAIL, evidence=evidence))
+                break
+        else:
+            found.append(Check(name=name, verdict=Verdict.UNKNOWN, evidence="it was not looked at"))
+    return found
+
+
+def _ended(lines: Sequence[Line], error: BaseException | None) -> Check:
+    ended = next((line for line in reversed(lines) if line.event == Noted.RUN_ENDED), None)
+    if ended is None:
+        evidence = str(error) if error is not None else "it was left before its end"
+        return Check(name=ENDED, verdict=Verdict.UNKNOWN, evidence=evidence)
+    if ended.data["detail"] == Outcome.PASSED:
+        return Check(name=ENDED, verdict=Verdict.PASS, evidence=f"{_done(lines)} steps done")
+    told = str(error) if error is not None and not isinstance(error, ObjectiveMissed) else str(ended.data["detail"])
+    return Check(name=ENDED, verdict=Verdict.FAIL, evidence=told)
+
+
+def _done(lines: Sequence[Line]) -> int:
+    return len({line.data["step"] for line in lines if line.event == Noted.STEP_SUCCEEDED})
+
+
+def _ms(line: Line) -> int:
+    return int(datetime.fromisoformat(line.at).timestamp() * 1000)

@@ -1,0 +1,372 @@
+"""A drill walked through step by step, as a notebook does: the run goes on up to where it is told, and waits there.
+
+Rules: the run has a thread of its own, so that the kernel stays free for a button and an interrupt; it holds lease and
+journal from the first thing done to the last. What was done is not done again: a cell that is run twice, and a run that is
+taken up after its kernel died, show what the journal and the kept details say. An interrupt while it waits aborts the run,
+which then rolls back by its strategy. `close` ends nothing: what stands can be resumed. Whatever way a run ends,
+`scorecard.json` is written from the journal and what the steps kept.
+A missing approval is a pause: the run lets go of lease and journal, and whoever may can resume it from anywhere. The cell
+waits for the approval where somebody can give it meanwhile at the board, and takes the run up again; an interrupt, or that
+nobody is there any more, ends that wait and leaves the pause. Elsewhere (papermill) it raises at once.
+Not for: making a drill from a file (`drlib.runbook.open_drill`), and what is done (`runner`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import Final
+
+from drlib.drill.plan.plan import MEANING, Plan, Step
+from drlib.drill.plan.progress import Noted
+from drlib.drill.run import approvals
+from drlib.drill.run import outcome as endings
+from drlib.drill.run.permissions import Permissions
+from drlib.drill.run.runner import FINISH, HYPOTHESIS, JOURNAL, Flow, Runner, RunOver
+from drlib.drill.session import scorecard as session_score
+from drlib.drill.session.board import Board, BoardState, FlowWatch, Waits, steps_of, waits_of
+from drlib.drill.step import step_output as details
+from drlib.drill.step.action import Action, Probe
+from drlib.drill.step.context import Workplace
+from drlib.drill.testbed import sampler
+from drlib.errors import Aborted, ApprovalMissing, DrlibError, UsageError
+from drlib.runs import journal
+from drlib.runs.abort import Abort
+from drlib.runs.journal import Line, Scalar
+from drlib.runs.table import Table
+
+_LOOK_S: Final = 0.1
+Leased = Callable[[], AbstractContextManager[Flow | None]]
+
+
+class _Left(BaseException):
+    """The session was closed while the run waited: it stays where it is, to be resumed."""
+
+
+class DrillSession:
+    """One run of `plan` at `workplace`. A context manager; `close` is safe to repeat."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        workplace: Workplace,
+        actions: Mapping[str, Action],
+        probes: Mapping[str, Probe],
+        *,
+        lease: Leased = contextlib.nullcontext,
+        permissions: Permissions | None = None,
+        board: Board | None = None,
+        on_close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.workplace = workplace
+        self.drill = plan.drill
+        self._plan = plan
+        self._lease = lease
+        self._on_close = on_close
+        self._board = board
+        self._watch: FlowWatch | None = None
+        self._shown_board = False
+        self._order = (HYPOTHESIS, *(step.name for step in plan.drill.steps), FINISH)
+        self._allowed = -1
+        self._reached = -1
+        self._closing = False
+        self._ended = False
+        self._attended = False
+        self._moved = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._actions = actions
+        self._probes = probes
+        self._permissions = permissions or Permissions()
+        self._abort = Abort(workplace.run_dir)
+
+    def __enter__(self) -> DrillSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- what there is to see --------------------------------------------------------------------------------------
+
+    def plan(self) -> Table:
+        """What each step will change, and the plan's hash. Changes nothing."""
+        rows: list[dict[str, Scalar]] = []
+        for step, planned in zip(self.drill.steps, self._plan.steps, strict=True):
+            for change in planned.changes:
+                rows.append(
+                    {
+                        "step": step.name,
+                        "changes": change.entity,
+                        "from": _value(change.before),
+                        "to": _value(change.after),
+                    }
+                )
+            if not planned.changes:
+                rows.append({"step": step.name, "changes": "nothing", "from": "", "to": ""})
+        mode = self.drill.mode
+        return Table(f"{mode.upper()}: {MEANING[mode]} Plan of {self.drill.name}", rows, f"plan {self._plan.hash}")
+
+    def board(self) -> None:
+        """Show here, from now on and while cells run, where the steps are and how flow and groups stand."""
+        if self._board is None:
+            return
+        if self._watch is None and self.workplace.properties is not None:
+            self._watch = FlowWatch(self.workplace)
+            self._watch.start()
+        self._board.open(self._state(), self)
+        self._shown_board = True
+
+    def hypothesis(self) -> Table:
+        """Check that the steady state holds before anything is done. Raises `HypothesisFailed`."""
+        self._go(HYPOTHESIS)
+        rows: list[dict[str, Scalar]] = [{"expectation": one.title, "holds": True} for one in self.drill.hypothesis]
+        return Table("Steady state", rows, "" if rows else "This drill has no hypothesis.")
+
+    def until(self, step: str, *, optional: bool = False) -> Table:
+        """Do every step up to `step`, which is shown. With `optional`, a step the drill lacks is told and passed over.
+
+        Raises `UsageError` for no such step, and what `Runner.run` raises.
+        """
+        found = next((one for one in self.drill.steps if one.name == step), None)
+        if found is None:
+            if optional:
+                return Table(f"{step} is no part of {self.drill.name}", [])
+            known = ", ".join(one.name for one in self.drill.steps)
+            raise UsageError(f"step {step}", f"{self.drill.name} has no such step", f"Its steps are: {known}.")
+        self._go(step)
+        return self._shown(found)
+
+    def finish(self) -> Table:
+        """Do the rest, check the hypothesis again, clean up where the strategy says so, and show the verdict.
+
+        Raises what `Runner.run` raises at a run's end.
+        """
+        self._go(FINISH)
+        card = session_score.scorecard(self._plan, self.workplace.run_dir)
+        rows: list[dict[str, Scalar]] = [
+            {"check": one.name, "verdict": one.verdict.value, "evidence": one.evidence} for one in card.checks
+        ]
+        self.close()
+        return Table(f"Verdict: {card.verdict.value}", rows)
+
+    def abort(self, by: str = "a button") -> None:
+        """Ask the run to stop and roll back by its strategy. Returns at once."""
+        self._abort.request(by)
+
+    def approve(self, step: str, by: str) -> None:
+        """Approve `step`, before which the run is paused, in the name of `by`; the cell that waits, or is run again, goes on.
+
+        Raises `UsageError` for a step that does not wait, and for no name.
+        """
+        waits = self._waits()
+        if waits is None or waits.step != step:
+            raise UsageError(f"step {step} is not approved", "the run does not wait for it", "Look at the board.")
+        if not waits.approved_by:
+            approvals.write(self.workplace.run_dir, step, by)
+        self._draw(last=True)
+
+    def abort_paused(self, by: str) -> None:
+        """Take up the run that waits for an approval, only to stop it and roll back by its strategy. Blocks until it ended.
+
+        A run that does not wait is left alone. Where a cell waits with it, that cell does it, and this comes back at once.
+        """
+        if self._waits() is None:
+            return
+        self._abort.request(by)
+        if self._attended:  # a cell waits with the run, and is who takes it up
+            return
+        self._error = None
+        self._start()
+        while not self._over:
+            self._look()
+        self._draw(last=True)
+
+    def close(self) -> None:
+        """Let go of lease and journal. What stands stays, and can be resumed. Safe to repeat."""
+        with self._moved:
+            self._closing = True
+            self._moved.notify_all()
+        if self._thread is not None:
+            self._thread.join(30)
+            self._thread = None
+        if self._watch is not None:
+            self._watch.close()
+        self._draw(last=True)
+        self._on_close()
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _go(self, where: str) -> None:
+        """Let the run go on through `where`, and come back when it is past it. Raises what ended the run."""
+        index = self._order.index(where)
+        while True:
+            if isinstance(self._error, ApprovalMissing):  # a pause: who has approved meanwhile runs the cell again
+                self._error = self._thread = None
+            if self._error is not None:
+                raise self._error
+            with self._moved:
+                self._allowed = max(self._allowed, index)
+                if self._thread is None and not self._closing:
+                    self._start()
+                self._moved.notify_all()
+            try:
+                self._until_past(index)
+            except KeyboardInterrupt:
+                self._abort.request("an interrupt")
+                self._until_over()
+            if not self._answered():
+                break
+        self._draw(last=True)
+        if self._error is not None:
+            raise self._error
+        if self._closing and self._reached <= index and not self._ended:
+            raise UsageError("the drill was closed", "it was left where it stood", "Open it again to resume it.")
+
+    def _answered(self) -> bool:
+        """Where the run is paused for an approval that can be given while a cell runs, wait for it here: was it, or was the
+        abort asked for? Not where there is no such pause, nor when it is left as it is: by an interrupt, or by everybody."""
+        if self._board is None or not self._shown_board or self._waits() is None:
+            return False
+        try:
+            self._attended = self._board.answers()
+            while self._attended and not self._closing:
+                waits = self._waits()
+                if waits is None or waits.approved_by or self._abort.requested:
+                    return True
+                self._look()
+                self._attended = self._board.answers()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            self._attended = False
+        return False
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="drill-run", daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        """Wait a moment for the run to move, and show where it is."""
+        with self._moved:
+            self._moved.wait(_LOOK_S)
+        self._draw()
+
+    @property
+    def _over(self) -> bool:
+        return self._thread is None or not self._thread.is_alive()
+
+    def _until_past(self, index: int) -> None:
+        while not self._over and self._reached <= index:
+            self._look()
+
+    def _draw(self, *, last: bool = False) -> None:
+        if self._board is None or not self._shown_board:
+            return
+        if last:
+            self._board.settle(self._state())
+        else:
+            self._board.update(self._state)
+
+    def _state(self) -> BoardState:
+        path = self.workplace.run_dir / JOURNAL
+        steps = steps_of(self.drill, journal.read(path) if path.exists() else (), datetime.now(UTC))
+        note = "" if self._error is None else str(self._error)
+        waits = self._waits()
+        if self._watch is None:
+            return BoardState(self.drill, steps, note=note, waits=waits)
+        return BoardState(self.drill, steps, self._watch.survey, self._watch.unseen, note, waits)
+
+    def _waits(self) -> Waits | None:
+        """The step that the run is paused before; None while it runs, and once it ended otherwise."""
+        if not isinstance(self._error, ApprovalMissing) or not self._over:
+            return None
+        folder = self.workplace.run_dir
+        lines, given = journal.read(folder / JOURNAL), approvals.read(folder)
+        return waits_of(self._plan, lines, self._permissions.approved, given, attended=self._attended)
+
+    def _until_over(self) -> None:
+        """After an abort: the run ends in two seconds, and a rollback as long as its undos take."""
+        while not self._over:
+            with self._moved:
+                self._moved.wait(_LOOK_S)
+        if self._error is None:
+            self._error = Aborted("the drill was aborted", "somebody interrupted it", "Resume it, or roll it back.")
+
+    def _run(self) -> None:
+        begun = (self.workplace.run_dir / JOURNAL).exists()
+        try:
+            with self._lease() as flow:
+                runner = Runner(
+                    self.workplace.run_dir,
+                    self._plan,
+                    self._actions,
+                    self._probes,
+                    flow=flow,
+                    permissions=self._permissions,
+                    gate=self._wait_for_leave,
+                )
+                runner.run(resume=begun)
+            self._ended = True
+        except _Left:
+            pass
+        except RunOver as over:
+            self._ended = True
+            self._error = self._said_again(over)
+        except BaseException as error:
+            self._error = error
+        finally:
+            if not isinstance(self._error, ApprovalMissing):  # that is a pause, and traffic goes on
+                sampler.stop(self.workplace.run_dir)
+            if not self._closing:
+                try:
+                    session_score.write(self._plan, self.workplace.run_dir, self._error)
+                except OSError as error:  # what ended the run is worth more than that it cannot be written
+                    self._error = self._error or journal.JournalFull(self.workplace.run_dir / JOURNAL, error)
+            with self._moved:
+                self._moved.notify_all()
+
+    def _said_again(self, over: RunOver) -> DrlibError | None:
+        """What the run raised when it ended, for who looks at it again."""
+        try:
+            endings.close(self.drill, over.ending, journal.read(self.workplace.run_dir / JOURNAL))
+        except DrlibError as error:
+            return error
+        return None
+
+    def _wait_for_leave(self, where: str) -> bool:
+        """The runner's gate."""
+        index = self._order.index(where)
+        with self._moved:
+            self._reached = index
+            self._moved.notify_all()
+            while index > self._allowed:
+                if self._closing:
+                    raise _Left
+                if self._abort.requested:
+                    return False
+                self._moved.wait(_LOOK_S)
+        return not self._abort.requested
+
+    def _shown(self, step: Step) -> Table:
+        """What `step` came to, from the journal and what it kept."""
+        rows = details.read_rows(self.workplace.run_dir, step.name)
+        told = _evidence(journal.read(self.workplace.run_dir / JOURNAL), step.name)
+        if not rows:
+            return Table(step.title, [{"what": name.replace("_", " "), "value": value} for name, value in told.items()])
+        note = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in told.items())
+        return Table(step.title, list(rows), note)
+
+
+def _evidence(lines: tuple[Line, ...], step: str) -> dict[str, Scalar]:
+    found: dict[str, Scalar] = {}
+    for line in lines:
+        if line.event == Noted.STEP_SUCCEEDED and line.data.get("step") == step:
+            found = {name: value for name, value in line.data.items() if name not in {"step", "detail"}}
+    return found
+
+
+def _value(value: Scalar) -> Scalar:
+    return "not there" if value is None else value

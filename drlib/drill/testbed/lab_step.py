@@ -1,0 +1,156 @@
+"""What the steps of a drill on the lab have in common.
+
+Rules: a step that is taken up after a kill is done again from its beginning, and all it does is safe to repeat: what runs
+is not started again, a moment that was written down is kept. So a probe tells untouched from begun, and never calls a
+step done whose measurements could be lost.
+Not for: clusters that are no lab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.progress import Reach
+from drlib.drill.step import rto_clock as moments
+from drlib.drill.step import step_output as details
+from drlib.drill.step.action import Changes, Evidence
+from drlib.drill.step.cluster_identity import identified
+from drlib.drill.step.context import Workplace
+from drlib.drill.step.step_output import Row
+from drlib.drill.testbed import sampler
+from drlib.drill.testbed.traffic_counts import Counted
+from drlib.errors import UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.lab.lab import Lab
+from drlib.lab.workload.cast import Cast
+from drlib.runs.abort import Abort
+from drlib.runs.waiting import wait_on_lab
+
+PATIENCE_S: Final = 90.0
+RUNS = "runs"
+THERE = "there"
+
+
+@dataclass(frozen=True)
+class LabStep:
+    """A step named `name`; by default it changes nothing."""
+
+    workplace: Workplace
+    name: str
+
+    @property
+    def lab(self) -> Lab:
+        """Raises `UsageError` where there is none."""
+        return self.workplace.needs_lab(f"step {self.name}")
+
+    @property
+    def stage(self) -> Counted:
+        """What the drill plays on."""
+        raise NotImplementedError
+
+    def sample(self) -> None:
+        """Take samples from here on, also where a process before this one did: every step that acts begins with it."""
+        sampler.start(self.workplace.run_dir, self.stage.counts())
+
+    def observe(self) -> Sequence[Fact]:
+        """The lab's clusters, by the IDs they were made with: no cluster is asked, as some may be dead by then."""
+        return tuple(identified(alias, found.cluster_id) for alias, found in self.lab.clusters.items())
+
+    def changes(self, observed: Sequence[Fact]) -> Changes:
+        return ()
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        raise NotImplementedError
+
+    def probe(self, changes: Changes) -> Reach:
+        """It began: whatever it did is done again, which is safe, and measured again."""
+        return Reach.PARTLY
+
+    def undo(self, changes: Changes) -> None:
+        """Nothing by default, as nothing is changed."""
+
+    def cluster_id(self) -> str:
+        return self.lab.clusters[self.workplace.flow.target].cluster_id
+
+    def show(self, rows: Iterable[Row]) -> None:
+        """Keep `rows` for whoever looks at this step's results."""
+        details.write_rows(self.workplace.run_dir, self.name, rows)
+
+    def score(self, part: details.Part) -> None:
+        """Keep `part` as what this step adds to the scorecard."""
+        details.write_part(self.workplace.run_dir, self.name, part)
+
+    def wait(self, abort: Abort, what: str, holds: Callable[[], bool], logs: Path | None = None) -> None:
+        """Wait for `holds`; `logs`, the lab's own by default, tell why it does not. Raises `Unreachable`, `Aborted`."""
+        wait_on_lab(abort, what, holds, PATIENCE_S, logs or self.lab.root)
+
+    def moment_ms(self, what: str) -> int:
+        """When `what` happened first, in ms since the epoch: now, unless a process before this one wrote it down."""
+        return moments.once(self.workplace.run_dir, f"{self.name}-{what}")
+
+
+def processes(cast: Cast, wanted: Iterable[str]) -> tuple[Fact, ...]:
+    return tuple(Fact(f"process {name}", RUNS if cast.runs(name) else None) for name in wanted)
+
+
+def topics(lab: Lab, wanted: Iterable[tuple[str, str]]) -> tuple[Fact, ...]:
+    """Of each (cluster, topic), whether it is there. Raises `Unreachable`."""
+    by_cluster: dict[str, list[str]] = {}
+    for cluster, topic in wanted:
+        by_cluster.setdefault(cluster, []).append(topic)
+    facts = []
+    for alias, expected in by_cluster.items():
+        with Cluster(lab.clusters[alias].settings()) as cluster:
+            found = cluster.topics(expected)
+        facts += [Fact(_topic(alias, name), THERE if name in found else None) for name in sorted(set(expected))]
+    return tuple(facts)
+
+
+def refuse_present(observed: Sequence[Fact], wanted: Iterable[tuple[str, str]]) -> None:
+    """Raises `UsageError` when one of the (cluster, topic) is there: records of another run would be judged with ours."""
+    now = {fact.entity: fact.value for fact in observed}
+    for cluster, topic in wanted:
+        if now.get(_topic(cluster, topic)) is not None:
+            raise UsageError(
+                f"topic {topic} on {cluster} is there already",
+                "the drill could not tell its records from those it writes",
+                "Name another topic, or start a fresh lab (`drlib lab down`).",
+            )
+
+
+def appear(observed: Sequence[Fact]) -> Changes:
+    """Processes and topics that are not there and will be."""
+    after = {"process": RUNS, "topic": THERE}
+    return tuple(
+        Change(fact.entity, None, after[fact.entity.partition(" ")[0]])
+        for fact in observed
+        if fact.value is None and fact.entity.partition(" ")[0] in after
+    )
+
+
+def appeared(observed: Sequence[Fact], changes: Changes) -> Reach:
+    """Is any of it there by now? What is there is started or made again without harm, so it is never all done."""
+    there = {fact.entity for fact in observed if fact.value is not None}
+    return Reach.PARTLY if any(change.entity in there for change in changes) else Reach.UNTOUCHED
+
+
+def disappear(cast: Cast, changes: Changes) -> None:
+    """Undo `appear`: stop the processes, then delete the topics. Safe to repeat."""
+    gone = [change.entity.split(" ") for change in changes if change.before is None]
+    cast.stop(*(words[1] for words in gone if words[0] == "process"))
+    by_cluster: dict[str, list[str]] = {}
+    for words in gone:
+        if words[0] == "topic":
+            by_cluster.setdefault(words[3], []).append(words[1])
+    for alias, doomed in by_cluster.items():
+        with Cluster(cast.lab.clusters[alias].settings()) as cluster:
+            for topic in doomed:
+                cluster.delete_topic(topic)
+
+
+def _topic(cluster: str, topic: str) -> str:
+    return f"topic {topic} on {cluster}"

@@ -1,0 +1,162 @@
+"""What a mirror asks of a cluster to keep topics and groups in step: settings with their sources, group states, commits.
+
+Rules: many topics or groups are asked about at once and answered one by one: an error of one is its answer and not the
+end of all. Positions are committed with their metadata and without a leader epoch, since epochs mean nothing elsewhere.
+Not for: deciding (`drlib.mirror.sync.rules.configs`, `group_sync`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
+from confluent_kafka.admin import AclOperation, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+
+from drlib.errors import DrlibError, Unreachable
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.admin.errors import as_drlib_error, code_of
+from drlib.kafka.admin.group_offsets import commit, committed
+from drlib.mirror.sync.rules.configs import ConfigChange, ConfigSource, ConfigValue
+from drlib.mirror.sync.rules.group_offsets import GroupState
+from drlib.model import TopicPartition
+
+AT_ONCE: Final = 1000  # partitions in one request; a controller takes 10,000 (`ReplicationControlManager`)
+
+Answer = TypeVar("Answer")
+
+_STATES: Final = {
+    ConsumerGroupState.DEAD: GroupState.ABSENT,
+    ConsumerGroupState.EMPTY: GroupState.EMPTY,
+    ConsumerGroupState.UNKNOWN: GroupState.UNKNOWN,
+}  # every other state has members
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A topic to be created; a `replication_factor` of -1 is the broker's default."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    config: Mapping[str, str]
+
+
+class Upkeep(Cluster):
+    """`with Upkeep(settings) as cluster:`. Every method may raise `Unreachable` or `ClusterRefused`."""
+
+    def topic_settings(self, names: Iterable[str]) -> dict[str, tuple[ConfigValue, ...] | DrlibError]:
+        """Every setting of each topic, whoever set it, or why there is no answer for it."""
+        doing = "describing topic configurations"
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(names))]
+        if not resources:
+            return {}
+        found: dict[str, tuple[ConfigValue, ...] | DrlibError] = {}
+        for resource, future in self._call(doing, "describe_configs", resources).items():
+            entries = self._answer(future, f"{doing} of {resource.name}")
+            found[resource.name] = entries if isinstance(entries, DrlibError) else _values(entries)
+        return found
+
+    def create_topics(self, wanted: Iterable[Wanted]) -> dict[str, bool | DrlibError]:
+        """Create many topics, some hundred partitions at a time, which a controller does in one go each.
+
+        Returns by name: True when it was created now, False when it was there already, whatever it looks like, or why
+        it was refused. Raises `Unreachable` when nobody answers.
+        """
+        found: dict[str, bool | DrlibError] = {}
+        for some in _portions(wanted):
+            doing = f"creating {len(some)} topics"
+            topics = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in some]
+            for name, future in self._call(doing, "create_topics", topics, operation_timeout=self._timeout_s).items():
+                try:
+                    self._result(future)
+                    found[name] = True
+                except (KafkaException, TimeoutError) as error:
+                    if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
+                        found[name] = False
+                        continue
+                    refusal = as_drlib_error(error, self.settings, f"creating topic {name}")
+                    if isinstance(refusal, Unreachable):
+                        raise refusal from error
+                    found[name] = refusal
+        return found
+
+    def alter_topic_settings(self, name: str, changes: Iterable[ConfigChange]) -> None:
+        """SET and DELETE incrementally, all or none of them (`IncrementalAlterConfigs`, KIP-339)."""
+        doing = f"altering the configuration of {name}"
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        for change in changes:
+            operation = AlterConfigOpType.DELETE if change.new is None else AlterConfigOpType.SET
+            resource.add_incremental_config(ConfigEntry(change.name, change.new, incremental_operation=operation))
+        for future in self._call(doing, "incremental_alter_configs", [resource]).values():
+            self._wait(future, doing)
+
+    def group_states(self, groups: Collection[str]) -> dict[str, GroupState | DrlibError]:
+        """The state of each group, classic or of KIP-848; a group that is not there is ABSENT."""
+        doing = "describing groups"
+        if not groups:
+            return {}
+        found: dict[str, GroupState | DrlibError] = {}
+        for group, future in self._call(doing, "describe_consumer_groups", sorted(groups)).items():
+            try:
+                described = self._result(future)
+            except (KafkaException, TimeoutError) as error:
+                if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
+                    found[group] = GroupState.ABSENT
+                else:
+                    found[group] = as_drlib_error(error, self.settings, f"describing group {group}")
+            else:
+                found[group] = _STATES.get(described.state, GroupState.ACTIVE)
+        return found
+
+    def committed(self, groups: Collection[str]) -> dict[str, Mapping[TopicPartition, CommittedOffset] | DrlibError]:
+        """The committed positions of each group, asked for all at once."""
+        try:
+            return committed(self.settings, groups, self._timeout_s)
+        except DrlibError as error:
+            return dict.fromkeys(groups, error)
+
+    def commit(self, group: str, positions: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit for a group without members. The broker refuses where it has some: UNKNOWN_MEMBER_ID."""
+        commit(self.settings, group, positions, self._timeout_s)
+
+    def lists_every_group(self) -> bool:
+        """May we describe the cluster? Without that right a listing silently leaves out groups we may not describe."""
+        doing = "describing the cluster"
+        described = self._wait(self._call(doing, "describe_cluster", include_authorized_operations=True), doing)
+        return AclOperation.DESCRIBE in (described.authorized_operations or ())
+
+    def _answer(self, future: Future[Any], doing: str) -> Any:
+        try:
+            return self._result(future)
+        except (KafkaException, TimeoutError) as error:
+            return as_drlib_error(error, self.settings, doing)
+
+
+def _portions(wanted: Iterable[Wanted]) -> Iterator[list[Wanted]]:
+    some: list[Wanted] = []
+    partitions = 0
+    for topic in wanted:
+        if some and (partitions + topic.partitions > AT_ONCE):
+            yield some
+            some, partitions = [], 0
+        some.append(topic)
+        partitions += topic.partitions
+    if some:
+        yield some
+
+
+def _values(entries: Mapping[str, Any]) -> tuple[ConfigValue, ...]:
+    return tuple(
+        ConfigValue(
+            e.name,
+            e.value,
+            ConfigSource.of(int(getattr(e.source, "value", e.source))),
+            bool(e.is_read_only),
+            bool(e.is_sensitive),
+        )
+        for e in entries.values()
+    )

@@ -1,0 +1,385 @@
+"""A synchronous handle on one cluster, over confluent-kafka: topics, log ends, group positions, bounded reads.
+
+Rules: every call has a deadline (`timeout_s`) and raises a `DrlibError`; an answer that is only part of the truth, such
+as groups listed by some coordinators, is an error and not a shorter list. Positions are written only for groups without
+members. librdkafka prints nothing, and it tries a refused login for ever: a secured cluster is tried once by ourselves.
+Not for: mirroring, which speaks the protocol itself (`drlib.kafka`), and not for asyncio: calls block.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Final, Self
+from uuid import UUID
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
+from confluent_kafka import TopicPartition as ConfluentTopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from drlib.config.settings import ClusterSettings
+from drlib.errors import DrlibError
+from drlib.kafka.admin import bounded_read as scan
+from drlib.kafka.admin import login_check as preflight
+from drlib.kafka.admin.descriptions import (
+    CommittedOffset,
+    GroupListing,
+    GroupMember,
+    Isolation,
+    Range,
+    Record,
+    TopicDescription,
+)
+from drlib.kafka.admin.errors import (
+    COORDINATOR_MOVES,
+    LEADER_MOVES,
+    ClusterRefused,
+    GroupNotEmpty,
+    as_drlib_error,
+    code_of,
+)
+from drlib.kafka.admin.group_offsets import commit, committed
+from drlib.model import TopicPartition
+
+DEFAULT_TIMEOUT_S: Final = 15.0
+_LEVELS: Final = {
+    Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
+    Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
+}
+_MEMBERS_IN_THE_WAY: Final = ("UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP")
+_LOOK_S: Final = 0.1  # between two questions to brokers that have just come up
+_TOLD_S: Final = 0.01
+_TOLD_AT_MOST_S: Final = 3.0  # a deleted topic may have been made again by somebody
+_QUIET: Final = logging.getLogger("drlib.clusters.librdkafka")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+
+
+class Cluster:
+    """`with Cluster(settings) as cluster:`. Every method may raise `Unreachable` or `ClusterRefused`.
+
+    Entering raises `UsageError` for security keys that cannot be used, `SecurityFault` for those that are refused.
+    """
+
+    def __init__(self, settings: ClusterSettings, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self.settings = settings
+        self._timeout_s = timeout_s
+        self._configuration = {**settings.confluent(), "log_level": 0, "error_cb": _ignore}
+        self._admin: Any = None
+
+    def __enter__(self) -> Self:
+        if self.settings.secured and (found := preflight.fault(self.settings, self._timeout_s)) is not None:
+            raise found
+        self._admin = AdminClient(dict(self._configuration), logger=_QUIET)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._admin = None  # librdkafka closes its connections when the handle goes
+
+    def cluster_id(self) -> str:
+        """The id the cluster was formatted with; two aliases with one id are one cluster."""
+        doing = "describing the cluster"
+        return str(self._wait(self._call(doing, "describe_cluster"), doing).cluster_id)
+
+    def topics(self, names: Iterable[str] | None = None, *, in_sight: bool = False) -> dict[str, TopicDescription]:
+        """All topics, or those of `names` that exist; `in_sight`: without those that we may not describe."""
+        doing = "describing topics"
+        if names is None:
+            names = self._list_names(doing)
+        wanted = sorted(set(names))
+        if not wanted:
+            return {}
+        found = {}
+        for name, future in self._call(doing, "describe_topics", TopicCollection(wanted)).items():
+            try:
+                topic = self._result(future)
+            except (KafkaException, TimeoutError) as error:
+                if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue  # deleted between the two questions, or never there
+                if in_sight and code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    continue
+                raise as_drlib_error(error, self.settings, doing) from error
+            found[name] = TopicDescription(name, _uuid(topic.topic_id), len(topic.partitions), topic.is_internal)
+        return found
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int,
+        config: Mapping[str, str] | None = None,
+    ) -> bool:
+        """True when it was created now, False when it was there already, whatever it looks like.
+
+        Returns when a broker tells of it: the controller's yes comes a moment before. `replication_factor` -1 is the
+        broker's default.
+        """
+        doing = f"creating topic {name}"
+        topic = NewTopic(name, partitions, replication_factor, config=dict(config or {}))
+        try:
+            self._result(self._call(doing, "create_topics", [topic], operation_timeout=self._timeout_s)[name])
+        except (KafkaException, TimeoutError) as error:
+            if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            raise as_drlib_error(error, self.settings, doing) from error
+        self._until_told(name, partitions)
+        return True
+
+    def delete_topic(self, name: str) -> bool:
+        """True when it was deleted now, False when there was none. What it holds is gone."""
+        doing = f"deleting topic {name}"
+        try:
+            self._result(self._call(doing, "delete_topics", [name], operation_timeout=self._timeout_s)[name])
+        except (KafkaException, TimeoutError) as error:
+            if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return False
+            raise as_drlib_error(error, self.settings, doing) from error
+        self._until_told(name, 0)
+        return True
+
+    def create_partitions(self, name: str, partitions: int) -> None:
+        """Grows a topic to `partitions` in all. Refused when it has as many already."""
+        doing = f"adding partitions to {name}"
+        self._wait(self._call(doing, "create_partitions", [NewPartitions(name, partitions)])[name], doing)
+        self._until_told(name, partitions)
+
+    def topic_config(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """What was set on each topic itself; values a broker lends it are left out. A topic that is gone is refused."""
+        doing = "describing topic configurations"
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(names))]
+        if not resources:
+            return {}
+        futures = self._call(doing, "describe_configs", resources)
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {
+            resource.name: {
+                entry.name: entry.value for entry in self._wait(future, doing).values() if _number(entry.source) == own
+            }
+            for resource, future in futures.items()
+        }
+
+    def broker_config(self) -> dict[str, str | None]:
+        """The settings of one broker of the cluster, whichever answers: for what all brokers should have alike."""
+        doing = "describing a broker's configuration"
+        nodes = self._wait(self._call(doing, "describe_cluster"), doing).nodes
+        resource = ConfigResource(ResourceType.BROKER, str(min(node.id for node in nodes)))
+        found = self._wait(self._call(doing, "describe_configs", [resource])[resource], doing)
+        return {entry.name: entry.value for entry in found.values()}
+
+    def effective_topic_config(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """What holds for each topic, whether set on it or lent by its broker. A topic that is gone is refused."""
+        doing = "describing topic configurations"
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(names))]
+        if not resources:
+            return {}
+        return {
+            resource.name: {entry.name: entry.value for entry in self._wait(future, doing).values()}
+            for resource, future in self._call(doing, "describe_configs", resources).items()
+        }
+
+    def group_members(self, group: str) -> tuple[GroupMember, ...]:
+        """Who is in `group` now; empty when nobody is, or when there is no such group.
+
+        A cluster that has just started has no coordinator for a moment, and is asked again until the deadline.
+        """
+        doing = f"describing group {group}"
+        try:
+            found = self._of_coordinator(lambda: self._call(doing, "describe_consumer_groups", [group])[group])
+        except (KafkaException, TimeoutError) as error:
+            if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
+                return ()
+            raise as_drlib_error(error, self.settings, doing) from error
+        return tuple(
+            GroupMember(
+                member.member_id,
+                member.host,
+                tuple(
+                    TopicPartition(p.topic, p.partition)
+                    for p in (member.assignment.topic_partitions if member.assignment else ())
+                ),
+            )
+            for member in found.members
+        )
+
+    def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset still in each log."""
+        return self._offsets(partitions, OffsetSpec.earliest(), Isolation.READ_UNCOMMITTED, "reading log starts")
+
+    def log_ends(
+        self, partitions: Iterable[TopicPartition], isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> dict[TopicPartition, int]:
+        """The offset after the last replicated record; with READ_COMMITTED the last stable offset."""
+        return self._offsets(partitions, OffsetSpec.latest(), isolation, "reading log ends")
+
+    def offsets_at(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        """The first offset in each log with a timestamp at or after `timestamp_ms`; -1 where there is none."""
+        spec = OffsetSpec.for_timestamp(timestamp_ms)
+        return self._offsets(partitions, spec, Isolation.READ_UNCOMMITTED, "looking for a time in logs")
+
+    def groups(self) -> tuple[GroupListing, ...]:
+        """Every consumer group of every coordinator, by name; one that has just started is asked again until the deadline."""
+        doing = "listing groups"
+        until = time.monotonic() + self._timeout_s
+        listed = self._wait(self._call(doing, "list_consumer_groups"), doing)
+        while any(code_of(error) in COORDINATOR_MOVES for error in listed.errors) and time.monotonic() < until:
+            time.sleep(_LOOK_S)
+            listed = self._wait(self._call(doing, "list_consumer_groups"), doing)
+        if listed.errors:
+            raise as_drlib_error(listed.errors[0], self.settings, doing)
+        return tuple(sorted((GroupListing(g.group_id, g.state.name) for g in listed.valid), key=lambda g: g.group))
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """The committed positions of `group`; empty when it has none or is not there."""
+        found = committed(self.settings, [group], self._timeout_s)[group]
+        if isinstance(found, DrlibError):
+            raise found
+        return dict(found)
+
+    def alter_group_offsets(self, group: str, positions: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Moves `group` to `positions`, all of them or an error. Raises `GroupNotEmpty` when it has members."""
+        state = next((listing.state for listing in self.groups() if listing.group == group), None)
+        if state not in (None, "EMPTY", "DEAD"):
+            raise self._not_empty(group, state or "")
+        if not positions:
+            return
+        try:
+            commit(self.settings, group, positions, self._timeout_s)
+        except ClusterRefused as error:
+            # A member may have joined since the listing; the broker then protects it.
+            if error.code in _MEMBERS_IN_THE_WAY:
+                raise self._not_empty(group, "no longer EMPTY") from error
+            raise
+
+    def delete_group(self, group: str) -> bool:
+        """True when it was deleted, False when there was none. Raises `GroupNotEmpty` when it has members."""
+        doing = f"deleting group {group}"
+        try:
+            self._result(self._call(doing, "delete_consumer_groups", [group])[group])
+        except (KafkaException, TimeoutError) as error:
+            if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
+                return False
+            refusal = as_drlib_error(error, self.settings, doing)
+            if isinstance(refusal, ClusterRefused) and refusal.code in _MEMBERS_IN_THE_WAY:
+                raise self._not_empty(group, "not EMPTY") from error
+            raise refusal from error
+        return True
+
+    def read(
+        self, ranges: Mapping[TopicPartition, Range], isolation: Isolation = Isolation.READ_COMMITTED
+    ) -> Iterator[Record]:
+        """The records within `ranges` that are there now, in offset order within a partition.
+
+        A partition ends at its `end` or at the end of what is visible now, whichever comes first: with READ_COMMITTED
+        an open transaction hides what follows it. Raises `OffsetsGone` when a `start` is not in the log.
+        """
+        return scan.read(
+            self.settings, self._configuration, ranges, isolation, timeout_s=self._timeout_s, logger=_QUIET
+        )
+
+    def _list_names(self, doing: str) -> list[str]:
+        try:
+            return list(self._admin.list_topics(timeout=self._timeout_s).topics)
+        except KafkaException as error:
+            raise as_drlib_error(error, self.settings, doing) from error
+
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: Isolation, doing: str
+    ) -> dict[TopicPartition, int]:
+        wanted = {ConfluentTopicPartition(tp.topic, tp.partition): spec for tp in set(partitions)}
+        found: dict[TopicPartition, int] = {}
+        until = time.monotonic() + self._timeout_s
+        while wanted:
+            moved = {}
+            futures = self._call(doing, "list_offsets", wanted, isolation_level=_LEVELS[isolation])
+            for item, future in futures.items():
+                try:
+                    found[TopicPartition(item.topic, item.partition)] = self._result(future).offset
+                except (KafkaException, TimeoutError) as error:
+                    if code_of(error) not in LEADER_MOVES or time.monotonic() > until:
+                        raise as_drlib_error(
+                            error, self.settings, f"{doing} of {item.topic}-{item.partition}"
+                        ) from error
+                    moved[item] = spec
+            if moved:
+                time.sleep(_LOOK_S)
+            wanted = moved
+        return found
+
+    def _until_told(self, name: str, partitions: int) -> None:
+        """Waits until the broker that is asked has what the controller has done already; one that cannot say is not
+        waited for."""
+        until = time.monotonic() + min(_TOLD_AT_MOST_S, self._timeout_s)
+        while time.monotonic() < until:
+            try:
+                found = self.topics([name]).get(name)
+            except DrlibError:
+                return
+            if found is None if partitions == 0 else found is not None and found.partitions >= partitions:
+                return
+            time.sleep(_TOLD_S)
+
+    def _call(self, doing: str, method: str, *arguments: object, **options: object) -> Any:
+        try:
+            return getattr(self._admin, method)(*arguments, request_timeout=self._timeout_s, **options)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise as_drlib_error(error, self.settings, doing) from error
+
+    def _wait(self, future: Future[Any], doing: str) -> Any:
+        try:
+            return self._result(future)
+        except (KafkaException, TimeoutError) as error:
+            raise as_drlib_error(error, self.settings, doing) from error
+
+    def _of_coordinator(self, ask: Callable[[], Future[Any]]) -> Any:
+        """The answer to a question that changes nothing, asked again while there is no coordinator to answer it."""
+        until = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return self._result(ask())
+            except KafkaException as error:
+                if code_of(error) not in COORDINATOR_MOVES or time.monotonic() > until:
+                    raise
+            time.sleep(_LOOK_S)
+
+    def _result(self, future: Future[Any]) -> Any:
+        # librdkafka keeps the deadline; the margin only guards against a future that is never completed.
+        return future.result(self._timeout_s + 5)
+
+    def _not_empty(self, group: str, state: str) -> GroupNotEmpty:
+        return GroupNotEmpty(
+            f"group {group} on {self.settings.alias} is left as it is",
+            f"its state is {state}, so it has members that own its positions",
+            f"Stop the consumers of {group} on {self.settings.alias} and try again.",
+        )
+
+
+def _uuid(topic_id: Any) -> UUID:
+    mask = (1 << 64) - 1
+    most, least = topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits()
+    return UUID(int=(most & mask) << 64 | least & mask)
+
+
+def _number(source: Any) -> int:
+    return int(getattr(source, "value", source))
+
+
+def _ignore(_: KafkaError) -> None:
+    """librdkafka's own view of its connections: every call reports its own failure."""

@@ -1,0 +1,17 @@
+"""Our own connections to a cluster, always with its security: the one place that makes a `ClusterClient` from settings.
+
+Rules: references are looked up and stores opened here, now, so a client made later sees what was renewed meanwhile.
+Not for: librdkafka's clients, which take `ClusterSettings.confluent()`.
+"""
+
+from __future__ import annotations
+
+from drlib.config.settings import ClusterSettings
+from drlib.kafka.net.cluster_client import ClusterClient
+
+
+def wire_client(cluster: ClusterSettings, *, client_id: str, timeout_s: float = 10.0) -> ClusterClient:
+    """A client that is not connected yet. Raises `UsageError` for security keys that cannot be used."""
+    return ClusterClient(
+        cluster.bootstrap_servers, security=cluster.connection(), client_id=client_id, timeout_s=timeout_s
+    )

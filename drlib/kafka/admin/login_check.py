@@ -1,0 +1,39 @@
+"""Why a secured cluster cannot be used, asked over our own connection, since librdkafka only goes on trying.
+
+Rules: one connection, one login, nothing changed on the cluster; only a `SecurityFault` or a setting that cannot be used is
+told, as whether the cluster answers at all is for the call itself to find out.
+Not for: rights on topics and groups, which each call meets by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from drlib.config.settings import ClusterSettings
+from drlib.errors import DrlibError, Unreachable
+from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.security.errors import SecurityFault
+
+
+def fault(cluster: ClusterSettings, timeout_s: float) -> SecurityFault | None:
+    """What stands between us and `cluster`, None when TLS and login work or nobody answers within `timeout_s`."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_ask(cluster, timeout_s))
+    with ThreadPoolExecutor(max_workers=1) as pool:  # a notebook's thread already has a running event loop
+        return pool.submit(asyncio.run, _ask(cluster, timeout_s)).result()
+
+
+async def _ask(cluster: ClusterSettings, timeout_s: float) -> SecurityFault | None:
+    client = wire_client(cluster, client_id="drlib-preflight", timeout_s=timeout_s)
+    try:
+        await client.connect()
+    except SecurityFault as found:
+        return found
+    except (Unreachable, DrlibError, TimeoutError):
+        return None
+    finally:
+        await client.close()
+    return None

@@ -1,0 +1,110 @@
+"""What a cluster lets us do, and what its clock says: asked, never tried out.
+
+Rules: a broker without an authorizer grants everything, and says so; a resource that may not even be described has no
+operations. Names are those of Kafka's `AclOperation`. A question an older broker does not know has no answer: None.
+Source: KIP-430 (authorized operations), KIP-836 (times of replicas in DescribeQuorum).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from kafka.protocol.admin import DescribeGroupsRequest, DescribeQuorumRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from drlib.errors import Unreachable
+from drlib.kafka.net.api_versions import version
+from drlib.kafka.net.cluster_client import COORDINATOR_DEADLINE_S, ELECTING, ClusterClient
+from drlib.kafka.protocol.error_codes import AUTHORIZATION, BrokerError
+from drlib.rules.clocks import Skew, skew
+
+_OPERATIONS: Final = {
+    3: "READ",
+    4: "WRITE",
+    5: "CREATE",
+    6: "DELETE",
+    7: "ALTER",
+    8: "DESCRIBE",
+    9: "CLUSTER_ACTION",
+    10: "DESCRIBE_CONFIGS",
+    11: "ALTER_CONFIGS",
+    12: "IDEMPOTENT_WRITE",
+}
+_GROUPS_VERSION: Final = 5  # from 6 on a group that is not there is an error without operations
+_QUORUM_VERSION: Final = 1
+_METADATA_LOG: Final = "__cluster_metadata"
+
+
+async def topic_rights(client: ClusterClient, topics: Iterable[str]) -> dict[str, frozenset[str] | None]:
+    """What we may do with each of `topics`; None for one that is not there. Raises `Unreachable`."""
+    message = MetadataRequest[version("Metadata")](
+        topics=[MetadataRequest.MetadataRequestTopic(name=t) for t in sorted(set(topics))],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
+    answer = await client.ask(message)
+    return {
+        t.name: None if t.error_code not in (0, *AUTHORIZATION) else _names(t.authorized_operations or ())
+        for t in answer.topics
+    }
+
+
+async def group_rights(client: ClusterClient, group: str) -> frozenset[str]:
+    """What we may do with a group of the cluster, whether it exists or not. Raises `Unreachable`, `BrokerError`."""
+    message = DescribeGroupsRequest[_GROUPS_VERSION](groups=[group], include_authorized_operations=True)
+    deadline = time.monotonic() + COORDINATOR_DEADLINE_S
+    while True:
+        try:
+            node = await client.coordinator(group, "group")
+        except BrokerError as error:
+            if error.code in AUTHORIZATION:
+                return frozenset()
+            raise
+        connection = await client.connection(node, "control")
+        (found,) = (await connection.request(message)).groups
+        if found.error_code in AUTHORIZATION:
+            return frozenset()
+        if found.error_code == 0:
+            return _names(found.authorized_operations or ())
+        if found.error_code not in ELECTING or time.monotonic() > deadline:
+            raise BrokerError(found.error_code, f"describing group {group}")
+        await asyncio.sleep(0.05)
+
+
+async def clock_skew(client: ClusterClient) -> Skew | None:
+    """How far the active controller's clock is from ours; None where we may not ask, or the broker is older than 3.3.
+
+    The controller says of itself that it caught up with itself now (`LeaderState.describeReplicaState`).
+    """
+    request = DescribeQuorumRequest[_QUORUM_VERSION]
+    partition = request.TopicData.PartitionData(partition_index=0)
+    message = request(topics=[request.TopicData(topic_name=_METADATA_LOG, partitions=[partition])])
+    if not client.brokers:
+        await client.metadata([])
+    best: Skew | None = None
+    try:
+        connection = await client.connection(min(client.brokers), "clock")
+        for _ in range(3):  # the quickest answer is the sharpest
+            asked = time.time()
+            answer = await connection.request(message, timeout_s=client.timeout_s)
+            answered = time.time()
+            if answer.error_code or not answer.topics or answer.topics[0].partitions[0].error_code:
+                return best
+            found = answer.topics[0].partitions[0]
+            theirs = next(
+                (v.last_caught_up_timestamp for v in found.current_voters if v.replica_id == found.leader_id), -1
+            )
+            if theirs <= 0:
+                return best
+            new = skew(int(asked * 1000), theirs, int(answered * 1000) + 1)
+            best = new if best is None or new.high - new.low < best.high - best.low else best
+    except Unreachable:
+        return best
+    return best
+
+
+def _names(operations: Iterable[int]) -> frozenset[str]:
+    return frozenset(_OPERATIONS[o] for o in operations if o in _OPERATIONS)

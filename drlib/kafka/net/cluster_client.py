@@ -1,0 +1,394 @@
+"""One cluster: who its brokers are, and a connection to each of them per purpose.
+
+Rules:
+- A connection is kept per (node, purpose), so that a long poll never stands in front of a produce; a lost one is opened
+  anew when it is next asked for. Nothing is resent here but the question who is where, once, to another broker.
+- Every socket has TCP_USER_TIMEOUT and SO_LINGER 0: no kernel delivers bytes of ours after we gave up.
+- Brokers are found again through any that is known, then the bootstrap addresses; one that failed comes last.
+- A list of topics that is byte for byte the one before it is not taken apart again: it is asked for every few seconds, and
+  mostly nothing happened.
+- The versions of the requests we send are checked at the first connection to each broker.
+- TLS and the login are part of opening: a connection that is handed out may be used for anything. Why a first contact
+  failed is asked of the listener itself; a `SecurityFault` is raised at once, whatever other brokers might say.
+Not for: topics, groups and configs as an administrator sees them, that is `drlib.kafka.admin`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeVar
+
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest, MetadataResponse
+
+from drlib.errors import Unreachable, UsageError
+from drlib.kafka.net import api_versions as versions
+from drlib.kafka.net import listener_probe as listener
+from drlib.kafka.net import sasl
+from drlib.kafka.net.connection import Connection, ConnectionLost
+from drlib.kafka.protocol.error_codes import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NOT_COORDINATOR,
+    raise_for,
+)
+from drlib.kafka.security import errors as security_faults
+from drlib.kafka.security import tls
+from drlib.kafka.security.credentials import PLAINTEXT, Security
+
+USER_TIMEOUT_MS: Final = 10_000
+COORDINATOR_DEADLINE_S: Final = 30.0
+NO_TOPIC_ID: Final = uuid.UUID(int=0)
+ELECTING: Final = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+REMEMBERED: Final = 8  # questions about topics whose last answer is kept
+_KINDS: Final = {"group": 0, "transaction": 1}
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    node_id: int
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    """`leader` is a node ID, -1 when there is none."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    error_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """A topic, or why there is nothing to say of it: `error_code` 3 for one that is not there."""
+
+    name: str
+    topic_id: uuid.UUID
+    error_code: int
+    partitions: Mapping[int, PartitionMetadata]
+    internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    cluster_id: str
+    controller_id: int
+    brokers: Mapping[int, Broker]
+    topics: Mapping[str, TopicMetadata]
+
+
+@dataclass(slots=True)
+class _Topics:
+    """A question about topics, encoded, and what was answered last."""
+
+    question: bytes
+    answer: bytes = b""
+    metadata: ClusterMetadata | None = None
+
+    def read(self, view: memoryview) -> ClusterMetadata:
+        body = bytes(view)
+        if self.metadata is None or body != self.answer:
+            self.metadata = _metadata(MetadataResponse.decode(body, version=versions.version("Metadata")))
+            self.answer = body
+        return self.metadata
+
+
+class WrongCluster(UsageError):
+    """The addresses lead to another cluster than the one they led to before, or than the one that was meant."""
+
+    def __init__(self, where: str, meant: str, found: str, *, alias: str = "", journal: str = "") -> None:
+        self.meant, self.found = meant, found
+        name, prefix = (f"cluster {alias}", f"{alias}.") if alias else ("the cluster", "")
+        begun = f", with which the journal {journal} was begun" if journal else ""
+        consent = f"set {prefix}drlib.cluster.id = {found}" if journal else f"correct {prefix}drlib.cluster.id"
+        super().__init__(
+            f"{name} at {where} is not the one that is meant",
+            f"its cluster ID is {found} and not {meant}{begun}",
+            f"Correct {prefix}bootstrap.servers; if the cluster was replaced on purpose, {consent}.",
+        )
+
+
+class ClusterClient:
+    """Connections to one cluster. `bootstrap`: host:port addresses. Raises `UsageError` for what cannot be used."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[str],
+        *,
+        security: Security = PLAINTEXT,
+        client_id: str = "drlib",
+        timeout_s: float = 10.0,
+    ) -> None:
+        self.bootstrap = tuple(_address(a) for a in bootstrap)
+        if not self.bootstrap:
+            raise UsageError("no broker address was given", "bootstrap.servers is empty", "Set bootstrap.servers.")
+        self.client_id = client_id
+        self.timeout_s = timeout_s
+        self.security = security
+        self._tls = None if security.tls is None else tls.context(security.tls)
+        self._login = None if security.sasl is None else sasl.Login(security)
+        self._renewals: set[asyncio.Task[None]] = set()
+        self.brokers: dict[int, Broker] = {}
+        self.unreachable = ""  # why no broker could be reached the last time one was looked for; "" when one was
+        self.stranger = ""  # ID of the cluster that answered last, where it is not the one that is meant
+        self._all: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self.cluster_id = ""  # of the first answer, or of `expect`; every later answer must bear it
+        self._connections: dict[tuple[int, str], Connection] = {}
+        self._locks: dict[tuple[int, str], asyncio.Lock] = {}
+        self._checked: set[str] = set()
+        self._seed: Connection | None = None
+        self._seed_lock = asyncio.Lock()
+        self._failed = ""
+        self._topics: OrderedDict[tuple[str, ...] | None, _Topics] = OrderedDict()
+
+    async def connect(self) -> ClusterMetadata:
+        """Reach one broker, check its versions, learn the others.
+
+        Raises `Unreachable`, `SecurityFault` or `UsageError`.
+        """
+        return await self.metadata([])
+
+    async def close(self) -> None:
+        """End every connection and wait until the sockets are released."""
+        open_ones = [*self._connections.values(), *([self._seed] if self._seed else [])]
+        self._connections.clear()
+        self._seed = None
+        await _close(open_ones, abort=False)
+        for renewal in self._renewals:
+            renewal.cancel()
+        await asyncio.gather(*self._renewals, return_exceptions=True)
+
+    async def drop(self, purpose: str) -> None:
+        """Abort every connection of one purpose: what it had not sent is never sent."""
+        keys = [key for key in self._connections if key[1] == purpose]
+        await _close([self._connections.pop(key) for key in keys], abort=True)
+
+    async def metadata(self, topics: Sequence[str] | None) -> ClusterMetadata:
+        """What the cluster says of `topics`; None for all of them. Never creates a topic. Raises `Unreachable`.
+
+        The very same object as the last time where the answer is the same.
+        """
+        key = None if topics is None else tuple(topics)
+        asked = self._topics.get(key)
+        if asked is None:
+            asked = self._topics[key] = _Topics(_topics_question(key))
+            if len(self._topics) > REMEMBERED:
+                self._topics.popitem(last=False)
+        self._topics.move_to_end(key)
+        api, version, question = MetadataRequest.API_KEY, versions.version("Metadata"), [asked.question]
+        found: ClusterMetadata = await self._any(
+            lambda seed: seed.submit(api, version, question, asked.read, timeout_s=self.timeout_s)
+        )
+        self.expect(self.cluster_id or found.cluster_id)
+        self.stranger = found.cluster_id if found.cluster_id != self.cluster_id else ""
+        if self.stranger:
+            raise WrongCluster(self._addresses(), self.cluster_id, found.cluster_id)
+        if found.brokers:
+            self.brokers = dict(found.brokers)
+        return found
+
+    def expect(self, cluster_id: str) -> None:
+        """From now on only answers of this cluster count; another one's is a `WrongCluster`."""
+        self.cluster_id = cluster_id
+
+    def waiting(self) -> tuple[float, str]:
+        """Seconds that the oldest unanswered request of any connection has waited, and whose answer it waits for."""
+        return max(((c.waiting_s, c.peer) for c in self._all if not c.is_lost), default=(0.0, ""))
+
+    async def ask(self, message: Any) -> Any:
+        """The answer of any broker to a question that changes nothing. Raises `Unreachable`."""
+        return await self._ask(message)
+
+    async def connection(self, node_id: int, purpose: str = "control") -> Connection:
+        """The connection to a node for one purpose, opened when there is none. Raises `Unreachable`."""
+        key = (node_id, purpose)
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            kept = self._connections.get(key)
+            if kept is not None and not kept.is_lost:
+                return kept
+            if node_id not in self.brokers:
+                await self.metadata([])
+            broker = self.brokers.get(node_id)
+            if broker is None:
+                raise Unreachable(
+                    f"node {node_id} can't be reached",
+                    f"the cluster at {self._addresses()} does not list it",
+                    "See whether that broker runs.",
+                )
+            opened = await self._open(broker.host, broker.port)
+            self._connections[key] = opened
+            return opened
+
+    async def coordinator(
+        self, key: str, kind: Literal["group", "transaction"], *, deadline_s: float = COORDINATOR_DEADLINE_S
+    ) -> int:
+        """Node ID of the coordinator of a group or transactional ID.
+
+        Waits up to `deadline_s` for one to be elected and loaded, then raises `BrokerError`.
+        """
+        message_class = FindCoordinatorRequest[versions.version("FindCoordinator")]
+        deadline = time.monotonic() + deadline_s
+        delay = 0.01
+        while True:
+            answer = await self._ask(message_class(key_type=_KINDS[kind], coordinator_keys=[key]))
+            (found,) = answer.coordinators
+            if found.error_code not in ELECTING or time.monotonic() > deadline:
+                raise_for(found.error_code, f"finding the coordinator of {kind} {key}", found.error_message)
+                self.brokers[found.node_id] = Broker(found.node_id, found.host, found.port)
+                return int(found.node_id)
+            await asyncio.sleep(delay)
+            delay = min(0.2, delay * 2)
+
+    async def _ask(self, message: Any) -> Any:
+        return await self._any(lambda seed: seed.send(message, timeout_s=self.timeout_s))
+
+    async def _any(self, send: Callable[[Connection], asyncio.Future[Answer]]) -> Answer:
+        """The answer of any broker: a second one is asked when the connection to the first ends."""
+        seed = await self._any_broker()
+        try:
+            return await send(seed)
+        except ConnectionLost:
+            self._failed = seed.peer
+            seed = await self._any_broker()
+            try:
+                return await send(seed)
+            except ConnectionLost as lost:
+                if self.brokers:
+                    raise
+                await self._explain(lost, *_address(seed.peer))
+                raise
+
+    async def _any_broker(self) -> Connection:
+        async with self._seed_lock:
+            if self._seed is not None and not self._seed.is_lost:
+                return self._seed
+            known = [(b.host, b.port) for b in self.brokers.values()]
+            reasons = []
+            candidates = dict.fromkeys([*known, *self.bootstrap])
+            for host, port in sorted(candidates, key=lambda address: f"{address[0]}:{address[1]}" == self._failed):
+                try:
+                    self._seed = await self._open(host, port)
+                except Unreachable as error:
+                    reasons.append(f"{host}:{port}: {error.why}")
+                else:
+                    self.unreachable = ""
+                    return self._seed
+            self.unreachable = "; ".join(reasons)
+            raise Unreachable(
+                f"no broker of the cluster at {self._addresses()} can be reached",
+                "; ".join(reasons),
+                "See whether the cluster runs and whether bootstrap.servers is right.",
+            )
+
+    async def _open(self, host: str, port: int) -> Connection:
+        try:
+            opened = await Connection.open(
+                host,
+                port,
+                client_id=self.client_id,
+                timeout_s=self.timeout_s,
+                user_timeout_ms=USER_TIMEOUT_MS,
+                linger_zero=True,
+                tls=self._tls,
+            )
+        except Unreachable as error:
+            await self._explain(error, host, port)
+            raise
+        self._all.add(opened)
+        try:
+            if opened.peer not in self._checked:
+                answer = await opened.request(ApiVersionsRequest[versions.API_VERSIONS](), timeout_s=self.timeout_s)
+                versions.check(opened.peer, {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys})
+                self._checked.add(opened.peer)
+            if self._login is not None:
+                await self._log_in(opened, self._login)
+        except ConnectionLost as lost:
+            await self._explain(lost, host, port)
+            raise
+        except BaseException:
+            opened.close(abort=True)
+            raise
+        return opened
+
+    async def _log_in(self, opened: Connection, login: sasl.Login) -> None:
+        session_s = await sasl.authenticate(opened, login, timeout_s=self.timeout_s)
+        if session_s > 0:
+            renewal = asyncio.create_task(sasl.stay_authenticated(opened, login, session_s))
+            self._renewals.add(renewal)
+            renewal.add_done_callback(self._renewals.discard)
+
+    async def _explain(self, error: Unreachable, host: str, port: int) -> None:
+        """Raises the `SecurityFault` behind `error`, where TLS says it is one or the listener itself does."""
+        presented = self.security.tls is not None and bool(self.security.tls.certificate_pem)
+        cause = error.cause if isinstance(error, ConnectionLost) else error.__cause__
+        peer, protocol = f"{host}:{port}", self.security.protocol
+        told = security_faults.of_tls(cause, peer, protocol, presented=presented)
+        if told is None and not self.brokers and not isinstance(cause, (ConnectionRefusedError, TimeoutError)):
+            told = await listener.explain(host, port, self.security, self._tls, timeout_s=self.timeout_s)
+        if told is not None:
+            raise told from error
+
+    def _addresses(self) -> str:
+        return ", ".join(f"{host}:{port}" for host, port in self.bootstrap)
+
+
+async def _close(connections: Sequence[Connection], *, abort: bool) -> None:
+    for connection in connections:
+        connection.close(abort=abort)
+    for connection in connections:
+        await connection.wait_closed()
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.strip().rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise UsageError(
+            f"{text!r} is not a broker address", "it is not of the form host:port", "Correct bootstrap.servers."
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _topics_question(topics: Sequence[str] | None) -> bytes:
+    wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
+    message = MetadataRequest[versions.version("Metadata")](topics=wanted, allow_auto_topic_creation=False)
+    return bytes(message.encode())
+
+
+def _metadata(answer: Any) -> ClusterMetadata:
+    topics = {
+        t.name: TopicMetadata(
+            name=t.name,
+            topic_id=t.topic_id or NO_TOPIC_ID,
+            error_code=t.error_code,
+            partitions={
+                p.partition_index: PartitionMetadata(
+                    partition=p.partition_index,
+                    leader=p.leader_id,
+                    leader_epoch=p.leader_epoch,
+                    replicas=tuple(p.replica_nodes),
+                    isr=tuple(p.isr_nodes),
+                    error_code=p.error_code,
+                )
+                for p in t.partitions
+            },
+            internal=bool(t.is_internal),
+        )
+        for t in answer.topics
+    }
+    brokers = {b.node_id: Broker(b.node_id, b.host, b.port) for b in answer.brokers}
+    return ClusterMetadata(answer.cluster_id or "", answer.controller_id, brokers, topics)

@@ -1,0 +1,411 @@
+"""One connection to one broker: requests pipelined, answers into one preallocated frame each, nothing copied.
+
+Rules:
+- A broker answers one connection's requests in order (KIP-219 throttles by muting the channel): the oldest request
+  gets the next frame, and its correlation ID must agree.
+- Small answers are cut out of a scratch buffer, many to a read; a larger one is received in place, in its own frame.
+- A length that no broker sends is refused before anything is allocated.
+- Every request has a deadline; the first one missed ends the connection, as in Kafka's clients, unless bytes of an answer
+  keep coming: a narrow link is slow, not dead. On loss every pending
+  future fails with `ConnectionLost`, and nobody knows which of those requests the broker acted on.
+- TLS changes nothing of this: the same protocol object behind asyncio's, with the same options on the same socket.
+- While a login is renewed (`hold` to `release`) other requests wait here, unsent, and in the order they came.
+Longer than most modules: a connection is one state, and taking it apart would hide who changes it.
+Not for: finding brokers or reconnecting, that is `drlib.kafka.net.cluster_client`; nor for retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import struct
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+
+from drlib.errors import Unreachable
+from drlib.kafka.protocol import produce
+from drlib.kafka.protocol.batch import OutgoingBatch
+from drlib.kafka.protocol.flexible import NO_TAGS, Reader
+from drlib.kafka.protocol.produce import ProduceResult
+from drlib.wire.reasons import of_os_error
+
+__all__ = ["Connection", "ConnectionLost", "ProduceResult"]
+
+MAX_FRAME: Final = 128 << 20
+SCRATCH: Final = 32 << 10
+WRITE_HIGH: Final = 4 << 20  # bytes waiting in this process before `drain` waits
+PRODUCE_GRACE_S: Final = 5.0  # beyond the time the broker itself waits for its replicas
+MAY_WAIT: Final = frozenset({11, 14})  # JoinGroup and SyncGroup: they wait for the other members
+API_VERSIONS: Final = 18  # its answers keep the old header, whatever the version
+AUTHENTICATION: Final = frozenset({17, 36})  # SaslHandshake, SaslAuthenticate: what a held connection still sends
+TLS_SHUTDOWN_S: Final = 1.0  # how long a polite end waits for the broker's own
+REQUEST_TIMEOUT_S: Final = 30.0
+SILENCE_S: Final = 10.0  # without a byte, after a deadline
+
+_REQUEST: Final = struct.Struct(">hhi")
+_INT32: Final = struct.Struct(">i")
+_INT16: Final = struct.Struct(">h")
+_LINGER_ZERO: Final = struct.pack("ii", 1, 0)
+
+Answer = TypeVar("Answer")
+
+
+class ConnectionLost(Unreachable):
+    """The connection ended with requests unanswered; each of them may or may not have been acted on."""
+
+    def __init__(self, peer: str, why: str, cause: BaseException | None = None) -> None:
+        super().__init__(
+            f"the connection to {peer} was lost", why, "See whether the broker runs, then run the command again."
+        )
+        self.cause = cause  # the transport's own error, where there was one
+
+
+@dataclass(slots=True)
+class _Pending:
+    correlation_id: int
+    flexible: bool
+    decode: Callable[[memoryview], Any]
+    future: asyncio.Future[Any]
+    deadline: float
+    since: float = 0.0
+    waits: bool = False  # a question that the broker may keep for long, by its nature
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Use `await Connection.open(...)`."""
+
+    def __init__(self, peer: str, client_id: str, request_timeout_s: float) -> None:
+        self.peer = peer
+        self._client_id = client_id.encode()
+        self._request_timeout_s = request_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._pending: deque[_Pending] = deque()
+        self._held: list[tuple[_Pending, list[bytes | memoryview]]] | None = None
+        self._correlation_id = 0
+        self._lost: ConnectionLost | None = None
+        self._closed = self._loop.create_future()
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._scratch = memoryview(bytearray(SCRATCH))
+        self._filled = 0
+        self._frame: memoryview | None = None
+        self._at = 0
+        self._heard = 0.0  # when bytes came last
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str = "drlib",
+        timeout_s: float = 10.0,
+        request_timeout_s: float = REQUEST_TIMEOUT_S,
+        user_timeout_ms: int | None = None,
+        linger_zero: bool = False,
+        tls: ssl.SSLContext | None = None,
+    ) -> Connection:
+        """Connect within `timeout_s`, TLS handshake included. Raises `Unreachable`; its cause is the transport's error.
+
+        `user_timeout_ms` sets TCP_USER_TIMEOUT, `linger_zero` SO_LINGER 0 from the start: with both, no kernel delivers
+        bytes of ours long after this process gave up or died.
+        """
+        peer = f"{host}:{port}"
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_s):
+                _, connection = await loop.create_connection(
+                    lambda: cls(peer, client_id, request_timeout_s),
+                    host,
+                    port,
+                    ssl=tls,
+                    server_hostname=host if tls else None,
+                    ssl_shutdown_timeout=TLS_SHUTDOWN_S if tls else None,
+                )
+        except (OSError, TimeoutError) as error:
+            why = f"no connection within {timeout_s:g} s" if isinstance(error, TimeoutError) else of_os_error(error)
+            raise Unreachable(
+                f"broker {peer} can't be reached", why, "See whether it runs and whether the address is right."
+            ) from error
+        connection._set_options(user_timeout_ms, linger_zero)
+        return connection
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    @property
+    def is_lost(self) -> bool:
+        return self._lost is not None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer."""
+        return len(self._pending) + len(self._held or ())
+
+    @property
+    def waiting_s(self) -> float:
+        """How long the oldest request has been without an answer; those that wait for others do not count."""
+        oldest = next((p.since for p in self._pending if not p.waits), None)
+        return 0.0 if oldest is None else self._loop.time() - oldest
+
+    def send(self, message: Any, *, timeout_s: float | None = None) -> asyncio.Future[Any]:
+        """Send one of kafka-python's request messages with its version set; the future gives the response message.
+
+        The future fails with `ConnectionLost`. Cancelling it only discards the answer.
+        """
+        version = message.API_VERSION
+        message.with_header(correlation_id=0, client_id="")
+        response = message.header.get_response_class()
+        return self.submit(
+            message.API_KEY,
+            version,
+            [message.encode()],
+            response.decode,
+            flexible=message.flexible_version_q(version),
+            timeout_s=timeout_s,
+        )
+
+    async def request(self, message: Any, timeout_s: float | None = None) -> Any:
+        """Send and await the response. A missed deadline ends the connection. Raises `ConnectionLost`."""
+        return await self.send(message, timeout_s=timeout_s)
+
+    def produce(
+        self, topic: str, batches: Sequence[tuple[int, OutgoingBatch]], *, timeout_ms: int = 30_000
+    ) -> asyncio.Future[list[ProduceResult]]:
+        """Produce one batch per partition of one topic; `timeout_ms` is what the leader waits for its replicas."""
+        return self.produce_many({topic: batches}, timeout_ms=timeout_ms)
+
+    def produce_many(
+        self, topics: Mapping[str, Sequence[tuple[int, OutgoingBatch]]], *, timeout_ms: int = 30_000
+    ) -> asyncio.Future[list[ProduceResult]]:
+        """Produce one batch per partition, acks=-1. Results come per partition, errors among them as codes."""
+        return self.submit(
+            produce.API_KEY,
+            produce.VERSION,
+            produce.encode(topics, timeout_ms),
+            produce.decode,
+            timeout_s=timeout_ms / 1000 + PRODUCE_GRACE_S,
+        )
+
+    def submit(
+        self,
+        api_key: int,
+        version: int,
+        body: Sequence[bytes | memoryview],
+        decode: Callable[[memoryview], Answer],
+        *,
+        flexible: bool = True,
+        timeout_s: float | None = None,
+    ) -> asyncio.Future[Answer]:
+        """Send an encoded request body; `decode` turns the response body into the future's result.
+
+        A lost connection gives a future that has already failed, so that a caller has one place to look.
+        """
+        future: asyncio.Future[Answer] = self._loop.create_future()
+        if self._lost is not None or self._transport is None:
+            future.set_exception(self._lost or ConnectionLost(self.peer, "it was never open"))
+            future.exception()
+            return future
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        head = _REQUEST.pack(api_key, version, self._correlation_id) + _INT16.pack(len(self._client_id))
+        head += self._client_id + (NO_TAGS if flexible else b"")
+        size = len(head) + sum(map(len, body))
+        deadline = self._loop.time() + (self._request_timeout_s if timeout_s is None else timeout_s)
+        pending = _Pending(self._correlation_id, flexible and api_key != API_VERSIONS, decode, future, deadline)
+        pending.since, pending.waits = self._loop.time(), api_key in MAY_WAIT
+        if self._timer is None or deadline < self._timer.when():
+            self._watch(deadline)
+        frame: list[bytes | memoryview] = [_INT32.pack(size) + head, *body]
+        if self._held is not None and api_key not in AUTHENTICATION:
+            self._held.append((pending, frame))
+            return future
+        self._pending.append(pending)
+        self._transport.writelines(frame)
+        return future
+
+    def hold(self) -> None:
+        """From now on only a login is sent; everything else waits in its order until `release`."""
+        if self._held is None:
+            self._held = []
+
+    def release(self) -> None:
+        """Send what waited since `hold`."""
+        held, self._held = self._held or [], None
+        if self._lost is not None or self._transport is None:
+            return
+        for pending, frame in held:
+            if not pending.future.cancelled():
+                self._pending.append(pending)
+                self._transport.writelines(frame)
+
+    async def drain(self) -> None:
+        """Wait until the bytes waiting in this process are few enough. Raises `ConnectionLost`."""
+        await self._writable.wait()
+        if self._lost is not None:
+            raise self._lost
+
+    def close(self, *, abort: bool = False) -> None:
+        """End the connection; with `abort` what was not sent is thrown away, also by the kernel (SO_LINGER 0)."""
+        if self._transport is None:
+            return
+        if abort:
+            self._set_linger_zero()
+        self._lose("closed here", abort=abort)
+
+    def end(self, why: str) -> None:
+        """Abort the connection for a reason that its pending requests are told."""
+        self._set_linger_zero()
+        self._lose(why, abort=True)
+
+    async def wait_closed(self) -> None:
+        """Wait until the socket is released."""
+        await asyncio.shield(self._closed)
+
+    # -- asyncio.BufferedProtocol ----------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lose(f"{type(exc).__name__}: {exc}" if exc else "the broker closed it", cause=exc)
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._scratch[self._filled :] if self._frame is None else self._frame[self._at :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._lost is not None:
+            return
+        self._heard = self._loop.time()
+        if self._frame is None:
+            self._filled += nbytes
+            self._cut_scratch()
+            return
+        self._at += nbytes
+        if self._at == len(self._frame):
+            frame, self._frame = self._frame, None
+            self._answer(frame)
+
+    def eof_received(self) -> bool:
+        return False
+
+    # -- receiving -------------------------------------------------------------------------------------------------
+
+    def _cut_scratch(self) -> None:
+        at = 0
+        while self._filled - at >= 4 and self._lost is None:
+            size = _INT32.unpack_from(self._scratch, at)[0]
+            if not 4 <= size <= MAX_FRAME:
+                self._lose(f"an answer of {size} bytes was announced, which no broker sends", abort=True)
+                return
+            at += 4
+            have = min(size, self._filled - at)
+            frame = memoryview(bytearray(size))
+            frame[:have] = self._scratch[at : at + have]
+            at += have
+            if have < size:
+                self._frame, self._at = frame, have
+            else:
+                self._answer(frame)
+        rest = self._filled - at
+        if at and rest:
+            self._scratch[:rest] = bytes(self._scratch[at : self._filled])
+        self._filled = rest
+
+    def _answer(self, frame: memoryview) -> None:
+        if not self._pending:
+            self._lose("an answer came that nobody asked for", abort=True)
+            return
+        pending = self._pending.popleft()
+        try:
+            correlation_id = _INT32.unpack_from(frame)[0]
+            if correlation_id != pending.correlation_id:
+                raise ValueError(f"answer {correlation_id} came where {pending.correlation_id} was due")
+            body = frame[4:]
+            if pending.flexible:
+                reader = Reader(body)
+                reader.skip_tags()
+                body = reader.rest()
+            if pending.future.done():  # cancelled: nobody wants the answer
+                return
+            result = pending.decode(body)
+        except (ValueError, IndexError, struct.error, TypeError) as error:
+            self._pending.appendleft(pending)
+            self._lose(f"an answer can't be read ({error})", abort=True)
+            return
+        pending.future.set_result(result)
+
+    # -- ending ----------------------------------------------------------------------------------------------------
+
+    def _watch(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._check_deadlines)
+
+    def _check_deadlines(self) -> None:
+        self._timer = None
+        waiting = [*self._pending, *(pending for pending, _ in self._held or ())]
+        earliest = min((p.deadline for p in waiting), default=None)
+        if earliest is None:
+            return
+        now = self._loop.time()
+        if earliest <= now and (self._frame is not None or self._filled) and now < self._heard + SILENCE_S:
+            self._watch(self._heard + SILENCE_S)
+        elif earliest <= now:
+            self._set_linger_zero()
+            self._lose("a request was not answered in time", abort=True)
+        else:
+            self._watch(earliest)
+
+    def _lose(self, why: str, *, abort: bool = False, cause: BaseException | None = None) -> None:
+        if self._lost is not None:
+            return
+        self._lost = ConnectionLost(self.peer, why, cause)
+        self._frame = None
+        self._filled = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._writable.set()
+        if self._transport is not None:
+            if abort:
+                self._transport.abort()
+            else:
+                self._transport.close()
+        pending, self._pending = [*self._pending, *(pending for pending, _ in self._held or ())], deque()
+        self._held = None
+        for request in pending:
+            if not request.future.done():
+                request.future.set_exception(ConnectionLost(self.peer, why, cause))
+                request.future.exception()  # one who awaits still gets it; the others need no log line each
+
+    def _socket(self) -> socket.socket | None:
+        found = None if self._transport is None else self._transport.get_extra_info("socket")
+        return cast("socket.socket | None", found)
+
+    def _set_options(self, user_timeout_ms: int | None, linger_zero: bool) -> None:
+        sock = self._socket()
+        if sock is None:
+            return
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if user_timeout_ms is not None and hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux only
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, user_timeout_ms)
+        if linger_zero:
+            self._set_linger_zero()
+
+    def _set_linger_zero(self) -> None:
+        sock = self._socket()
+        if sock is not None and sock.fileno() >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_ZERO)

@@ -1,0 +1,235 @@
+"""Membership of a consumer group by the classic protocol, what groups committed, and commits for those without members.
+
+Rules: metadata and assignments are bytes here; what they mean belongs to the protocol type's owner. The coordinator
+holds a JoinGroup back until every member is there, so its deadline is the rebalance timeout.
+Source: KIP-62, KIP-394 (a first JoinGroup is answered with a member ID to come back with), KIP-559.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.consumer import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+
+from drlib.kafka.net.api_versions import version
+from drlib.kafka.net.connection import Connection
+from drlib.kafka.protocol.error_codes import MEMBER_ID_REQUIRED, BrokerError, raise_for
+from drlib.model import TopicPartition
+
+_NO_GENERATION: Final = -1  # a commit from outside the group, as an admin client's
+_NO_EPOCH: Final = -1  # leader epochs mean nothing on another cluster
+JOIN_GRACE_S: Final = 10.0  # beyond the rebalance timeout
+
+
+class MemberIdRequired(BrokerError):
+    """The coordinator gave a member ID to join with (KIP-394)."""
+
+    def __init__(self, context: str, member_id: str) -> None:
+        super().__init__(MEMBER_ID_REQUIRED, context)
+        self.member_id = member_id
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedGroup:
+    """`members`: member ID -> its metadata, given to the leader alone; empty for the others."""
+
+    member_id: str
+    generation: int
+    leader: str
+    protocol_name: str
+    members: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    group: str
+    protocol_type: str
+    state: str
+
+
+async def join_group(
+    conn: Connection,
+    *,
+    group: str,
+    member_id: str,
+    session_timeout_ms: int,
+    rebalance_timeout_ms: int,
+    protocol_type: str,
+    protocols: Mapping[str, bytes],
+) -> JoinedGroup:
+    """Join; returns when the rebalance is complete. Raises `MemberIdRequired` on a first call without a member ID."""
+    protocol_class = JoinGroupRequest.JoinGroupRequestProtocol
+    answer = await conn.request(
+        JoinGroupRequest[version("JoinGroup")](
+            group_id=group,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            member_id=member_id,
+            group_instance_id=None,
+            protocol_type=protocol_type,
+            protocols=[protocol_class(name=n, metadata=m) for n, m in protocols.items()],
+        ),
+        timeout_s=rebalance_timeout_ms / 1000 + JOIN_GRACE_S,
+    )
+    context = f"joining group {group}"
+    if answer.error_code == MEMBER_ID_REQUIRED:
+        raise MemberIdRequired(context, answer.member_id)
+    raise_for(answer.error_code, context)
+    return JoinedGroup(
+        member_id=answer.member_id,
+        generation=answer.generation_id,
+        leader=answer.leader,
+        protocol_name=answer.protocol_name or "",
+        members={m.member_id: bytes(m.metadata) for m in answer.members},
+    )
+
+
+async def sync_group(
+    conn: Connection,
+    *,
+    group: str,
+    generation: int,
+    member_id: str,
+    protocol_type: str,
+    protocol_name: str,
+    assignments: Mapping[str, bytes],
+) -> bytes:
+    """Our assignment. The leader passes everybody's in `assignments`; the others pass none and wait for it."""
+    assignment_class = SyncGroupRequest.SyncGroupRequestAssignment
+    answer = await conn.request(
+        SyncGroupRequest[version("SyncGroup")](
+            group_id=group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=None,
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
+            assignments=[assignment_class(member_id=m, assignment=a) for m, a in assignments.items()],
+        )
+    )
+    raise_for(answer.error_code, f"taking the assignment of group {group}")
+    return bytes(answer.assignment)
+
+
+async def heartbeat(conn: Connection, *, group: str, generation: int, member_id: str) -> None:
+    """Say that we live. Raises `BrokerError`, 27 (REBALANCE_IN_PROGRESS) when it is time to join again."""
+    answer = await conn.request(
+        HeartbeatRequest[version("Heartbeat")](
+            group_id=group, generation_id=generation, member_id=member_id, group_instance_id=None
+        )
+    )
+    raise_for(answer.error_code, f"sending a heartbeat to group {group}")
+
+
+async def leave_group(conn: Connection, *, group: str, member_id: str) -> None:
+    """Leave, so that our share is given away at once."""
+    member_class = LeaveGroupRequest.MemberIdentity
+    answer = await conn.request(
+        LeaveGroupRequest[version("LeaveGroup")](
+            group_id=group, members=[member_class(member_id=member_id, group_instance_id=None)]
+        )
+    )
+    raise_for(answer.error_code, f"leaving group {group}")
+    for member in answer.members:
+        raise_for(member.error_code, f"leaving group {group}")
+
+
+async def list_groups(conn: Connection) -> list[GroupListing]:
+    """The groups this broker coordinates; ask every broker for all of them."""
+    answer = await conn.request(ListGroupsRequest[version("ListGroups")](states_filter=[]))
+    raise_for(answer.error_code, f"listing the groups of {conn.peer}")
+    return [GroupListing(g.group_id, g.protocol_type, g.group_state) for g in answer.groups]
+
+
+async def offset_fetch(
+    conn: Connection, group: str, *, only: TopicPartition | None = None, require_stable: bool = False
+) -> dict[TopicPartition, tuple[int, str]]:
+    """Everything a group committed, or what it did in the partition `only`: partition -> (offset, metadata). The connection
+    must be to its coordinator.
+
+    Raises `BrokerError`; with `require_stable` also while a transaction that commits positions is open.
+    """
+    group_class = OffsetFetchRequest.OffsetFetchRequestGroup
+    topics = None  # all of them
+    if only is not None:
+        topics = [group_class.OffsetFetchRequestTopics(name=only.topic, partition_indexes=[only.partition])]
+    answer = await conn.request(
+        OffsetFetchRequest[version("OffsetFetch")](
+            groups=[group_class(group_id=group, topics=topics)], require_stable=require_stable
+        )
+    )
+    (found,) = answer.groups
+    raise_for(found.error_code, f"reading the positions of group {group}")
+    positions: dict[TopicPartition, tuple[int, str]] = {}
+    for topic in found.topics:
+        for p in topic.partitions:
+            partition = TopicPartition(topic.name, p.partition_index)
+            raise_for(p.error_code, f"reading the position of group {group} on {partition}")
+            if p.committed_offset >= 0:
+                positions[partition] = (p.committed_offset, p.metadata or "")
+    return positions
+
+
+async def offset_commit(conn: Connection, group: str, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
+    """Commit partition -> (offset, metadata) for a group without members. The connection must be to its coordinator.
+
+    Raises `BrokerError`, 25 (UNKNOWN_MEMBER_ID) where the group has members, classic or of KIP-848; where one partition
+    is refused the others may stand.
+    """
+    topic_class = OffsetCommitRequest.OffsetCommitRequestTopic
+    partition_class = topic_class.OffsetCommitRequestPartition
+    topics: dict[str, list[object]] = defaultdict(list)
+    for partition, (offset, metadata) in positions.items():
+        topics[partition.topic].append(
+            partition_class(
+                partition_index=partition.partition,
+                committed_offset=offset,
+                committed_leader_epoch=_NO_EPOCH,
+                committed_metadata=metadata,
+            )
+        )
+    answer = await conn.request(
+        OffsetCommitRequest[version("OffsetCommit")](
+            group_id=group,
+            generation_id_or_member_epoch=_NO_GENERATION,
+            member_id="",
+            group_instance_id=None,
+            topics=[topic_class(name=name, partitions=those) for name, those in topics.items()],
+        )
+    )
+    for topic in answer.topics:
+        for p in topic.partitions:
+            raise_for(p.error_code, f"moving group {group} on {TopicPartition(topic.name, p.partition_index)}")
+
+
+async def offset_delete(conn: Connection, group: str, partitions: Collection[TopicPartition]) -> None:
+    """Take away committed positions of a group without members (KIP-496). The connection must be to its coordinator.
+
+    Raises `BrokerError`, 68 (NON_EMPTY_GROUP) where it has members; where one partition is refused others may be gone.
+    """
+    topic_class = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    partition_class = topic_class.OffsetDeleteRequestPartition
+    topics: dict[str, list[object]] = defaultdict(list)
+    for partition in partitions:
+        topics[partition.topic].append(partition_class(partition_index=partition.partition))
+    answer = await conn.request(
+        OffsetDeleteRequest[version("OffsetDelete")](
+            group_id=group, topics=[topic_class(name=name, partitions=those) for name, those in topics.items()]
+        )
+    )
+    raise_for(answer.error_code, f"taking positions of group {group} away")
+    for topic in answer.topics:
+        for p in topic.partitions:
+            raise_for(p.error_code, f"taking the position of {group} in {topic.name}-{p.partition_index} away")

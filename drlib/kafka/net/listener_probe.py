@@ -1,0 +1,124 @@
+"""What kind of listener answers at an address: asked when a first connection fails without saying why.
+
+Rules: it asks and never guesses: a listener is what it answers to, and what answers nothing is unknown. Nothing secret is
+sent: an empty question in plain words, a TLS handshake, the name of a mechanism. Kafka closes a connection that speaks the
+wrong language without a word, so this takes connections of its own.
+Not for: connections that once worked; those are lost, not misconfigured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import struct
+from dataclasses import dataclass
+
+from kafka.protocol.sasl import SaslHandshakeRequest, SaslHandshakeResponse
+
+from drlib.kafka.security.credentials import Protocol, Security
+from drlib.kafka.security.errors import Fault, SecurityFault, fault, names, of_tls
+
+ILLEGAL_SASL_STATE = 34
+ALERT_S = 0.5  # how long a broker may take to refuse a client's certificate after the handshake
+_NO_MECHANISM = "DRLIB-ASKS"  # no broker offers it, so it answers with those that it does
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """`protocol` None: it does not say. `mechanisms` are those it offers for SASL."""
+
+    protocol: Protocol | None
+    mechanisms: tuple[str, ...] = ()
+
+
+async def explain(
+    host: str, port: int, security: Security, context: ssl.SSLContext | None, *, timeout_s: float
+) -> SecurityFault | None:
+    """Why `security` does not work at that address, or None when that is not the reason."""
+    peer, wanted = f"{host}:{port}", security.protocol
+    try:
+        async with asyncio.timeout(timeout_s):
+            if context is not None:
+                refused = await _refusal(host, port, security, context)
+                if refused is not None:
+                    return refused
+            there = await ask(host, port)
+    except (OSError, TimeoutError):
+        return None
+    words = {"protocol": wanted, "mechanisms": names(there.mechanisms)}
+    if there.protocol is None or there.protocol is wanted:
+        return None
+    if there.protocol.encrypted != wanted.encrypted:
+        return fault(Fault.PLAINTEXT_TO_TLS if there.protocol.encrypted else Fault.TLS_TO_PLAINTEXT, peer, **words)
+    return fault(Fault.SASL_REQUIRED if there.protocol.authenticated else Fault.SASL_NOT_OFFERED, peer, **words)
+
+
+async def ask(host: str, port: int) -> Listener:
+    """The listener at an address, trusting any certificate, since nothing is told to it. Raises `OSError`."""
+    found = await _mechanisms(host, port, None)
+    if found is not None:
+        return Listener(Protocol.SASL_PLAINTEXT if found else Protocol.PLAINTEXT, found)
+    anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anybody.check_hostname = False
+    anybody.verify_mode = ssl.CERT_NONE
+    try:
+        found = await _mechanisms(host, port, anybody)
+    except ssl.SSLEOFError:
+        return Listener(None)
+    except ssl.SSLError as error:
+        # An alert is an answer in TLS, whatever it says; a version number that is none is not.
+        return Listener(Protocol.SSL if "ALERT" in (error.reason or "") else None)
+    except OSError:
+        return Listener(None)
+    if found:
+        return Listener(Protocol.SASL_SSL, found)
+    return Listener(Protocol.SSL)
+
+
+async def _mechanisms(host: str, port: int, context: ssl.SSLContext | None) -> tuple[str, ...] | None:
+    """What SASL mechanisms are offered; empty for a listener without SASL, None for one that does not answer."""
+    hostname = host if context is not None else None
+    reader, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=hostname)
+    try:
+        writer.write(_handshake())
+        head = await reader.readexactly(8)
+        size, correlation = struct.unpack(">ii", head)
+        if correlation != 1 or not 4 < size < 1 << 16:
+            return None
+        answer = SaslHandshakeResponse.decode(memoryview(await reader.readexactly(size - 4)), version=1)
+        return () if answer.error_code == ILLEGAL_SASL_STATE else tuple(answer.mechanisms)
+    except (EOFError, ValueError, struct.error, ConnectionError):
+        return None
+    finally:
+        writer.transport.abort()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+def _handshake() -> bytes:
+    request = SaslHandshakeRequest[1](mechanism=_NO_MECHANISM)
+    request.with_header(correlation_id=1, client_id="")
+    body = request.encode()
+    client = b"drlib"
+    head = struct.pack(">hhih", 17, 1, 1, len(client)) + client
+    return struct.pack(">i", len(head) + len(body)) + head + bytes(body)
+
+
+async def _refusal(host: str, port: int, security: Security, context: ssl.SSLContext) -> SecurityFault | None:
+    """What the broker says to our own handshake: in TLS 1.3 it looks at our certificate only after it."""
+    presented = security.tls is not None and bool(security.tls.certificate_pem)
+    try:
+        reader, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
+        try:
+            async with asyncio.timeout(ALERT_S):
+                await reader.read(1)
+        finally:
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+    except TimeoutError:
+        return None
+    except OSError as error:
+        return of_tls(error, f"{host}:{port}", security.protocol, presented=presented)
+    return None

@@ -1,0 +1,300 @@
+"""The few requests the engine sends, each a coroutine over one connection with typed arguments and a typed answer.
+
+Rules: an error code becomes a `BrokerError` here, except where a caller must decide per partition (`fetch`). Nothing is
+retried. Every coroutine raises `ConnectionLost` when the connection ends or its deadline passes.
+Source: the message definitions of Kafka, in the versions of `drlib.kafka.net.api_versions`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kafka.protocol.admin import (
+    DescribeConfigsRequest,
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
+from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+
+from drlib.kafka.net.api_versions import version
+from drlib.kafka.net.connection import Connection
+from drlib.kafka.net.group_requests import (
+    GroupListing,
+    JoinedGroup,
+    MemberIdRequired,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+)
+from drlib.kafka.protocol import fetch as fetching
+from drlib.kafka.protocol.error_codes import raise_for
+from drlib.kafka.protocol.fetch import DivergingEpoch, Fetched, FetchedPartition, FetchPartition, TopicId
+from drlib.model import TopicPartition
+
+__all__ = [
+    "Connection",
+    "DivergingEpoch",
+    "FetchPartition",
+    "FetchedPartition",
+    "GroupListing",
+    "JoinedGroup",
+    "MemberIdRequired",
+    "ProducerState",
+    "TopicId",
+    "TransactionState",
+    "add_partitions_to_txn",
+    "describe_producers",
+    "describe_transaction",
+    "end_txn_abort",
+    "fetch",
+    "fetch_future",
+    "heartbeat",
+    "init_producer_id",
+    "join_group",
+    "leave_group",
+    "list_groups",
+    "list_offsets",
+    "list_transactional_ids",
+    "offset_commit",
+    "offset_delete",
+    "offset_fetch",
+    "sync_group",
+    "topic_config",
+]
+
+Isolation = Literal["read_uncommitted", "read_committed"]
+_TOPIC_RESOURCE = 2  # Kafka's ConfigResource.Type
+FETCH_GRACE_S = 30.0  # beyond the long poll: a disk or a link may be slow
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionState:
+    """`state` is Kafka's: Empty, Ongoing, PrepareAbort, CompleteAbort, ...; times in ms, -1 for none."""
+
+    state: str
+    producer_id: int
+    epoch: int
+    started_ms: int = -1
+    timeout_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """What a partition's leader remembers of one producer; -1 for none.
+
+    `last_timestamp` in ms; `txn_start_offset` is where its open transaction begins in this partition.
+    """
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp: int
+    txn_start_offset: int = -1
+
+
+async def init_producer_id(conn: Connection, transactional_id: str | None, timeout_ms: int) -> tuple[int, int]:
+    """Producer ID and epoch; with a transactional ID the former holder's epoch + 1.
+
+    An open transaction of the former holder is aborted first: until then the answer is 51, CONCURRENT_TRANSACTIONS.
+    """
+    answer = await conn.request(
+        InitProducerIdRequest[version("InitProducerId")](
+            transactional_id=transactional_id, transaction_timeout_ms=timeout_ms, producer_id=-1, producer_epoch=-1
+        )
+    )
+    raise_for(answer.error_code, f"getting a producer ID for {transactional_id or 'an idempotent producer'}")
+    return answer.producer_id, answer.producer_epoch
+
+
+async def add_partitions_to_txn(
+    conn: Connection, transactional_id: str, producer_id: int, epoch: int, partitions: Mapping[str, Sequence[int]]
+) -> None:
+    """Add partitions (topic -> numbers) to the transaction. Raises `BrokerError` when any of them failed."""
+    topic_class = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    answer = await conn.request(
+        AddPartitionsToTxnRequest[version("AddPartitionsToTxn")](
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=[topic_class(name=t, partitions=list(p)) for t, p in partitions.items()],
+        )
+    )
+    failed = [
+        (p.partition_error_code, f"{t.name}-{p.partition_index}")
+        for t in answer.results_by_topic_v3_and_below
+        for p in t.results_by_partition
+        if p.partition_error_code
+    ]
+    # 55 only says that another partition of the same request failed; the cause is the one to raise.
+    for code, partition in sorted(failed, key=lambda f: f[0] == 55)[:1]:
+        alike = [name.rpartition("-")[0] for other, name in failed if other == code]
+        raise_for(code, f"adding {partition} to transaction {transactional_id}", topics=alike)
+
+
+async def end_txn_abort(conn: Connection, transactional_id: str, producer_id: int, epoch: int) -> None:
+    """Ask for the abort; answered before the markers are written. The epoch stays as it is (EndTxn below v5)."""
+    answer = await conn.request(
+        EndTxnRequest[version("EndTxn")](
+            transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=False
+        )
+    )
+    raise_for(answer.error_code, f"aborting transaction {transactional_id}")
+
+
+async def describe_transaction(conn: Connection, transactional_id: str) -> TransactionState:
+    """The coordinator's view of a transactional ID."""
+    answer = await conn.request(
+        DescribeTransactionsRequest[version("DescribeTransactions")](transactional_ids=[transactional_id])
+    )
+    (found,) = answer.transaction_states
+    raise_for(found.error_code, f"describing transaction {transactional_id}")
+    return TransactionState(
+        found.transaction_state,
+        found.producer_id,
+        found.producer_epoch,
+        found.transaction_start_time_ms,
+        found.transaction_timeout_ms,
+    )
+
+
+async def list_transactional_ids(conn: Connection, producer_id: int) -> list[str]:
+    """The transactional IDs of a producer ID that this broker coordinates; ask every broker (KIP-664)."""
+    answer = await conn.request(
+        ListTransactionsRequest[version("ListTransactions")](state_filters=[], producer_id_filters=[producer_id])
+    )
+    raise_for(answer.error_code, f"listing the transactions of {conn.peer}")
+    return [t.transactional_id for t in answer.transaction_states]
+
+
+async def describe_producers(
+    conn: Connection, partitions: Mapping[str, Sequence[int]]
+) -> dict[TopicPartition, list[ProducerState]]:
+    """The producers each partition's leader remembers. The connection must be to that leader."""
+    topic_class = DescribeProducersRequest.TopicRequest
+    answer = await conn.request(
+        DescribeProducersRequest[version("DescribeProducers")](
+            topics=[topic_class(name=t, partition_indexes=list(p)) for t, p in partitions.items()]
+        )
+    )
+    found: dict[TopicPartition, list[ProducerState]] = {}
+    for topic in answer.topics:
+        for p in topic.partitions:
+            partition = TopicPartition(topic.name, p.partition_index)
+            raise_for(p.error_code, f"describing the producers of {partition}", p.error_message, topics=[topic.name])
+            found[partition] = [
+                ProducerState(
+                    a.producer_id, a.producer_epoch, a.last_sequence, a.last_timestamp, a.current_txn_start_offset
+                )
+                for a in p.active_producers
+            ]
+    return found
+
+
+async def list_offsets(
+    conn: Connection,
+    partitions: Iterable[TopicPartition],
+    timestamp: int,
+    isolation: Isolation = "read_uncommitted",
+) -> dict[TopicPartition, int]:
+    """Offset per partition: the log end for -1, the log start for -2, else the first record from `timestamp` (ms) on.
+
+    read_committed makes the log end the last stable offset. The connection must be to the leaders. An offset of -1
+    means that there is no such record.
+    """
+    topic_class = ListOffsetsRequest.ListOffsetsTopic
+    partition_class = topic_class.ListOffsetsPartition
+    topics: dict[str, list[Any]] = {}
+    for p in partitions:
+        asked = partition_class(partition_index=p.partition, current_leader_epoch=-1, timestamp=timestamp)
+        topics.setdefault(p.topic, []).append(asked)
+    answer = await conn.request(
+        ListOffsetsRequest[version("ListOffsets")](
+            replica_id=-1,
+            isolation_level=1 if isolation == "read_committed" else 0,
+            topics=[topic_class(name=t, partitions=p) for t, p in topics.items()],
+        )
+    )
+    found: dict[TopicPartition, int] = {}
+    for topic in answer.topics:
+        for p in topic.partitions:
+            partition = TopicPartition(topic.name, p.partition_index)
+            raise_for(p.error_code, f"listing the offsets of {partition}", topics=[topic.name])
+            found[partition] = p.offset
+    return found
+
+
+async def topic_config(conn: Connection, topics: Sequence[str], name: str) -> dict[str, str]:
+    """The value of one topic setting for each of `topics` that may be described; the others are left out."""
+    message = DescribeConfigsRequest[version("DescribeConfigs")]
+    resource = message.DescribeConfigsResource
+    wanted = [resource(resource_type=_TOPIC_RESOURCE, resource_name=t, configuration_keys=[name]) for t in topics]
+    answer = await conn.request(message(resources=wanted, include_synonyms=False, include_documentation=False))
+    return {
+        r.resource_name: c.value
+        for r in answer.results
+        if not r.error_code
+        for c in r.configs
+        if c.name == name and c.value is not None
+    }
+
+
+def fetch_future(
+    conn: Connection,
+    partitions: Iterable[FetchPartition],
+    *,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+    read_committed: bool,
+    session: tuple[int, int] = fetching.NO_SESSION,
+    forgotten: Iterable[tuple[TopicId, int]] = (),
+) -> asyncio.Future[Fetched]:
+    """Send a fetch without waiting. In a session (KIP-227) only what changed is named, on both sides."""
+    body = fetching.encode(
+        partitions,
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        read_committed=read_committed,
+        session=session,
+        forgotten=forgotten,
+    )
+    return conn.submit(
+        fetching.API_KEY, fetching.VERSION, [body], fetching.decode, timeout_s=max_wait_ms / 1000 + FETCH_GRACE_S
+    )
+
+
+async def fetch(
+    conn: Connection,
+    partitions: Iterable[FetchPartition],
+    *,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+    read_committed: bool,
+) -> list[FetchedPartition]:
+    """Fetch from partitions this broker leads. Each answer has its own error code, to be looked at first.
+
+    The broker returns at least the first batch whole even when it is larger than `max_bytes`. Partitions it has nothing
+    to say of still come back, with empty records.
+    """
+    found = await fetch_future(
+        conn,
+        partitions,
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        read_committed=read_committed,
+    )
+    raise_for(found.error_code, f"fetching from {conn.peer}")
+    return found.partitions

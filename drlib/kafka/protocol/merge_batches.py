@@ -1,0 +1,171 @@
+"""Many small batches, or batches with gaps, become one: records move byte for byte, only their two deltas are written anew.
+
+Rules:
+- For uncompressed batches of format 2 with times of their own; every checksum is checked before its records are used, and
+  the new batch's is ours.
+- What compaction left of a batch has gaps, and a broker takes none from a producer (`LogValidator.validateBatch`: as many
+  offsets as records). So its records are numbered anew too, and `Merged.pieces` says which offsets they had.
+- Keys, values, headers and record attributes are never looked into: a record is its attributes byte, two deltas and a
+  tail, and the tail is copied as it stands.
+- A record whose lengths do not add up to its batch, or whose offset is not in its place, is a `CorruptBatch`, never
+  another exception.
+Why: a broker takes one batch per partition and request, so batches of one record would cost a request each.
+Not for: compressed batches, whose records can't be reached without decoding them (`drlib.kafka.protocol.recode`).
+Source: Kafka's `DefaultRecord` (record format 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import google_crc32c
+
+from drlib.kafka.protocol.batch import (
+    CODEC_MASK,
+    CRC_FROM,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_MASK,
+    BatchHeader,
+    CorruptBatch,
+    OutgoingBatch,
+    compose,
+)
+
+_NO_CODEC: Final = 0
+_IN_THE_WAY: Final = CODEC_MASK | LOG_APPEND_TIME_MASK
+GROWTH: Final = 14
+"""Bytes by which a record may grow: a time delta by nine, its number by four, its length by one."""
+_TABLE: Final = 8192  # numbers of one or two bytes, written out beforehand
+_RECORDS_AT: Final = HEADER_SIZE - CRC_FROM  # in what the checksum covers
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """`pieces`: the source offset and count of each stretch of records in `batch`, in order."""
+
+    batch: OutgoingBatch
+    pieces: tuple[tuple[int, int], ...]
+
+
+def can_merge(header: BatchHeader) -> bool:
+    """Whether the batch may become part of another one, or one of its own."""
+    return header.magic == 2 and header.count > 0 and not header.attributes & _IN_THE_WAY
+
+
+def merge(
+    batches: Sequence[tuple[BatchHeader, memoryview]], *, producer_id: int, producer_epoch: int, base_sequence: int
+) -> Merged:
+    """One batch with the records of all of `batches`, which `can_merge` and are in the order of their offsets.
+
+    Raises `CorruptBatch` when a checksum is wrong or a record does not fit its batch.
+    """
+    base_timestamp = batches[0][0].base_timestamp
+    newest = max(header.max_timestamp for header, _ in batches)
+    parts: list[bytes] = []
+    pieces: list[tuple[int, int]] = []
+    began, behind = batches[0][0].base_offset, batches[0][0].base_offset  # the piece at hand: from, and up to
+    count = 0  # records so far
+    for header, view in batches:
+        contiguous = header.contiguous
+        offset = header.base_offset
+        if contiguous:
+            if offset != behind:
+                pieces.append((began, behind - began))
+                began = offset
+            behind = header.next_offset
+        before = -1
+        data = bytes(view[CRC_FROM:])
+        if google_crc32c.value(data) != header.crc:
+            raise _corrupt(header, "its checksum is not that of its bytes")
+        try:
+            at, limit = _RECORDS_AT, len(data)
+            shift = header.base_timestamp - base_timestamp
+            for number in range(count, count + header.count):
+                byte = data[
+                    at
+                ]  # lengths and deltas of one or two bytes are read here: a call costs as much as the rest
+                if byte < 0x80:
+                    length, at = (byte >> 1) ^ -(byte & 1), at + 1
+                elif (more := data[at + 1]) < 0x80:
+                    length, at = ((byte & 0x7F | more << 7) >> 1) ^ -(byte & 1), at + 2
+                else:
+                    length, at = _varint(data, at)
+                end = at + length
+                byte, more = data[at + 1], data[at + 2]
+                if byte < 0x80 and more < 0x80:
+                    delta, place, tail = (byte >> 1) ^ -(byte & 1), (more >> 1) ^ -(more & 1), at + 3
+                else:
+                    delta, tail = _varint(data, at + 1)
+                    place, tail = _varint(data, tail)
+                if not contiguous:
+                    if not before < place <= header.last_offset_delta:
+                        raise _corrupt(header, f"a record in it stands at offset {offset + place}")
+                    before = place
+                    if offset + place != behind:
+                        pieces.append((began, behind - began))
+                        began = offset + place
+                    behind = offset + place + 1
+                if length < 3 or tail > end or end > limit:
+                    raise _corrupt(header, "a record in it ends outside of it")
+                delta += shift
+                head = (
+                    data[at : at + 1]
+                    + (_SMALL[delta] if 0 <= delta < _TABLE else _encode(delta))
+                    + (_SMALL[number] if number < _TABLE else _encode(number))
+                )
+                size = len(head) + end - tail
+                parts += (_SMALL[size] if size < _TABLE else _encode(size), head, data[tail:end])
+                at = end
+            count += header.count
+        except IndexError:
+            raise _corrupt(header, "a record in it ends outside of it") from None
+        if at != limit:
+            raise _corrupt(header, f"{limit - at} bytes follow its last record")
+    pieces.append((began, behind - began))
+    batch = compose(
+        b"".join(parts),
+        codec=_NO_CODEC,
+        count=count,
+        base_timestamp=base_timestamp,
+        max_timestamp=newest,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+    return Merged(batch, tuple(piece for piece in pieces if piece[1]))
+
+
+def _corrupt(header: BatchHeader, why: str) -> CorruptBatch:
+    return CorruptBatch(f"the batch at offsets {header.base_offset} to {header.last_offset} is corrupt", why)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A zigzag number and the place behind it. Raises `IndexError` at the end of `data`."""
+    byte = data[at]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    value, shift = byte & 0x7F, 7
+    while True:
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + 1
+        shift += 7
+        if shift > 63:
+            raise IndexError("a number in a record has no end")
+
+
+def _encode(number: int) -> bytes:
+    value = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while value > 0x7F:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_SMALL: Final = tuple(_encode(number) for number in range(_TABLE))

@@ -1,0 +1,59 @@
+"""The batches of a fetched answer, looked at as a whole before any of them is used.
+
+Rules: a checksum covers neither a batch's offset nor its length, so these are held against their neighbours: offsets
+rise, nothing lies beyond the high watermark, and bytes that hold no batch at all are no answer (a length that was damaged
+upwards would otherwise stall its partition in silence). A broker takes the high watermark before it reads (Kafka's
+`Partition.readRecords`): what was appended between the two is sound and lies beyond it, so `BeyondEnd` alone is a doubt,
+which a later answer settles. What is sound before the damage is still given; the damage shows again at the next question,
+which begins there.
+Not for: checksums, which are looked at where a batch is used (`drlib.kafka.protocol.batch`).
+"""
+
+from __future__ import annotations
+
+from drlib.kafka.protocol.batch import BatchHeader, CorruptBatch, iter_batches
+
+
+class BeyondEnd(CorruptBatch):
+    """A batch lies beyond the high watermark that came with it: newer than that, or its offset is damaged."""
+
+
+def sound_batches(records: memoryview, position: int, high_watermark: int) -> list[tuple[BatchHeader, memoryview]]:
+    """Header and bytes of each whole batch of an answer asked at `position` or before.
+
+    Raises `CorruptBatch` when the first of them that matters is damaged. A high watermark of -1 is not known.
+    """
+    found: list[tuple[BatchHeader, memoryview]] = []
+    end = 0
+    try:
+        for header, view in iter_batches(records):
+            if header.magic >= 2:
+                after = header.base_offset + header.last_offset_delta + 1
+                if header.base_offset < end or after > high_watermark >= 0:
+                    raise _misplaced(header, end, high_watermark)
+                end = after
+            found.append((header, view))
+    except CorruptBatch:
+        if not _advances(found, position):
+            raise
+    if not found and len(records):
+        raise CorruptBatch(
+            f"the {len(records)} bytes at offset {position} hold no whole batch",
+            "a broker never cuts the first batch of an answer, so its length is damaged",
+        )
+    return found
+
+
+def _misplaced(header: BatchHeader, end: int, high_watermark: int) -> CorruptBatch:
+    if header.base_offset < end:
+        return CorruptBatch(
+            f"the batch at offset {header.base_offset} stands behind one that ends at {end}", "its offset is damaged"
+        )
+    return BeyondEnd(
+        f"the batch at offsets {header.base_offset} to {header.last_offset} lies beyond the log's end",
+        f"the high watermark is {high_watermark}, so its offset is damaged",
+    )
+
+
+def _advances(found: list[tuple[BatchHeader, memoryview]], position: int) -> bool:
+    return any(header.next_offset > position for header, _ in found)

@@ -1,0 +1,280 @@
+"""Java's security keys of one cluster as one `Security`, and the same `Security` as librdkafka's configuration.
+
+Rules: names, defaults and meanings are those of Kafka 4.3 (`SslConfigs`, `SaslConfigs`); references are looked up here, when
+a client is about to be made, and what was found stays in memory; an error names the key and never quotes its value.
+Every key that is honoured is in `HONOURED`; one that makes a client run a command or load code is in `DENIED`.
+Not for: Kerberos; delegation tokens; what has lines in a file (`drlib.config.notices`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from drlib.errors import UsageError
+from drlib.kafka.java_formats import jaas
+from drlib.kafka.java_formats import key_stores as stores
+from drlib.kafka.java_formats.references import resolve
+from drlib.kafka.security.credentials import (
+    ClientCredentials,
+    Password,
+    Protocol,
+    Sasl,
+    ScramMechanism,
+    Security,
+    Tls,
+    UnsecuredJws,
+)
+from drlib.kafka.security.oauth import Tokens
+from drlib.kafka.security.tls import VERSIONS
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+HONOURED: Final = _names(
+    """
+    security.protocol ssl.endpoint.identification.algorithm ssl.enabled.protocols ssl.key.password
+    ssl.truststore.location ssl.truststore.type ssl.truststore.password ssl.truststore.certificates
+    ssl.keystore.location ssl.keystore.type ssl.keystore.password ssl.keystore.key ssl.keystore.certificate.chain
+    sasl.mechanism sasl.jaas.config sasl.login.callback.handler.class sasl.oauthbearer.token.endpoint.url
+    sasl.oauthbearer.scope sasl.oauthbearer.header.urlencode sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.client.credentials.client.secret
+    """
+)
+DENIED: Final = _names(
+    """
+    plugin.library.paths sasl.client.callback.handler.class sasl.kerberos.kinit.cmd sasl.login.class
+    sasl.oauthbearer.jwt.retriever.class security.providers ssl.engine.factory.class
+    """
+)
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_SCRAM: Final[Mapping[str, ScramMechanism]] = {"SCRAM-SHA-256": "SCRAM-SHA-256", "SCRAM-SHA-512": "SCRAM-SHA-512"}
+_PACKAGE: Final = "org.apache.kafka.common.security"
+_PASSWORD_MODULES: Final = (f"{_PACKAGE}.plain.PlainLoginModule", f"{_PACKAGE}.scram.ScramLoginModule")
+_BEARER_MODULE: Final = f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule"
+_ENDPOINT_HANDLERS: Final = (
+    f"{_PACKAGE}.oauthbearer.OAuthBearerLoginCallbackHandler",
+    f"{_PACKAGE}.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+)
+_UNSECURED_HANDLER: Final = f"{_PACKAGE}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
+_EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+")  # RFC 7628; `auth` is the token's own
+_EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
+
+
+def read(alias: str, keys: Mapping[str, str]) -> Security:
+    """The security of cluster `alias` from its Java keys, values still with references. Raises `UsageError`."""
+    cluster = _Keys(alias, keys)
+    chosen = protocol(alias, keys)
+    return Security(_tls(cluster) if chosen.encrypted else None, _sasl(cluster) if chosen.authenticated else None)
+
+
+def protocol(alias: str, keys: Mapping[str, str]) -> Protocol:
+    """`security.protocol` of cluster `alias`. Raises `UsageError`."""
+    cluster = _Keys(alias, keys)
+    return protocol_of(cluster.text("security.protocol", "PLAINTEXT"), cluster.where("security.protocol"))
+
+
+def protocol_of(text: str, where: str) -> Protocol:
+    """Raises `UsageError` for what is not a protocol of Kafka."""
+    try:
+        return Protocol(text.strip().upper())
+    except ValueError:
+        known = ", ".join(Protocol)
+        raise UsageError(f"{where} is not a protocol", f"Kafka has {known}", f"Write one of {known}.") from None
+
+
+def librdkafka(security: Security) -> dict[str, object]:
+    """The same in librdkafka's words. A bearer token is fetched by our own code, when librdkafka asks for it."""
+    made: dict[str, object] = {"security.protocol": str(security.protocol)}
+    if (tls := security.tls) is not None:
+        made["ssl.endpoint.identification.algorithm"] = "https" if tls.check_hostname else "none"
+        if tls.ca_pem:
+            made["ssl.ca.pem"] = tls.ca_pem
+        if tls.certificate_pem:
+            made |= {"ssl.certificate.pem": tls.certificate_pem, "ssl.key.pem": tls.key_pem}
+            if tls.key_password:
+                made["ssl.key.password"] = tls.key_password
+    if (sasl := security.sasl) is not None:
+        made["sasl.mechanism"] = security.mechanism
+        if isinstance(sasl, Password):
+            made |= {"sasl.username": sasl.username, "sasl.password": sasl.password}
+        else:
+            made["oauth_cb"] = _token_callback(Tokens(sasl), dict(sasl.extensions))
+    return made
+
+
+def _token_callback(
+    tokens: Tokens, extensions: dict[str, str]
+) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
+    def fetch(_: str) -> tuple[str, float, str, dict[str, str]]:
+        token = tokens.current()
+        return token.value, token.expires_s, token.principal, extensions
+
+    return fetch
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    alias: str
+    keys: Mapping[str, str]
+
+    def where(self, key: str) -> str:
+        return f"{self.alias}.{key}"
+
+    def text(self, key: str, default: str = "") -> str:
+        return resolve(self.keys[key], self.where(key)).strip() if key in self.keys else default
+
+    def refuse(self, key: str, why: str, remedy: str) -> NoReturn:
+        """An error about `key` that does not quote its value."""
+        raise UsageError(f"{self.where(key)} cannot be used", why, remedy)
+
+
+def _tls(cluster: _Keys) -> Tls:
+    algorithm = cluster.text("ssl.endpoint.identification.algorithm", "https").lower()
+    if algorithm not in ("https", ""):
+        cluster.refuse(
+            "ssl.endpoint.identification.algorithm",
+            "the only algorithm is https",
+            "Write https, or nothing to switch the check of host names off.",
+        )
+    presented = _presented(cluster)
+    return Tls(
+        ca_pem=_trusted(cluster),
+        certificate_pem=presented.certificate_pem if presented else "",
+        key_pem=presented.key_pem if presented else "",
+        key_password=cluster.text("ssl.key.password"),
+        check_hostname=bool(algorithm),
+        protocols=_versions(cluster),
+    )
+
+
+def _versions(cluster: _Keys) -> tuple[str, ...]:
+    key = "ssl.enabled.protocols"
+    asked = [name.strip() for name in cluster.text(key, ",".join(VERSIONS)).split(",")]
+    usable = tuple(name for name in VERSIONS if name in asked)
+    if not usable:
+        cluster.refuse(key, f"only {' and '.join(VERSIONS)} are spoken here", f"Write {','.join(VERSIONS)}.")
+    return usable
+
+
+def _store_type(cluster: _Keys, store: str) -> str:
+    key = f"ssl.{store}.type"
+    store_type = cluster.text(key, "JKS").upper()
+    if store_type not in stores.TYPES:
+        cluster.refuse(key, f"it is none of {', '.join(stores.TYPES)}", "Convert the store to PEM or PKCS12.")
+    return store_type
+
+
+def _trusted(cluster: _Keys) -> str:
+    inline, location = "ssl.truststore.certificates", "ssl.truststore.location"
+    store_type = _store_type(cluster, "truststore")
+    if text := cluster.text(inline):
+        _only_pem(cluster, inline, store_type, location)
+        return stores.certificates(text, cluster.where(inline))
+    path, password = cluster.text(location), cluster.text("ssl.truststore.password")
+    return stores.trusted(path, store_type, password, cluster.where(location)) if path else ""
+
+
+def _presented(cluster: _Keys) -> stores.KeyStore | None:
+    key, chain, location = "ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.keystore.location"
+    store_type = _store_type(cluster, "keystore")
+    if text := cluster.text(key):
+        _only_pem(cluster, key, store_type, location)
+        found = stores.certificates(cluster.text(chain), cluster.where(chain))
+        return stores.KeyStore(found, stores.private_key(text, cluster.where(key)))
+    path, password = cluster.text(location), cluster.text("ssl.keystore.password")
+    if not path:
+        return None
+    return stores.key_store(path, store_type, password, cluster.where(location), cluster.text("ssl.key.password"))
+
+
+def _only_pem(cluster: _Keys, key: str, store_type: str, location: str) -> None:
+    if store_type != "PEM":
+        cluster.refuse(key, f"the store's type is {store_type}", "Set the type to PEM.")
+    if cluster.text(location):
+        cluster.refuse(key, f"{location} is set too", f"Set {key} or {location}, not both.")
+
+
+def _sasl(cluster: _Keys) -> Sasl:
+    mechanism = cluster.text("sasl.mechanism", "GSSAPI")
+    if mechanism not in MECHANISMS:
+        cluster.refuse(
+            "sasl.mechanism",
+            "Kerberos (GSSAPI, Kafka's default) is not supported" if mechanism == "GSSAPI" else "it is not supported",
+            f"Set {cluster.where('sasl.mechanism')} to one of {', '.join(MECHANISMS)}.",
+        )
+    key = "sasl.jaas.config"
+    if not (text := cluster.text(key)):
+        cluster.refuse(key, f"it is not set, and {mechanism} needs to know who logs in", jaas.EXAMPLE)
+    module = jaas.parse(text, cluster.where(key))
+    fitting = (_BEARER_MODULE,) if mechanism == "OAUTHBEARER" else _PASSWORD_MODULES
+    if module.name not in fitting:
+        cluster.refuse(key, f"its login module is not one for {mechanism}", f"Use {' or '.join(fitting)}.")
+    if mechanism == "OAUTHBEARER":
+        return _bearer(cluster, module.options)
+    if module.options.get("tokenauth", "false").lower() == "true":
+        cluster.refuse(key, "delegation tokens are not supported", "Use the user's own password.")
+    username, password = module.options.get("username", ""), module.options.get("password", "")
+    if not username or not password:
+        cluster.refuse(key, f"{mechanism} needs username and password", jaas.EXAMPLE)
+    return Password("PLAIN" if mechanism == "PLAIN" else _SCRAM[mechanism], username, password)
+
+
+def _bearer(cluster: _Keys, options: Mapping[str, str]) -> UnsecuredJws | ClientCredentials:
+    key, url_key = "sasl.login.callback.handler.class", "sasl.oauthbearer.token.endpoint.url"
+    url = cluster.text(url_key)
+    handler = cluster.text(key, _ENDPOINT_HANDLERS[0] if url else _UNSECURED_HANDLER)
+    if handler == _UNSECURED_HANDLER:
+        return _unsecured(cluster, options)
+    if handler not in _ENDPOINT_HANDLERS:
+        cluster.refuse(key, "it names code that is not Kafka's own", f"Use {_ENDPOINT_HANDLERS[0]}.")
+    if not url.startswith(("https://", "http://")):
+        cluster.refuse(url_key, "it is not an https address", f"Set {cluster.where(url_key)}.")
+    credentials = "sasl.oauthbearer.client.credentials.client"
+    who = cluster.text(f"{credentials}.id") or options.get("clientId", "")
+    secret = cluster.text(f"{credentials}.secret") or options.get("clientSecret", "")
+    if not who or not secret:
+        cluster.refuse("sasl.jaas.config", "the token endpoint needs clientId and clientSecret", "Set both options.")
+    return ClientCredentials(
+        url,
+        who,
+        secret,
+        cluster.text("sasl.oauthbearer.scope") or options.get("scope", ""),
+        cluster.text("sasl.oauthbearer.header.urlencode", "false").lower() == "true",
+        _extensions(cluster, options, "extension_"),
+    )
+
+
+def _unsecured(cluster: _Keys, options: Mapping[str, str]) -> UnsecuredJws:
+    claims: dict[str, str | float | tuple[str, ...]] = {}
+    try:
+        for option, value in options.items():
+            if option.startswith("unsecuredLoginStringClaim_"):
+                claims[option.partition("_")[2]] = value
+            elif option.startswith("unsecuredLoginNumberClaim_"):
+                claims[option.partition("_")[2]] = float(value)
+            elif option.startswith("unsecuredLoginListClaim_"):
+                claims[option.partition("_")[2]] = tuple(value[1:].split(value[0])) if len(value) > 1 else ()
+        lifetime_s = float(int(options.get("unsecuredLoginLifetimeSeconds", "3600")))
+    except ValueError:
+        cluster.refuse("sasl.jaas.config", "a number claim or the lifetime is not a number", "Write a number.")
+    principal = options.get("unsecuredLoginPrincipalClaimName", "sub")
+    if not isinstance(claims.get(principal), str) or not claims[principal] or {"iat", "exp"} & set(claims):
+        cluster.refuse(
+            "sasl.jaas.config",
+            f"an unsecured token needs a string claim {principal}, and iat and exp are made for it",
+            'Write unsecuredLoginStringClaim_sub="name", or set sasl.oauthbearer.token.endpoint.url.',
+        )
+    return UnsecuredJws(claims, principal, lifetime_s, _extensions(cluster, options, "unsecuredLoginExtension_"))
+
+
+def _extensions(cluster: _Keys, options: Mapping[str, str], prefix: str) -> dict[str, str]:
+    found = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
+    for name, value in found.items():
+        if not _EXTENSION_NAME.fullmatch(name) or name == "auth" or not _EXTENSION_VALUE.fullmatch(value):
+            cluster.refuse("sasl.jaas.config", "an extension's name or value cannot be sent", "Use letters only.")
+    return found

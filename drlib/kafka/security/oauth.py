@@ -1,0 +1,138 @@
+"""Bearer tokens: unsigned ones made here, or those of an OAuth 2 token endpoint, kept until they are about to end.
+
+Rules: a token is asked for again after `FRESH_SHARE` of its life; it is in no `repr` and in no error. An endpoint that says
+no is a `SecurityFault`, one that does not answer is `Unreachable`. Calls block: event loops use a thread.
+Source: Kafka's `OAuthBearerUnsecuredLoginCallbackHandler` and `HttpJwtRetriever`; RFC 6749 section 4.4.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from drlib.errors import Unreachable
+from drlib.kafka.security.credentials import ClientCredentials, TokenSource, UnsecuredJws
+from drlib.kafka.security.errors import Fault, SecurityFault
+
+FRESH_SHARE: Final = 0.8
+TIMEOUT_S: Final = 10.0
+MAX_ANSWER: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """`expires_s` and `issued_s` are seconds since the epoch."""
+
+    value: str = field(repr=False)
+    principal: str
+    issued_s: float
+    expires_s: float
+
+    def fresh(self, now_s: float) -> bool:
+        return now_s < self.issued_s + FRESH_SHARE * (self.expires_s - self.issued_s)
+
+
+class Tokens:
+    """The current token of one source; usable from any thread."""
+
+    def __init__(self, source: TokenSource) -> None:
+        self.source = source
+        self._lock = threading.Lock()
+        self._token: Token | None = None
+
+    def current(self) -> Token:
+        """A token that is not about to end; blocks while it is fetched. Raises `SecurityFault`, `Unreachable`."""
+        with self._lock:
+            if self._token is None or not self._token.fresh(time.time()):
+                self._token = issue(self.source)
+            return self._token
+
+
+def issue(source: TokenSource) -> Token:
+    """A new token. Raises `SecurityFault` when the endpoint refuses, `Unreachable` when it does not answer."""
+    return unsecured(source, time.time()) if isinstance(source, UnsecuredJws) else _from_endpoint(source)
+
+
+def unsecured(source: UnsecuredJws, now_s: float) -> Token:
+    """A JWS with `alg` none (RFC 7515, section 6)."""
+    expires = now_s + source.lifetime_s
+    claims = {"exp": expires, "iat": now_s, **source.claims}
+    text = ".".join(_encoded(part) for part in ({"alg": "none"}, claims)) + "."
+    return Token(text, str(source.claims.get(source.principal_claim, "")), now_s, expires)
+
+
+def _encoded(part: Mapping[str, object]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+
+
+def _from_endpoint(source: ClientCredentials) -> Token:
+    who, secret = source.client_id, source.client_secret
+    if source.urlencode_header:
+        who, secret = urllib.parse.quote_plus(who), urllib.parse.quote_plus(secret)
+    form = {"grant_type": "client_credentials", **({"scope": source.scope} if source.scope else {})}
+    request = urllib.request.Request(
+        source.url,
+        data=urllib.parse.urlencode(form).encode(),
+        headers={
+            "Authorization": "Basic " + base64.b64encode(f"{who}:{secret}".encode()).decode(),
+            "Accept": "application/json",
+            "Content-Type": "application/x-www-form-urlencoded",
+        },
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            return _read(json.loads(answer.read(MAX_ANSWER)), source, time.time())
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise SecurityFault(
+            Fault.TOKEN_REFUSED,
+            f"no token from {source.url}",
+            f"it answered {error.code} to client {source.client_id}",
+            "Correct the client ID and its secret, and sasl.oauthbearer.token.endpoint.url.",
+        ) from None
+    except (OSError, TimeoutError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise Unreachable(
+            f"no token from {source.url}",
+            str(reason) or type(error).__name__,
+            "See whether the token endpoint runs and whether sasl.oauthbearer.token.endpoint.url is right.",
+        ) from error
+    except ValueError:
+        raise _no_token(source) from None
+
+
+def _read(answer: object, source: ClientCredentials, now_s: float) -> Token:
+    found = answer.get("access_token") if isinstance(answer, dict) else None
+    if not isinstance(found, str) or not found:
+        raise _no_token(source)
+    claims = _claims(found)
+    lifetime = answer.get("expires_in") if isinstance(answer, dict) else None
+    ends = claims.get("exp") or now_s + float(lifetime or 3600)
+    return Token(found, str(claims.get("sub") or source.client_id), now_s, float(str(ends)))
+
+
+def _claims(token: str) -> Mapping[str, object]:
+    """The claims of a JWT, unverified; empty for a token of another kind."""
+    parts = token.split(".")
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (IndexError, ValueError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
+def _no_token(source: ClientCredentials) -> SecurityFault:
+    return SecurityFault(
+        Fault.TOKEN_REFUSED,
+        f"no token from {source.url}",
+        "its answer is not JSON with an access_token",
+        "Correct sasl.oauthbearer.token.endpoint.url; it must name the token endpoint itself.",
+    )

@@ -1,0 +1,241 @@
+"""The consuming application: a member of a group that processes a record exactly once, across a move as well.
+
+Rules: poll a batch, commit where it ends, and only when the coordinator has said yes count its records as
+processed; they and the commit go into the history in one write. After a move the group goes on at the new cluster:
+first the remote topic from the translated position to the cutover, then the local one. A batch whose commit was not
+heard of when the pointer moved is settled by where the group stands on the new cluster: before that position it had
+been taken, at or after it will be delivered again. While the pointer holds, it has committed what it had and left its
+group, which is how a planned move knows that the group's positions are final.
+Not for: translating positions; they are there before the pointer moves.
+
+Run as `python -m drlib.lab.apps.consumer SPEC.json`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from drlib.client.ordered_member import CommitOutcome, OrderedMember
+from drlib.client.pointer import Pointer, PointerWatcher
+from drlib.client.read_plan import ReadPlan
+from drlib.kafka.admin.descriptions import Record
+from drlib.lab.apps import specs
+from drlib.lab.apps.in_doubt import look_up
+from drlib.lab.apps.pacing import Pace
+from drlib.lab.apps.process import StatusFile, Stop, now_ms, run_app
+from drlib.lab.checker.history import CommitStatus, Committed, Consumed, Mirrored
+from drlib.lab.checker.history_files import HistoryWriter
+from drlib.lab.checker.scan import number, text
+from drlib.model import TopicPartition
+
+_SILENT_S = 1.0
+_LAST_ANSWER_S = 1.5
+_HELD_S = 0.02
+_BATCH_S = 0.25  # how long a batch may fill up: applications commit a few times a second, not with every record
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A batch polled at `cluster` whose commit was asked for and never answered."""
+
+    cluster: str
+    records: tuple[Record, ...]
+
+
+def settle(
+    records: Iterable[Record], there: Mapping[str, Mirrored], positions: Mapping[int, int]
+) -> tuple[Record, ...]:
+    """The records of an unanswered commit that count as processed on the new cluster.
+
+    `there`: where the remote topic holds them, by id; `positions`: by partition, where the group stands in it. A record
+    before the position will not come again; one at or after it will, and then the commit was not taken. What the mirror
+    never had will not come again either: it was processed if the commit was taken, and otherwise nobody processed it.
+    """
+    batch = tuple(records)
+    found = {r: there.get(record_id(r)) for r in batch}
+    before = {r for r, seen in found.items() if seen is not None and seen.offset < positions.get(seen.partition, 0)}
+    taken = all(seen is None or r in before for r, seen in found.items())
+    return tuple(r for r in batch if r in before or (taken and found[r] is None))
+
+
+def read_plan(spec: specs.ConsumerSpec, pointer: Pointer) -> ReadPlan:
+    """What the pointer means for this application; librdkafka takes a name that begins with ^ for a pattern."""
+    if spec.pattern is not None:
+        return ReadPlan(f"^{spec.pattern}$")
+    remote = pointer.remote_topic(spec.topic)
+    if remote is None:
+        return ReadPlan(spec.topic, scope=spec.scope)
+    return ReadPlan(spec.topic, remote, pointer.cutover.get(remote, ()), spec.scope)
+
+
+def record_id(record: Record) -> str:
+    return text(dict(record.headers).get("id"))
+
+
+class Reading:
+    """One run of the application."""
+
+    def __init__(self, spec: specs.ConsumerSpec, stop: Stop, history: HistoryWriter) -> None:
+        self._spec = spec
+        self._stop = stop
+        self._history = history
+        self._watcher = PointerWatcher(Path(spec.pointer))
+        self._status = StatusFile(f"consumer:{spec.group}", spec.status)
+        self._rate = spec.records_per_second
+        self._done = 0
+        self._doubt: Doubt | None = None
+        self._asked_to_stop = 0.0
+
+    def run(self) -> None:
+        pointer = self._watcher.wait(self._spec.pointer_deadline_s, self._stop)
+        while pointer is not None and not self._stop():
+            if pointer.hold:  # its group is left by now, so that its positions are final
+                self._status.report("holding", pointer.active, pointer.version, self._done)
+                self._stop.wait(_HELD_S)
+                pointer = self._moved(pointer)
+                continue
+            try:
+                self._on_one_cluster(pointer)
+            except KafkaException as error:  # the cluster went away while the group was being joined
+                print(f"{self._spec.group}: {error.args[0].str()}; joining again", file=sys.stderr)
+                self._stop.wait(0.1)
+            pointer = self._moved(pointer)
+        if pointer is not None:
+            self._status.report("stopped", pointer.active, pointer.version, self._done)
+
+    def _moved(self, pointer: Pointer) -> Pointer:
+        """The newest pointer."""
+        newest = self._watcher.current() or pointer
+        if newest.elsewhere(pointer):
+            self._status.report("moving", newest.active, newest.version, self._done)
+            if self._spec.after_move_records_per_second is not None:
+                self._rate = self._spec.after_move_records_per_second
+        return newest
+
+    def _on_one_cluster(self, pointer: Pointer) -> None:
+        remote = pointer.remote_topic(self._spec.topic)
+        max_batch = self._spec.max_batch
+        if self._rate > 0:  # small enough to be even: about four batches a second
+            max_batch = max(1, min(max_batch, int(self._rate * _BATCH_S)))
+        connection = {
+            "bootstrap.servers": pointer.bootstrap,
+            "session.timeout.ms": self._spec.session_timeout_ms,
+            "heartbeat.interval.ms": min(3000, self._spec.session_timeout_ms // 4),  # its own 3 s are a short session
+            "topic.metadata.refresh.interval.ms": int(self._spec.refresh_topics_s * 1000),
+        }
+        plan = read_plan(self._spec, pointer)
+        consumer = OrderedMember(connection, self._spec.group, plan, max_batch=max_batch, poll_s=_BATCH_S)
+        try:
+            if self._doubt is not None and self._doubt.cluster != pointer.active:
+                self._settle(consumer, pointer, self._doubt, remote)
+            self._read(consumer, pointer)
+        finally:
+            consumer.close(1.0)
+
+    def _read(self, consumer: OrderedMember, pointer: Pointer) -> None:
+        pace = Pace(self._rate)
+        heard = time.monotonic()
+        while self._goes_on(pointer):
+            waiting = time.monotonic() - heard > _SILENT_S
+            self._status.report("waiting" if waiting else "running", pointer.active, pointer.version, self._done)
+            if pace.due() <= 0:
+                self._stop.wait(0.01)
+                continue
+            batch = consumer.poll()
+            if batch is None:
+                pace.forgive()
+                continue
+            heard = time.monotonic()
+            outcome = consumer.commit(batch, deadline_s=3600.0, waiting=lambda: self._awaits_answer(pointer))
+            match outcome:
+                case CommitOutcome.ACKED:
+                    pace.count(len(batch.records))
+                    self._processed(pointer.active, batch.records, batch.positions, CommitStatus.ACKED)
+                case CommitOutcome.UNKNOWN:
+                    self._history.append_all(self._commits(pointer.active, batch.positions, CommitStatus.UNKNOWN))
+                    self._doubt = Doubt(pointer.active, batch.records)
+                case CommitOutcome.REFUSED:
+                    pass  # it comes again, here or to another member
+
+    def _goes_on(self, pointer: Pointer) -> bool:
+        """One look decides: of two the first might see the hold and the second the move, and it would read on here."""
+        newest = self._watcher.current() or pointer
+        return not (self._stop() or newest.elsewhere(pointer) or newest.hold)
+
+    def _here(self, pointer: Pointer) -> bool:
+        newest = self._watcher.current() or pointer
+        return not (self._stop() or newest.elsewhere(pointer))
+
+    def _awaits_answer(self, pointer: Pointer) -> bool:
+        """A commit that is under way when the application is asked to stop is heard out for a moment: the next process
+        could not tell whether its records were processed."""
+        if self._stop():
+            self._asked_to_stop = self._asked_to_stop or time.monotonic()
+            return time.monotonic() - self._asked_to_stop < _LAST_ANSWER_S
+        return self._here(pointer)
+
+    def _settle(self, consumer: OrderedMember, pointer: Pointer, doubt: Doubt, remote: str | None) -> None:
+        """Decides what the batch in doubt was, before anything is read here."""
+        if remote is not None and doubt.records:
+            oldest_ms = min(record.timestamp_ms for record in doubt.records)
+            ids = {record_id(record) for record in doubt.records}
+            there = look_up(pointer.bootstrap, remote, ids, oldest_ms, self._stop)
+            if there is None:
+                return
+            partitions = {TopicPartition(remote, seen.partition) for seen in there.values()}
+            positions = {p.partition: offset for p, offset in consumer.committed(partitions).items()}
+            processed = settle(doubt.records, there, positions)
+            # Where some of the batch will come again its commit was not taken, whatever became of the rest.
+            done = {record_id(record) for record in processed}
+            again = {record.partition for record in doubt.records if record_id(record) not in done}
+            ends = {r.partition: r.offset + 1 for r in processed if r.partition not in again}
+            self._processed(doubt.cluster, processed, ends, CommitStatus.RESOLVED)
+        self._doubt = None
+
+    def _processed(
+        self, cluster: str, records: tuple[Record, ...], positions: Mapping[TopicPartition, int], status: CommitStatus
+    ) -> None:
+        at_ms = now_ms()
+        rows: list[Consumed | Committed] = []
+        for record in records:
+            headers = dict(record.headers)
+            rows.append(
+                Consumed(
+                    self._spec.group,
+                    cluster,
+                    record.partition.topic,
+                    record.partition.partition,
+                    record.offset,
+                    text(headers.get("id")),
+                    text(record.key),
+                    number(headers.get("n")),
+                    at_ms,
+                )
+            )
+        rows += self._commits(cluster, positions, status)
+        self._history.append_all(rows)
+        self._done += len(records)
+
+    def _commits(self, cluster: str, positions: Mapping[TopicPartition, int], status: CommitStatus) -> list[Committed]:
+        at_ms = now_ms()
+        return [
+            Committed(self._spec.group, cluster, p.topic, p.partition, position, at_ms, status)
+            for p, position in positions.items()
+        ]
+
+
+def run(path: Path, stop: Stop) -> None:
+    """Runs the application a spec file describes. Raises UsageError, Unreachable."""
+    spec = specs.load(path, specs.ConsumerSpec)
+    with HistoryWriter(Path(spec.history)) as history:
+        Reading(spec, stop, history).run()
+
+
+if __name__ == "__main__":
+    sys.exit(run_app(sys.argv[1:], run))

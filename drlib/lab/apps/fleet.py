@@ -1,0 +1,189 @@
+"""Five producers with different codecs and batch sizes that together write one topic, in order for every key.
+
+Rules: idempotent, acks=all; a carrier is pinned to one producer, so the records of a key go through one queue in
+their order; what is in flight is bounded by the caller; a record is *in doubt* from `send` until its delivery
+report, and a report that is no success leaves it in doubt for ever: librdkafka does not tell "never sent" from
+"sent, unheard of". While the cluster is dead a record waits (no message timeout): nothing fails until the owner
+gives up with `give_up`.
+Not for: deciding what to do with records in doubt.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from drlib.lab.apps.flights import Flight
+from drlib.lab.apps.process import abandon, now_ms
+from drlib.lab.checker.history import NO_OFFSET, Produced, ProducedStatus, digest
+from drlib.lab.clocks import MachineClock
+
+# Small and large, compressed and not: a mirror has to move every kind of batch.
+KINDS: Final[tuple[dict[str, str | int], ...]] = (
+    {"compression.type": "none", "batch.size": 16_384, "linger.ms": 5},
+    {"compression.type": "gzip", "batch.size": 32_768, "linger.ms": 20},
+    {"compression.type": "snappy", "batch.size": 65_536, "linger.ms": 10},
+    {"compression.type": "lz4", "batch.size": 131_072, "linger.ms": 50},
+    {"compression.type": "zstd", "batch.size": 1_000_000, "linger.ms": 100},
+)
+
+# The broker has answered and the record is not in its log; everything else may have been written.
+_REFUSED: Final = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A record on its way, or in doubt. `sent_ms` is when; its timestamp is `stamp_ms`, by a clock that may be wrong."""
+
+    flight: Flight
+    sent_ms: int
+    stamp_ms: int
+    digest: int
+
+    def row(
+        self, cluster: str, topic: str, status: ProducedStatus, partition: int = NO_OFFSET, offset: int = NO_OFFSET
+    ) -> Produced:
+        """What the history says of it now."""
+        f = self.flight
+        heard_ms = now_ms() if status is ProducedStatus.ACKED else NO_OFFSET
+        return Produced(
+            f.id, f.key, f.n, cluster, topic, partition, offset, self.sent_ms, heard_ms, status, self.digest
+        )
+
+
+class Fleet:
+    """The producers for one cluster. `on_row` gets a history row for every record whose outcome is heard."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        cluster: str,
+        topic: str,
+        on_row: Callable[[Produced], None],
+        clock: MachineClock | None = None,
+    ) -> None:
+        self._clock = clock or MachineClock(None)
+        self._cluster = cluster
+        self._topic = topic
+        self._on_row = on_row
+        self._in_flight: dict[int, Sent] = {}
+        self._doubts: dict[int, Sent] = {}
+        self._heard = time.monotonic()
+        self.acked = 0
+        shared = {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "acks": "all",
+            "partitioner": "murmur2_random",  # Java's; librdkafka's own would place keys elsewhere
+            "message.timeout.ms": 0,
+            "delivery.report.only.error": False,
+            "queue.buffering.max.messages": 100_000,
+            "reconnect.backoff.max.ms": 500,
+            "socket.timeout.ms": 5_000,
+            "log_level": 2,
+        }
+        self._producers = [Producer({**shared, **kind}) for kind in KINDS]
+
+    @property
+    def in_flight(self) -> int:
+        """Records whose outcome has not been heard."""
+        return len(self._in_flight)
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the last delivery report, 0 while nothing is in flight."""
+        return time.monotonic() - self._heard if self._in_flight else 0.0
+
+    def send(self, flight: Flight, timestamp_ms: int | None = None) -> bool:
+        """Queues one record, stamped `timestamp_ms` or now by its clock. False when the queue is full: poll and try again."""
+        sent_ms = now_ms()
+        stamp = self._clock.at(self._cluster, sent_ms) if timestamp_ms is None else timestamp_ms
+        headers = record_headers(flight)
+        key = flight.key.encode()
+        sent = Sent(flight, sent_ms, stamp, digest(key, flight.value, headers, stamp))
+        if not self._in_flight:
+            self._heard = time.monotonic()
+        try:
+            self._producers[zlib.crc32(flight.carrier.encode()) % len(KINDS)].produce(
+                self._topic,
+                value=flight.value,
+                key=key,
+                headers=headers,
+                timestamp=stamp,
+                on_delivery=partial(self._delivered, sent),
+            )
+        except BufferError:
+            return False
+        self._in_flight[flight.position] = sent
+        return True
+
+    def poll(self) -> None:
+        """Serves delivery reports; never waits."""
+        for producer in self._producers:
+            producer.poll(0)
+
+    def drain(self, seconds: float, patience_s: float) -> bool:
+        """Waits up to `seconds` for every outcome, no longer than `patience_s` without hearing one. True: all heard."""
+        until = time.monotonic() + seconds
+        while self._in_flight:
+            for producer in self._producers:
+                producer.flush(0.01)
+            if time.monotonic() > until or self.silent_s > patience_s:
+                return not self._in_flight
+        return True
+
+    def give_up(self) -> list[Sent]:
+        """Stops sending and returns what is in doubt, in the order of the stream. The fleet is closed after it."""
+        for producer in self._producers:
+            producer.purge(in_queue=True, in_flight=True, blocking=True)
+        until = time.monotonic() + 1.0
+        while self._in_flight and time.monotonic() < until:
+            for producer in self._producers:
+                producer.poll(0.01)
+        self._doubts.update(self._in_flight)
+        self._in_flight.clear()
+        producers, self._producers = self._producers, []
+        abandon(lambda: [producer.close() for producer in producers], 0.5)
+        doubts = [self._doubts[position] for position in sorted(self._doubts)]
+        for sent in doubts:
+            self._on_row(sent.row(self._cluster, self._topic, ProducedStatus.IN_DOUBT))
+        return doubts
+
+    def _delivered(self, sent: Sent, error: KafkaError | None, message: Message) -> None:
+        if self._in_flight.pop(sent.flight.position, None) is None:
+            return  # given up before the report came
+        self._heard = time.monotonic()
+        if error is None:
+            self.acked += 1
+            partition, offset = place(message.partition()), place(message.offset())
+            self._on_row(sent.row(self._cluster, self._topic, ProducedStatus.ACKED, partition, offset))
+        elif error.code() in _REFUSED:
+            self._on_row(sent.row(self._cluster, self._topic, ProducedStatus.REFUSED))
+        else:
+            self._doubts[sent.flight.position] = sent
+
+
+def record_headers(flight: Flight) -> list[tuple[str, bytes]]:
+    """What every record carries: its id, its number within its key, and its event time in ms, as ASCII."""
+    return [
+        ("id", flight.id.encode()),
+        ("n", b"%d" % flight.n),
+        ("event-time", b"%d" % flight.event_ms),
+    ]
+
+
+def place(value: int | None) -> int:
+    return NO_OFFSET if value is None else value

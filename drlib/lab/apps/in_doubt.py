@@ -1,0 +1,53 @@
+"""Records in doubt at a move: which of them the new cluster already holds.
+
+Rules: an unanswered question is asked again; sending without an answer could double records, processing without one
+could repeat or skip them. What the mirror holds already is history, not to be sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from drlib.client.pointer import Pointer
+from drlib.errors import Unreachable
+from drlib.lab.apps.fleet import Sent
+from drlib.lab.apps.flights import Flight
+from drlib.lab.checker import scan
+from drlib.lab.checker.history import Mirrored, ProducedStatus
+from drlib.lab.checker.history_files import HistoryWriter
+
+_TAIL_MARGIN_MS = 2000  # timestamps are taken before records are queued
+
+
+def look_up(
+    bootstrap: str, remote_topic: str | None, ids: Collection[str], oldest_ms: int, stopping: Callable[[], bool]
+) -> dict[str, Mirrored] | None:
+    """Which of `ids`, none of them stamped before `oldest_ms`, are in `remote_topic`, and where.
+
+    Empty when there is no remote topic; None when `stopping()` came before an answer.
+    """
+    if not ids or remote_topic is None:
+        return {}
+    while not stopping():
+        try:
+            return scan.find_in_tail(bootstrap, remote_topic, ids, oldest_ms - _TAIL_MARGIN_MS, deadline_s=5.0)
+        except Unreachable:
+            continue
+    return None
+
+
+def still_to_send(
+    doubts: Sequence[Sent], pointer: Pointer, topic: str, history: HistoryWriter, stopping: Callable[[], bool]
+) -> list[Flight]:
+    """Of a producer's records in doubt, those that the mirror of `topic` on the new cluster does not hold."""
+    remote = pointer.remote_topic(topic)
+    if not doubts or remote is None:
+        return [sent.flight for sent in doubts]
+    oldest_ms = min(sent.stamp_ms for sent in doubts)  # the log is searched by what the sender's clock said
+    there = look_up(pointer.bootstrap, remote, {sent.flight.id for sent in doubts}, oldest_ms, stopping)
+    if there is None:
+        return []
+    for sent in doubts:
+        if (seen := there.get(sent.flight.id)) is not None:
+            history.append(sent.row(pointer.active, remote, ProducedStatus.MIRRORED, seen.partition, seen.offset))
+    return [sent.flight for sent in doubts if sent.flight.id not in there]

@@ -1,0 +1,152 @@
+"""The producing application: replays the flights to whatever cluster the pointer names.
+
+Rules: nothing is sent twice and nothing acknowledged is sent again. When the pointer moves: stop, hear what can be
+heard, look up what is still in doubt in the tail of the mirror topic on the new cluster, send only what is not
+there, then go on with the next flight. While the cluster is dead and the pointer has not moved: wait, with at most
+`max_in_flight` in doubt.
+Not for: transactions (`transactions`).
+
+Run as `python -m drlib.lab.apps.producer SPEC.json`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from drlib.client.pointer import Pointer, PointerWatcher
+from drlib.errors import Unreachable
+from drlib.lab.apps import flights, specs, transactions
+from drlib.lab.apps.fleet import Fleet, Sent
+from drlib.lab.apps.flights import Flight
+from drlib.lab.apps.in_doubt import still_to_send
+from drlib.lab.apps.pacing import Pace
+from drlib.lab.apps.process import StatusFile, Stop, run_app
+from drlib.lab.checker.history_files import HistoryWriter
+from drlib.lab.clocks import MachineClock
+
+_TICK_S = 0.005
+_SILENT_S = 1.0
+
+
+class Replay:
+    """One run of the application."""
+
+    def __init__(self, spec: specs.ProducerSpec, stop: Stop, history: HistoryWriter) -> None:
+        self._spec = spec
+        self._stop = stop
+        self._history = history
+        self._watcher = PointerWatcher(Path(spec.pointer))
+        self._status = StatusFile(f"producer:{spec.topic}", spec.status)
+        self._clock = MachineClock(Path(spec.clocks) if spec.clocks else None)
+        self._acked_before = 0
+
+    def run(self) -> None:
+        pointer = self._watcher.wait(self._spec.pointer_deadline_s, self._stop)
+        if pointer is None:
+            return
+        ahead = flights.stream(self._spec.start_at)
+        doubts: list[Sent] = []
+        backlog = self._spec.backlog
+        while not self._stop():
+            again = still_to_send(doubts, pointer, self._spec.topic, self._history, self._stop)
+            ahead = _chain(again, ahead)
+            fleet = Fleet(pointer.bootstrap, pointer.active, self._spec.topic, self._history.append, self._clock)
+            pointer, sent, held_back = self._send(pointer, fleet, ahead, backlog)
+            backlog = max(0, backlog - sent)
+            ahead = _chain(held_back, ahead)
+            fleet.drain(2.0, self._spec.settle_s)
+            self._history.flush()
+            doubts = fleet.give_up()
+            self._acked_before += fleet.acked
+            self._status.report("moving", pointer.active, pointer.version, self._acked_before, len(doubts))
+        self._status.report("stopped", pointer.active, pointer.version, self._acked_before, len(doubts))
+
+    def _send(
+        self, pointer: Pointer, fleet: Fleet, ahead: Iterator[Flight], backlog: int
+    ) -> tuple[Pointer, int, list[Flight]]:
+        """Sends until the pointer names another cluster or the application is stopped.
+
+        Returns the newest pointer, how many records were sent, and the flight that found the queue full, if any.
+        """
+        pace = Pace(self._spec.records_per_second, backlog)
+        sent = 0
+        held_back: list[Flight] = []
+        while not self._stop():
+            newest = self._watcher.current() or pointer
+            if newest.elsewhere(pointer):
+                return newest, sent, held_back
+            pointer = newest
+            fleet.poll()
+            self._history.tick()
+            waiting = fleet.silent_s > _SILENT_S
+            phase = "holding" if pointer.hold else "waiting" if waiting else "running"
+            self._status.report(
+                phase, pointer.active, pointer.version, self._acked_before + fleet.acked, fleet.in_flight
+            )
+            room = self._spec.max_in_flight - fleet.in_flight
+            due = 0 if pointer.hold else min(pace.due(), room, 500)
+            if due <= 0:
+                if pointer.hold or room <= 0:
+                    pace.forgive()
+                self._stop.wait(_TICK_S)
+                continue
+            for flight in _chain(held_back, islice(ahead, due - len(held_back))):
+                if not fleet.send(flight):
+                    held_back = [flight]
+                    break
+                sent += 1
+                pace.count()
+            else:
+                held_back = []
+        return pointer, sent, held_back
+
+
+def produce_2013(spec: specs.ProducerSpec, stop: Stop, history: HistoryWriter) -> None:
+    """Writes `spec.records` flights with their original timestamps to `spec.topic`; returns when all are acknowledged.
+
+    Raises Unreachable when the cluster does not take them.
+    """
+    pointer = PointerWatcher(Path(spec.pointer)).wait(spec.pointer_deadline_s, stop)
+    if pointer is None:
+        return
+    fleet = Fleet(pointer.bootstrap, pointer.active, spec.topic, history.append)
+    sent = 0
+    for flight in islice(flights.stream(spec.start_at), spec.records):
+        while not fleet.send(flight, flight.event_ms):
+            fleet.poll()
+            if stop.wait(_TICK_S):
+                break
+        sent += 1
+    fleet.drain(30.0, 15.0)
+    doubts = fleet.give_up()
+    if doubts or fleet.acked != sent:
+        raise Unreachable(
+            f"{sent - fleet.acked} of {sent} records of {spec.topic} were not taken",
+            f"{pointer.bootstrap} did not acknowledge them",
+            "Look at the broker's log, and that the topic exists",
+        )
+
+
+def run(path: Path, stop: Stop) -> None:
+    """Runs the application a spec file describes. Raises UsageError, Unreachable."""
+    spec = specs.load(path, specs.ProducerSpec)
+    with HistoryWriter(Path(spec.history)) as history:
+        match spec.mode:
+            case specs.ProducerMode.FLIGHTS:
+                Replay(spec, stop, history).run()
+            case specs.ProducerMode.FLIGHTS_2013:
+                produce_2013(spec, stop, history)
+            case specs.ProducerMode.FLIGHTS_TX:
+                transactions.Transactions(spec, stop, history).run()
+
+
+def _chain(first: list[Flight], rest: Iterator[Flight]) -> Iterator[Flight]:
+    yield from first
+    yield from rest
+
+
+if __name__ == "__main__":
+    sys.exit(run_app(sys.argv[1:], run))

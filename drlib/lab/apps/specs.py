@@ -1,0 +1,133 @@
+"""What an application is told: one small JSON file, parsed to a frozen value before anything is opened.
+
+Rules: an unknown or mistyped key is a UsageError that names it; no secrets; every path is the file's own business,
+so a spec is written by the program that starts the application. Paths are absolute or relative to the working
+directory.
+Not for: what may change while the application runs; that is the pointer.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from drlib.client.read_plan import Scope
+from drlib.errors import UsageError
+
+
+class ProducerMode(StrEnum):
+    FLIGHTS = "flights"  # the replay, until SIGTERM
+    FLIGHTS_2013 = "flights-2013"  # `records` rows with their original timestamps, then exit
+    FLIGHTS_TX = "flights-tx"  # small transactions, until SIGTERM
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSpec:
+    """One producing application.
+
+    `backlog` records go as fast as they can, then `records_per_second`; `start_at` skips that many flights of
+    the replay; `max_in_flight` bounds what may be in doubt. `records` is only of `flights-2013`, `tx_*` only
+    of `flights-tx`.
+    `status`, if set, is a file rewritten every 200 ms with what the application is doing. `clocks`, if set, is the folder
+    of the lab by whose clocks records are stamped (`drlib.lab.clocks`).
+    """
+
+    pointer: str
+    history: str
+    mode: ProducerMode = ProducerMode.FLIGHTS
+    topic: str = "flights"
+    records_per_second: float = 2000.0
+    backlog: int = 0
+    start_at: int = 0
+    max_in_flight: int = 5000
+    settle_s: float = 0.5
+    records: int = 5000
+    tx_every_s: float = 0.2
+    tx_records: int = 5
+    transactional_id: str = "flights-tx"
+    status: str | None = None
+    clocks: str | None = None
+    pointer_deadline_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSpec:
+    """One consuming application, a member of `group`.
+
+    `records_per_second` 0 means as fast as it can; `after_move_records_per_second` holds from the first move of the
+    pointer on (None: the same). A batch has at most `max_batch` records. With a `pattern` it is an ordinary consumer: it
+    reads every topic whose whole name matches, those made later too, side by side and in no order between topics;
+    `refresh_topics_s` is how often it looks for new ones.
+    """
+
+    pointer: str
+    history: str
+    group: str
+    topic: str = "flights"
+    records_per_second: float = 0.0
+    after_move_records_per_second: float | None = None
+    max_batch: int = 2000
+    scope: Scope = Scope.PARTITION
+    pattern: str | None = None
+    refresh_topics_s: float = 300.0
+    session_timeout_ms: int = 10_000
+    status: str | None = None
+    pointer_deadline_s: float = 30.0
+
+
+Spec = TypeVar("Spec", ProducerSpec, ConsumerSpec)
+
+
+def write(path: Path, spec: ProducerSpec | ConsumerSpec) -> None:
+    path.write_text(json.dumps(asdict(spec), indent=1) + "\n")
+
+
+def load(path: Path, kind: type[Spec]) -> Spec:
+    """Raises UsageError for a missing file, JSON that is no object, an unknown key, or a value of another type."""
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read {path.name}", str(error.strerror), "Give the path of a spec file") from None
+    except ValueError as error:
+        raise UsageError(f"{path.name} is not JSON", str(error), "Write it with drlib.lab.apps.specs.write") from None
+    if not isinstance(document, dict):
+        raise UsageError(
+            f"{path.name} is not a spec", "it is no JSON object", "Write it with drlib.lab.apps.specs.write"
+        )
+    hints = get_type_hints(kind)
+    known = {field.name for field in fields(kind)}
+    for key in document:
+        if key not in known:
+            raise UsageError(
+                f"unknown key {key!r} in {path.name}",
+                f"{kind.__name__} has no such field",
+                f"Use one of {sorted(known)}",
+            )
+    values: Any = {key: _typed(path.name, key, value, hints[key]) for key, value in document.items()}
+    try:
+        return kind(**values)  # every value has just been checked against its field's type
+    except TypeError as error:
+        raise UsageError(f"{path.name} is incomplete", str(error), "Add the missing key") from None
+
+
+def _typed(name: str, key: str, value: object, hint: object) -> object:
+    choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    for choice in choices:
+        if choice is type(None) and value is None:
+            return None
+        if choice is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value)
+        if (
+            isinstance(choice, type)
+            and issubclass(choice, StrEnum)
+            and isinstance(value, str)
+            and value in list(choice)
+        ):
+            return choice(value)
+        if choice in (int, str) and type(value) is choice:
+            return value
+    raise UsageError(f"{key!r} in {name} is {value!r}", f"it has to be {hint}", "Correct the spec")

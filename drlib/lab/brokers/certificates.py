@@ -1,0 +1,79 @@
+"""Certificates of a lab: an authority of its own, and what it signs for 127.0.0.1 and localhost.
+
+Rules: made by the `openssl` program (P-256, no passwords, files 0600 in a 0700 folder); a lab's authority is trusted by
+nobody but the lab's own clients and ends with its folder. Raises `MissingDependency` where there is no openssl.
+Not for: production certificates.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from drlib.errors import MissingDependency
+from drlib.files import write_whole
+
+DAYS: Final = 825
+HERE: Final = ("IP:127.0.0.1", "DNS:localhost")
+_CURVE: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A certificate authority in `folder`, made when it is first asked for."""
+
+    folder: Path
+
+    @property
+    def certificate(self) -> Path:
+        """PEM; what a truststore holds."""
+        return self.folder / "ca.pem"
+
+    def prepare(self) -> None:
+        """Make the authority's own certificate unless it is there."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.certificate.exists():
+            return
+        key, certificate = self.folder / "ca.key", self.folder / "ca.draft"
+        subject = ("-subj", f"/CN=drlib lab authority {os.urandom(4).hex()}", "-days", str(DAYS))
+        _openssl("req", "-x509", *_CURVE, "-keyout", str(key), "-out", str(certificate), *subject)
+        certificate.rename(self.certificate)
+
+    def issue(self, name: str, *, hosts: Sequence[str] = HERE, days: int = DAYS) -> Path:
+        """One PEM file with the private key (PKCS8), the certificate for `hosts`, and the authority's.
+
+        `hosts` are subject alternative names in openssl's words. `days` -1 gives one that has expired already.
+        """
+        self.prepare()
+        made = self.folder / f"{name}.pem"
+        if made.exists():
+            return made
+        key, request, signed, extensions = (self.folder / f"{name}.{end}" for end in ("key", "csr", "crt", "ext"))
+        write_whole(extensions, f"subjectAltName={','.join(hosts)}\nextendedKeyUsage=serverAuth,clientAuth\n")
+        _openssl("req", *_CURVE, "-keyout", str(key), "-out", str(request), "-subj", f"/CN={name}")
+        authority = ("-CA", str(self.certificate), "-CAkey", str(self.folder / "ca.key"), "-CAcreateserial")
+        _openssl(
+            *("x509", "-req", "-in", str(request), *authority, "-days", str(days)),
+            *("-extfile", str(extensions), "-out", str(signed)),
+        )
+        write_whole(made, key.read_text() + signed.read_text() + self.certificate.read_text())
+        for part in (key, request, signed, extensions):
+            part.unlink()
+        return made
+
+
+def _openssl(*arguments: str) -> None:
+    program = shutil.which("openssl")
+    if program is None:
+        raise MissingDependency(
+            "a lab's certificates cannot be made", "there is no openssl program on PATH", "Install openssl."
+        )
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False, umask=0o077)
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+        raise MissingDependency(f"openssl {arguments[0]} failed", last[0], "Use OpenSSL 1.1.1 or newer.")

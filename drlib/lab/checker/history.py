@@ -1,0 +1,236 @@
+"""Histories: what the applications saw, one line each, so that a checker can judge afterwards without asking anyone.
+
+Rules: a history is append-only; a line is a JSON array that opens with the letter of its row; a line that does not end
+in a newline, or does not decode, is *torn*: dropped and counted, never guessed. An application that stops in order ends
+its history with an end line; a history without one is *open*: the application was killed or is still running. A file
+that does not exist is *missing*, which is not the same as an empty one.
+Not for: files (`drlib.lab.checker.history_files` reads and writes them) or verdicts (`drlib.lab.checker.failover`).
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+NO_OFFSET = -1  # of a record whose place in the log nobody told us
+
+
+class ProducedStatus(StrEnum):
+    """What became of one attempt to produce. A record is acknowledged by `ACKED` alone."""
+
+    ACKED = "acked"  # the leader (acks=all) answered with partition and offset; of a transaction: it committed
+    IN_DOUBT = "in-doubt"  # sent or queued, and the outcome was never heard
+    MIRRORED = (
+        "mirrored"  # was in doubt, then found in the mirror topic: not sent again; topic and offset are the mirror's
+    )
+    REFUSED = "refused"  # the broker said no; it is not in the log
+    ABORTED = "aborted"  # part of a transaction that was aborted on purpose
+
+
+class CommitStatus(StrEnum):
+    """What became of one commit of positions."""
+
+    ACKED = "acked"
+    UNKNOWN = "unknown"  # asked, and the outcome was never heard: the records are not processed yet
+    RESOLVED = "resolved"  # was unknown; the group's position on the other cluster shows that it had been taken
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """One attempt to produce the record `id`; `n` counts the records of its key from 0. Unheard-of offsets are -1."""
+
+    id: str
+    key: str
+    n: int
+    cluster: str
+    topic: str
+    partition: int
+    offset: int
+    sent_ms: int
+    acked_ms: int
+    status: ProducedStatus
+    digest: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """One record a group processed, written only after its position was committed. `offset` is the record's own."""
+
+    group: str
+    cluster: str
+    topic: str
+    partition: int
+    offset: int
+    id: str
+    key: str
+    n: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """One position of a group: the next offset it will consume."""
+
+    group: str
+    cluster: str
+    topic: str
+    partition: int
+    offset: int
+    at_ms: int
+    status: CommitStatus = CommitStatus.ACKED
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """One record found on the target by an independent scan, of the mirror topic or of the local one."""
+
+    topic: str
+    partition: int
+    offset: int
+    id: str
+    key: str
+    n: int
+    timestamp_ms: int
+    digest: int | None = None
+
+
+Row: TypeAlias = Produced | Consumed | Committed | Mirrored
+
+_END = "E"
+CONSUMED: Final = (
+    b'["C",'  # how the line of a consumed record begins; nothing within a line looks like it, as JSON escapes quotes
+)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The rows of one or more history files, in the order they were written.
+
+    `torn` lines were dropped; `open` files have no end line; `missing` files do not exist (their names).
+    """
+
+    produced: tuple[Produced, ...] = ()
+    consumed: tuple[Consumed, ...] = ()
+    committed: tuple[Committed, ...] = ()
+    mirrored: tuple[Mirrored, ...] = ()
+    torn: int = 0
+    open: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def __add__(self, other: History) -> History:
+        return History(
+            self.produced + other.produced,
+            self.consumed + other.consumed,
+            self.committed + other.committed,
+            self.mirrored + other.mirrored,
+            self.torn + other.torn,
+            self.open + other.open,
+            self.missing + other.missing,
+        )
+
+
+def encode(row: Row) -> bytes:
+    """One row as one line, newline included."""
+    match row:
+        case Produced():
+            fields: list[object] = ["P", row.id, row.key, row.n, row.cluster, row.topic, row.partition, row.offset]
+            fields += [row.sent_ms, row.acked_ms, row.status, row.digest]
+        case Consumed():
+            fields = [
+                "C",
+                row.group,
+                row.cluster,
+                row.topic,
+                row.partition,
+                row.offset,
+                row.id,
+                row.key,
+                row.n,
+                row.at_ms,
+            ]
+        case Committed():
+            fields = ["K", row.group, row.cluster, row.topic, row.partition, row.offset, row.at_ms, row.status]
+        case Mirrored():
+            fields = ["M", row.topic, row.partition, row.offset, row.id, row.key, row.n, row.timestamp_ms, row.digest]
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
+def encode_end() -> bytes:
+    """The line that says: this history is whole."""
+    return b'["E"]\n'
+
+
+def decode(lines: Iterable[bytes], name: str = "history") -> History:
+    """Reads the lines of one file, in order.
+
+    `lines` keep their newlines. Torn lines are dropped and counted; a file whose last good line is not the end line is
+    reported as open under `name`. An end line in the middle only means that the application was started again.
+    """
+    produced: list[Produced] = []
+    consumed: list[Consumed] = []
+    committed: list[Committed] = []
+    mirrored: list[Mirrored] = []
+    torn = 0
+    ended = False
+    for line in lines:
+        row = _decode_line(line)
+        ended = row == _END
+        match row:
+            case None:
+                torn += 1
+            case Produced():
+                produced.append(row)
+            case Consumed():
+                consumed.append(row)
+            case Committed():
+                committed.append(row)
+            case Mirrored():
+                mirrored.append(row)
+    return History(
+        tuple(produced), tuple(consumed), tuple(committed), tuple(mirrored), torn, () if ended else (name,), ()
+    )
+
+
+def digest(
+    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]], timestamp_ms: int
+) -> int:
+    """A CRC-32 over length-prefixed key, value, headers in order, and the timestamp; null and empty differ."""
+    parts = [_prefixed(key), _prefixed(value)]
+    for header, content in headers:
+        parts += [_prefixed(header.encode()), _prefixed(content)]
+    parts.append(timestamp_ms.to_bytes(8, "big", signed=True))
+    return zlib.crc32(b"".join(parts))
+
+
+def _prefixed(content: bytes | None) -> bytes:
+    return b"\xff\xff\xff\xff" if content is None else len(content).to_bytes(4, "big") + content
+
+
+def _decode_line(line: bytes) -> Row | str | None:
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        match json.loads(line):
+            case ["E"]:
+                return _END
+            case ["P", str(i), str(k), int(n), str(c), str(t), int(p), int(o), int(sent), int(acked), str(s), d]:
+                return Produced(i, k, n, c, t, p, o, sent, acked, ProducedStatus(s), _optional_int(d))
+            case ["C", str(g), str(c), str(t), int(p), int(o), str(i), str(k), int(n), int(at)]:
+                return Consumed(g, c, t, p, o, i, k, n, at)
+            case ["K", str(g), str(c), str(t), int(p), int(o), int(at), str(s)]:
+                return Committed(g, c, t, p, o, at, CommitStatus(s))
+            case ["M", str(t), int(p), int(o), str(i), str(k), int(n), int(at), d]:
+                return Mirrored(t, p, o, i, k, n, at, _optional_int(d))
+    except ValueError:  # not JSON, not UTF-8, or a status nobody writes
+        return None
+    return None
+
+
+def _optional_int(value: object) -> int | None:
+    if value is None or isinstance(value, int):
+        return value
+    raise ValueError(f"expected an integer or null, got {value!r}")

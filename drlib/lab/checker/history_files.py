@@ -1,0 +1,87 @@
+"""History files: append fast, survive SIGKILL with at worst a torn last line, read back with what is missing said.
+
+Rules: every write is whole lines in one append; nothing waits longer than 100 ms in the buffer as long as `tick` is
+called; a file is closed with its end line. A torn line left by an earlier run is cut off from what
+follows by a newline.
+Not for: durability against power loss (a killed process loses nothing the kernel has).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+from drlib.lab.checker.history import History, Row, decode, encode, encode_end
+
+FLUSH_AFTER_S = 0.05
+
+
+class HistoryWriter:
+    """Appends rows to one file. A context manager; leaving it in order writes the end line, an exception does not."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torn = path.exists() and path.stat().st_size > 0 and not _ends_whole(path)
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self._lines: list[bytes] = [b"\n"] if torn else []
+        self._flushed = time.monotonic()
+
+    def append(self, row: Row) -> None:
+        self._lines.append(encode(row))
+        self.tick()
+
+    def append_all(self, rows: Iterable[Row]) -> None:
+        """Appends and writes out at once: rows that belong together are in the file together."""
+        self._lines.extend(encode(row) for row in rows)
+        self.flush()
+
+    def tick(self) -> None:
+        """Writes out what has waited long enough; call it at least every 50 ms."""
+        if self._lines and time.monotonic() - self._flushed >= FLUSH_AFTER_S:
+            self.flush()
+
+    def flush(self) -> None:
+        content = memoryview(b"".join(self._lines))
+        self._lines.clear()
+        self._flushed = time.monotonic()
+        while content:
+            content = content[os.write(self._fd, content) :]
+
+    def close(self, *, whole: bool = True) -> None:
+        """`whole` says that the application saw everything through: only then the end line is written."""
+        if self._fd < 0:
+            return
+        if whole:
+            self._lines.append(encode_end())
+        self.flush()
+        os.close(self._fd)
+        self._fd = -1
+
+    def __enter__(self) -> HistoryWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(whole=kind is None)
+
+
+def read_history(*paths: Path) -> History:
+    """The rows of all files, file by file. A file that is not there is listed in `missing`, never an error."""
+    whole = History()
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                whole += decode(file, path.name)
+        except FileNotFoundError:
+            whole += History(missing=(path.name,))
+    return whole
+
+
+def _ends_whole(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"

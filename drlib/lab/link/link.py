@@ -1,0 +1,263 @@
+"""One link inside the proxy process: a listener, its connections, and what happens to the bytes between.
+
+Rules: toxics act on everything that passes, old connections and new; bytes are never lost, doubled or reordered while a
+connection lives (a cut ends it with RST); a slow link pushes back on its sender instead of filling memory. Not for: the
+process and its control (`proxy`), the arithmetic of a bad link (`toxics`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import functools
+import socket
+import struct
+import time
+from dataclasses import dataclass, replace
+from typing import Final, Literal, cast, get_args
+
+from drlib.lab.link.toxics import Shaper, Toxics
+
+HOST: Final = "127.0.0.1"
+Direction = Literal["requests", "responses", "both"]
+LISTEN_ATTEMPTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """One link now. `requests` flow to the broker, `responses` from it; byte counts are of what was delivered."""
+
+    name: str
+    port: int
+    target: int
+    cut: bool
+    requests: Toxics
+    responses: Toxics
+    connections: int
+    bytes_to_broker: int
+    bytes_to_client: int
+
+
+class Link:
+    """One listener, its target, and what happens in between."""
+
+    def __init__(self, name: str, port: int) -> None:
+        self.name = name
+        self.port = port
+        self.target = 0
+        self.cut = False
+        self.requests = Shaper()
+        self.responses = Shaper()
+        self.delivered = [0, 0]  # to the broker, to the client
+        self.halves: set[Half] = set()
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, *, attempts: int = LISTEN_ATTEMPTS) -> None:
+        loop = asyncio.get_running_loop()
+        for attempt in range(1, attempts + 1):
+            try:
+                self._server = await loop.create_server(
+                    functools.partial(ClientHalf, self), HOST, self.port, backlog=512
+                )
+                return
+            except OSError:
+                if attempt == attempts:
+                    raise
+                await asyncio.sleep(0.1)  # somebody's outgoing connection may sit on the port for a moment
+
+    async def set_cut(self, cut: bool) -> None:
+        if cut == self.cut:
+            return
+        if not cut:
+            await self.listen()
+        self.cut = cut
+        if cut and self._server is not None:
+            self._server.close()
+            self._server = None
+            self.reset()
+
+    def change(self, direction: str, toxics: dict[str, object]) -> None:
+        if direction not in get_args(Direction):
+            raise ValueError(f"{direction} is no direction")
+        given = {key: value for key, value in toxics.items() if value is not None}
+        for name, shaper in (("requests", self.requests), ("responses", self.responses)):
+            if direction in (name, "both"):
+                shaper.change(replace(shaper.toxics, **given))  # type: ignore[arg-type]
+        for half in tuple(self.halves):
+            half.reconsider()
+            if half.other is not None and not half.other.open:
+                half.other.reconsider()  # it left, but what it said last is still under way
+
+    def reset(self) -> None:
+        for half in tuple(self.halves):
+            half.reset()
+
+    def state(self) -> LinkState:
+        connections = sum(isinstance(half, ClientHalf) for half in self.halves)
+        return LinkState(
+            name=self.name,
+            port=self.port,
+            target=self.target,
+            cut=self.cut,
+            requests=self.requests.toxics,
+            responses=self.responses.toxics,
+            connections=connections,
+            bytes_to_broker=self.delivered[0],
+            bytes_to_client=self.delivered[1],
+        )
+
+
+class Half(asyncio.Protocol):
+    """One socket of a connection: what it reads is queued, shaped, and written to its `other`."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, link: Link, shaper: Shaper, way: int) -> None:
+        self.link = link
+        self.shaper = shaper
+        self.way = way
+        self.other: Half | None = None
+        self.queue: collections.deque[tuple[float, bytes]] = collections.deque()
+        self.queued = 0
+        self.ended = False  # the peer will send no more
+        self.end_told = False  # and `other` has been told
+        self.open = False
+        self.writable = True  # whether `other` may write to us
+        self._reading = True
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its base class
+        self.open = True
+        self.link.halves.add(self)
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def data_received(self, data: bytes) -> None:
+        now = time.monotonic()
+        for piece in self.shaper.toxics.slices(data):
+            self.queue.append((self.shaper.due(now, len(piece)), piece))
+        self.queued += len(data)
+        self.deliver()
+
+    def eof_received(self) -> bool:
+        self.ended = True
+        self.deliver()
+        return True  # the other way may still have something to say
+
+    def pause_writing(self) -> None:
+        self.writable = False
+
+    def resume_writing(self) -> None:
+        self.writable = True
+        if self.other is not None:
+            self.other.deliver()
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        self.open = False
+        self.ended = True
+        self.link.halves.discard(self)
+        other = self.other
+        if other is None:
+            return
+        if problem is not None:
+            other.reset()  # what ended with an error on one side does not end politely on the other
+        else:
+            self.deliver()  # what it said before it left still arrives; then `other` is closed
+            if other.queue or other.queued:
+                other.drop()
+
+    def deliver(self) -> None:
+        """Write what is due, arm the timer for what is not, and push back when too much is under way."""
+        other = self.other
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if other is not None and other.open and other.writable and not self.shaper.toxics.blackhole:
+            now = time.monotonic()
+            ready = []
+            while self.queue and self.queue[0][0] <= now:
+                ready.append(self.queue.popleft()[1])
+            if ready:
+                data = ready[0] if len(ready) == 1 else b"".join(ready)
+                self.queued -= len(data)
+                self.link.delivered[self.way] += len(data)
+                other.transport.write(data)  # may call pause_writing, and then nothing more is written
+            if self.queue and other.writable:
+                self._timer = asyncio.get_running_loop().call_at(
+                    asyncio.get_running_loop().time() + self.queue[0][0] - now, self.deliver
+                )
+            if self.ended and not self.queue:
+                self._finish(other)
+        self._push_back()
+
+    def reconsider(self) -> None:
+        """The toxics changed: bytes that a healthier link would have delivered by now need not wait any longer."""
+        now = time.monotonic()
+        self.queue = collections.deque((min(due, self.shaper.due(now, len(piece))), piece) for due, piece in self.queue)
+        self.deliver()
+
+    def drop(self) -> None:
+        self.queue.clear()
+        self.queued = 0
+
+    def reset(self) -> None:
+        """Close with RST, both sides."""
+        for half in (self, self.other):
+            if half is None:
+                continue
+            half.drop()
+            if half.open:
+                # A close with SO_LINGER 0 is what sends RST; abort() alone ends with FIN when nothing is unread.
+                half.transport.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                )
+                half.transport.abort()
+
+    def _finish(self, other: Half) -> None:
+        if self.open and other.open:
+            if not self.end_told:
+                self.end_told = True
+                with contextlib.suppress(OSError, RuntimeError):  # it may be closing at this very moment
+                    other.transport.write_eof()
+            if other.ended and not other.queue:
+                self.transport.close()
+                other.transport.close()
+        elif other.open:
+            other.transport.close()
+
+    def _push_back(self) -> None:
+        if not self.open:
+            return
+        limit = self.shaper.toxics.in_flight_bytes
+        if self._reading and self.queued > limit:
+            self._reading = False
+            self.transport.pause_reading()
+        elif not self._reading and self.queued <= limit // 2:
+            self._reading = True
+            self.transport.resume_reading()
+
+
+class ClientHalf(Half):
+    """The side that connected to us; it brings the broker's side into being."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link, link.requests, 0)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._dialling = asyncio.get_running_loop().create_task(self._dial())
+
+    async def _dial(self) -> None:
+        broker = Half(self.link, self.link.responses, 1)
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: broker, HOST, self.link.target)
+        except OSError:
+            self.reset()  # nobody there: the client shall see what it would have seen without us
+            return
+        if not self.open:
+            broker.transport.abort()
+            return
+        self.other, broker.other = broker, self
+        self.deliver()
+        broker.deliver()

@@ -1,0 +1,121 @@
+"""The lab's link proxy: a TCP proxy process that can delay, throttle, cut and swallow, one direction at a time.
+
+Rules: listeners and the control socket are on 127.0.0.1, and control takes the token of the 0600 file that only its
+owner can read; `python -m drlib.lab.link.proxy` is the process, and no other module imports this one. Not for: speaking to
+it (`link_proxy`), what happens to bytes (`link`), Kafka's protocol, which nothing here reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hmac
+import json
+import secrets
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from drlib.files import write_whole
+from drlib.lab.link.link import HOST, LISTEN_ATTEMPTS, Link
+from drlib.lab.ports import free_ports
+
+_PATIENCE_S: Final = 10.0
+
+
+class _Server:
+    """All links of a lab and the control socket."""
+
+    def __init__(self, links: Sequence[Link], token: str) -> None:
+        self._links = {link.name: link for link in links}
+        self._token = token
+
+    async def control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            line = await asyncio.wait_for(reader.readline(), _PATIENCE_S)
+            writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
+            await writer.drain()
+        except (TimeoutError, ConnectionError, ValueError):
+            pass  # a visitor that says nothing, hangs up, or sends an endless line, costs us nothing
+        finally:
+            writer.close()
+
+    async def _answer(self, line: bytes) -> dict[str, object]:
+        try:
+            question = json.loads(line)
+            if not hmac.compare_digest(str(question.get("token", "")), self._token):
+                return {"error": "the token is wrong"}
+            match question["op"]:
+                case "links":
+                    return {"ok": [asdict(link.state()) for link in self._links.values()]}
+                case "target":
+                    self._links[question["link"]].target = int(question["port"])
+                case "set":
+                    for link in self._named(question["link"]):
+                        link.change(question["direction"], question["toxics"])
+                        if question["cut"] is not None:
+                            await link.set_cut(bool(question["cut"]))
+                case "reset":
+                    for link in self._named(question["link"]):
+                        link.reset()
+                case other:
+                    return {"error": f"there is no {other}"}
+        except (KeyError, TypeError, ValueError, AttributeError, OSError) as problem:
+            return {"error": f"{type(problem).__name__}: {problem}"}
+        return {"ok": None}
+
+    def _named(self, name: str | None) -> list[Link]:
+        found = [link for link in self._links.values() if name in (None, link.name, link.name.rpartition("-")[0])]
+        if not found:
+            raise KeyError(f"no link is called {name}")
+        return found
+
+
+async def _serve(names: Sequence[str], state_file: Path) -> None:
+    links = []
+    for wanted in names:
+        name, _, port = wanted.partition("=")
+        links.append(await _listening(name, int(port) if port else None))
+    server = _Server(links, secrets.token_urlsafe(32))
+    control = await asyncio.start_server(server.control, HOST, 0)
+    state = {
+        "control_port": control.sockets[0].getsockname()[1],
+        "token": server._token,
+        "links": {link.name: link.port for link in links},
+    }
+    write_whole(state_file, json.dumps(state))  # last: whoever can read it finds the proxy ready
+    await control.serve_forever()
+
+
+async def _listening(name: str, port: int | None) -> Link:
+    if port is not None:
+        link = Link(name, port)
+        await link.listen()
+        return link
+    for attempt in range(1, LISTEN_ATTEMPTS + 1):
+        link = Link(name, free_ports(1)[0])
+        try:
+            await link.listen(attempts=1)
+            return link
+        except OSError:
+            if attempt == LISTEN_ATTEMPTS:
+                raise
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m drlib.lab.link.proxy --state FILE LINK...`: serve until killed."""
+    import uvloop
+
+    parser = argparse.ArgumentParser(prog="python -m drlib.lab.link.proxy")
+    parser.add_argument("--state", type=Path, required=True, help="where to write ports and token, 0600")
+    parser.add_argument("links", nargs="+", metavar="NAME[=PORT]")
+    options = parser.parse_args(argv)
+    uvloop.run(_serve(options.links, options.state))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

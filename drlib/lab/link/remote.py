@@ -1,0 +1,118 @@
+"""The remote control of the lab's link proxy.
+
+Rules: a setting acts before its call returns; the token comes from the proxy's 0600 state file and goes nowhere but to
+the control socket on 127.0.0.1. Not for: being the proxy (`proxy`), deciding what a drill breaks.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from drlib.errors import Unreachable, UsageError
+from drlib.lab.link.link import HOST, Direction, LinkState
+from drlib.lab.link.toxics import Toxics
+from drlib.lab.processes import wait_until
+
+_PATIENCE_S: Final = 10.0
+
+
+class LinkProxy:
+    """The remote control of the proxy process whose state file is `state_file`; usable from any process."""
+
+    def __init__(self, state_file: Path) -> None:
+        self._state_file = state_file
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Where the proxy listens, by link name."""
+        return {name: int(port) for name, port in self._state()["links"].items()}
+
+    def wait_ready(self, deadline_s: float = _PATIENCE_S) -> None:
+        """Return when the process answers. Raises `Unreachable` at the deadline."""
+
+        def answers() -> bool:
+            try:
+                self.links()
+            except (OSError, Unreachable):
+                return False
+            return True
+
+        if not wait_until(answers, deadline_s):
+            raise Unreachable(
+                "The link proxy did not start", f"it was silent for {deadline_s:g} s", "Look at proxy.log"
+            )
+
+    def links(self) -> tuple[LinkState, ...]:
+        """Every link and what it does now. Raises `Unreachable`."""
+        return tuple(
+            LinkState(**{**link, "requests": Toxics(**link["requests"]), "responses": Toxics(**link["responses"])})
+            for link in self._ask({"op": "links"})
+        )
+
+    def target(self, link: str, port: int) -> None:
+        """Where new connections of `link` go."""
+        self._ask({"op": "target", "link": link, "port": port})
+
+    def set(
+        self,
+        link: str | None = None,
+        *,
+        direction: Direction = "both",
+        delay_ms: float | None = None,
+        bandwidth: float | None = None,
+        blackhole: bool | None = None,
+        cut: bool | None = None,
+    ) -> None:
+        """Change what is given and leave the rest. `link` is a broker's (`LEFT-1`), an alias (`LEFT`), or None for all.
+
+        `delay_ms` is one way, milliseconds; `bandwidth` is bytes per second, 0 for no cap; `cut` resets what is
+        connected and refuses what comes, in both directions whatever `direction` says. Raises `UsageError` for an
+        unknown link.
+        """
+        if (delay_ms or 0) < 0 or (bandwidth or 0) < 0:
+            raise UsageError("Not a link setting", "delay and bandwidth cannot be negative", "Use 0 for none")
+        self._ask(
+            {
+                "op": "set",
+                "link": link,
+                "direction": direction,
+                "toxics": {"delay_ms": delay_ms, "bandwidth": bandwidth, "blackhole": blackhole},
+                "cut": cut,
+            }
+        )
+
+    def reset(self, link: str | None = None) -> None:
+        """End every connection of the link with RST, once; new ones are welcome."""
+        self._ask({"op": "reset", "link": link})
+
+    def clear(self, link: str | None = None) -> None:
+        """A healthy link again."""
+        self.set(link, delay_ms=0, bandwidth=0, blackhole=False, cut=False)
+
+    def _state(self) -> Any:  # JSON of our own making, given a type by the callers beside it
+        try:
+            return json.loads(self._state_file.read_text(encoding="utf-8"))
+        except FileNotFoundError as problem:
+            raise Unreachable(
+                "The link proxy is not there", f"{self._state_file} is missing", "Run `drlib lab up`"
+            ) from problem
+
+    def _ask(self, question: Mapping[str, object]) -> Any:
+        state = self._state()
+        line = json.dumps({**question, "token": state["token"]}).encode() + b"\n"
+        try:
+            with socket.create_connection((HOST, state["control_port"]), timeout=_PATIENCE_S) as connection:
+                connection.sendall(line)
+                with connection.makefile("rb") as answers:
+                    answer = json.loads(answers.readline() or b'{"error": "it hung up"}')
+        except OSError as problem:
+            raise Unreachable("The link proxy does not answer", str(problem), "Run `drlib lab status`") from problem
+        if "error" in answer:
+            raise UsageError(
+                "The link proxy refused", answer["error"], "Run `drlib lab status` for the links there are"
+            )
+        return answer["ok"]

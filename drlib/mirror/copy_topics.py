@@ -1,0 +1,241 @@
+"""Copy topics from one cluster to another without a file: settings made in memory, the engine of `drlib mirror` behind.
+
+Rules:
+- Both clusters are asked who they are first; one cluster on both sides is refused, and so is a copy that would go round.
+- A topic that holds records this copy did not write is refused: nobody would tell the two apart afterwards. The journal on
+  the target says what this copy wrote, so a second run goes on where the first ended.
+- One worker: a second one with other topics would own lanes and leave the first one's topics in them alone.
+- Until caught up means up to the log ends seen at the start, open transactions included.
+Not for: group positions, heartbeats and checkpoints; `drlib mirror` writes those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from drlib.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed, UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.net.cluster_client import ClusterMetadata
+from drlib.mirror import worker
+from drlib.mirror.engine.fetch.memory import DEFAULT_WORKER
+from drlib.mirror.offsets.map.load_maps import Maps, read_maps
+from drlib.mirror.offsets.translation.translate_groups import answers
+from drlib.mirror.status import worker_status as status
+from drlib.model import Flow, TopicPartition
+from drlib.rules.copying import EXCLUDED, policy_for, to_go
+
+IDLE_STATES = ("EMPTY", "DEAD")
+PATIENCE_SESSIONS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRequest:
+    """`topics` are Java patterns; `prefix` None leaves names as they are."""
+
+    source: ClusterSettings
+    target: ClusterSettings
+    topics: tuple[str, ...]
+    prefix: str | None = None
+    until_caught_up: bool = False
+
+
+@dataclass(slots=True)
+class Copy:
+    """A copy that may run. `ends` are the source's log ends when it was prepared, `starts` its log starts."""
+
+    request: CopyRequest
+    settings: MirrorSettings
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    left: dict[TopicPartition, int] = field(default_factory=dict)
+    problem: DrlibError | None = None
+    now: Callable[[], float] = time.monotonic
+    _short_since: float | None = None
+
+    @property
+    def flow(self) -> FlowSettings:
+        return self.settings.flows[0]
+
+    def run(
+        self,
+        *,
+        status_path: Path | None = None,
+        memory_bytes: int = DEFAULT_WORKER,
+        on_state: Callable[[status.WorkerStatus], None] | None = None,
+    ) -> None:
+        """Mirror until SIGTERM, or until caught up; then drain. Raises `ObjectiveMissed`, `LeaseHeld`, `UsageError`."""
+        worker.run(
+            self.settings, status_path=status_path, memory_bytes=memory_bytes, on_state=on_state, until=self._over
+        )
+        if self.problem is not None:
+            raise self.problem
+
+    def _over(self, state: status.WorkerStatus) -> bool:
+        """Is it time to stop? Called a few times a second with what the worker says of itself."""
+        (told,) = state.flows
+        if self._stands_aside(state.state == "running" and len(told.lanes) < self.flow.lanes):
+            self.problem = _another_runs(self.request)
+            return True
+        if not self.request.until_caught_up:
+            return False
+        mirrored = {TopicPartition(p.topic, p.partition): p.mirrored for p in told.partitions}
+        parked = {TopicPartition(p.topic, p.partition): p.parked for p in told.partitions if p.parked}
+        self.left = to_go(self.starts, self.ends, mirrored)
+        if state.state != "running" or self.left.keys() - parked.keys():
+            return False
+        if self.left:
+            first = next(iter(self.left))
+            self.problem = ObjectiveMissed(
+                f"{len(self.left)} partitions were not copied to their end, {first} among them",
+                parked[first],
+                "Mend what is said of it and run the copy again: it goes on where it ended.",
+            )
+        return True
+
+    def _stands_aside(self, short: bool) -> bool:
+        """Do we lack lanes for good? For a moment anybody does whose session ended while the target was away."""
+        if not short:
+            self._short_since = None
+            return False
+        now = self.now()
+        self._short_since = now if self._short_since is None else self._short_since
+        return now - self._short_since > PATIENCE_SESSIONS * self.flow.session_timeout_ms / 1000
+
+
+def prepare(request: CopyRequest) -> Copy:
+    """Look at both clusters and say how the copy would run.
+
+    Raises `Unreachable` naming every silent cluster, `UsageError` for what must not be copied, `LeaseHeld` while it runs
+    elsewhere.
+    """
+    found = answers([request.source, request.target])
+    source, target = found[request.source.alias], found[request.target.alias]
+    if source.cluster_id == target.cluster_id:
+        raise UsageError(
+            f"{request.source.alias} and {request.target.alias} are one cluster",
+            f"both answer with cluster ID {source.cluster_id}, and a copy to itself never ends",
+            "Give the addresses of two clusters.",
+        )
+    settings = settings_for(request, source.cluster_id, target.cluster_id)
+    flow = settings.flows[0]
+    chosen = {
+        name: len(topic.partitions)
+        for name, topic in source.topics.items()
+        if topic.error_code == 0 and flow.mirrors_topic(name)
+    }
+    if not chosen:
+        raise UsageError(
+            f"no topic of {request.source.alias} is meant by {', '.join(request.topics)}",
+            f"it has {_some(sorted(name for name, topic in source.topics.items() if not topic.internal))}",
+            "Give a Java pattern that matches whole names, such as 'orders.*'.",
+        )
+    _refuse_a_round(request, flow, source, target, chosen)
+    _refuse_strangers(request, flow, target, chosen)
+    with Cluster(request.target) as there:
+        group = f"drlib-{flow.flow.source}-{flow.flow.target}"
+        if any(g.group == group and g.state not in IDLE_STATES for g in there.groups()):
+            raise _another_runs(request)
+    partitions = [TopicPartition(name, number) for name, count in chosen.items() for number in range(count)]
+    with Cluster(request.source) as here:
+        starts, ends = here.log_starts(partitions), here.log_ends(partitions)
+    return Copy(request, settings, starts, ends, to_go(starts, ends, {}))
+
+
+def settings_for(request: CopyRequest, source_id: str, target_id: str) -> MirrorSettings:
+    """One flow between cluster IDs, which names no heartbeats, checkpoints or groups."""
+    flow = FlowSettings(
+        flow=Flow(source_id, target_id),
+        enabled=True,
+        topics=request.topics,
+        topics_exclude=EXCLUDED,
+        groups=(),
+        policy=policy_for(source_id, request.prefix),
+        replication_factor=-1,
+        journal_replication_factor=-1,
+        checkpoints_replication_factor=-1,
+        refresh_topics_s=5,
+        emit_checkpoints=False,
+        emit_heartbeats=False,
+        heartbeats_replication=False,
+        emit_offset_syncs=False,
+    )
+    clusters = {
+        source_id: replace(request.source, alias=source_id),
+        target_id: replace(request.target, alias=target_id),
+    }
+    return MirrorSettings(Path("drlib copy"), clusters, (flow,))
+
+
+def _refuse_a_round(
+    request: CopyRequest,
+    flow: FlowSettings,
+    source: ClusterMetadata,
+    target: ClusterMetadata,
+    chosen: Mapping[str, int],
+) -> None:
+    """The same names were copied the other way: every record would come home, and go out again."""
+    back = flow.policy.journal_topic(target.cluster_id)
+    if request.prefix or back not in source.topics:
+        return
+    came = {names.target_topic for names in _journal(request.source, back).names.values()}
+    if round_trip := sorted(came & chosen.keys()):
+        raise UsageError(
+            f"{_some(round_trip)} would go round",
+            f"{request.source.alias} has them from {request.target.alias}, copied by drlib under the same names",
+            "Copy under other names, with --prefix, or leave these topics out.",
+        )
+
+
+def _refuse_strangers(
+    request: CopyRequest, flow: FlowSettings, target: ClusterMetadata, chosen: Mapping[str, int]
+) -> None:
+    names = {name: flow.policy.remote_topic(flow.flow.source, name) for name in chosen}
+    there = {mirror: topic for mirror in names.values() if (topic := target.topics.get(mirror)) is not None}
+    if not there:
+        return
+    journal = flow.policy.journal_topic(flow.flow.source)
+    known = (
+        {n.target_topic for n in _journal(request.target, journal).names.values()}
+        if journal in target.topics
+        else set()
+    )
+    partitions = [TopicPartition(m, number) for m, t in there.items() if m not in known for number in t.partitions]
+    with Cluster(request.target) as cluster:
+        starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
+    if strangers := sorted({p.topic for p in partitions if ends[p] > starts[p]}):
+        raise UsageError(
+            f"{_some(strangers)} of {request.target.alias} hold records already",
+            "this copy did not write them, and nobody could tell them from copies afterwards",
+            "Copy under other names, with --prefix, or delete those topics.",
+        )
+
+
+def _journal(cluster: ClusterSettings, topic: str) -> Maps:
+    async def read() -> Maps:
+        client = wire_client(cluster, client_id="drlib-copy")
+        try:
+            await client.connect()
+            return await read_maps(client, topic)
+        finally:
+            await client.close()
+
+    return asyncio.run(read())
+
+
+def _another_runs(request: CopyRequest) -> LeaseHeld:
+    return LeaseHeld(
+        f"a copy from {request.source.alias} to {request.target.alias} runs already",
+        "another worker owns its lanes",
+        "Let it end, or stop it. To mirror with several workers, write a file and use 'drlib mirror FILE'.",
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:5]) or "none"
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

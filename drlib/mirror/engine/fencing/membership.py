@@ -1,0 +1,153 @@
+"""Who runs a lane: the workers of a flow are a consumer group on the journal topic; partition k is lane k.
+
+Rules: Kafka's own group protocol (classic: JoinGroup, SyncGroup, Heartbeat, LeaveGroup) does membership, rebalance and
+takeover. `may_send()` is a monotonic deadline shorter than the session, counted from the *sending* of the last
+heartbeat that was answered well: a worker that slept (SIGSTOP, a long pause) stops by itself before the group could
+have given its lanes away. During a rebalance lanes go on: the claim of the next owner is what fences the former one.
+Not for: exactly-once. The group only says who should claim; the claim and its fence decide (design of `claim`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
+
+from drlib.errors import DrlibError, Unreachable
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient, WrongCluster
+from drlib.kafka.net.connection import Connection
+from drlib.kafka.protocol.error_codes import BrokerError
+from drlib.kafka.security.errors import SecurityFault
+from drlib.mirror.engine.fencing import assignment
+from drlib.mirror.engine.fencing.lanes import assign
+
+UNKNOWN_MEMBER_ID = 25
+ILLEGAL_GENERATION = 22
+REBALANCE_IN_PROGRESS = 27
+MEMBER_ID_REQUIRED = 79
+_REJOIN = frozenset({UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS})
+
+DEADLINE_SHARE = 0.6  # of the session: what is left covers a send that was checked just before the deadline
+
+
+@dataclass
+class Membership:
+    """One worker's membership; `on_change` is awaited with the lanes owned after each rebalance."""
+
+    target: ClusterClient
+    group: str
+    journal_topic: str
+    lanes: int
+    session_timeout_ms: int
+    on_change: Callable[[Collection[int]], Awaitable[None]]
+    member_id: str = ""
+    generation: int = -1
+    owned: frozenset[int] = frozenset()
+    _answered_at: float = field(default=-1e9)
+    _valid: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def may_send(self) -> bool:
+        """True while no other member can have been given our lanes."""
+        return time.monotonic() < self._answered_at + DEADLINE_SHARE * self.session_timeout_ms / 1000
+
+    async def until_may_send(self) -> None:
+        """Wait until a heartbeat was answered again; cancelled with the lane when the group moved on."""
+        while not self.may_send():
+            self._valid.clear()
+            await self._valid.wait()
+
+    async def run(self) -> None:
+        """Be a member until cancelled; leaves the group on the way out."""
+        delay = 0.1
+        try:
+            while True:
+                try:
+                    connection = await self._coordinator()
+                    await self._join(connection)
+                    delay = 0.1
+                    await self._beat(connection)
+                except BrokerError as error:
+                    if error.code == UNKNOWN_MEMBER_ID:
+                        self.member_id = ""
+                        await self._own(frozenset())
+                    if error.code in _REJOIN:
+                        continue
+                    if not error.retriable:
+                        raise
+                except (Unreachable, SecurityFault, WrongCluster, TimeoutError, OSError):
+                    pass
+                await asyncio.sleep(delay)
+                delay = min(2.0, delay * 2)
+        finally:
+            await self._leave()
+
+    async def _coordinator(self) -> Connection:
+        node = await self.target.coordinator(self.group, "group")
+        return await self.target.connection(node, "group")
+
+    async def _join(self, connection: Connection) -> None:
+        sent = time.monotonic()
+        try:
+            joined = await self._join_request(connection)
+        except BrokerError as error:
+            if error.code != MEMBER_ID_REQUIRED:
+                raise
+            joined = await self._join_request(connection)
+        self.member_id, self.generation = joined.member_id, joined.generation
+        plan: dict[str, bytes] = {}
+        if joined.leader == joined.member_id:
+            shares = assign(self.lanes, sorted(joined.members))
+            plan = {member: assignment.encode(self.journal_topic, lanes) for member, lanes in shares.items()}
+        mine = await requests.sync_group(
+            connection,
+            group=self.group,
+            generation=self.generation,
+            member_id=self.member_id,
+            protocol_type=assignment.PROTOCOL_TYPE,
+            protocol_name=assignment.PROTOCOL_NAME,
+            assignments=plan,
+        )
+        self._answered(max(sent, time.monotonic() - 0.5))
+        await self._own(frozenset(assignment.decode(mine).get(self.journal_topic, ())))
+
+    async def _join_request(self, connection: Connection) -> requests.JoinedGroup:
+        try:
+            return await requests.join_group(
+                connection,
+                group=self.group,
+                member_id=self.member_id,
+                session_timeout_ms=self.session_timeout_ms,
+                rebalance_timeout_ms=self.session_timeout_ms,
+                protocol_type=assignment.PROTOCOL_TYPE,
+                protocols={assignment.PROTOCOL_NAME: assignment.subscription(self.journal_topic)},
+            )
+        except requests.MemberIdRequired as required:
+            self.member_id = required.member_id
+            raise
+
+    async def _beat(self, connection: Connection) -> None:
+        interval = self.session_timeout_ms / 1000 / 6
+        while True:
+            await asyncio.sleep(interval)
+            sent = time.monotonic()
+            await requests.heartbeat(connection, group=self.group, generation=self.generation, member_id=self.member_id)
+            self._answered(sent)
+
+    def _answered(self, sent: float) -> None:
+        self._answered_at = sent
+        self._valid.set()
+
+    async def _own(self, lanes: frozenset[int]) -> None:
+        if lanes != self.owned:
+            self.owned = lanes
+            await self.on_change(lanes)
+
+    async def _leave(self) -> None:
+        if not self.member_id:
+            return
+        with contextlib.suppress(DrlibError, OSError, TimeoutError, asyncio.CancelledError):
+            async with asyncio.timeout(2):
+                await requests.leave_group(await self._coordinator(), group=self.group, member_id=self.member_id)

@@ -1,0 +1,92 @@
+"""What Kafka Connect stores about a MirrorMaker 2 flow: how far each source partition was copied, and what is configured.
+
+Rules: a key is the JSON array [connector name, source partition], a value the JSON object {"offset": N}; N is the offset
+of the last record whose copy was acknowledged, so the copy goes on at N + 1. A null value deletes; of one partition the
+last record counts. Names are MM2's own (`MirrorSourceConnector`) or Strimzi's (`A->B.MirrorSourceConnector`); entries of
+other connectors are passed over. What is none of these is an error, because a position that cannot be read must not be
+taken for "nothing was copied".
+Source: `KafkaOffsetBackingStore`, `ConnectorOffsetBackingStore`, `MirrorUtils.wrapPartition` (KIP-382).
+Not for: reading the topics (`drlib.mirror.mm2.takeover`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from drlib.errors import DrlibError
+from drlib.model import Flow, TopicPartition
+
+CONNECTOR: Final = "MirrorSourceConnector"
+
+
+class ConnectRecordUnreadable(DrlibError):
+    """A record in Connect's offsets or config topic that is not what Connect writes."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(
+            f"Connect's {what} cannot be read", why, "Nothing was guessed: find out who else writes to that topic."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffset:
+    """One record: the last copied offset of a source partition of cluster `cluster`, None where it was deleted."""
+
+    connector: str
+    cluster: str
+    partition: TopicPartition
+    offset: int | None
+
+
+def decode(key: bytes | None, value: bytes | None) -> SourceOffset | None:
+    """The entry of a MirrorSourceConnector; None for another connector's. Raises `ConnectRecordUnreadable`."""
+    try:
+        connector, partition = json.loads(key or b"")
+        if not str(connector).endswith(CONNECTOR):
+            return None
+        stored = json.loads(value) if value is not None else None
+        offset = None if stored is None else int(stored["offset"])
+        where = TopicPartition(str(partition["topic"]), int(partition["partition"]))
+        return SourceOffset(str(connector), str(partition["cluster"]), where, offset)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ConnectRecordUnreadable("offsets topic", f"the record with key {key!r} is malformed ({error})") from error
+
+
+def copied(records: Iterable[tuple[bytes | None, bytes | None]], flow: Flow) -> Mapping[TopicPartition, int]:
+    """The last copied offset of each partition of `flow`, from the (key, value) pairs of the topic in log order.
+
+    Where both names have an entry the larger offset counts: either says what surely was copied.
+    """
+    names = (CONNECTOR, f"{flow}.{CONNECTOR}")
+    newest: dict[tuple[str, TopicPartition], int | None] = {}
+    for key, value in records:
+        entry = decode(key, value)
+        if entry is not None and entry.connector in names and entry.cluster == flow.source:
+            newest[entry.connector, entry.partition] = entry.offset
+    found: dict[TopicPartition, int] = {}
+    for (_, partition), offset in newest.items():
+        if offset is not None:
+            found[partition] = max(offset, found.get(partition, offset))
+    return found
+
+
+def source_connector_enabled(records: Iterable[tuple[bytes | None, bytes | None]], flow: Flow) -> bool:
+    """Does Connect's config topic, given in log order, ask for the copying of `flow`?
+
+    A dedicated MM2 runs a Connect group for every pair of clusters, for its heartbeats alone where the flow is off: its
+    configured connector then says `enabled` = false. Without any word the answer is True.
+    """
+    keys = {f"connector-{CONNECTOR}".encode(), f"connector-{flow}.{CONNECTOR}".encode()}
+    enabled = True
+    for key, value in records:
+        if key not in keys:
+            continue
+        try:
+            properties = json.loads(value)["properties"] if value is not None else {"enabled": "false"}
+            enabled = str(properties.get("enabled", "true")).lower() != "false"
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ConnectRecordUnreadable("config topic", f"the record with key {key!r} is malformed") from error
+    return enabled

@@ -1,0 +1,370 @@
+"""Looks at every partition of a flow once an interval: how far behind, how long to go, what retention leaves of it.
+
+Rules:
+- Log ends, log starts and last stable offsets come with the fetches that run anyway. Where no answer came since the look
+  before (on a slow link one may take many seconds) they are asked for, all in one request a broker; and where that fails
+  too, `as_of_ms` says how old the last word is. A look at partitions that keep up costs no request, and at most half a
+  hundredth of a core.
+- The timestamp of the oldest unmirrored record is that of the batch at hand; only where a partition stands still is it
+  read from the source, once per position and for `PROBES` partitions a look, by a connection of its own.
+- What is known of retention (`drlib.mirror.monitor.retention`) goes on counting: a source that is cut off goes on deleting.
+- One event per partition, resolved when its reason is gone or its lane is (rules: `drlib.mirror.status.catch_up`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.errors import DrlibError
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol.batch import iter_batches
+from drlib.mirror.engine.fetch.partition_stream import Outgoing, Pulse, Stream
+from drlib.mirror.monitor.open_transactions import OpenTransactions
+from drlib.mirror.monitor.retention import RetentionWatch
+from drlib.mirror.offsets.map.journal_log import EARLIEST, LATEST
+from drlib.mirror.status.catch_up import Outlook, Sample, oldest_unmirrored_ms, outlook
+from drlib.mirror.status.worker_status import EventLog, Spread, pause_s
+from drlib.model import TopicPartition
+
+WINDOW_S = 30.0  # what rates are measured over
+PROBES = 8
+_BASE_TIMESTAMP = struct.Struct(">q")
+_BASE_TIMESTAMP_AT = 27  # in the header of a batch of format 2
+
+
+class _Moments:
+    """A spread over the last two windows, at a few additions per batch."""
+
+    __slots__ = ("count", "greatest", "last", "least", "previous", "total")
+
+    def __init__(self) -> None:
+        self.previous: Spread | None = None
+        self.last = 0.0
+        self._clear()
+
+    def _clear(self) -> None:
+        self.count, self.total, self.least, self.greatest = 0, 0.0, float("inf"), float("-inf")
+
+    def add(self, value: float) -> None:
+        self.last = value
+        self.count += 1
+        self.total += value
+        self.least = min(self.least, value)
+        self.greatest = max(self.greatest, value)
+
+    def spread(self) -> Spread | None:
+        if not self.count:
+            return self.previous
+        mine = Spread(self.last, self.least, self.total / self.count, self.greatest)
+        old = self.previous
+        if old is None:
+            return mine
+        return Spread(
+            self.last, min(old.least, mine.least), (old.mean + mine.mean) / 2, max(old.greatest, mine.greatest)
+        )
+
+    def turn(self) -> None:
+        """A window is over."""
+        if self.count:
+            self.previous = Spread(self.last, self.least, self.total / self.count, self.greatest)
+        else:
+            self.previous = None
+        self._clear()
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is remembered of one partition between looks; survives claims, so that counters only grow."""
+
+    topic_id: requests.TopicId | None = None
+    samples: deque[Sample] = field(default_factory=deque)
+    outlook: Outlook = field(default_factory=Outlook)
+    records: int = 0
+    bytes: int = 0
+    last_mirrored_ms: int | None = None
+    covered: int = -1  # source offset behind that record
+    probed: tuple[int, int] | None = None  # (source offset, timestamp)
+    record_bytes: float | None = None  # of the batch that was probed, where none was mirrored yet
+    newest: Outgoing | None = None
+    latency: _Moments = field(default_factory=_Moments)
+    age: _Moments = field(default_factory=_Moments)
+    end: int = -1  # of the source's log, by the newest answer of whichever kind
+    start: int = -1
+    as_of_ms: int = 0  # when the source last said so
+    answers: int = 0
+    pulse: Pulse | None = None
+    pulse_answers: int = 0
+
+
+class Forecasts:
+    """A duty of the flow; `streams` are the partitions of our lanes now."""
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        cluster: ClusterSettings,
+        source: ClusterClient,
+        events: EventLog,
+        streams: Callable[[], Iterable[Stream]],
+    ) -> None:
+        self._settings = settings
+        self._source = source
+        self._events = events
+        self._streams = streams
+        self._seen: dict[TopicPartition, _Seen] = {}
+        self._retention = RetentionWatch(settings, cluster, events, self._topics)
+        self._totals: deque[tuple[float, int, int]] = deque()
+        self._looked_ms: int | None = None
+        self._turned = 0.0
+        self._leaders: dict[TopicPartition, int] = {}
+        self._told: set[tuple[str, str]] = set()
+        self._transactions = OpenTransactions(settings, cluster, source, events)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._looks())
+            tasks.create_task(self._retention.run())
+
+    def _topics(self) -> frozenset[str]:
+        return frozenset(stream.source.topic for stream in self._streams())
+
+    # -- what the lanes tell -------------------------------------------------------------------------------------
+
+    def acked(self, stream: Stream, item: Outgoing) -> None:
+        """A batch stands on the target."""
+        seen = self._of(stream.source)
+        seen.records += item.batch.count
+        seen.bytes += item.batch.size
+        seen.last_mirrored_ms, seen.covered = item.max_timestamp, item.covers
+        seen.latency.add(time.time() * 1000 - item.max_timestamp)
+
+    def progressed(self, stream: Stream) -> None:
+        """Something was fetched."""
+        if stream.queue and (newest := stream.queue[-1]) is not (seen := self._of(stream.source)).newest:
+            seen.newest = newest
+            seen.age.add(time.time() * 1000 - newest.max_timestamp)
+
+    # -- what status shows ---------------------------------------------------------------------------------------
+
+    def outlook(self, partition: TopicPartition) -> Outlook:
+        return self._of(partition).outlook
+
+    def log(self, stream: Stream) -> tuple[int, int, int]:
+        """Start and end of the source's log by the newest answer, and when that was; -1 for unknown."""
+        seen = self._of(stream.source)
+        return max(stream.log_start, seen.start), max(stream.high_watermark, seen.end), seen.as_of_ms
+
+    def counted(self, partition: TopicPartition) -> tuple[int, int]:
+        """Records and bytes mirrored since the worker started."""
+        seen = self._of(partition)
+        return seen.records, seen.bytes
+
+    def spreads(self, partition: TopicPartition) -> tuple[Spread | None, Spread | None]:
+        """Replication latency and record age."""
+        seen = self._of(partition)
+        return seen.latency.spread(), seen.age.spread()
+
+    def rates(self) -> tuple[float | None, float | None]:
+        """Records and bytes per second of the flow in this worker."""
+        if len(self._totals) < 2 or self._totals[-1][0] <= self._totals[0][0]:
+            return None, None
+        (began, records, size), (now, records_now, size_now) = self._totals[0], self._totals[-1]
+        return (records_now - records) / (now - began), (size_now - size) / (now - began)
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    async def _looks(self) -> None:
+        flow = str(self._settings.flow)
+        while True:
+            streams = list(self._streams())
+            cost = 0.0
+            try:
+                cost = await self._ask(streams)
+                began = time.thread_time()
+                self._look(streams)
+                cost += time.thread_time() - began
+                await self._transactions.look(streams)
+                self._events.resolve("WatchFailed", flow, by="looks")
+            except Exception as error:  # whatever it is, mirroring does not end because watching failed
+                self._leaders.clear()
+                self._events.open("WatchFailed", flow, f"{type(error).__name__}: {error}", by="looks")
+            await asyncio.sleep(pause_s(self._settings.forecast_interval_ms / 1000, cost))
+
+    def _look(self, streams: Iterable[Stream]) -> None:
+        now = time.monotonic()
+        now_ms = int(time.time() * 1000)
+        told: set[tuple[str, str]] = set()
+        total_records = total_bytes = 0
+        for stream in streams:
+            seen = self._of(stream.source)
+            if seen.topic_id is None:
+                seen.topic_id = stream.key.topic_id
+            elif seen.topic_id != stream.key.topic_id:  # made again: what was known is of another log
+                seen = self._seen[stream.source] = _Seen(stream.key.topic_id, records=seen.records, bytes=seen.bytes)
+            self._one(stream, seen, now, now_ms, told)
+        for seen in self._seen.values():
+            total_records += seen.records
+            total_bytes += seen.bytes
+        if now - self._turned > WINDOW_S:
+            self._turned = now
+            for seen in self._seen.values():
+                seen.latency.turn()
+                seen.age.turn()
+        self._totals.append((now, total_records, total_bytes))
+        while len(self._totals) > 2 and self._totals[1][0] < now - WINDOW_S / 3:
+            self._totals.popleft()
+        for name, entity in self._told - told:
+            self._events.resolve(name, entity)
+        self._told = told
+        self._looked_ms = now_ms
+
+    def _one(self, stream: Stream, seen: _Seen, now: float, now_ms: int, told: set[tuple[str, str]]) -> None:
+        before = seen.samples[-1] if seen.samples else None
+        if not self._unheard(stream):
+            seen.as_of_ms = now_ms
+        seen.answers, seen.pulse = stream.answers, stream.pulse
+        seen.pulse_answers = stream.pulse.answers if stream.pulse is not None else 0
+        end = seen.end = max(stream.high_watermark, seen.end)
+        mirrored = self._still_there(stream)
+        if end < 0:
+            return
+        if mirrored == end and before is not None and before.mirrored == before.end == end and seen.outlook.idle:
+            seen.samples[-1] = Sample(now, mirrored, end)  # nothing happens here: most partitions, most of the time
+            return
+        start = max(stream.log_start, seen.start)  # what lies before it tells nothing of what is left
+        oldest = oldest_unmirrored_ms(
+            lag=end - mirrored,
+            queued_ms=_first_timestamp(stream) if stream.mirrored >= start else None,
+            probed_ms=seen.probed[1] if seen.probed is not None and seen.probed[0] == mirrored else None,
+            mirrored=mirrored,
+            end_before=None if before is None else before.end,
+            looked_before_ms=self._looked_ms,
+            last_mirrored_ms=seen.last_mirrored_ms if seen.covered >= start else None,
+        )
+        seen.samples.append(Sample(now, mirrored, end))
+        while len(seen.samples) > 2 and seen.samples[1].at_s < now - WINDOW_S:
+            seen.samples.popleft()
+        retention = self._retention.known.get(stream.source.topic)
+        seen.outlook = outlook(
+            seen.samples,
+            now_ms=now_ms,
+            oldest_ms=oldest,
+            record_bytes=seen.bytes / seen.records if seen.records else seen.record_bytes,
+            retention=retention,
+            warning_s=self._settings.retention_warning_s,
+        )
+        seen.samples[-1] = Sample(now, mirrored, end, seen.outlook.left_s)
+        if seen.outlook.warning:
+            self._open(told, "RetentionAhead", str(stream.source), f"{seen.outlook.warning} (source offset {mirrored})")
+
+    def _open(self, told: set[tuple[str, str]], name: str, entity: str, detail: str) -> None:
+        self._events.open(name, entity, detail)
+        told.add((name, entity))
+
+    def _of(self, partition: TopicPartition) -> _Seen:
+        seen = self._seen.get(partition)
+        if seen is None:
+            seen = self._seen[partition] = _Seen()
+        return seen
+
+    # -- asking the source ---------------------------------------------------------------------------------------
+
+    async def _ask(self, streams: Iterable[Stream]) -> float:
+        """For partitions that stand still: where their logs end, and one batch where nothing of them is at hand.
+
+        Returns what finding them took, in seconds.
+        """
+        began = time.thread_time()
+        unheard = [stream for stream in streams if self._unheard(stream)]
+        cost = time.thread_time() - began
+        try:
+            await self._log_ends(unheard)
+            began = time.thread_time()
+            probes = [stream for stream in streams if self._wants_probe(stream)]
+            cost += time.thread_time() - began
+            for stream in probes[:PROBES]:
+                mirrored = self._still_there(stream)
+                connection = await self._source.connection(await self._leader(stream.source), "forecast")
+                found = await first_batch(connection, stream.key.topic_id, stream.source, mirrored)
+                seen = self._of(stream.source)
+                seen.probed = (mirrored, -1 if found is None else found[0])
+                seen.record_bytes = None if found is None else found[1]
+        except (DrlibError, TimeoutError, OSError, KeyError):
+            self._leaders.clear()  # gone or moved: the lanes tell what is wrong, and the look goes on without it
+        return cost
+
+    def _unheard(self, stream: Stream) -> bool:
+        """Did no answer come since the last look, neither of its own nor one that it waits in with others?"""
+        seen = self._of(stream.source)
+        pulse = stream.pulse
+        return stream.answers == seen.answers and (
+            pulse is None or pulse is not seen.pulse or pulse.answers == seen.pulse_answers
+        )
+
+    def _wants_probe(self, stream: Stream) -> bool:
+        seen = self._of(stream.source)
+        mirrored = self._still_there(stream)
+        if not seen.samples or seen.samples[-1].mirrored != mirrored:
+            return False  # it moves: the batches that go over tell its age
+        known = _first_timestamp(stream) is not None or (seen.probed is not None and seen.probed[0] == mirrored)
+        return not known and max(stream.high_watermark, seen.end) > mirrored
+
+    async def _log_ends(self, streams: Iterable[Stream]) -> None:
+        by_node: dict[int, list[TopicPartition]] = {}
+        for stream in streams:
+            by_node.setdefault(await self._leader(stream.source), []).append(stream.source)
+        for node, partitions in by_node.items():
+            connection = await self._source.connection(node, "forecast")
+            ends, starts = await asyncio.gather(
+                requests.list_offsets(connection, partitions, LATEST),
+                requests.list_offsets(connection, partitions, EARLIEST),
+            )
+            for partition in partitions:
+                seen = self._of(partition)
+                seen.end, seen.start = ends[partition], starts[partition]
+                seen.as_of_ms = int(time.time() * 1000)
+
+    def _still_there(self, stream: Stream) -> int:
+        """The oldest source offset that can still be mirrored: what retention took before it was read is lost already."""
+        return max(stream.mirrored, stream.log_start, self._of(stream.source).start)
+
+    async def _leader(self, partition: TopicPartition) -> int:
+        if partition not in self._leaders:
+            metadata = await self._source.metadata([partition.topic])
+            for number, found in metadata.topics[partition.topic].partitions.items():
+                self._leaders[TopicPartition(partition.topic, number)] = found.leader
+        return self._leaders[partition]
+
+
+async def first_batch(
+    connection: requests.Connection, topic_id: requests.TopicId, partition: TopicPartition, offset: int
+) -> tuple[int, float] | None:
+    """Timestamp of the first record at or after `offset`, as its batch tells it, and mean bytes of a record there.
+
+    The answer is one batch, which a broker sends whole. None when the broker has nothing there now.
+    """
+    wanted = requests.FetchPartition(topic_id, partition.partition, offset, 1)
+    (answer,) = await requests.fetch(
+        connection, [wanted], max_wait_ms=0, min_bytes=1, max_bytes=1, read_committed=False
+    )
+    for header, view in iter_batches(answer.records):
+        if header.last_offset >= offset and header.count:
+            stamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp
+            return stamp, len(view) / header.count
+    return None
+
+
+def _first_timestamp(stream: Stream) -> int | None:
+    """Of the oldest batch that was fetched and is not acknowledged."""
+    first = stream.unacked[0] if stream.unacked else stream.queue[0] if stream.queue else None
+    if first is None:
+        return None
+    return int(_BASE_TIMESTAMP.unpack_from(first.batch.head, _BASE_TIMESTAMP_AT)[0])

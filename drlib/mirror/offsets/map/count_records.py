@@ -1,0 +1,163 @@
+"""How many of a claim's records stand in a mirror partition, counted in the log itself after the claim was fenced.
+
+Rules:
+- Everything from the last Ack (or the claim's first placement) to the claimant's marker is looked at. A batch with the
+  claim's producer ID and epoch advances the count by the offsets it spans (a cleaned batch keeps its span); control
+  batches and other producers' batches shift what comes behind them.
+- A sequence number says how many of ours precede the batch: what the cleaner took before it is known exactly.
+- Offsets missing behind our last batch could be ours or not: then there are two bounds, and only equal ones are exact.
+- What cannot be (a sequence that goes back, a log that ends below what was acknowledged) stops everything.
+Not for: reading the log or journaling the finding (`drlib.mirror`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from drlib.errors import DrlibError
+from drlib.mirror.journal.entries import Ack, ClaimId, Placement
+
+SEQUENCE_MODULUS = 1 << 31
+
+
+class RecoveryContradiction(DrlibError):
+    """The mirror partition and the journal cannot both be right."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            "The mirror partition contradicts the lane's journal",
+            why,
+            "Nothing was written: find out whether the mirror topic was truncated, made again or written to by others.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TailBatch:
+    """The header of one batch in the mirror partition, offsets inclusive. `count` may be less than the span."""
+
+    base_offset: int
+    last_offset: int
+    count: int
+    producer_id: int
+    epoch: int
+    base_sequence: int
+    control: bool
+
+    @property
+    def span(self) -> int:
+        return self.last_offset - self.base_offset + 1
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignRange:
+    """`count` target offsets from `target_offset` on that another producer wrote."""
+
+    target_offset: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What stands of a claim. `q` = `low` is where to go on; `exact` means `low` = `high`.
+
+    `placements` are those the journal lacks; `target_end` is one past the target offset of the last record in `q`.
+    """
+
+    q: int
+    low: int
+    high: int
+    exact: bool
+    placements: tuple[Placement, ...]
+    target_end: int
+    foreign: tuple[ForeignRange, ...]
+
+
+def recover(
+    *,
+    claim: ClaimId,
+    placements: Sequence[Placement],
+    ack: Ack | None,
+    tail: Iterable[TailBatch],
+    tail_from: int,
+    marker: int,
+) -> Recovered:
+    """Count the records of `claim` in a mirror partition, given the batches of [`tail_from`, `marker`) in offset order.
+
+    `placements` are the journaled ones of this claim and partition, at least that of q = 0; `ack` its newest Ack.
+    `tail_from` is the Ack's target offset, or the first placement's. A batch that only overlaps the range may be given, and
+    the one right before an Ack's: what stands where the last acknowledged record was must be ours.
+    Raises `RecoveryContradiction`.
+    """
+    known = {p.q: p.target_offset for p in placements}  # of one q the newest counts
+    if 0 not in known:
+        raise RecoveryContradiction(f"claim {claim} has no placement for its first record")
+    if tail_from > marker:
+        raise RecoveryContradiction(
+            f"records up to target offset {tail_from} were acknowledged, the log ends at {marker}"
+        )
+    starts = sorted(known)
+    added: list[Placement] = []
+    foreign: list[ForeignRange] = []
+    q = ack.q if ack is not None else 0
+    end = ack.target_offset if ack is not None else known[0]
+    cursor = tail_from
+    missing = 0  # offsets since our last batch (or the Ack) that no batch accounts for
+
+    def expected(at: int) -> int:
+        start = starts[bisect_right(starts, at) - 1]
+        return known[start] + at - start
+
+    for batch in tail:
+        if ack is not None and batch.base_offset < tail_from <= batch.last_offset + 1:
+            _still_ours(batch, claim, tail_from)
+        if batch.last_offset < cursor:
+            continue
+        if batch.base_offset >= marker:
+            break
+        base = max(batch.base_offset, cursor)
+        span = min(batch.last_offset + 1, marker) - base
+        missing += base - cursor
+        cursor = base + span
+        if batch.control:
+            continue
+        if (batch.producer_id, batch.epoch) != (claim.producer_id, claim.epoch):
+            _add_foreign(foreign, base, span)
+            continue
+        ahead = (batch.base_sequence + base - batch.base_offset - q) % SEQUENCE_MODULUS
+        if ahead > missing or missing >= SEQUENCE_MODULUS:
+            raise RecoveryContradiction(
+                f"the batch at target offset {batch.base_offset} has sequence {batch.base_sequence} "
+                f"where {q % SEQUENCE_MODULUS} was due and {missing} offsets are missing"
+            )
+        q += ahead
+        if base != expected(q):
+            if base < expected(q):
+                raise RecoveryContradiction(
+                    f"record {q} of {claim} stands at target offset {base}, the journal placed it at {expected(q)}"
+                )
+            added.append(Placement(placements[0].partition, claim, q, base))
+            known[q] = base
+            starts = sorted(known)
+        q += span
+        end = base + span
+        missing = 0
+    missing += marker - cursor
+    return Recovered(q, q, q + missing, missing == 0, tuple(added), end, tuple(foreign))
+
+
+def _still_ours(batch: TailBatch, claim: ClaimId, acked: int) -> None:
+    """The batch that holds the last acknowledged record: a log that was cut there and grew again holds another."""
+    if batch.control or (batch.producer_id, batch.epoch) != (claim.producer_id, claim.epoch):
+        raise RecoveryContradiction(
+            f"records up to target offset {acked} were acknowledged, and at {acked - 1} stands something else now: the log "
+            "was cut below it and has grown again"
+        )
+
+
+def _add_foreign(foreign: list[ForeignRange], base: int, span: int) -> None:
+    if foreign and foreign[-1].target_offset + foreign[-1].count == base:
+        foreign[-1] = ForeignRange(foreign[-1].target_offset, foreign[-1].count + span)
+    else:
+        foreign.append(ForeignRange(base, span))

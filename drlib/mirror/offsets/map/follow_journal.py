@@ -1,0 +1,103 @@
+"""The offset maps of all lanes of a flow, kept up by reading what the journal has new: for one worker that must know all.
+
+Rules: nothing is counted in mirror topics, so what a lane has not yet acknowledged in its journal is simply not there
+yet; a position beyond it is behind, which is safe. A journal that was made again, cleaned below what was read, that
+contradicts what was read before, or whose old claims were folded or made void meanwhile is read anew from its start.
+Not for: claims and failover, which must know the last record (`maps`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol import recode
+from drlib.mirror.journal.entries import Chunk, Entry, Folded, Remirrored, SourcePartition, TopicNames, decode
+from drlib.mirror.offsets.map.fold_claims import unfold
+from drlib.mirror.offsets.map.journal_log import EARLIEST, LATEST, read_through
+from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.mirror.offsets.map.offset_map import MapContradiction, PartitionMap
+from drlib.mirror.read_batches import locate, read_range
+from drlib.model import TopicPartition
+
+PURPOSE = "sync"
+
+
+@dataclass
+class _Read:
+    """One journal partition as far as it was read."""
+
+    topic_id: uuid.UUID
+    position: int
+    maps: Maps = field(default_factory=Maps)
+
+    def apply(self, entry: Entry) -> None:
+        if isinstance(entry, TopicNames):
+            self.maps.names[entry.topic_id] = entry
+        source = getattr(entry, "partition", None)
+        if isinstance(source, SourcePartition):
+            self.maps.get(source).apply(entry)
+
+
+class _ToldAnew(Exception):
+    """An entry changes what earlier ones mean."""
+
+
+@dataclass
+class JournalFollower:
+    target: ClusterClient
+    journal_topic: str
+    lanes: int
+    _read: dict[int, _Read] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        self._read.clear()
+
+    async def refresh(self) -> None:
+        """Read what is new in every lane's journal. Raises `BrokerError` or `Unreachable`."""
+        for lane in range(self.lanes):
+            try:
+                await self._refresh(lane)
+            except (MapContradiction, _ToldAnew):
+                self._read.pop(lane, None)
+                await self._refresh(lane)
+
+    def map(self, lane: int, topic_id: uuid.UUID, partition: int) -> PartitionMap | None:
+        """The map of a source partition of `lane`; None where the journal says nothing of it."""
+        read = self._read.get(lane)
+        return read.maps.by_partition.get(SourcePartition(topic_id, partition)) if read is not None else None
+
+    def target_id(self, lane: int, topic_id: uuid.UUID) -> uuid.UUID | None:
+        """The ID of the mirror topic that the map of a source topic is about."""
+        read = self._read.get(lane)
+        names = read.maps.names.get(topic_id) if read is not None else None
+        return names.target_topic_id if names is not None else None
+
+    async def _refresh(self, lane: int) -> None:
+        partition = TopicPartition(self.journal_topic, lane)
+        topic_id, leader = await locate(self.target, partition)
+        connection = await self.target.connection(leader, PURPOSE)
+        start = (await requests.list_offsets(connection, [partition], EARLIEST))[partition]
+        end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
+        read = self._read.get(lane)
+        if read is None or read.topic_id != topic_id or not start <= read.position <= end:
+            self._read[lane] = await self._whole(partition)
+            return
+        async for header, view in read_range(connection, topic_id, partition, read.position, end):
+            if not header.is_control:
+                for record in recode.records(view):
+                    if record.offset >= read.position and record.key is not None and record.value is not None:
+                        entry = decode(record.key, record.value)
+                        if isinstance(entry, Chunk | Folded | Remirrored):
+                            raise _ToldAnew
+                        read.apply(entry)
+            read.position = header.next_offset
+
+    async def _whole(self, partition: TopicPartition) -> _Read:
+        found = await read_through(self.target, partition, PURPOSE)
+        read = _Read(found.topic_id, found.next_offset)
+        for entry in unfold(found.entries):
+            read.apply(entry)
+        return read

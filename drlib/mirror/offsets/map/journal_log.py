@@ -1,0 +1,143 @@
+"""The lane's log of promises on the target: one partition of the journal topic, read whole at a claim, appended to within it.
+
+Rules: entries of one call go in one batch (split only where a batch would be too large); batches are pipelined and each
+is awaited before anything relies on it; every answer's offset is checked like any other of ours. Reading happens after
+the fence, so nobody of ours can append behind what was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.net.connection import ConnectionLost
+from drlib.kafka.protocol import recode
+from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, OutgoingBatch
+from drlib.kafka.protocol.error_codes import FENCED
+from drlib.mirror.errors import LaneFault, LaneLost
+from drlib.mirror.journal.entries import ClaimId, Entry, Placement, Run, decode
+from drlib.mirror.offsets.map.fold_claims import standing
+from drlib.mirror.read_batches import locate, read_range
+from drlib.model import TopicPartition
+
+ENTRIES_PER_BATCH = 2000
+BYTES_PER_BATCH = 500_000  # below max.message.bytes of any topic
+EARLIEST, LATEST = -2, -1
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRead:
+    """What stands in a journal partition, oldest first, as far as offset `next_offset`."""
+
+    topic_id: uuid.UUID
+    next_offset: int
+    entries: tuple[Entry, ...]
+
+
+async def read_journal(target: ClusterClient, partition: TopicPartition) -> list[Entry]:
+    """Every entry that stands in a journal partition and is not void, oldest first."""
+    return list((await read_through(target, partition, "read")).entries)
+
+
+async def read_through(target: ClusterClient, partition: TopicPartition, purpose: str) -> JournalRead:
+    """Read a journal partition from its start, over the connection for `purpose`. Raises `JournalCorrupt`."""
+    topic_id, leader = await locate(target, partition)
+    connection = await target.connection(leader, purpose)
+    starts, ends = await asyncio.gather(  # in this order, on one connection
+        requests.list_offsets(connection, [partition], EARLIEST), requests.list_offsets(connection, [partition], LATEST)
+    )
+    newest: dict[bytes, bytes] = {}  # as compaction would leave it: the newest of each key, where it stands
+    async for header, view in read_range(connection, topic_id, partition, starts[partition], ends[partition]):
+        if header.is_control:
+            continue
+        for record in recode.records(view):
+            if record.key is None:
+                continue
+            newest.pop(record.key, None)
+            if record.value is not None:
+                newest[record.key] = record.value
+    entries = standing([decode(key, value) for key, value in newest.items()])
+    return JournalRead(topic_id, ends[partition], tuple(entries))
+
+
+@dataclass
+class LaneJournal:
+    """Appends to one journal partition within one claim."""
+
+    target: ClusterClient
+    partition: TopicPartition
+    claim: ClaimId
+    lane: str
+    leader: int
+    sequence: int = 0
+    lasting: int = 0  # entries written that no later one supersedes: what makes a journal grow
+    _tail: asyncio.Task[None] | None = None
+
+    async def append(self, entries: Sequence[Entry]) -> None:
+        """Write `entries` and wait until they are acknowledged by the in-sync replicas.
+
+        Whoever waits may be cancelled; the write goes on, because later ones are numbered behind it.
+        """
+        await asyncio.shield(self.begin(entries))
+
+    def begin(self, entries: Sequence[Entry]) -> asyncio.Task[None]:
+        """Start writing `entries`, in order after those begun before; the task ends when they are acknowledged."""
+        self.lasting += sum(isinstance(e, Run | Placement) for e in entries)
+        return self._begin([(e.key(), e.value()) for e in entries])
+
+    async def forget(self, keys: Sequence[bytes]) -> None:
+        """Write tombstones for entries that others stand for now, and wait until they are acknowledged."""
+        await asyncio.shield(self._begin([(key, None) for key in keys]))
+
+    def _begin(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> asyncio.Task[None]:
+        now = int(time.time() * 1000)
+        batches = []
+        for part in _parts(pairs):
+            records = [
+                recode.Record(offset=i, timestamp=now, key=key, value=value, headers=())
+                for i, (key, value) in enumerate(part)
+            ]
+            batches.append(
+                recode.rebuild(
+                    records,
+                    codec=0,
+                    producer_id=self.claim.producer_id,
+                    producer_epoch=self.claim.epoch,
+                    base_sequence=self.sequence,
+                )
+            )
+            self.sequence = (self.sequence + len(part)) % SEQUENCE_MODULUS
+        self._tail = asyncio.ensure_future(self._write(batches, self._tail))
+        return self._tail
+
+    async def _write(self, batches: Sequence[OutgoingBatch], previous: asyncio.Task[None] | None) -> None:
+        if previous is not None:
+            await previous
+        try:
+            connection = await self.target.connection(self.leader, f"journal-{self.lane}")
+            for batch in batches:
+                results = await connection.produce(self.partition.topic, [(self.partition.partition, batch)])
+                for result in results:
+                    if result.error_code in FENCED:
+                        raise LaneLost(self.lane, f"the journal refused our epoch (code {result.error_code})")
+                    if result.error_code:
+                        raise LaneFault(self.lane, f"the journal answered code {result.error_code}")
+        except (ConnectionLost, TimeoutError, OSError) as error:
+            raise LaneFault(self.lane, f"the journal's broker is gone ({error})") from error
+
+
+def _parts(pairs: Sequence[tuple[bytes, bytes | None]]) -> Iterator[Sequence[tuple[bytes, bytes | None]]]:
+    """What goes in one batch each."""
+    first = size = 0
+    for at, (key, value) in enumerate(pairs):
+        size += len(key) + len(value or b"") + 20
+        if at > first and (at - first >= ENTRIES_PER_BATCH or size > BYTES_PER_BATCH):
+            yield pairs[first:at]
+            first, size = at, len(key) + len(value or b"") + 20
+    if first < len(pairs):
+        yield pairs[first:]

@@ -1,0 +1,270 @@
+"""The offset maps of a flow from its journal and what stands in the mirror topics: for the lane at a claim, and read-only.
+
+Rules: an unsealed claim's records are counted in the log itself, from its last Ack to the log end; the count is exact or
+the map says so. A claim counts only what it has fenced: elsewhere a batch of a former claim may still arrive, and a count
+once journaled is final. Reading takes no lock: done while a lane runs it gives a map that is true for a moment ago. A
+mirror topic that is gone, another one now or not ours to look into, and a partition whose log contradicts the journal, are
+refused one by one: they have no map, and the others are none the worse.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from drlib.errors import DrlibError
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
+from drlib.kafka.protocol.error_codes import (
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    BrokerError,
+    raise_for,
+)
+from drlib.mirror.errors import MirrorTopicRecreated
+from drlib.mirror.journal.entries import (
+    Ack,
+    Claim,
+    ClaimId,
+    Entry,
+    Foreign,
+    Incarnation,
+    Parked,
+    Placement,
+    Run,
+    Sealed,
+    SourceLoss,
+    SourcePartition,
+    SourceTruncated,
+    TopicNames,
+    Unsure,
+)
+from drlib.mirror.offsets.map.count_records import RecoveryContradiction, TailBatch, recover
+from drlib.mirror.offsets.map.fold_claims import unfold
+from drlib.mirror.offsets.map.journal_log import EARLIEST, LATEST, read_journal
+from drlib.mirror.offsets.map.offset_map import MapContradiction, PartitionMap
+from drlib.mirror.read_batches import locate, log_ends, read_range
+from drlib.model import TopicPartition
+
+
+@dataclass
+class Maps:
+    """Maps by source partition, the names of their topics, and what recovery found that the journal lacks."""
+
+    by_partition: dict[SourcePartition, PartitionMap] = field(default_factory=dict)
+    names: dict[uuid.UUID, TopicNames] = field(default_factory=dict)
+    findings: list[Entry] = field(default_factory=list)
+    refused: dict[SourcePartition, DrlibError] = field(default_factory=dict)  # no map can be had, and why
+    claims: dict[int, Claim] = field(default_factory=dict)  # the newest of each lane
+    ledger: list[Entry] = field(default_factory=list)  # what was lost, parked or made again
+
+    def get(self, key: SourcePartition) -> PartitionMap:
+        return self.by_partition.setdefault(key, PartitionMap())
+
+    def of_target(self, topic: str) -> TopicNames | None:
+        """What the journal last said of a mirror topic, whichever incarnation of its source it was for."""
+        return next((n for n in reversed(self.names.values()) if n.target_topic == topic), None)
+
+    def merge(self, other: Maps) -> None:
+        self.by_partition.update(other.by_partition)
+        self.names.update(other.names)
+        self.refused.update(other.refused)
+        self.ledger.extend(other.ledger)
+
+    def refuse(self, key: SourcePartition, why: DrlibError) -> None:
+        self.refused[key] = why
+        self.by_partition.pop(key, None)
+
+    def refusal(self, topic: str, partition: int) -> DrlibError | None:
+        """Why there is no map of a source topic's partition; None when there is one, or it was never mirrored."""
+        return next(
+            (
+                self.refused[SourcePartition(names.topic_id, partition)]
+                for names in self.names.values()
+                if names.source_topic == topic and SourcePartition(names.topic_id, partition) in self.refused
+            ),
+            None,
+        )
+
+    def source(self, topic: str, partition: int) -> PartitionMap | None:
+        """The map of the newest incarnation of a source topic's partition."""
+        found = None
+        for names in self.names.values():
+            if names.source_topic == topic:
+                found = self.by_partition.get(SourcePartition(names.topic_id, partition), found)
+        return found
+
+
+async def build_maps(
+    target: ClusterClient, entries: Sequence[Entry], ends: Mapping[TopicPartition, int], *, reading: bool = False
+) -> Maps:
+    """Maps of one lane. `ends`: log ends of the mirror partitions that the lane's claim has fenced; no other is counted.
+
+    `reading`: nobody claims, and the lane may be running, so everything is counted, the ends may be older than the
+    journal, and partitions that may not be looked into are refused.
+    """
+    maps = Maps()
+    placements: dict[SourcePartition, dict[ClaimId, list[Placement]]] = defaultdict(lambda: defaultdict(list))
+    runs: dict[SourcePartition, set[ClaimId]] = defaultdict(set)
+    acks: dict[tuple[SourcePartition, ClaimId], Ack] = {}
+    sealed: set[tuple[SourcePartition, ClaimId]] = set()
+    for entry in unfold(entries):
+        if isinstance(entry, TopicNames):
+            maps.names[entry.topic_id] = entry
+        elif isinstance(entry, Placement):
+            placements[entry.partition][entry.claim].append(entry)
+        elif isinstance(entry, Run):
+            runs[entry.partition].add(entry.claim)
+        elif isinstance(entry, Ack):
+            acks[entry.partition, entry.claim] = entry
+        elif isinstance(entry, Sealed):
+            sealed.add((entry.partition, entry.claim))
+        elif isinstance(entry, SourceLoss | SourceTruncated | Incarnation | Parked):
+            maps.ledger.append(entry)
+        partition = getattr(entry, "partition", None)
+        if isinstance(partition, SourcePartition) and partition not in maps.refused:
+            try:
+                maps.get(partition).apply(entry)
+            except MapContradiction as error:
+                maps.refuse(partition, error)
+    barred = await _barred(target, maps.names.values()) if reading else await gone_topics(target, maps.names.values())
+    for key in list(maps.by_partition):
+        if key.topic_id in barred:
+            maps.refuse(key, barred[key.topic_id])
+    for key, claims in placements.items():
+        mirror = TopicPartition(maps.names[key.topic_id].target_topic, key.partition)
+        if key in maps.refused or not (reading or mirror in ends):
+            continue
+        findings: list[Entry] = []
+        try:
+            for claim, placed in claims.items():
+                if (key, claim) in sealed or claim not in runs[key]:
+                    continue
+                found = await _count(target, mirror, key, claim, placed, acks.get((key, claim)), ends, reading)
+                for entry in found:
+                    maps.get(key).apply(entry)
+                findings += found
+        except (RecoveryContradiction, MapContradiction) as error:
+            maps.refuse(key, error)
+        except BrokerError as error:
+            if not reading or error.code != TOPIC_AUTHORIZATION_FAILED:
+                raise
+            maps.refuse(key, error)
+        else:
+            maps.findings += findings
+    return maps
+
+
+async def gone_topics(target: ClusterClient, names: Iterable[TopicNames]) -> Mapping[uuid.UUID, MirrorTopicRecreated]:
+    """By source topic ID: the mirror topics that are not there, or not the ones that were written to."""
+    wanted = list(names)
+    if not wanted:
+        return {}
+    return gone_in(await target.metadata(sorted({n.target_topic for n in wanted})), wanted)
+
+
+async def _barred(target: ClusterClient, names: Iterable[TopicNames]) -> dict[uuid.UUID, DrlibError]:
+    """By source topic ID: the mirror topics that are gone, and those that may not be looked up: who knows what they are."""
+    wanted = list(names)
+    if not wanted:
+        return {}
+    metadata = await target.metadata(sorted({n.target_topic for n in wanted}))
+    closed: dict[uuid.UUID, DrlibError] = {
+        n.topic_id: BrokerError(TOPIC_AUTHORIZATION_FAILED, f"looking up {n.target_topic}", topics=[n.target_topic])
+        for n in wanted
+        if metadata.topics[n.target_topic].error_code == TOPIC_AUTHORIZATION_FAILED
+    }
+    return {**closed, **gone_in(metadata, wanted)}
+
+
+def gone_in(metadata: ClusterMetadata, wanted: Iterable[TopicNames]) -> Mapping[uuid.UUID, MirrorTopicRecreated]:
+    """The same from what the target says of these topics. Raises `BrokerError` when it does not say."""
+    gone: dict[uuid.UUID, MirrorTopicRecreated] = {}
+    for each in wanted:
+        found = metadata.topics[each.target_topic]
+        if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+            gone[each.topic_id] = MirrorTopicRecreated(each.source_topic, each.target_topic, each.target_topic_id, None)
+            continue
+        if found.error_code == TOPIC_AUTHORIZATION_FAILED:
+            continue  # there, for all we may know: the claim will say what is missing
+        raise_for(found.error_code, f"looking up {each.target_topic}")
+        if found.topic_id != each.target_topic_id:
+            gone[each.topic_id] = MirrorTopicRecreated(
+                each.source_topic, each.target_topic, each.target_topic_id, found.topic_id
+            )
+    return gone
+
+
+async def _count(
+    target: ClusterClient,
+    partition: TopicPartition,
+    key: SourcePartition,
+    claim: ClaimId,
+    placed: Sequence[Placement],
+    ack: Ack | None,
+    ends: Mapping[TopicPartition, int],
+    ends_may_lag: bool,
+) -> list[Entry]:
+    """Count one claim's records in the mirror partition; returns the entries that say so."""
+    topic_id, leader = await locate(target, partition)
+    connection = await target.connection(leader, "read")
+    end = ends.get(partition)
+    if end is None:
+        end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
+    start = (await requests.list_offsets(connection, [partition], EARLIEST))[partition]
+    tail_from = ack.target_offset if ack is not None else placed[0].target_offset
+    seen_from = tail_from - 1 if ack is not None else tail_from  # the last one acknowledged, too: is it still ours?
+    if ends_may_lag:
+        end = max(end, tail_from)  # an Ack read after the ends may be newer than they are
+    tail = []
+    async for header, _ in read_range(connection, topic_id, partition, max(seen_from, start), end):
+        tail.append(
+            TailBatch(
+                header.base_offset,
+                header.last_offset,
+                header.last_offset_delta + 1,
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.is_control,
+            )
+        )
+    result = recover(claim=claim, placements=placed, ack=ack, tail=tail, tail_from=tail_from, marker=end)
+    now = int(time.time() * 1000)
+    found: list[Entry] = [*result.placements, Sealed(key, claim, result.q, result.exact)]
+    found += [Foreign(key, other.target_offset, other.count, now) for other in result.foreign]
+    if not result.exact:
+        found.append(Unsure(key, claim, result.low, result.high, now))
+    return found
+
+
+async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
+    """The maps of a whole flow, read-only. Raises `BrokerError` when the journal topic is not there."""
+    metadata = await target.metadata([journal_topic])
+    raise_for(metadata.topics[journal_topic].error_code, f"reading the journal {journal_topic}")
+    maps = Maps()
+    for number in sorted(metadata.topics[journal_topic].partitions):
+        partition = TopicPartition(journal_topic, number)
+        # The log ends first, then the journal: every record below those ends then has its promise in what is read.
+        ends = await _ends(target, await read_journal(target, partition))
+        entries = await read_journal(target, partition)
+        maps.merge(await build_maps(target, entries, ends, reading=True))
+        claims = [entry for entry in entries if isinstance(entry, Claim)]
+        if claims:
+            maps.claims[number] = max(claims, key=lambda claim: claim.claimed_at_ms)
+    return maps
+
+
+async def _ends(target: ClusterClient, entries: Sequence[Entry]) -> Mapping[TopicPartition, int]:
+    """Log ends of the mirror partitions that a journal speaks of."""
+    names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
+    barred = await _barred(target, names.values())
+    wanted = {
+        TopicPartition(names[e.partition.topic_id].target_topic, e.partition.partition)
+        for e in entries
+        if isinstance(e, Placement) and e.partition.topic_id not in barred
+    }
+    return (await log_ends(target, sorted(wanted))).ends

@@ -1,0 +1,422 @@
+"""The offset map of one source partition: its journal entries composed into a monotone, piecewise linear map.
+
+Rules:
+- Records are facts as far as they were acknowledged or found; a run beyond that is a promise and not in the map.
+- Only journal order matters: replaying a compacted journal gives the same answers as the live map gave.
+- A translated position is never past the first record the group has not seen; where it is not exact, it says so.
+- Source and target never go back along the map; entries that would make them are an error, not a repair.
+Not for: reading the journal, or deciding what a group is allowed to be set to.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+
+from drlib.mirror.journal.entries import (
+    Ack,
+    Chunk,
+    ClaimId,
+    Covered,
+    Entry,
+    Foreign,
+    Parked,
+    Placement,
+    Run,
+    Sealed,
+    SourceLoss,
+    SourceTruncated,
+    Takeover,
+    Unsure,
+)
+from drlib.mirror.mm2.takeover_rules import sparse
+from drlib.mirror.offsets.map.segments import MapContradiction, SegmentList
+from drlib.model import Segment, Translation, TranslationKind
+
+__all__ = ["MapContradiction", "PartitionMap"]
+
+_EXACT = TranslationKind.EXACT
+
+
+class PartitionMap:
+    """Feed it the partition's entries in journal order (`apply`) and live findings (`ack`, `cover`)."""
+
+    def __init__(self) -> None:
+        self._segments = SegmentList()
+        self._claims: dict[ClaimId, _ClaimRecords] = {}
+        self._covered: int | None = None
+        self._losses: dict[int, int] = {}  # first -> next offset
+        self._open_parks: list[int] = []  # parked, and nothing later mirrored since
+        self._foreign: dict[int, int] = {}  # target offset -> count
+        self._unsure: dict[ClaimId, tuple[int, int]] = {}
+        self._parted: int | None = None  # from this source offset on, the source has other records than were mirrored
+        self._taken: Takeover | None = None  # what another replicator copied before us
+
+    # -- building ------------------------------------------------------------------------------------------------
+
+    def apply(self, entry: Entry) -> None:
+        """Take in one entry; kinds that say nothing about offsets are passed over. Raises `MapContradiction`."""
+        match entry:
+            case Run():
+                self._claim(entry.claim).runs.set(entry.q, entry.source_offset, self._claim(entry.claim).q)
+            case Placement():
+                self._claim(entry.claim).placements.set(entry.q, entry.target_offset, self._claim(entry.claim).q)
+            case Ack():
+                self.ack(entry.claim, entry.q)
+            case Sealed():
+                if entry.q < (acked := self.acknowledged(entry.claim)):
+                    raise MapContradiction(f"{entry.claim} was sealed at {entry.q} records, {acked} were acknowledged")
+                self.ack(entry.claim, entry.q)
+            case Chunk():
+                for segment in entry.segments:
+                    self._append(segment.source, segment.target, segment.count)
+            case Covered():
+                self.cover(entry.source_offset)
+            case SourceLoss() | SourceTruncated():
+                self._losses[entry.first] = max(entry.next_offset, self._losses.get(entry.first, 0))
+                if isinstance(entry, SourceTruncated):
+                    self._parted = entry.first if self._parted is None else min(self._parted, entry.first)
+            case Parked():
+                self._park(entry.source_offset)
+            case Foreign():
+                self._foreign[entry.target_offset] = entry.count
+            case Unsure():
+                self._unsure[entry.claim] = (entry.low, entry.high)
+            case Takeover():
+                self._taken = entry
+                self.cover(entry.source_offset)
+
+    def ack(self, claim: ClaimId, q: int) -> None:
+        """The first `q` records of `claim` are in the target's log; fewer than already known is old news."""
+        state = self._claim(claim)
+        while state.q < q:
+            source, source_more = state.runs.at(state.q)
+            target, target_more = state.placements.at(state.q)
+            count = min(q - state.q, source_more, target_more)
+            self._append(source, target, count)
+            state.q += count
+
+    def cover(self, source_offset: int) -> None:
+        """The source is read through to `source_offset`, and all of that which is data is on the target."""
+        if self._covered is None or source_offset > self._covered:
+            self._covered = source_offset
+
+    def _claim(self, claim: ClaimId) -> _ClaimRecords:
+        state = self._claims.get(claim)
+        if state is None:
+            state = self._claims[claim] = _ClaimRecords()
+        return state
+
+    def _append(self, source: int, target: int, count: int) -> None:
+        self._segments.append(source, target, count)
+        if self._open_parks and source + count > self._open_parks[0]:
+            for park in self._open_parks:
+                self._park(park)
+            self._open_parks = [p for p in self._open_parks if p >= source + count]
+
+    def _park(self, offset: int) -> None:
+        """A park ends at the next mirrored record; until there is one it is open."""
+        following = self._segments.next_source(offset)
+        if following is None:
+            if offset not in self._open_parks:
+                self._open_parks.append(offset)
+                self._open_parks.sort()
+        elif following > offset:
+            self._losses[offset] = max(following, self._losses.get(offset, 0))
+
+    # -- what is known -------------------------------------------------------------------------------------------
+
+    def segments(self) -> Sequence[Segment]:
+        """The mirrored stretches, ascending, merged where both sides go on; a view that grows with the map."""
+        return self._segments
+
+    def claims(self) -> tuple[ClaimId, ...]:
+        """The claims that promised or placed anything here, oldest first."""
+        return tuple(self._claims)
+
+    def promised(self, claim: ClaimId) -> int:
+        """The record number at which the last run of `claim` starts; 0 when it has none."""
+        state = self._claims.get(claim)
+        return state.runs.last if state is not None else 0
+
+    def acknowledged(self, claim: ClaimId) -> int:
+        """How many records of `claim` are known to be in the target's log."""
+        state = self._claims.get(claim)
+        return state.q if state is not None else 0
+
+    @property
+    def covered(self) -> int | None:
+        """The source offset read through to (exclusive), as far as it was told."""
+        return self._covered
+
+    @property
+    def source_end(self) -> int | None:
+        """One past the last mirrored record on the source."""
+        return self._segments.source_end
+
+    @property
+    def target_end(self) -> int | None:
+        """One past the last mirrored record on the target; before the first one, where the newest claim will put it."""
+        end = self._segments.target_end
+        return self._target_next() if end is None else end
+
+    @property
+    def position(self) -> int | None:
+        """The next source offset to mirror: past the last mirrored record, what was read through, and known losses.
+
+        Where there is neither, it is the first record ever promised: what expires from there on would be a loss.
+        """
+        known = [end for end in (self._segments.source_end, self._covered) if end is not None]
+        promised = [] if known else [state.runs.at(0)[0] for state in self._claims.values() if state.runs]
+        if not known and not promised:
+            return None
+        position = max(known) if known else min(promised)
+        for first, following in sorted(self._losses.items()):
+            if first <= position < following:
+                position = following
+        return position
+
+    def lost(self, first: int, end: int) -> int:
+        """Source offsets of [`first`, `end`) that the ledger calls lost or parked and that are not on the target."""
+        stretches = [(a, min(b, end)) for a, b in self._losses.items()]
+        stretches += [(park, end) for park in self._open_parks]
+        total = 0
+        at = first
+        for a, b in sorted(stretches):
+            at = max(at, a)
+            if b > at:
+                total += b - at - self._segments.mirrored(at, b)
+                at = b
+        return total
+
+    def segments_on_target(self, first: int, end: int) -> int:
+        """How many mirrored records stand at target offsets [`first`, `end`)."""
+        return self._segments.on_target(first, end)
+
+    @property
+    def parted(self) -> int | None:
+        """From this source offset on the source has other records than were mirrored; None where it is not so."""
+        return self._parted
+
+    @property
+    def doubtful(self) -> int:
+        """Records of which the journal cannot say whether they stand on the target."""
+        return sum(high - low for _, _, low, high, _ in self._uncertain())
+
+    def absent(self, log_start: int, log_end: int) -> tuple[tuple[int, int], ...]:
+        """The stretches of the source's log, [`log_start`, `log_end`), that are not on the target, as (first, end).
+
+        That is what the ledger calls lost or parked and what lies past the mirrored end. Gaps between mirrored records
+        are none: they held nothing that a committed reader sees.
+        """
+        position = self.position
+        wanted = [*self._losses.items(), (log_start if position is None else position, log_end)]
+        found: list[tuple[int, int]] = []
+        at = log_start
+        for first, end in sorted(wanted):
+            at, end = max(at, first), min(end, log_end)
+            while at < end:
+                following = self._segments.next_source(at)
+                stop = end if following is None else min(following, end)
+                if at < stop and found and found[-1][1] == at:
+                    found[-1] = (found[-1][0], stop)
+                elif at < stop:
+                    found.append((at, stop))
+                at = stop
+                if following is not None and stop == following < end:
+                    segment = self._segments.find_source(following)
+                    assert segment is not None
+                    at = segment[0].source_end
+        return tuple(found)
+
+    # -- translation ---------------------------------------------------------------------------------------------
+
+    def forward(self, g: int, *, target_log_start: int = 0) -> Translation:
+        """What the source position `g` is on the target, whose log starts at `target_log_start`."""
+        found = self._forward(g)
+        if found.offset is None or found.offset >= target_log_start:
+            return found
+        return _clamped(found, target_log_start, self._segments.on_target(found.offset, target_log_start))
+
+    def backward(self, t: int, *, source_log_start: int = 0) -> Translation:
+        """What the target position `t` is on the source, whose log starts at `source_log_start`."""
+        found = self._backward(t)
+        if found.offset is None or found.offset >= source_log_start:
+            return found
+        return _clamped(found, source_log_start, self._segments.mirrored(found.offset, source_log_start))
+
+    def _forward(self, g: int) -> Translation:
+        segments, position, taken = self._segments, self.position, self._taken
+        if self._parted is not None and g > self._parted:  # of which of its two histories does it speak?
+            return Translation(self._forward(self._parted).offset, TranslationKind.UNKNOWN)
+        if taken is not None and g < taken.source_offset:
+            return sparse(taken.pairs, (taken.source_offset, taken.target_offset), g)
+        for low, high, beginning, _, _ in self._uncertain():
+            if low <= g < high:
+                return Translation(beginning, TranslationKind.UNKNOWN)
+        if not segments:
+            target = self._target_next()
+            if position is None or g < self._started(position):
+                return Translation(target, TranslationKind.NEVER_MIRRORED)
+            return _reached(target, g - position) if g > position else _lost(target, self.lost(g, position))
+        found = segments.find_source(g)
+        if found is None:
+            first = segments[0]
+            if g < self._started(first.source):
+                return Translation(first.target, TranslationKind.NEVER_MIRRORED)
+            return _lost(first.target, self.lost(g, first.source))
+        segment, following = found
+        if g < segment.source_end:
+            return Translation(segment.target + g - segment.source, _EXACT)
+        if following is not None:
+            return _lost(following.target, self.lost(g, following.source))
+        assert position is not None  # there are segments
+        if g > position:
+            return Translation(segment.target_end, TranslationKind.BEHIND, g - position)
+        return _lost(segment.target_end, self.lost(g, position))
+
+    def _backward(self, t: int) -> Translation:
+        segments = self._segments
+        end, taken = self._target_next(), self._taken
+        if self._parted is not None and t > (self._forward(self._parted).offset or 0):
+            return Translation(self._parted, TranslationKind.UNKNOWN)
+        if taken is not None and t < taken.target_offset:
+            return sparse([(d, u) for u, d in taken.pairs], (taken.target_offset, taken.source_offset), t)
+        for _, _, low, high, source in self._uncertain():
+            if low < t < high:
+                return Translation(source, TranslationKind.UNKNOWN)
+        if not segments:
+            if taken is None and (end is None or t < end):
+                return Translation(self.position, TranslationKind.NEVER_MIRRORED)
+            return _reached(self.position, max(0, t - end) if end is not None else 0)
+        found = segments.find_target(t)
+        if found is None:
+            known = TranslationKind.NEVER_MIRRORED if taken is None else _EXACT
+            return Translation(segments[0].source, known)
+        segment, following = found
+        if t < segment.target_end:
+            return Translation(segment.source + t - segment.target, _EXACT)
+        if following is not None:
+            return _lost(following.source, self._foreign_in(t, following.target))
+        end = max(segment.target_end, end or 0)
+        if t > end:
+            return Translation(segment.source_end, TranslationKind.BEHIND, t - end)
+        return _lost(segment.source_end, self._foreign_in(t, end))
+
+    def _started(self, first: int) -> int:
+        """Where mirroring began, given the first offset known otherwise: whatever was lost was wanted."""
+        taken = first if self._taken is None else self._taken.source_offset
+        return min(first, taken, min(self._losses, default=first))
+
+    def _target_next(self) -> int | None:
+        """Where the newest claim's next record goes."""
+        for state in reversed(self._claims.values()):
+            if state.placements:
+                return state.placements.at(state.q)[0]
+        return None
+
+    def _foreign_in(self, first: int, end: int) -> int:
+        return sum(max(0, min(end, at + n) - max(first, at)) for at, n in self._foreign.items())
+
+    def _uncertain(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """Stretches of records that may stand or not: source low and high, target low and high, their first record.
+
+        On both sides a stretch begins where what surely stands ends, because the first of them may be next to it.
+        """
+        for claim, (low, high) in self._unsure.items():
+            state = self._claims.get(claim)
+            if state is None or not state.runs or not state.placements or high <= low:
+                continue
+            first = state.runs.at(low)[0]
+            before = self._segments.find_source(first - 1)
+            target = state.placements.at(low)[0]
+            following = self._segments.next_target(target)
+            if following is None:
+                following = max(self._target_next() or 0, target + high - low)
+            yield (
+                before[0].source_end if before is not None else 0,
+                state.runs.at(high - 1)[0] + 1,
+                target,
+                following,
+                first,
+            )
+
+
+class _Line:
+    """Offsets as a function of the record number: value + (q - start) from each start on."""
+
+    __slots__ = ("_cursor", "_starts", "_values", "_what")
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._starts = array("q")
+        self._values = array("q")
+        self._cursor = 0  # where `at` looked last; acknowledgements only move on
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @property
+    def last(self) -> int:
+        return self._starts[-1] if self._starts else 0
+
+    def set(self, q: int, value: int, settled: int) -> None:
+        """From `q` on, `value` onwards. What stands for the first `settled` records cannot change any more."""
+        if q >= settled:
+            if not self._starts or q > self._starts[-1]:
+                self._starts.append(q)
+                self._values.append(value)
+                return
+            index = bisect_left(self._starts, q)
+            if self._starts[index] == q:
+                self._values[index] = value
+            else:
+                self._starts.insert(index, q)
+                self._values.insert(index, value)
+        elif not self._starts or q < self._starts[0] or self.at(q)[0] != value:
+            raise MapContradiction(f"the {self._what} of record {q} changed after {settled} were acknowledged")
+
+    def at(self, q: int) -> tuple[int, int]:
+        """The offset of record `q` and how many records, `q` included, go on from there; raises `MapContradiction`."""
+        starts, index = self._starts, self._cursor
+        if index + 1 < len(starts) and starts[index] <= q and starts[index + 1] <= q:
+            index += 1
+        if index >= len(starts) or q < starts[index] or (index + 1 < len(starts) and starts[index + 1] <= q):
+            index = bisect_right(starts, q) - 1
+            if index < 0:
+                raise MapContradiction(f"record {q} was acknowledged, its {self._what} was never told")
+        self._cursor = index
+        more = starts[index + 1] - q if index + 1 < len(starts) else 1 << 62
+        return self._values[index] + q - starts[index], more
+
+
+class _ClaimRecords:
+    """What one claim promised, where it was put, and how many records of it are facts."""
+
+    __slots__ = ("placements", "q", "runs")
+
+    def __init__(self) -> None:
+        self.runs = _Line("run")
+        self.placements = _Line("placement")
+        self.q = 0
+
+
+def _reached(offset: int | None, beyond: int) -> Translation:
+    """At the mirrored end, or `beyond` records past it."""
+    return Translation(offset, TranslationKind.BEHIND, beyond) if beyond else Translation(offset, _EXACT)
+
+
+def _lost(offset: int | None, records: int) -> Translation:
+    return Translation(offset, TranslationKind.LOST, records) if records else Translation(offset, _EXACT)
+
+
+def _clamped(found: Translation, log_start: int, deleted: int) -> Translation:
+    """`found` lies below the log's start; `deleted` mirrored records stood between the two."""
+    if found.kind is TranslationKind.BOUNDED and found.offset is not None:
+        return Translation(log_start, found.kind, max(0, found.records - (log_start - found.offset)))
+    certain = found.kind not in (TranslationKind.UNKNOWN, TranslationKind.NEVER_MIRRORED)
+    if not deleted or not certain:
+        return Translation(log_start, found.kind, found.records)
+    lost = found.records if found.kind is TranslationKind.LOST else 0
+    return Translation(log_start, TranslationKind.LOST, lost + deleted)

@@ -1,0 +1,310 @@
+"""What one cluster of a flow holds and the other never had: found through the map, counted by reading it.
+
+Rules: nothing is told while it moves: a worker of the flow that runs would mirror the tail meanwhile, and is refused; what
+the log's end hides behind open transactions is waited for. Where the two histories have parted, nothing is told. Groups
+of the source are asked how far they had read. Read as a committed reader does, every record once; only digests are kept.
+Not for: doing anything about it (`tail_copy`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from drlib.config.replication_policy import IdentityReplicationPolicy
+from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.errors import DrlibError, Unreachable, UsageError
+from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Isolation, Range, Record, TopicDescription
+from drlib.mirror.journal.entries import SourcePartition
+from drlib.mirror.offsets.map.flow_maps import read_flow_maps, worker_group
+from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.mirror.offsets.unreplicated import rules as tails
+from drlib.mirror.offsets.unreplicated.rules import EXAMPLES, Example, PartitionTail, Since, Stretch, Tally
+from drlib.model import Flow, TopicPartition
+
+OPEN_TRANSACTIONS_S: Final = 60.0  # how long transactions may stay open that nobody will end: Kafka's default time-out
+_LOOK_S: Final = 0.1
+_CLOCKS_MS: Final = 60_000  # how far producers' clocks may be apart
+
+
+class HistoryParted(DrlibError):
+    """The source no longer is what was mirrored from it."""
+
+    def __init__(self, partition: TopicPartition, cluster: str, why: str) -> None:
+        super().__init__(
+            f"{partition} on {cluster} is not what was mirrored from it",
+            why,
+            "Nothing was told or changed. Decide which cluster's history counts; then delete the topic on the other one "
+            "and mirror it anew.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Everything `flow.source` has and `flow.target` has not. `rest`: records beyond the `examples`.
+
+    `read_there`: by group, how many of the records it had committed on the source. `keys`: digests, by topic.
+    `growing`: the source was being written meanwhile.
+    """
+
+    flow: Flow
+    source_id: str
+    topic_ids: Mapping[str, UUID]
+    partitions: tuple[PartitionTail, ...]
+    examples: tuple[Example, ...]
+    keys: Mapping[str, frozenset[bytes]]
+    read_there: Mapping[str, int]
+    growing: bool
+
+    @property
+    def records(self) -> int:
+        return sum(p.records for p in self.partitions)
+
+    @property
+    def bytes(self) -> int:
+        return sum(p.bytes for p in self.partitions)
+
+    @property
+    def doubtful(self) -> int:
+        return sum(p.doubtful for p in self.partitions)
+
+    @property
+    def rest(self) -> int:
+        return self.records - len(self.examples)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Those that have a tail."""
+        return tuple(sorted({p.partition.topic for p in self.partitions if p.records}))
+
+    @property
+    def span_ms(self) -> tuple[int, int] | None:
+        """First and last timestamp."""
+        first = [p.first_ms for p in self.partitions if p.first_ms is not None]
+        last = [p.last_ms for p in self.partitions if p.last_ms is not None]
+        return (min(first), max(last)) if first else None
+
+    def of(self, topic: str) -> tuple[PartitionTail, ...]:
+        return tuple(p for p in self.partitions if p.partition.topic == topic)
+
+
+def read_tail(
+    settings: MirrorSettings,
+    flow: Flow,
+    topics: Collection[str] | None = None,
+    *,
+    wait: Callable[[float], None] = time.sleep,
+    open_transactions_s: float = OPEN_TRANSACTIONS_S,
+) -> Tail:
+    """The tail of `flow.source`, of `topics` or of every topic the flow mirrors.
+
+    Raises `UsageError` while a worker of the flow runs, `HistoryParted`, `Unreachable` when a cluster is silent or
+    transactions stay open, and what `wait` raises.
+    """
+    chosen = settings.flow(flow.source, flow.target)
+    refuse_one_way(chosen)
+    with Upkeep(settings.clusters[flow.source]) as source, Cluster(settings.clusters[flow.target]) as target:
+        refuse_workers(target, flow)
+        maps = read_flow_maps(settings, flow)
+        found = _mirrored(source, chosen, topics)
+        every = [TopicPartition(t.name, n) for t in found.values() for n in range(t.partitions)]
+        starts = source.log_starts(every)
+        ends = _settled_ends(source, every, wait, open_transactions_s)
+        wanted: dict[TopicPartition, tuple[Stretch, ...]] = {}
+        known = {p: offsets for p in every if (offsets := _map(maps, found, p)) is not None}
+        same = _same_records(source, target, maps, found, known)
+        for partition, offsets in known.items():
+            if why := tails.parting(offsets, ends[partition], same.get(partition)):
+                raise HistoryParted(partition, flow.source, why)
+        for partition in every:
+            wanted[partition] = tails.stretches(known.get(partition), starts[partition], ends[partition])
+        positions = _positions(source, chosen)
+        tallies = {p: Tally(p, positions=_at(positions, p)) for p in every}
+        for record in read_stretches(source, wanted):
+            tallies[record.partition].add(record.offset, record.timestamp_ms, record.key, record.value, record.headers)
+        growing = source.log_ends(every) != ends
+        source_id = source.cluster_id()
+    partitions, keys = [], dict[str, set[bytes]]()
+    for partition in every:
+        at = known.get(partition)
+        reached = starts[partition] if at is None or at.position is None else at.position
+        doubtful = 0 if at is None else at.doubtful
+        tally = tallies[partition]
+        partitions.append(tally.tail(wanted[partition], min(reached, ends[partition]), ends[partition], doubtful))
+        keys.setdefault(partition.topic, set()).update(tally.keys)
+    return Tail(
+        flow,
+        source_id,
+        {name: description.topic_id for name, description in found.items()},
+        tuple(partitions),
+        _examples(tallies.values()),
+        {topic: frozenset(names) for topic, names in keys.items()},
+        {
+            group: sum(tallies[p].read_by(position) for p, position in those.items() if p in tallies)
+            for group, those in positions.items()
+            if any(p in tallies for p in those)
+        },
+        growing,
+    )
+
+
+def written_since(settings: MirrorSettings, tail: Tail, topic: str) -> Since:
+    """What the target's own `topic` holds, from the tail's first record on, of the keys the tail has too.
+
+    Records that came from a tail themselves do not count. Contents are told of such keys, and of records without a key.
+    """
+    span = [p.first_ms for p in tail.of(topic) if p.first_ms is not None]
+    keys, contents = set[bytes](), set[bytes]()
+    with Cluster(settings.clusters[tail.flow.target]) as target:
+        found = target.topics([topic]).get(topic)
+        if found is None or not span:
+            return Since()
+        every = [TopicPartition(topic, n) for n in range(found.partitions)]
+        ends = target.log_ends(every, Isolation.READ_COMMITTED)
+        since = target.offsets_at(every, max(0, min(span) - _CLOCKS_MS))
+        starts = {**target.log_starts(every), **{p: at for p, at in since.items() if at >= 0}}
+        late = {p: Range(starts[p], ends[p]) for p in every if since[p] >= 0}
+        for record in target.read(late):
+            if tails.is_recovered(record.headers):
+                continue
+            name = None if record.key is None else tails.key_digest(record.key)
+            if name is None or name in tail.keys.get(topic, frozenset()):
+                contents.add(tails.content_digest(record.key, record.value, record.headers))
+                if name is not None:
+                    keys.add(name)
+    return Since(frozenset(keys), frozenset(contents))
+
+
+def read_stretches(cluster: Cluster, wanted: Mapping[TopicPartition, tuple[Stretch, ...]]) -> Iterator[Record]:
+    """The committed records of stretches, in offset order within a partition; partitions interleave."""
+    for turn in range(max((len(those) for those in wanted.values()), default=0)):
+        yield from cluster.read({p: Range(s[turn].first, s[turn].end) for p, s in wanted.items() if turn < len(s)})
+
+
+def refuse_workers(target: Cluster, flow: Flow) -> None:
+    """Raises `UsageError` while `flow` is being mirrored."""
+    members = target.group_members(worker_group(flow))
+    if members:
+        raise UsageError(
+            f"{flow} is being mirrored",
+            f"{len(members)} of its workers run, the first at {members[0].host}: they would mirror the tail meanwhile, "
+            "behind the cutover that applications have read to",
+            f"Stop the workers of {flow}, then try again.",
+        )
+
+
+def refuse_one_way(chosen: FlowSettings) -> None:
+    """Raises `UsageError` for a policy under which nothing flows back."""
+    if isinstance(chosen.policy, IdentityReplicationPolicy):
+        raise UsageError(
+            f"{chosen.flow} cannot be turned round",
+            "under IdentityReplicationPolicy a topic has one name on both clusters, so records would go in rings",
+            "Use DefaultReplicationPolicy for flows that are to come back.",
+        )
+
+
+def _mirrored(source: Cluster, chosen: FlowSettings, topics: Collection[str] | None) -> dict[str, TopicDescription]:
+    found = source.topics(topics)
+    if topics is not None and (missing := sorted(set(topics) - found.keys())):
+        raise UsageError(
+            f"{source.settings.alias} has no topic {', '.join(missing)}", "it was deleted or misspelt", "Correct it."
+        )
+    return {
+        name: description
+        for name, description in sorted(found.items())
+        if chosen.mirrors_topic(name) and not chosen.policy.is_heartbeats(name)
+    }
+
+
+def _map(maps: Maps, found: Mapping[str, TopicDescription], partition: TopicPartition) -> PartitionMap | None:
+    """None where nothing of this topic was ever mirrored. Raises why there is no map where there should be one."""
+    key = SourcePartition(found[partition.topic].topic_id, partition.partition)
+    if key in maps.refused:
+        raise maps.refused[key]
+    return maps.by_partition.get(key)
+
+
+def _settled_ends(
+    source: Cluster, partitions: Collection[TopicPartition], wait: Callable[[float], None], within_s: float
+) -> dict[TopicPartition, int]:
+    """The log ends, as soon as no open transaction hides what is before them."""
+    deadline = time.monotonic() + within_s
+    while True:
+        ends = source.log_ends(partitions)
+        stable = source.log_ends(partitions, Isolation.READ_COMMITTED)
+        hidden = sorted(p for p in partitions if stable[p] < ends[p])
+        if not hidden:
+            return ends
+        if time.monotonic() > deadline:
+            raise Unreachable(
+                f"transactions are open in {hidden[0]} on {source.settings.alias}",
+                f"{len(hidden)} partitions end behind them for {within_s:g} s by now, so nobody can tell which records count",
+                "Stop the producers; what they left open ends by their transaction.timeout.ms. Then try again.",
+            )
+        wait(_LOOK_S)
+
+
+def _same_records(
+    source: Cluster,
+    target: Cluster,
+    maps: Maps,
+    found: Mapping[str, TopicDescription],
+    known: Mapping[TopicPartition, PartitionMap],
+) -> dict[TopicPartition, bool]:
+    """By partition: does its last mirrored record stand on both sides with one content? Left out where one side no
+    longer has it."""
+    here, there, mirrors = (
+        dict[TopicPartition, int](),
+        dict[TopicPartition, int](),
+        dict[TopicPartition, TopicPartition](),
+    )
+    for partition, offsets in known.items():
+        if segments := offsets.segments():
+            mirror = maps.names[found[partition.topic].topic_id].target_topic
+            mirrors[partition] = TopicPartition(mirror, partition.partition)
+            here[partition] = segments[-1].source_end - 1
+            there[mirrors[partition]] = segments[-1].target_end - 1
+    ours, theirs = _contents(source, here), _contents(target, there)
+    return {p: ours[p] == theirs[m] for p, m in mirrors.items() if p in ours and m in theirs}
+
+
+def _contents(cluster: Cluster, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, bytes]:
+    """Digests of single records, without those that are no longer there."""
+    starts, ends = cluster.log_starts(at), cluster.log_ends(at)
+    ranges = {p: Range(offset, offset + 1) for p, offset in at.items() if starts[p] <= offset < ends[p]}
+    return {
+        r.partition: tails.content_digest(r.key, r.value, r.headers)
+        for r in cluster.read(ranges)
+        if r.offset == at[r.partition]
+    }
+
+
+def _positions(source: Upkeep, chosen: FlowSettings) -> dict[str, dict[TopicPartition, int]]:
+    """Where the source's groups stand. Raises the first group's error: no answer is not no position."""
+    groups = [listing.group for listing in source.groups() if chosen.mirrors_group(listing.group)]
+    found = {}
+    for group, positions in source.committed(groups).items():
+        if isinstance(positions, DrlibError):
+            raise positions
+        found[group] = {p: at.offset for p, at in positions.items()}
+    return found
+
+
+def _at(positions: Mapping[str, Mapping[TopicPartition, int]], partition: TopicPartition) -> tuple[int, ...]:
+    return tuple(sorted({those[partition] for those in positions.values() if partition in those}))
+
+
+def _examples(tallies: Collection[Tally]) -> tuple[Example, ...]:
+    """Of every partition in turn."""
+    found: list[Example] = []
+    for turn in range(EXAMPLES):
+        found += [t.examples[turn] for t in tallies if turn < len(t.examples)]
+        if len(found) >= EXAMPLES:
+            break
+    return tuple(found[:EXAMPLES])

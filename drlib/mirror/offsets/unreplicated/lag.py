@@ -1,0 +1,92 @@
+"""How far a flow is behind its source, from the logs and the map alone: from any machine, worker or not.
+
+Rules: a partition is drained when everything a committed reader finds below the source's log end is in the mirror; offsets of
+control records behind the last one are looked at by reading, once nothing else is left. A mirror topic that holds records
+which no journal explains, and a partition without a map, will never be drained: they are named, not waited for.
+Not for: why a partition is held up (`drlib status` asks the worker).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.errors import DrlibError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.mirror.offsets.map.flow_maps import read_flow_maps
+from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.mirror.offsets.unreplicated.find import read_stretches
+from drlib.mirror.offsets.unreplicated.rules import Stretch, stretches
+from drlib.model import Flow, TopicPartition
+
+_FEW: Final = 64  # offsets that may be control records alone, and are read to see
+
+
+class MirrorUnexplained(DrlibError):
+    """A mirror topic holds records that the flow's journal knows nothing of, so the flow will not touch it."""
+
+    def __init__(self, flow: Flow, topics: Sequence[str]) -> None:
+        super().__init__(
+            f"{flow} cannot fill {', '.join(topics)}",
+            f"it holds records on {flow.target} that the journal of {flow} knows nothing of: another replicator wrote them, "
+            f"or the journal was lost with {flow.target}",
+            f"Delete {topics[0]} on {flow.target} to have it mirrored anew from the start, then try again.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """What of `flow` is still to come. `ends`: the log ends that were looked at; `maps`: the maps as of then."""
+
+    ends: Mapping[TopicPartition, int]
+    missing: Mapping[TopicPartition, tuple[Stretch, ...]]
+    maps: Maps = field(repr=False)
+
+    @property
+    def offsets(self) -> int:
+        """An upper bound of records."""
+        return sum(s.end - s.first for those in self.missing.values() for s in those)
+
+
+def mirrored_topics(cluster: Cluster, chosen: FlowSettings) -> dict[str, int]:
+    """The partitions of every topic of the source that the flow mirrors, without heartbeats."""
+    return {
+        name: found.partitions
+        for name, found in cluster.topics().items()
+        if chosen.mirrors_topic(name) and not chosen.policy.is_heartbeats(name)
+    }
+
+
+def behind(settings: MirrorSettings, flow: Flow, source: Cluster, partitions: Collection[TopicPartition]) -> Behind:
+    """How far `flow` is with `partitions` of its source now. Raises why one of them has no map."""
+    ends = source.log_ends(partitions)
+    starts = source.log_starts(partitions)
+    maps = read_flow_maps(settings, flow)
+    missing: dict[TopicPartition, tuple[Stretch, ...]] = {}
+    for partition, end in ends.items():
+        if (why := maps.refusal(partition.topic, partition.partition)) is not None:
+            raise why
+        offsets = maps.source(partition.topic, partition.partition)
+        reached = starts[partition] if offsets is None or offsets.position is None else offsets.position
+        if left := stretches(offsets, max(starts[partition], reached), end):
+            missing[partition] = left
+    few = {p: left for p, left in missing.items() if sum(s.end - s.first for s in left) <= _FEW}
+    if missing and len(few) == len(missing):
+        holding = {record.partition for record in read_stretches(source, few)}
+        missing = {p: left for p, left in missing.items() if p in holding}
+    return Behind(ends, missing, maps)
+
+
+def refuse_unexplained(settings: MirrorSettings, flow: Flow, topics: Mapping[str, int]) -> None:
+    """Raises `MirrorUnexplained` where the flow will find a mirror topic that it did not fill."""
+    maps = read_flow_maps(settings, flow)
+    policy = settings.flow(flow.source, flow.target).policy
+    with Cluster(settings.clusters[flow.target]) as target:
+        found = target.topics([policy.remote_topic(flow.source, topic) for topic in topics])
+        every = [TopicPartition(t.name, n) for t in found.values() for n in range(t.partitions)]
+        starts, ends = target.log_starts(every), target.log_ends(every)
+    strange = sorted({p.topic for p in every if ends[p] > starts[p] and maps.of_target(p.topic) is None})
+    if strange:
+        raise MirrorUnexplained(flow, strange)

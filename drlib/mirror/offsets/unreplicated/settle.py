@@ -1,0 +1,368 @@
+"""Settling a tail: its records written to the target once, to the local topic or to a quarantine, and how far it came.
+
+Rules:
+- Records and how far they go are one transaction (`drlib.mirror.offsets.unreplicated.ledger`); its transactional ID is
+the flow's, so whoever
+  was at it before is fenced, and what it left open is aborted. Killed at any point, the next one goes on at the exact record.
+- A record keeps its bytes, timestamp and partition, the latter where both topics have as many; else its key places it as
+  Java's partitioner does. Headers say where it came from. A partition's records are written in their order.
+- The local topic is never created here, for its partitions are the applications' business: where there is none, nobody would
+  read it, and its tail is quarantined. A quarantine is created, without retention.
+Source: KIP-98; librdkafka's transactional producer. Not for: deciding what becomes of a record
+(`drlib.mirror.offsets.unreplicated.rules`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from drlib.config.settings import ClusterSettings, MirrorSettings
+from drlib.errors import DrlibError, UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Isolation, Range, Record
+from drlib.kafka.admin.errors import as_drlib_error
+from drlib.mirror.offsets.unreplicated import ledger
+from drlib.mirror.offsets.unreplicated import rules as tails
+from drlib.mirror.offsets.unreplicated.find import Tail, read_stretches, refuse_workers, written_since
+from drlib.mirror.offsets.unreplicated.ledger import Closing, Progress
+from drlib.mirror.offsets.unreplicated.rules import Fate, Settle, Since, Stretch
+from drlib.model import Flow, TopicPartition
+
+RECORDS: Final = 2000  # of one transaction
+BYTES: Final = 8 << 20
+TRY_S: Final = 30.0
+_LEDGER: Final = TopicPartition(ledger.TOPIC, ledger.PARTITION)
+_ROOM: Final = 64 << 10  # that the headers may add to a record
+_FOREVER: Final = str(2**63 - 1)
+_QUIET: Final = logging.getLogger("drlib.clusters.librdkafka")
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Records of the tail by what became of them, in this call or before it. `late`: recovered behind newer records of their
+    keys, by this call; `both`: keys of the tail that the target has newer records of."""
+
+    recovered: int
+    set_aside: int
+    sent_again: int
+    quarantined: int
+    late: int = 0
+    both: int = 0
+
+    @property
+    def in_quarantine(self) -> int:
+        return self.set_aside + self.sent_again + self.quarantined
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What the target says of tails: by partition key, and by flow."""
+
+    progress: Mapping[bytes, Progress]
+    closing: Mapping[bytes, Closing]
+
+    def next(self, source_id: str, topic_id: Any, partition: int) -> int:
+        """Everything below was settled; 0 where nothing was."""
+        found = self.progress.get(ledger.partition_key(source_id, topic_id, partition))
+        return 0 if found is None else found.next
+
+    def last_run(self, flow: Flow) -> str | None:
+        found = self.closing.get(ledger.flow_key(flow))
+        return None if found is None else found.run
+
+
+def read_ledger(target: Cluster) -> Ledger:
+    """As it is now; empty where no tail was ever settled."""
+    progress, closing = dict[bytes, Progress](), dict[bytes, Closing]()
+    if ledger.TOPIC in target.topics([ledger.TOPIC]):
+        start = target.log_starts([_LEDGER])[_LEDGER]
+        end = target.log_ends([_LEDGER], Isolation.READ_COMMITTED)[_LEDGER]
+        for record in target.read({_LEDGER: Range(start, end)}):
+            if record.key is None or record.value is None:
+                continue
+            if record.key.startswith(b'["flow"'):
+                closing[record.key] = ledger.decode(record.value, Closing)
+            else:
+                progress[record.key] = ledger.decode(record.value, Progress)
+    return Ledger(progress, closing)
+
+
+def settle_tail(
+    settings: MirrorSettings,
+    tail: Tail,
+    how: Settle,
+    run: str,
+    *,
+    keep_order: bool = False,
+    check: Callable[[], None] = lambda: None,
+) -> Settled:
+    """Recover or quarantine all of `tail` that nobody has settled before. `check` is called between transactions. Topics
+    that the target has none of its own of are quarantined in any case.
+
+    Raises `UsageError` where it must not be done, `Unreachable`, `ClusterRefused`, and what `check` raises; what was
+    settled by then stays so, and the next call goes on behind it.
+    """
+    _refuse_unsafe(tail, how)
+    flow = tail.flow
+    since = {t: written_since(settings, tail, t) for t in tail.topics} if how is Settle.RECOVER else {}
+    with Cluster(settings.clusters[flow.source]) as source, Cluster(settings.clusters[flow.target]) as target:
+        refuse_workers(target, flow)
+        factor = settings.flow(flow.source, flow.target).replication_factor
+        target.create_topic(ledger.TOPIC, 1, factor, {"cleanup.policy": "compact"})
+        places = _prepare(source, target, tail, how, factor)
+        if how is Settle.RECOVER and not keep_order:
+            _refuse_compacted(target, {topic: found for topic, found in since.items() if topic in places})
+        with _Writing(settings.clusters[flow.target], tail, how, run, places) as writing:
+            writing.begin(target)
+            for record in read_stretches(source, writing.rest()):
+                local = since.get(record.partition.topic, Since())
+                wanted = how if record.partition.topic in places else Settle.QUARANTINE
+                fate = tails.fate(wanted, record.key, record.value, record.headers, local, keep_order=keep_order)
+                late = fate is Fate.RECOVERED and record.key is not None and tails.key_digest(record.key) in local.keys
+                writing.write(record, fate, late=late)
+                if writing.full:
+                    check()
+                    writing.commit()
+            writing.close()
+            return writing.settled(sum(len(s.keys) for s in since.values()))
+
+
+def count_sent_again(settings: MirrorSettings, tail: Tail) -> int:
+    """Records of the tail that their producers have sent to the target as well: left where it is, they are there twice."""
+    since = {topic: written_since(settings, tail, topic).contents for topic in tail.topics}
+    with Cluster(settings.clusters[tail.flow.source]) as source:
+        wanted = {part.partition: part.stretches for part in tail.partitions if part.records}
+        return sum(
+            tails.content_digest(r.key, r.value, r.headers) in since[r.partition.topic]
+            for r in read_stretches(source, wanted)
+        )
+
+
+class _Writing:
+    """One transactional producer at work on one tail."""
+
+    def __init__(self, target: ClusterSettings, tail: Tail, how: Settle, run: str, places: Mapping[str, int]) -> None:
+        self._target = target
+        self._tail = tail
+        self._how = how
+        self._run = run
+        self._places = places  # partitions of the topics written to
+        self._progress: dict[TopicPartition, Progress] = {}
+        self._touched: set[TopicPartition] = set()
+        self._refused: list[KafkaError] = []
+        self._open = False
+        self._records = self._bytes = 0
+        self._late = 0
+        self._producer: Any = None
+
+    def __enter__(self) -> _Writing:
+        self._producer = Producer(
+            {
+                **self._target.confluent(),
+                "transactional.id": f"drlib.tail.{self._tail.flow}",
+                "transaction.timeout.ms": 60_000,
+                "partitioner": "murmur2_random",  # Java's
+                "compression.type": "lz4",
+                "linger.ms": 5,
+                "message.max.bytes": 100 << 20,  # the brokers' limits count
+                "batch.size": 512 << 10,
+                "log_level": 0,
+            },
+            logger=_QUIET,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._open:
+            with contextlib.suppress(KafkaException):  # the broker ends it, or the next one who comes
+                self._producer.abort_transaction(5.0)
+
+    def begin(self, target: Cluster) -> None:
+        """Fence whoever was here before, and only then read how far it came."""
+        self._call(self._producer.init_transactions)
+        known = read_ledger(target)
+        for part in self._tail.partitions:
+            found = known.progress.get(self._key(part.partition)) or Progress(next=0, how=self._how, run=self._run)
+            if all(found.next <= stretch.first for stretch in part.stretches):  # of an earlier tail, or of none
+                found = Progress(next=found.next, how=self._how, run=self._run)
+            self._progress[part.partition] = found
+
+    def rest(self) -> dict[TopicPartition, tuple[Stretch, ...]]:
+        """What is still to be settled."""
+        return {
+            part.partition: tuple(
+                Stretch(max(s.first, self._progress[part.partition].next), s.end)
+                for s in part.stretches
+                if s.end > self._progress[part.partition].next
+            )
+            for part in self._tail.partitions
+        }
+
+    @property
+    def full(self) -> bool:
+        return self._records >= RECORDS or self._bytes >= BYTES
+
+    def write(self, record: Record, fate: Fate, *, late: bool) -> None:
+        source = record.partition
+        topic = source.topic if fate is Fate.RECOVERED else tails.quarantine_topic(self._tail.flow.source, source.topic)
+        origin = tails.provenance(self._tail.flow.source, source, record.offset)
+        self._produce(
+            topic,
+            key=record.key,
+            value=record.value,
+            headers=[*record.headers, *origin],
+            timestamp=record.timestamp_ms,
+            **({"partition": source.partition} if self._places[topic] == self._of(source.topic) else {}),
+        )
+        now = self._progress[source]
+        name = {
+            Fate.RECOVERED: "recovered",
+            Fate.SET_ASIDE: "set_aside",
+            Fate.SENT_AGAIN: "sent_again",
+            Fate.QUARANTINED: "quarantined",
+        }[fate]
+        counted = {name: getattr(now, name) + 1, "next": record.offset + 1, "how": self._how, "run": self._run}
+        self._progress[source] = now.model_copy(update=counted)
+        self._touched.add(source)
+        self._records += 1
+        self._bytes += len(record.key or b"") + len(record.value or b"")
+        self._late += late
+
+    def commit(self) -> None:
+        """The records written since the last one, and how far they go: all of it, or nothing."""
+        for partition in sorted(self._touched):
+            self._produce(ledger.TOPIC, key=self._key(partition), value=self._progress[partition].encode(), partition=0)
+        if self._open:
+            try:
+                self._call(self._producer.commit_transaction)
+            except DrlibError:
+                if self._refused:
+                    raise self._refusal() from None
+                raise
+            self._open = False
+        self._touched.clear()
+        self._records = self._bytes = 0
+
+    def close(self) -> None:
+        """Everything up to the tail's end is settled, what holds no records too, and so says the flow's own record."""
+        for part in self._tail.partitions:
+            if part.end > self._progress[part.partition].next and part.stretches:
+                done = {"next": part.end, "how": self._how, "run": self._run}
+                self._progress[part.partition] = self._progress[part.partition].model_copy(update=done)
+                self._touched.add(part.partition)
+        closing = Closing(run=self._run, how=self._how, at_ms=int(time.time() * 1000))
+        self._produce(ledger.TOPIC, key=ledger.flow_key(self._tail.flow), value=closing.encode(), partition=0)
+        self.commit()
+
+    def settled(self, both: int) -> Settled:
+        all_of = self._progress.values()
+        return Settled(
+            sum(p.recovered for p in all_of),
+            sum(p.set_aside for p in all_of),
+            sum(p.sent_again for p in all_of),
+            sum(p.quarantined for p in all_of),
+            self._late,
+            both,
+        )
+
+    def _key(self, partition: TopicPartition) -> bytes:
+        return ledger.partition_key(self._tail.source_id, self._tail.topic_ids[partition.topic], partition.partition)
+
+    def _of(self, topic: str) -> int:
+        return len(self._tail.of(topic))
+
+    def _produce(self, topic: str, **what: Any) -> None:
+        if not self._open:
+            self._producer.begin_transaction()
+            self._open = True
+        while True:
+            try:
+                return self._producer.produce(topic, on_delivery=self._delivered, **what)  # type: ignore[no-any-return]
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as error:
+                if self._refused:
+                    raise self._refusal() from error
+                raise as_drlib_error(error, self._target, f"writing to {topic}") from error
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
+            self._refused.append(error)
+
+    def _refusal(self) -> DrlibError:
+        told = as_drlib_error(KafkaException(self._refused[0]), self._target, "writing a record of the tail")
+        return UsageError(told.what, told.why, "Quarantine the tail instead, or change the topic; what is done stays.")
+
+    def _call(self, transactional: Callable[..., Any]) -> None:
+        """Asks again while nobody answers, for `TRY_S`."""
+        deadline = time.monotonic() + TRY_S
+        while True:
+            try:
+                transactional(5.0)
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise as_drlib_error(error, self._target, "settling a tail") from error
+
+
+def _prepare(source: Cluster, target: Cluster, tail: Tail, how: Settle, factor: int) -> dict[str, int]:
+    """The topics to be written to, and how many partitions each has: the local ones only where there are any."""
+    places: dict[str, int] = {}
+    local = target.topics(tail.topics) if how is Settle.RECOVER else {}
+    sizes = source.effective_topic_config(tail.topics)
+    for topic in tail.topics:
+        if topic in local:
+            places[topic] = local[topic].partitions
+        name = tails.quarantine_topic(tail.flow.source, topic)
+        partitions = len(tail.of(topic))
+        target.create_topic(
+            name,
+            partitions,
+            factor,
+            {
+                "cleanup.policy": "delete",
+                "retention.ms": "-1",
+                "retention.bytes": "-1",
+                "message.timestamp.type": "CreateTime",
+                "message.timestamp.before.max.ms": _FOREVER,
+                "message.timestamp.after.max.ms": _FOREVER,
+                "max.message.bytes": str(int(sizes[topic]["max.message.bytes"]) + _ROOM),
+            },
+        )
+        places[name] = partitions
+    return places
+
+
+def _refuse_unsafe(tail: Tail, how: Settle) -> None:
+    cluster = tail.flow.source
+    if tail.growing:
+        raise UsageError(
+            f"the tail of {cluster} cannot be settled yet",
+            f"{cluster} was still being written while it was read",
+            f"Stop every producer of {cluster} first.",
+        )
+    if tail.doubtful and how is Settle.RECOVER:
+        raise UsageError(
+            f"the tail of {cluster} cannot be recovered",
+            f"of {tail.doubtful} records nobody can tell whether they stand on {tail.flow.target} already",
+            "Quarantine the tail, and look which of them are needed.",
+        )
+
+
+def _refuse_compacted(target: Cluster, since: Mapping[str, Since]) -> None:
+    """In a compacted topic the last record of a key counts, and the tail's would be last."""
+    for topic, config in target.effective_topic_config(since).items():
+        if "compact" in config.get("cleanup.policy", "") and since[topic].keys:
+            raise UsageError(
+                f"the tail of {topic} cannot be recovered as it is",
+                f"{topic} is compacted, and {len(since[topic].keys)} of its keys have newer values on "
+                f"{target.settings.alias}, which the tail's would replace",
+                "Recover it with keep_order, which sets those aside, or quarantine it.",
+            )

@@ -1,0 +1,320 @@
+"""What must hold before a flow's first claim: looked at all together, refused by name before anything is written.
+
+Rules:
+- Nothing is created, claimed or written here, and nothing is tried out: a cluster is asked who it is, what it holds and
+  what it lets us do.
+- Every finding is told at once. What concerns the whole flow refuses it; what concerns one topic is a notice, because
+  that topic alone waits and the others go on.
+- The clusters a journal was begun between are the ones it goes on with. Its lane count is that of its topic.
+Not for: what changes later (`drlib.mirror.engine.lane.lane`, `drlib.mirror.flow`), nor for keys and values of the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.errors import DrlibError, Unreachable, UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.net.authorized_operations import group_rights, topic_rights
+from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, WrongCluster
+from drlib.kafka.protocol.error_codes import TRANSACTIONAL_ID_AUTHORIZATION_FAILED, BrokerError
+from drlib.mirror.journal.entries import Clusters
+from drlib.mirror.offsets.map.journal_log import read_journal
+from drlib.mirror.preflight.principals import principal_of
+from drlib.mirror.preflight.required_acls import UNKNOWN_PRINCIPAL, Right, command, missing
+from drlib.model import TopicPartition
+
+SHOWN = 20  # notices of one kind that are told one by one
+
+READ_SOURCE = ("READ",)
+WRITE_MIRROR = ("WRITE", "READ")  # READ: a claim reads back what stands
+OWN_JOURNAL = ("WRITE", "READ")
+
+
+class SameCluster(UsageError):
+    """Both aliases of a flow lead to one cluster."""
+
+
+class LanesChanged(UsageError):
+    """The journal has another number of lanes than the file asks for."""
+
+
+class JournalNotCompacted(UsageError):
+    """The journal topic would forget promises."""
+
+
+class NotEnoughBrokers(UsageError):
+    """A replication factor asks for more brokers than the cluster has."""
+
+
+class NotAuthorized(UsageError):
+    """A right is missing; the remedy is the command that grants it."""
+
+
+class NotReady(UsageError):
+    """Several findings at once: what, why and remedy of each, in order."""
+
+    def __init__(self, flow: str, findings: Sequence[DrlibError]) -> None:
+        self.findings = tuple(findings)
+        super().__init__(
+            f"flow {flow} cannot start",
+            "; ".join(f"({n}) {f.what}: {f.why}" for n, f in enumerate(findings, 1)),
+            " ".join(f"({n}) {f.remedy}" for n, f in enumerate(findings, 1)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An event to open: something that one topic waits for."""
+
+    event: str
+    entity: str
+    detail: str
+    remedy: str
+
+
+@dataclass
+class Preflight:
+    """The checks of one flow over two connected clients."""
+
+    settings: FlowSettings
+    source_settings: ClusterSettings
+    target_settings: ClusterSettings
+    source: ClusterClient
+    target: ClusterClient
+    findings: list[DrlibError] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+
+    async def run(self) -> tuple[Notice, ...]:
+        """The notices. Raises the one finding, or `NotReady` with all; `Unreachable` when a cluster does not answer."""
+        there = await self._reach()
+        if there is not None:
+            source, target = there
+            self._same(source, target)
+            self._factors(source, target)
+            if not self.findings:  # of a wrong cluster nothing more is asked
+                await asyncio.gather(self._target_rights(source, target), self._source_rights(source))
+            if not self.findings:
+                await self._journal(target)
+        if len(self.findings) == 1:
+            raise self.findings[0]
+        if self.findings:
+            unreachable = all(isinstance(f, Unreachable) for f in self.findings)
+            raise _all_unreachable(self.findings) if unreachable else NotReady(str(self.settings.flow), self.findings)
+        return tuple(self.notices)
+
+    async def of_target(self) -> tuple[Notice, ...]:
+        """What can be told of the target alone, while the source does not answer: our rights there. Raises as `run`."""
+        await self._target_rights(None, await self.target.metadata(None))
+        if self.findings:
+            raise self.findings[0] if len(self.findings) == 1 else NotReady(str(self.settings.flow), self.findings)
+        return tuple(self.notices)
+
+    async def _reach(self) -> tuple[ClusterMetadata, ClusterMetadata] | None:
+        """Both clusters' topics; None when one did not answer or is not the one its key names."""
+        for settings, client in ((self.source_settings, self.source), (self.target_settings, self.target)):
+            if settings.cluster_id:
+                client.expect(settings.cluster_id)
+        answers = await asyncio.gather(self.source.metadata(None), self.target.metadata(None), return_exceptions=True)
+        found = []
+        for settings, answer in zip((self.source_settings, self.target_settings), answers, strict=True):
+            if isinstance(answer, ClusterMetadata):
+                found.append(answer)
+            elif isinstance(answer, WrongCluster):
+                self.findings.append(_wrong(settings, answer.meant, answer.found))
+            elif isinstance(answer, DrlibError):
+                self.findings.append(answer)
+            else:
+                raise answer
+        return (found[0], found[1]) if len(found) == 2 else None
+
+    def _same(self, source: ClusterMetadata, target: ClusterMetadata) -> None:
+        flow = self.settings.flow
+        if source.cluster_id and source.cluster_id == target.cluster_id:
+            self.findings.append(
+                SameCluster(
+                    f"{flow.source} and {flow.target} are one cluster",
+                    f"both answer with cluster ID {source.cluster_id}, and a cluster cannot mirror to itself",
+                    f"Correct {flow.source}.bootstrap.servers or {flow.target}.bootstrap.servers.",
+                )
+            )
+
+    def _factors(self, source: ClusterMetadata, target: ClusterMetadata) -> None:
+        """Replication factors of the topics that are still to be made."""
+        settings, flow, policy = self.settings, self.settings.flow, self.settings.policy
+        asked = [
+            ("drlib.journal.replication.factor", settings.journal_replication_factor, target,
+             policy.journal_topic(flow.source)),
+            ("checkpoints.topic.replication.factor", settings.checkpoints_replication_factor, target,
+             policy.checkpoints_topic(flow.source)),
+        ]  # fmt: skip
+        if settings.emit_heartbeats:
+            asked.append(
+                ("heartbeats.topic.replication.factor", settings.heartbeats_replication_factor, target,
+                 policy.heartbeats_topic)
+            )  # fmt: skip
+        if settings.emit_offset_syncs:
+            where = source if settings.offset_syncs_location == "source" else target
+            asked.append(
+                ("offset-syncs.topic.replication.factor", settings.offset_syncs_replication_factor, where,
+                 settings.offset_syncs_topic)
+            )  # fmt: skip
+        for name in source.topics:
+            mirror = policy.remote_topic(flow.source, name)
+            if settings.mirrors_topic(name) and mirror not in target.topics:
+                asked.append(("replication.factor", settings.replication_factor, target, mirror))
+                break
+        for key, factor, cluster, topic in asked:
+            if topic not in cluster.topics and factor > len(cluster.brokers):
+                alias = flow.source if cluster is source else flow.target
+                self.findings.append(not_enough_brokers(key, factor, alias, len(cluster.brokers), topic))
+
+    async def _journal(self, target: ClusterMetadata) -> None:
+        """The journal must be whole, of the lanes we are to run, and begun between these clusters."""
+        name = self.settings.policy.journal_topic(self.settings.flow.source)
+        topic = target.topics.get(name)
+        if topic is None or topic.error_code:
+            return
+        lanes = len(topic.partitions)
+        if lanes != self.settings.lanes:
+            self.findings.append(
+                LanesChanged(
+                    f"drlib.lanes = {self.settings.lanes} cannot be used for {self.settings.flow}",
+                    f"its journal {name} was begun with {lanes}, and a partition's promises stand in the lane it had then",
+                    f"Set drlib.lanes = {lanes}.",
+                )
+            )
+        await self._policy(name)
+        entries = await read_journal(self.target, TopicPartition(name, 0))
+        pinned = next((e for e in reversed(entries) if isinstance(e, Clusters)), None)
+        if pinned is None:
+            return
+        for settings, client, meant in (
+            (self.source_settings, self.source, pinned.source_id),
+            (self.target_settings, self.target, pinned.target_id),
+        ):
+            if client.cluster_id != meant and not settings.cluster_id:
+                self.findings.append(_wrong(settings, meant, client.cluster_id, journal=name))
+
+    async def _policy(self, name: str) -> None:
+        def read() -> str:
+            with Cluster(self.target_settings) as cluster:
+                return cluster.topic_config([name]).get(name, {}).get("cleanup.policy", "delete")
+
+        try:
+            policy = await asyncio.to_thread(read)
+        except DrlibError:
+            return  # DescribeConfigs is a right the journal itself does not need
+        if policy != "compact":
+            self.findings.append(
+                JournalNotCompacted(
+                    f"the journal {name} on {self.settings.flow.target} would forget",
+                    f"its cleanup.policy is {policy}, and promises in it must never expire",
+                    f"kafka-configs.sh --bootstrap-server {','.join(self.target_settings.bootstrap_servers)} "
+                    f"--alter --topic {name} --add-config cleanup.policy=compact",
+                )
+            )
+
+    async def _source_rights(self, source: ClusterMetadata) -> None:
+        chosen = [name for name in source.topics if self.settings.mirrors_topic(name)]
+        rights = await topic_rights(self.source, chosen)
+        self._waiting("SourceUnauthorized", rights, READ_SOURCE, self.source_settings)
+
+    async def _target_rights(self, source: ClusterMetadata | None, target: ClusterMetadata) -> None:
+        settings, flow, policy = self.settings, self.settings.flow, self.settings.policy
+        own = {policy.journal_topic(flow.source): OWN_JOURNAL, policy.checkpoints_topic(flow.source): ("WRITE",)}
+        if settings.emit_heartbeats:
+            own[policy.heartbeats_topic] = ("WRITE",)
+        group = f"drlib-{flow.source}-{flow.target}"
+        names = source.topics if source is not None else ()
+        mirrors = [policy.remote_topic(flow.source, n) for n in names if settings.mirrors_topic(n)]
+        rights, granted_group, granted_mirrors = await asyncio.gather(
+            topic_rights(self.target, own),
+            group_rights(self.target, group),
+            topic_rights(self.target, [m for m in mirrors if m in target.topics]),
+        )
+        lacking = [
+            lack
+            for name, operations in own.items()
+            if (granted := rights.get(name)) is not None
+            and (lack := missing(Right("topic", name, operations), granted)) is not None
+        ]
+        lack = missing(Right("group", group, ("READ",)), granted_group)
+        lacking += [lack] if lack is not None else []
+        self.findings += [not_authorized(right, self.target_settings) for right in lacking]
+        self._waiting("TargetUnauthorized", granted_mirrors, WRITE_MIRROR, self.target_settings)
+
+    def _waiting(
+        self,
+        event: str,
+        rights: Mapping[str, frozenset[str] | None],
+        operations: tuple[str, ...],
+        cluster: ClusterSettings,
+    ) -> None:
+        lacking = [
+            (name, lack)
+            for name, granted in sorted(rights.items())
+            if granted is not None and (lack := missing(Right("topic", name, operations), granted)) is not None
+        ]
+        for name, lack in lacking[:SHOWN]:
+            error = not_authorized(lack, cluster)
+            self.notices.append(Notice(event, name, f"{error.what}: {error.why}", error.remedy))
+
+
+def not_authorized(right: Right, cluster: ClusterSettings) -> NotAuthorized:
+    """The finding that `right` is missing on `cluster`, with the command that grants it."""
+    principal = principal_of(cluster)
+    unknown = "" if principal != UNKNOWN_PRINCIPAL else " (in the place of User:PRINCIPAL put the name the broker sees)"
+    return NotAuthorized(
+        f"{principal if not unknown else 'our principal'} may not {right} of {cluster.alias}",
+        "no ACL of that cluster allows it",
+        f"{command(right, principal, cluster.bootstrap_servers)}{unknown}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """The commands that let a flow do what it was refused while it ran."""
+
+    settings: FlowSettings
+    source: ClusterSettings
+    target: ClusterSettings
+
+    def refused(self, error: BrokerError, journal: str) -> DrlibError:
+        """`error`, an authorization failure of the whole lane, with its remedy."""
+        if error.code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            flow = self.settings.flow
+            every = f"drlib.{flow.source}.{flow.target}."  # of each lane, and of the generations to come
+            return not_authorized(Right("transactional-id", every, ("WRITE",), prefixed=True), self.target)
+        return not_authorized(Right("topic", journal, OWN_JOURNAL), self.target)
+
+    def topic(self, event: str, topic: str) -> str:
+        """The command that ends `SourceUnauthorized` or `TargetUnauthorized` of a topic; "" for any other event."""
+        if event == "SourceUnauthorized":
+            return not_authorized(Right("topic", topic, READ_SOURCE), self.source).remedy
+        if event == "TargetUnauthorized":
+            return not_authorized(Right("topic", topic, WRITE_MIRROR), self.target).remedy
+        return ""
+
+
+def not_enough_brokers(key: str, factor: int, alias: str, brokers: int, topic: str) -> NotEnoughBrokers:
+    counted = f"{brokers} broker" + ("" if brokers == 1 else "s")
+    return NotEnoughBrokers(
+        f"topic {topic} cannot be made on {alias}",
+        f"{key} is {factor}, and {alias} has {counted}",
+        f"Set {key} = {brokers}, or add brokers to {alias}.",
+    )
+
+
+def _wrong(settings: ClusterSettings, meant: str, found: str, *, journal: str = "") -> WrongCluster:
+    where = ", ".join(settings.bootstrap_servers)
+    return WrongCluster(where, meant, found, alias=settings.alias, journal=journal)
+
+
+def _all_unreachable(findings: Sequence[DrlibError]) -> Unreachable:
+    return Unreachable(
+        "; ".join(f.what for f in findings), "; ".join(f.why for f in findings), " ".join(f.remedy for f in findings)
+    )

@@ -1,0 +1,61 @@
+"""Which rights the mirror needs, and the `kafka-acls.sh` command that grants one of them.
+
+Rules: the least that works, by name: the source is only read (its offset-syncs topic apart, where the file asks for it),
+a right is asked for on one topic, group or transactional ID and never on all. READ and WRITE imply DESCRIBE (Kafka's
+`AclOperation`), so they stand alone. Commands are argument lists quoted for a POSIX shell.
+Not for: asking a cluster which rights there are (`drlib.mirror.preflight.checks`).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+UNKNOWN_PRINCIPAL = "User:PRINCIPAL"  # to be filled in: the broker sees a name that we do not know
+ANONYMOUS = "User:ANONYMOUS"  # who everybody is on a listener without authentication
+
+Kind = Literal["topic", "group", "cluster", "transactional-id"]
+_IMPLIES = {"READ": {"DESCRIBE"}, "WRITE": {"DESCRIBE"}, "DELETE": {"DESCRIBE"}, "ALTER": {"DESCRIBE"}}
+_IMPLIES_CONFIGS = {"ALTER_CONFIGS": {"DESCRIBE_CONFIGS"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Operations, named as `AclOperation` does, on one resource; `name` is "" for the cluster."""
+
+    kind: Kind
+    name: str
+    operations: tuple[str, ...]
+    prefixed: bool = False  # on every resource whose name begins so
+
+    def __str__(self) -> str:
+        named = f" {self.name}{'*' if self.prefixed else ''}" if self.name else ""
+        return f"{' and '.join(self.operations)} on {self.kind}{named}"
+
+
+def missing(wanted: Right, granted: Iterable[str]) -> Right | None:
+    """What of `wanted` is not among `granted` operations; None when nothing is."""
+    have = set(granted)
+    if "ALL" in have:
+        return None
+    for operation in tuple(have):
+        have |= _IMPLIES.get(operation, set()) | _IMPLIES_CONFIGS.get(operation, set())
+    lacking = tuple(o for o in wanted.operations if o not in have)
+    return Right(wanted.kind, wanted.name, lacking) if lacking else None
+
+
+def command(right: Right, principal: str, bootstrap: Sequence[str]) -> str:
+    """The command line that grants `right` to `principal` at the cluster behind `bootstrap`."""
+    words = ["kafka-acls.sh", "--bootstrap-server", ",".join(bootstrap), "--add", "--allow-principal", principal]
+    for operation in right.operations:
+        words += ["--operation", _camel(operation)]
+    words += ["--cluster"] if right.kind == "cluster" else [f"--{right.kind}", right.name]
+    words += ["--resource-pattern-type", "prefixed"] if right.prefixed else []
+    return shlex.join(words)
+
+
+def _camel(operation: str) -> str:
+    """`DESCRIBE_CONFIGS` is `DescribeConfigs` on the command line."""
+    return "".join(word.capitalize() for word in operation.split("_"))

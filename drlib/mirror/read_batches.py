@@ -1,0 +1,176 @@
+"""Read a bounded range of one partition as raw batches, committed or not: recovery and translation look at all of it.
+
+Rules: the range is [start, end) in offsets; a batch that only overlaps it is given too. An answer without records before
+the end is asked again until the deadline, because an empty or throttled answer is not the end of the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from drlib.errors import Unreachable
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.net.connection import Connection
+from drlib.kafka.protocol.aborted_transactions import AbortedFilter
+from drlib.kafka.protocol.batch import BatchHeader, iter_batches
+from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
+from drlib.model import TopicPartition
+
+EARLIEST, LATEST = -2, -1  # of ListOffsets: log start and log end
+LEADER_NOT_AVAILABLE = 5
+DEADLINE_S = 30.0
+LISTED_LOOK_S = 0.1
+CHUNK = 4 << 20
+
+
+async def locate(client: ClusterClient, partition: TopicPartition) -> tuple[uuid.UUID, int]:
+    """Topic ID and leader of a partition. Raises `BrokerError` when the cluster does not know it or it has no leader."""
+    metadata = await client.metadata([partition.topic])
+    topic = metadata.topics[partition.topic]
+    raise_for(topic.error_code, f"looking up {partition.topic}", topics=[partition.topic])
+    found = topic.partitions[partition.partition]
+    raise_for(LEADER_NOT_AVAILABLE if found.leader < 0 else 0, f"looking up the leader of {partition}")
+    return topic.topic_id, found.leader
+
+
+async def until_listed(client: ClusterClient, wanted: Mapping[str, int], *, deadline_s: float = DEADLINE_S) -> set[str]:
+    """Wait until topics that were just created (name -> partitions) have all their leaders; returns those that have not.
+
+    A controller answers before brokers know: until then they call a new topic unknown, which looks like a fault.
+    """
+    rest = dict(wanted)
+    deadline = time.monotonic() + deadline_s
+    while rest:
+        metadata = await client.metadata(sorted(rest))
+        for name, topic in metadata.topics.items():
+            led = sum(p.leader >= 0 for p in topic.partitions.values())
+            if not topic.error_code and led >= rest[name]:
+                del rest[name]
+        if not rest or time.monotonic() > deadline:
+            break
+        await asyncio.sleep(LISTED_LOOK_S)
+    return set(rest)
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnds:
+    """Leader (node ID) and log end of each partition, and the ID of each topic."""
+
+    leaders: dict[TopicPartition, int]
+    ends: dict[TopicPartition, int]
+    ids: dict[str, uuid.UUID]
+
+
+async def log_ends(client: ClusterClient, partitions: Iterable[TopicPartition]) -> LogEnds:
+    """Ask the leaders where their logs end. Raises `BrokerError` for a partition that is not there or has no leader."""
+    leaders, ids = await _leaders(client, partitions)
+    return LogEnds(leaders, await _offsets(client, leaders, LATEST), ids)
+
+
+async def log_starts(client: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Ask the leaders where their logs start. Raises as `log_ends` does."""
+    leaders, _ = await _leaders(client, partitions)
+    return await _offsets(client, leaders, EARLIEST)
+
+
+async def _leaders(
+    client: ClusterClient, partitions: Iterable[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[str, uuid.UUID]]:
+    wanted = list(partitions)
+    metadata = await client.metadata(sorted({p.topic for p in wanted}))
+    found: dict[TopicPartition, int] = {}
+    for partition in wanted:
+        topic = metadata.topics[partition.topic]
+        raise_for(topic.error_code, f"looking up {partition.topic}", topics=[partition.topic])
+        there = topic.partitions.get(partition.partition)
+        raise_for(UNKNOWN_TOPIC_OR_PARTITION if there is None else 0, f"looking up {partition}")
+        found[partition] = -1 if there is None else there.leader
+        raise_for(LEADER_NOT_AVAILABLE if found[partition] < 0 else 0, f"looking up the leader of {partition}")
+    return found, {name: topic.topic_id for name, topic in metadata.topics.items()}
+
+
+async def _offsets(
+    client: ClusterClient, leaders: Mapping[TopicPartition, int], timestamp: int
+) -> dict[TopicPartition, int]:
+    by_node: dict[int, list[TopicPartition]] = defaultdict(list)
+    for partition, node in leaders.items():
+        by_node[node].append(partition)
+    found: dict[TopicPartition, int] = {}
+    for node, there in by_node.items():
+        found.update(await requests.list_offsets(await client.connection(node, "read"), there, timestamp))
+    return found
+
+
+async def filled_partitions(client: ClusterClient, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+    """Those whose log holds anything, be it a marker."""
+    if not partitions:
+        return set()
+    ends = await log_ends(client, partitions)
+    starts = await log_starts(client, partitions)
+    return {p for p in partitions if ends.ends.get(p, 0) > starts.get(p, 0)}
+
+
+async def holds_data(client: ClusterClient, partition: TopicPartition) -> bool:
+    """Is there a batch of records in the partition? Markers alone are none."""
+    topic_id, leader = await locate(client, partition)
+    connection = await client.connection(leader, "read")
+    start = (await requests.list_offsets(connection, [partition], EARLIEST))[partition]
+    end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
+    if start >= end:
+        return False
+    async for header, _ in read_range(connection, topic_id, partition, start, end):
+        if not header.is_control and header.count > 0:
+            return True
+    return False
+
+
+async def read_range(
+    connection: Connection,
+    topic_id: uuid.UUID,
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    committed: bool = False,
+) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
+    """Batches of [start, end); with `committed` the data of transactions that did not abort, and no control batches.
+
+    Raises `BrokerError`, or `Unreachable` when the range does not arrive in time: with `committed` also where a
+    transaction stays open before the end.
+    """
+    position = start
+    deadline = time.monotonic() + DEADLINE_S
+    while position < end:
+        wanted = requests.FetchPartition(topic_id, partition.partition, position, CHUNK)
+        (answer,) = await requests.fetch(
+            connection, [wanted], max_wait_ms=200, min_bytes=1, max_bytes=CHUNK, read_committed=committed
+        )
+        raise_for(answer.error_code, f"reading {partition} at {position}", topics=[partition.topic])
+        filtered = AbortedFilter(answer.aborted)
+        before = position
+        for header, view in iter_batches(answer.records):
+            kept = not committed or (filtered.keep(header, view) and header.count > 0)
+            if header.last_offset < position:
+                continue
+            if header.base_offset >= end:
+                return
+            position = header.next_offset
+            if kept:
+                yield header, view
+        if position > before:
+            deadline = time.monotonic() + DEADLINE_S
+        elif answer.high_watermark <= position or answer.log_start_offset > position:
+            return
+        elif time.monotonic() > deadline:
+            cause = "a transaction may be open there, and the log" if committed else "its log"
+            raise Unreachable(
+                f"{partition} gave nothing at offset {position}",
+                f"{cause} ends at {answer.high_watermark}",
+                "Look at the broker that leads it, then run the command again.",
+            )

@@ -1,0 +1,212 @@
+"""How far behind, how long to catch up, and whether retention gets there first: arithmetic on samples, no clock, no I/O.
+
+Rules:
+- Lag in records counts source offsets that are not on the target; control records and gaps make it an upper bound.
+- Bytes are an estimate (mean size of mirrored records times lag), and so is all that rests on it.
+- A record expires, at the earliest, `retention.ms` after its own timestamp, and when `retention.bytes` were written
+  behind it; a broker deletes whole segments, so the real moment is never earlier.
+- What is not known is None. None for a time left means that nothing expires; `Left` tells the two apart.
+Source: Kafka's `UnifiedLog.deleteRetentionMsBreachedSegments` and `deleteRetentionSizeBreachedSegments`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from drlib.mirror.sync.rules.configs import ConfigValue
+
+UNLIMITED: Final = -1
+SHARE: Final = 0.1  # of a retention: less than this left is a warning, whatever the rates
+STUCK_S: Final = 5.0  # a lag without any progress for this long has no end in sight
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What deletes records of a topic, as Kafka writes it: -1 for never. Compaction alone deletes by neither."""
+
+    ms: int = UNLIMITED
+    bytes: int = UNLIMITED
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A partition at one moment: source offset mirrored through and source log end; `left_s` as forecast then."""
+
+    at_s: float
+    mirrored: int
+    end: int
+    left_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Seconds until the oldest unmirrored record expires, of `span_s` it has in all, by `rule`."""
+
+    seconds: float
+    span_s: float
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """One partition's forecast. Rates are per second; None is unknown, or for `eta_s` no end in sight."""
+
+    lag_s: float | None = None
+    lag_bytes: int | None = None
+    in_per_s: float | None = None
+    out_per_s: float | None = None
+    eta_s: float | None = None
+    left_s: float | None = None
+    rule: str = ""
+    stuck: bool = False
+    warning: str = ""
+
+    @property
+    def idle(self) -> bool:
+        """Nothing behind, and nothing came or went lately."""
+        return self.lag_s == 0 and self.in_per_s == 0 and self.out_per_s == 0
+
+
+def retention_of(config: dict[str, str]) -> Retention:
+    """From a topic's effective configuration. A topic that is only compacted never loses by age or size."""
+    if "delete" not in [p.strip() for p in config.get("cleanup.policy", "delete").split(",")]:
+        return Retention()
+    return Retention(int(config.get("retention.ms", UNLIMITED)), int(config.get("retention.bytes", UNLIMITED)))
+
+
+def retention_in(settings: Iterable[ConfigValue]) -> Retention:
+    """The same from a topic's settings as its broker describes them."""
+    return retention_of({entry.name: entry.value for entry in settings if entry.value is not None})
+
+
+def rates(samples: Sequence[Sample]) -> tuple[float, float] | None:
+    """Records per second that came in and went over between the first and the last sample; None with fewer than two."""
+    if len(samples) < 2 or samples[-1].at_s <= samples[0].at_s:
+        return None
+    first, last = samples[0], samples[-1]
+    seconds = last.at_s - first.at_s
+    return max(0, last.end - first.end) / seconds, max(0, last.mirrored - first.mirrored) / seconds
+
+
+def eta_s(lag: int, in_per_s: float, out_per_s: float) -> float | None:
+    """Seconds until the lag is gone at these rates; None when it does not shrink."""
+    if lag <= 0:
+        return 0.0
+    net = out_per_s - in_per_s
+    return lag / net if net > 0 else None
+
+
+def time_left(
+    retention: Retention, *, now_ms: int, oldest_ms: int | None, lag_bytes: int | None, in_bytes_per_s: float | None
+) -> Left | None:
+    """How long the oldest unmirrored record stays, by whichever rule comes first; None when nothing expires it.
+
+    Nothing known of its timestamp or of bytes leaves that rule out.
+    """
+    found = []
+    if retention.ms >= 0 and oldest_ms is not None and oldest_ms >= 0:
+        found.append(Left((oldest_ms + retention.ms - now_ms) / 1000, retention.ms / 1000, "retention.ms"))
+    if retention.bytes >= 0 and lag_bytes is not None and in_bytes_per_s:
+        room = retention.bytes - lag_bytes
+        found.append(Left(room / in_bytes_per_s, retention.bytes / in_bytes_per_s, "retention.bytes"))
+    return min(found, key=lambda left: left.seconds, default=None)
+
+
+def burn(samples: Sequence[Sample], left_s: float) -> float:
+    """Seconds of time left that are used up per second: 1 while nothing moves, below 0 when the mirror outruns it.
+
+    `left_s` is what is left at the last of `samples`.
+    """
+    first = next((s for s in samples if s.left_s is not None), None)
+    if first is None or first.left_s is None or samples[-1].at_s <= first.at_s:
+        return 1.0
+    return (first.left_s - left_s) / (samples[-1].at_s - first.at_s)
+
+
+def threshold_s(span_s: float, warning_s: float) -> float:
+    """Less time left than this is a warning: a share of the retention, or `warning_s` but at most half of it."""
+    return max(SHARE * span_s, min(warning_s, span_s / 2))
+
+
+def warn(lag: int, left: Left | None, eta: float | None, samples: Sequence[Sample], warning_s: float) -> str:
+    """Why retention is ahead, in words; empty when it is not."""
+    if lag <= 0 or left is None:
+        return ""
+    if left.seconds <= 0:
+        return f"{left.rule} lets the oldest unmirrored record go now"
+    if left.seconds < threshold_s(left.span_s, warning_s):
+        return f"the oldest unmirrored record expires in {_s(left.seconds)} by {left.rule}"
+    speed = burn(samples, left.seconds)
+    if eta is not None and eta > 0 and speed > 0 and len(samples) > 1 and left.seconds / speed < eta:
+        return f"catching up takes {_s(eta)}, {left.rule} reaches the oldest unmirrored record in {_s(left.seconds / speed)}"
+    return ""
+
+
+def outlook(
+    samples: Sequence[Sample],
+    *,
+    now_ms: int,
+    oldest_ms: int | None,
+    record_bytes: float | None,
+    retention: Retention | None,
+    warning_s: float,
+) -> Outlook:
+    """The forecast at the last of `samples` (oldest first, at least one). `retention` None is not known yet."""
+    last = samples[-1]
+    lag = max(0, last.end - last.mirrored)
+    measured = rates(samples)
+    coming, going = measured if measured is not None else (None, None)
+    lag_bytes = 0 if lag == 0 else None if record_bytes is None else int(lag * record_bytes)
+    eta = 0.0 if lag == 0 else None if measured is None else eta_s(lag, *measured)
+    stuck = lag > 0 and going == 0 and last.at_s - samples[0].at_s >= STUCK_S
+    left = None
+    if lag and retention is not None:
+        grows = None if coming is None or record_bytes is None else coming * record_bytes
+        left = time_left(retention, now_ms=now_ms, oldest_ms=oldest_ms, lag_bytes=lag_bytes, in_bytes_per_s=grows)
+    lag_s = 0.0 if lag == 0 else None if oldest_ms is None or oldest_ms < 0 else max(0.0, (now_ms - oldest_ms) / 1000)
+    return Outlook(
+        lag_s=lag_s,
+        lag_bytes=lag_bytes,
+        in_per_s=coming,
+        out_per_s=going,
+        eta_s=eta,
+        left_s=None if left is None else left.seconds,
+        rule="" if left is None else left.rule,
+        stuck=stuck,
+        warning=warn(lag, left, eta, samples, warning_s),
+    )
+
+
+def oldest_unmirrored_ms(
+    *,
+    lag: int,
+    queued_ms: int | None,
+    probed_ms: int | None,
+    mirrored: int,
+    end_before: int | None,
+    looked_before_ms: int | None,
+    last_mirrored_ms: int | None,
+) -> int | None:
+    """The timestamp of the oldest unmirrored record from what is at hand, cheapest exact source first.
+
+    A record that was fetched or read says it itself. Else, in a backlog that was there at the look before, it is about
+    as old as the last one mirrored; and what came after that look cannot have waited longer than since then.
+    """
+    if lag <= 0:
+        return None
+    if queued_ms is not None:
+        return queued_ms
+    if probed_ms is not None:
+        return probed_ms
+    if end_before is not None and looked_before_ms is not None and mirrored >= end_before:
+        return looked_before_ms if last_mirrored_ms is None else max(last_mirrored_ms, looked_before_ms)
+    return last_mirrored_ms
+
+
+def _s(seconds: float) -> str:
+    for size, unit in ((86_400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,148 @@
+"""The worker's window: `/status` as JSON and `/metrics` for Prometheus, at one address, only where somebody asked for it.
+
+Rules: read-only, GET only, nothing of settings or secrets; loopback unless another address is written down. Requests are
+served on threads of their own; what they show is built on the event loop, and at most so often that it stays within the
+share of a core that telling may cost. A worker that does not answer in time answers 503. An address that is taken is an
+event and not the end of mirroring.
+Not for: control; there is nothing here that changes anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from socketserver import TCPServer, ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from drlib.errors import UsageError
+from drlib.mirror.status import worker_status as status
+from drlib.mirror.status.metrics import WorkerCollector
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+ANSWER_S = 5.0
+SCRAPE_SHARE = 0.01  # of a core
+FRESH_S = 0.2  # requests closer together than this see the same state
+
+
+class NoAnswer(Exception):
+    """The event loop did not get to it in time."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        """Without the reverse look-up of our own name, which may take seconds where there is no DNS."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self.setup_environ()
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """A scrape every few seconds is no news."""
+
+
+class Endpoint:
+    """Open from `open` to `close`."""
+
+    def __init__(self, address: str, snapshot: Callable[[], status.WorkerStatus]) -> None:
+        host, port = parse_address(address)
+        self._snapshot = snapshot
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._last: status.WorkerStatus | None = None
+        self._again_at = 0.0
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(WorkerCollector(self.state))
+        self._scraping = threading.Lock()
+        self._page = b""
+        self._page_until = 0.0
+        self._server = make_server(host, port, self._answer, _Server, _Quiet)
+        self.address = f"{host}:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.1,), name="endpoint", daemon=True).start()
+
+    @classmethod
+    def open(
+        cls, address: str, snapshot: Callable[[], status.WorkerStatus], events: status.EventLog
+    ) -> Endpoint | None:
+        """None, and an event, when the address is taken or not ours. Raises `UsageError` when it is none."""
+        try:
+            return cls(address, snapshot)
+        except OSError as error:
+            events.open("EndpointUnavailable", address, f"{error.strerror or error}")
+            return None
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def state(self) -> status.WorkerStatus:
+        """The worker's state now, from any thread but the loop's. Raises `NoAnswer`."""
+        with self._lock:
+            if self._last is None or time.monotonic() >= self._again_at:
+                told: Future[tuple[status.WorkerStatus, float]] = Future()
+                try:
+                    self._loop.call_soon_threadsafe(self._build, told)
+                    self._last, cost = told.result(ANSWER_S)
+                except (TimeoutError, RuntimeError) as error:  # RuntimeError: the loop is closed
+                    raise NoAnswer from error
+                self._again_at = time.monotonic() + status.pause_s(FRESH_S, cost)
+            return self._last
+
+    def _scraped(self) -> bytes:
+        """Writing thousands of partitions takes its time, so a page is good for a hundred times what it took."""
+        with self._scraping:
+            if time.monotonic() >= self._page_until:
+                began = time.thread_time()
+                self._page = generate_latest(self._registry)
+                self._page_until = time.monotonic() + (time.thread_time() - began) / SCRAPE_SHARE
+            return self._page
+
+    def _build(self, told: Future[tuple[status.WorkerStatus, float]]) -> None:
+        began = time.thread_time()
+        try:
+            told.set_result((self._snapshot(), time.thread_time() - began))
+        except Exception as error:
+            told.set_exception(error)
+
+    def _answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if environ.get("REQUEST_METHOD") != "GET":
+            return _text(start, "405 Method Not Allowed", "Only GET: there is nothing to change here.")
+        try:
+            if path == "/metrics":
+                body = self._scraped()
+                start("200 OK", [("Content-Type", CONTENT_TYPE_LATEST), ("Content-Length", str(len(body)))])
+                return [body]
+            if path == "/status":
+                body = status.encode(self.state())
+                start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+                return [body]
+        except NoAnswer:
+            return _text(start, "503 Service Unavailable", "The worker is too busy to say how it is.")
+        return _text(start, "404 Not Found", "There are /status and /metrics.")
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """Host and port. Raises `UsageError` for anything but HOST:PORT; a port alone is not enough to be heard by others."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(
+            f"{address!r} is not an address to listen at", "it is not HOST:PORT", "Write 127.0.0.1:9464, for example."
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _text(start: StartResponse, code: str, text: str) -> list[bytes]:
+    body = f"{text}\n".encode()
+    start(code, [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))])
+    return [body]

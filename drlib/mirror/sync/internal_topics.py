@@ -1,0 +1,58 @@
+"""The topics that are ours and MirrorMaker 2's own on both sides of a flow, and how long the target remembers producers.
+
+Rules: made once, before the first lane claims; what is there already stays as it is (`preflight` looks at it). All are
+compacted. Names are those of the replication policy, so that MirrorMaker 2's readers find them.
+Source: `MirrorUtils.createCompactedTopic`.
+Not for: mirror topics (`mirror_topics`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.errors import DrlibError
+from drlib.kafka.admin.bulk_admin import Upkeep, Wanted
+from drlib.kafka.admin.cluster import Cluster
+from drlib.mirror.engine.fencing.producer_expiration import Expiry
+from drlib.mirror.status.worker_status import EventLog
+
+
+def internal_topics(settings: FlowSettings) -> tuple[list[Wanted], list[Wanted]]:
+    """Those on the target, those on the source."""
+    source, policy = settings.flow.source, settings.policy
+
+    def compacted(name: str, partitions: int, replication_factor: int) -> Wanted:
+        return Wanted(name, partitions, replication_factor, {"cleanup.policy": "compact"})
+
+    journal = policy.journal_topic(source)
+    target = [compacted(journal, settings.lanes, settings.journal_replication_factor)]
+    if settings.emit_checkpoints:
+        target.append(compacted(policy.checkpoints_topic(source), 1, settings.checkpoints_replication_factor))
+    if settings.emit_heartbeats:
+        target.append(compacted(policy.heartbeats_topic, 1, settings.heartbeats_replication_factor))
+    if not settings.emit_offset_syncs:
+        return target, []
+    syncs = compacted(settings.offset_syncs_topic, 1, settings.offset_syncs_replication_factor)
+    return ([*target, syncs], []) if settings.offset_syncs_location == "target" else (target, [syncs])
+
+
+def make(cluster: ClusterSettings, wanted: Sequence[Wanted], timeout_s: float) -> None:
+    """Create what is not there yet; blocks. Raises why one was refused."""
+    if not wanted:
+        return
+    with Upkeep(cluster, timeout_s=timeout_s) as admin:
+        for answer in admin.create_topics(wanted).values():
+            if isinstance(answer, DrlibError):
+                raise answer
+
+
+def read_expiry(target: ClusterSettings, timeout_s: float, events: EventLog) -> Expiry:
+    """How long the target remembers producers; Kafka's defaults, and an event, where we may not ask. Blocks."""
+    try:
+        with Cluster(target, timeout_s=timeout_s) as admin:
+            return Expiry.of(admin.broker_config())
+    except DrlibError as error:
+        detail = f"{error} Kafka's defaults are assumed for how long it remembers producers."
+        events.open("BrokerConfigUnknown", target.alias, detail)
+        return Expiry()

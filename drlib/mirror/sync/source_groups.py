@@ -1,0 +1,301 @@
+"""Where the consumer groups of the source stand, and the checkpoints that say so on the target.
+
+Rules:
+- Positions come from the source's `__consumer_offsets`, followed like any topic, so that a commit is known on the target
+  milliseconds later; a full poll at start and at every interval makes up for what was missed. Without the right to read
+  that topic the polls go on alone, and an event says so.
+- A position the mirror has not reached gives the pair at the mirrored end, which is exact for what is there; the
+  position itself travels in a header, so that "behind by n" can be said when the source is gone.
+- A checkpoint is written by MM2's rule, or when only that header is news.
+- Only the partitions of our own lanes: other workers speak for theirs.
+- A group that may not be read is an event with the right it takes (`GroupUnreadable`), and the others go on. An empty
+  list is no groups only where the cluster may be described; else brokers leave out what we may not see (`GroupsUnlisted`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.errors import DrlibError, Unreachable
+from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.errors import ClusterRefused
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient, WrongCluster
+from drlib.kafka.protocol import recode
+from drlib.kafka.protocol.aborted_transactions import AbortedFilter
+from drlib.kafka.protocol.batch import iter_batches
+from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
+from drlib.kafka.security.errors import SecurityFault
+from drlib.mirror.engine.fetch.partition_stream import Stream
+from drlib.mirror.engine.fetch.round_trip_time import heard
+from drlib.mirror.mm2 import consumer_offsets
+from drlib.mirror.mm2.checkpoints import CheckpointStore
+from drlib.mirror.mm2.records import Checkpoint
+from drlib.mirror.mm2.writer import Mm2Writer
+from drlib.mirror.preflight.checks import not_authorized
+from drlib.mirror.preflight.required_acls import Right
+from drlib.mirror.status.worker_status import EventLog
+from drlib.mirror.threads import in_daemon
+from drlib.model import TopicPartition, TranslationKind
+
+OFFSETS_TOPIC = "__consumer_offsets"
+LATEST = -1
+TICK_S = 0.05
+POLL_TIMEOUT_S = 5.0
+QUIET_AFTER_S = 30.0  # following that went well for this long begins anew without patience
+MAY_LIST = Right("cluster", "", ("DESCRIBE",))
+UNREADABLE, UNLISTED = "GroupUnreadable", "GroupsUnlisted"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    offset: int
+    metadata: str
+    as_of_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """One full poll. Not `complete`: nothing was listed, and that may be for want of a right."""
+
+    positions: Sequence[tuple[str, TopicPartition, Position]]
+    refused: Mapping[str, DrlibError]
+    complete: bool
+
+
+class GroupPositions:
+    """Follows the groups of one flow's source and writes their checkpoints."""
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        cluster: ClusterSettings,
+        source: ClusterClient,
+        writer: Mm2Writer,
+        events: EventLog,
+        stream_of: Callable[[TopicPartition], Stream | None],
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._source = source
+        self._writer = writer
+        self._events = events
+        self._stream_of = stream_of
+        self._positions: dict[tuple[str, TopicPartition], Position] = {}
+        self._groups_of: dict[TopicPartition, set[str]] = defaultdict(set)
+        self._dirty: set[tuple[str, TopicPartition]] = set()
+        self._behind: dict[TopicPartition, set[str]] = defaultdict(set)
+        self._written = CheckpointStore()
+        self._headers: dict[tuple[str, TopicPartition], int] = {}
+        self._following_broke = False
+        self._refused: set[str] = set()
+
+    def positions(self) -> Mapping[tuple[str, TopicPartition], Position]:
+        """A copy of what is known now, by group and source partition, of all partitions of the source."""
+        return dict(self._positions)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            if self._settings.groups:  # a flow without groups has nobody to follow
+                tasks.create_task(self._follow())
+                tasks.create_task(self._polls())
+            tasks.create_task(self._emit_loop())
+
+    def progressed(self, partition: TopicPartition) -> None:
+        """The mirror of `partition` moved: groups that stood ahead of it may be exact now."""
+        for group in self._behind.pop(partition, ()):
+            self._dirty.add((group, partition))
+
+    def known(self, partition: TopicPartition) -> None:
+        """A lane of ours took `partition` over: say where its groups are."""
+        for group in self._groups_of.get(partition, ()):
+            self._dirty.add((group, partition))
+
+    def emit(self) -> None:
+        """Write the checkpoints that are due."""
+        dirty, self._dirty = self._dirty, set()
+        for group, partition in dirty:
+            stream = self._stream_of(partition)
+            position = self._positions.get((group, partition))
+            if stream is None or position is None:
+                continue
+            there = stream.map.forward(position.offset)
+            # Also where nothing was mirrored yet: more of the mirror tells more.
+            if there.kind is not TranslationKind.EXACT:
+                self._behind[partition].add(group)
+            if there.offset is None:
+                continue
+            upstream = position.offset
+            if there.kind is TranslationKind.BEHIND:
+                upstream -= there.records
+            checkpoint = Checkpoint(group, stream.target, upstream, there.offset, position.metadata)
+            key = (group, stream.target)
+            news = bool(self._written.to_emit([checkpoint]))
+            last = self._written.newest(*key)
+            moved = self._headers.get(key) != position.offset and (last is None or checkpoint.offset >= last.offset)
+            if news or moved:
+                self._writer.checkpoint(checkpoint, position.offset, position.as_of_ms)
+                self._written.written(checkpoint)
+                self._headers[key] = position.offset
+
+    async def _emit_loop(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            if self._settings.emit_checkpoints:
+                self.emit()
+            self._writer.poll()
+
+    def _learn(self, group: str, partition: TopicPartition, position: Position | None) -> None:
+        if not self._settings.mirrors_group(group):
+            return
+        key = (group, partition)
+        if position is None:
+            self._positions.pop(key, None)
+            return
+        known = self._positions.get(key)
+        if known is not None and known.as_of_ms > position.as_of_ms:
+            return
+        if known is None or (known.offset, known.metadata) != (position.offset, position.metadata):
+            self._positions[key] = position
+            self._groups_of[partition].add(group)
+            self._dirty.add(key)
+
+    # -- polling -------------------------------------------------------------------------------------------------
+
+    async def _polls(self) -> None:
+        interval = max(0.2, self._settings.group_positions_poll_ms / 1000)
+        while True:
+            if not self._following_broke:  # a source that is gone is not asked: an answer takes its time-out
+                with contextlib.suppress(DrlibError):
+                    await self._poll_once()
+            await asyncio.sleep(interval)
+
+    async def _poll_once(self) -> None:
+        entity = str(self._settings.flow)
+        try:
+            polled = await in_daemon(self._poll)
+        except ClusterRefused as error:
+            self._events.open(UNLISTED, entity, f"{error} {not_authorized(MAY_LIST, self._cluster)}")
+            return
+        if polled.complete:
+            self._events.resolve(UNLISTED, entity)
+        else:
+            self._events.open(
+                UNLISTED,
+                entity,
+                f"{self._settings.flow.source} lists no group to follow, and leaves out those we may not describe: "
+                f"there may be some. {not_authorized(MAY_LIST, self._cluster)}",
+            )
+        for group, partition, position in polled.positions:
+            self._learn(group, partition, position)
+        for group, refusal in polled.refused.items():
+            needed = not_authorized(Right("group", group, ("DESCRIBE",)), self._cluster)
+            self._events.open(UNREADABLE, group, f"{refusal.why}. {needed}")
+        for group in self._refused - set(polled.refused):
+            self._events.resolve(UNREADABLE, group)
+        self._refused = set(polled.refused)
+
+    def _poll(self) -> Polled:
+        found = []
+        refused: dict[str, DrlibError] = {}
+        with Upkeep(self._cluster, timeout_s=POLL_TIMEOUT_S) as cluster:
+            groups = [g.group for g in cluster.groups() if self._settings.mirrors_group(g.group)]
+            for group in groups:
+                asked = int(time.time() * 1000)
+                try:
+                    offsets = cluster.group_offsets(group)
+                except ClusterRefused as error:
+                    refused[group] = error
+                    continue
+                for partition, committed in offsets.items():
+                    found.append((group, partition, Position(committed.offset, committed.metadata, asked)))
+            here = cluster.cluster_id()  # last: all of this was answered by the cluster that is meant
+            if self._source.cluster_id not in ("", here):
+                raise WrongCluster(", ".join(self._cluster.bootstrap_servers), self._source.cluster_id, here)
+            return Polled(found, refused, bool(groups) or cluster.lists_every_group())
+
+    # -- following -----------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Read commits as they are made; start over at the end of the log whenever the source was gone."""
+        delay = 0.05
+        while True:
+            began = time.monotonic()
+            try:
+                metadata = await self._source.metadata([OFFSETS_TOPIC])
+                self._following_broke = False
+                topic = metadata.topics[OFFSETS_TOPIC]
+                by_node: dict[int, list[int]] = defaultdict(list)
+                for number, found in topic.partitions.items():
+                    by_node[found.leader].append(number)
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._answered(by_node or metadata.brokers, topic.error_code))
+                    for node, numbers in by_node.items():
+                        tasks.create_task(self._follow_node(node, topic.topic_id, numbers))
+            except* WrongCluster:  # told from beside, and its groups are not asked for
+                self._following_broke = True
+            except* (Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
+                gone = [e for e in errors.exceptions if not isinstance(e, BrokerError)]
+                self._following_broke = bool(gone)
+                # A source that is gone is one alert, whoever notices; a right that is missing is another.
+                name = "SourceUnreachable" if gone else "GroupTailUnavailable"
+                self._events.open(name, str(self._settings.flow), str((gone or errors.exceptions)[0]), by="groups")
+            delay = 0.1 if time.monotonic() - began > QUIET_AFTER_S else min(2.0, delay * 2)
+            await asyncio.sleep(delay)
+
+    async def _answered(self, nodes: Iterable[int], error_code: int) -> None:
+        """The source is there when its brokers answer, whether or not there is anything to follow.
+
+        Where no group ever committed there is no topic yet, which is no fault. Raises `BrokerError` for any other.
+        """
+        for node in nodes:
+            if node >= 0:
+                await heard(self._source, node)
+        self._events.resolve("SourceUnreachable", str(self._settings.flow), by="groups")
+        if error_code != UNKNOWN_TOPIC_OR_PARTITION:
+            raise_for(error_code, f"following {OFFSETS_TOPIC}")
+        self._events.resolve("GroupTailUnavailable", str(self._settings.flow), by="groups")
+
+    async def _follow_node(self, node: int, topic_id: requests.TopicId, numbers: list[int]) -> None:
+        connection = await self._source.connection(node, "groups")
+        partitions = [TopicPartition(OFFSETS_TOPIC, n) for n in numbers]
+        ends = await requests.list_offsets(connection, partitions, LATEST)
+        positions = {p.partition: ends[p] for p in partitions}
+        while True:
+            answers = await requests.fetch(
+                connection,
+                [requests.FetchPartition(topic_id, n, at, 128 << 10) for n, at in positions.items()],
+                max_wait_ms=500,
+                min_bytes=1,
+                max_bytes=256 << 10,  # it shares the link with the records
+                read_committed=True,
+            )
+            for answer in answers:
+                raise_for(answer.error_code, f"following {OFFSETS_TOPIC}")
+                positions[answer.partition] = self._read(answer, positions[answer.partition])
+
+    def _read(self, answer: requests.FetchedPartition, position: int) -> int:
+        keep = AbortedFilter(answer.aborted)
+        for header, view in iter_batches(answer.records):
+            if header.last_offset < position:
+                continue
+            position = header.next_offset
+            if not keep.keep(header, view) or header.count == 0:
+                continue
+            for record in recode.records(view):
+                commit = consumer_offsets.decode(record.key, record.value)
+                if commit is None:
+                    continue
+                partition = TopicPartition(commit.topic, commit.partition)
+                if commit.offset is None:
+                    self._learn(commit.group, partition, None)
+                else:
+                    at = commit.commit_timestamp_ms
+                    self._learn(commit.group, partition, Position(commit.offset, commit.metadata, at))
+        return position

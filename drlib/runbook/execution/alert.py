@@ -1,0 +1,66 @@
+"""Telling somebody of a run that missed: one POST of its result, by the runbook's `alert`.
+
+Rules: sent once, after the scorecard and before the manifest, for every exit code but 0, and for a run that was refused
+before it had a folder (a closed gate, a cluster that is away), but not for a slip of whoever typed it. What came of it is in
+the run's folder (`alert.json`), where the address stands as it was referred to. An alert that could not be delivered is said
+on the terminal and never changes what the run came to. Figures, names and the error are sent; no evidence and no parameter.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from drlib.drill.actions.hooks import run as hook_run
+from drlib.drill.actions.hooks.hook import Evidence, HookContext, HttpHook
+from drlib.errors import DrlibError, UsageError
+from drlib.files import write_whole
+from drlib.runbook.file.model import Alert
+from drlib.runs.journal import Scalar
+from drlib.runs.scorecard import Scorecard
+
+EVIDENCE: Final = "alert.json"
+
+
+def send(alert: Alert, card: Scorecard, code: int, error: str, run_dir: Path) -> str:
+    """POST it. Returns why it was not delivered, empty when it was."""
+    body = {
+        "runbook": card.runbook,
+        "verdict": card.verdict.value,
+        "exit_code": code,
+        "error": error,
+        "rto_seconds": card.rto_seconds.total,
+        "rpo_records": card.rpo.records,
+        "rpo_seconds": card.rpo.seconds,
+        "rpo_at_least": card.rpo.at_least,
+        "missed": "; ".join(check.name for check in card.checks if check.verdict.value == "fail"),
+    }
+    told, why = _post(alert, body, HookContext(card.run_id, card.environment.get("flow", ""), ""))
+    _keep(run_dir, told)
+    return why
+
+
+def send_refused(alert: Alert, runbook: str, refusal: DrlibError) -> str:
+    """POST that a run was refused before it had a folder. Returns why it was not delivered, empty when it was."""
+    body = {"runbook": runbook, "verdict": "unknown", "exit_code": refusal.exit_code, "error": str(refusal)}
+    return _post(alert, body, HookContext("", "", ""))[1]
+
+
+def _post(alert: Alert, body: dict[str, Scalar], context: HookContext) -> tuple[dict[str, Scalar], str]:
+    """What came of it, and why it was not delivered."""
+    try:
+        hook = HttpHook(name="alert", url=alert.url, headers=alert.headers, body=body, timeout_s=alert.timeout_seconds)
+        found = hook_run.run(hook, context)
+    except UsageError as problem:
+        return {"outcome": "not done", "reason": str(problem)}, str(problem)
+    return dict(found.scalars()), "" if found.ok else _why(found)
+
+
+def _why(found: Evidence) -> str:
+    code = "" if found.code is None else f", status {found.code}"
+    return f"the alert to {found.target} was {found.outcome.value}{code}{': ' + found.reason if found.reason else ''}"
+
+
+def _keep(run_dir: Path, told: dict[str, Scalar]) -> None:
+    write_whole(run_dir / EVIDENCE, json.dumps(told, indent=1, ensure_ascii=False))

@@ -1,0 +1,206 @@
+"""Execute a runbook: folder, notebook through papermill, scorecard, report, manifest, exit code.
+
+Rules: the folder is finished whatever happens: a failing cell, a dead kernel, a signal. A notebook that wrote no
+scorecard, or did not run to its end, never passes. Ctrl-C and SIGTERM end the cell that runs (see `stopping`) and do
+not disturb the finishing. The exit code is the failing error's own, by name, where it is one of ours.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from drlib.drill.run import planning
+from drlib.drill.run.planning import PLAN_FILE
+from drlib.drill.session import scorecard as session_score
+from drlib.errors import Aborted, DrlibError
+from drlib.runbook.execution import alert, outcome
+from drlib.runbook.execution.interrupt import Stop
+from drlib.runbook.execution.outcome import Outcome
+from drlib.runbook.execution.progress import Listener, listen
+from drlib.runbook.file import parameters
+from drlib.runbook.file.model import Runbook, Value
+from drlib.runs import folder as folders
+from drlib.runs import journal
+from drlib.runs import verdict as verdicts
+from drlib.runs.scorecard import Check, Kind, Records, Rpo, RtoSeconds, Scorecard, Verdict
+
+SCORECARD: Final = "scorecard.json"
+JOURNAL: Final = "journal.jsonl"
+EXECUTED: Final = "executed.ipynb"
+KERNEL_LOG: Final = "kernel.log"
+RAN: Final = "the runbook ran to its end"
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run came to. `error` is the one line of what stopped it, empty when it ran to its end."""
+
+    folder: Path
+    scorecard: Scorecard
+    report: Path
+    exit_code: int
+    error: str
+    undelivered: str = ""  # why nobody was told of a miss, where somebody should have been
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.scorecard.verdict
+
+
+def resolve(runbook: Runbook, given: Mapping[str, Value]) -> dict[str, Value]:
+    """The parameters a run will have: the runbook's, then those given. Raises `UsageError`."""
+    known = parameters.declared(runbook.notebook)
+    return {**parameters.check(runbook.parameters, known), **parameters.check(given, known)}
+
+
+def execute(
+    runbook: Runbook,
+    given: Mapping[str, Value],
+    *,
+    runs_dir: Path,
+    lab_dir: Path | None,
+    on_progress: Listener,
+    stop: Stop | None = None,
+    run: folders.RunFolder | None = None,
+) -> RunResult:
+    """Run it to its end. Raises `UsageError` before anything starts; afterwards every outcome is a `RunResult`.
+
+    `stop` is for whoever wants to stop the run from another thread; signals stop it in any case. `run` is the folder of
+    a drill that was planned or begun: what an earlier execution left there is kept under a number. Raises `LeaseHeld`
+    when another process executes it, `Deviated` when its folder can no longer be written.
+    """
+    for needed in (
+        "papermill",
+        "drlib.ui.report.report",
+    ):  # an installation that lacks one must not leave a folder behind
+        import_module(needed)
+    known = parameters.declared(runbook.notebook)
+    values = resolve(runbook, given)
+    alone = nullcontext() if run is None else folders.executing(run.path)
+    run = run or folders.create(runs_dir, runbook.name)
+    own: dict[str, Value | None] = {
+        "run_dir": str(run.path),
+        "runbook": str(runbook.file) if runbook.drill else None,
+        "lab_dir": str(lab_dir.absolute()) if lab_dir else None,
+        **{name: aim for name, aim in runbook.objectives.model_dump().items() if name not in given},
+    }
+    values.update({name: value for name, value in own.items() if name in known and value is not None})
+    stop = stop or Stop()
+    started = int(time.time() * 1000)
+    with alone, stop.on_signals():
+        for name in (EXECUTED, SCORECARD):
+            folders.set_aside(run.path, name)
+        ended = _execute(runbook, values, run.path, on_progress, stop)
+        try:
+            return _finish(runbook, run, started, ended)
+        except OSError as error:
+            if error.errno in outcome.FULL:
+                raise outcome.unwritten(error) from error
+            raise
+
+
+def _execute(
+    runbook: Runbook, values: Mapping[str, Value], run_dir: Path, on_progress: Listener, stop: Stop
+) -> Outcome:
+    """Run the notebook; whatever went wrong is the outcome."""
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    with warnings.catch_warnings(), listen(on_progress):
+        warnings.simplefilter("ignore")
+        try:
+            papermill.execute_notebook(
+                str(runbook.notebook),
+                str(run_dir / EXECUTED),
+                parameters=dict(values),
+                engine_name="drlib",
+                kernel_name="python3",
+                progress_bar=False,
+                autosave_cell_every=0,
+                request_save_on_cell_execute=True,
+                cwd=str(runbook.notebook.parent),
+                stop=stop,
+                kernel_log=run_dir / KERNEL_LOG,
+            )
+        except PapermillExecutionError as error:
+            ended = outcome.failed_cell(error.ename, str(error.evalue), error.exec_count)
+        except (DeadKernelError, Aborted):
+            ended = outcome.KERNEL_DIED
+        except Exception as error:
+            ended = outcome.failed(error)
+        else:
+            return outcome.COMPLETED
+    return outcome.stopped(stop.signal.name) if stop.signal is not None else ended
+
+
+def _finish(runbook: Runbook, run: folders.RunFolder, started: int, ended: Outcome) -> RunResult:
+    """Scorecard, report and manifest of a run that ended so."""
+    from drlib.ui.report.report import write_report
+
+    lines, doubt = _journal(run.path / JOURNAL)
+    error = ended.error or doubt
+    card = _scorecard(runbook, run, started, error)
+    code = ended.code or verdicts.exit_code(card.verdict, card.checks)
+    executed = run.path / EXECUTED
+    undelivered = alert.send(runbook.alert, card, code, error, run.path) if runbook.alert and code else ""
+    try:
+        report = write_report(card, lines, run.path, notebook=executed if executed.exists() else None)
+    finally:
+        folders.seal(run.path)
+    return RunResult(run.path, card, report, code, error, undelivered)
+
+
+def _journal(path: Path) -> tuple[tuple[journal.Line, ...], str]:
+    """The journal's lines, and why they are not to be relied on."""
+    if not path.exists():
+        return (), ""
+    try:
+        return journal.read(path), ""
+    except journal.JournalTampered as error:
+        return (), str(error)
+
+
+def _scorecard(runbook: Runbook, run: folders.RunFolder, started: int, error: str) -> Scorecard:
+    """The notebook's scorecard; with an `error` it says so and no longer passes; one of our own when there is none."""
+    path = run.path / SCORECARD
+    written = path.exists()
+    try:
+        card = Scorecard.read(path) if written else None
+    except ValueError as unreadable:
+        card, error = None, error or f"{SCORECARD} cannot be read: {str(unreadable).splitlines()[0]}"
+    if card is None and (run.path / PLAN_FILE).exists() and (run.path / JOURNAL).exists():
+        with suppress(DrlibError):  # a journal that was tampered with is told by `error` already
+            card = session_score.scorecard(planning.read(run.path), run.path)
+    if card is not None and not error:
+        if not written:
+            card.write(path)
+        return card
+    stopped = Check(name=RAN, verdict=Verdict.UNKNOWN, evidence=error or "no scorecard was written")
+    if card is not None:
+        checks = (*card.checks, stopped)
+        card = card.model_copy(update={"checks": checks, "verdict": verdicts.overall(checks, card.records.lost)})
+    else:
+        card = Scorecard(
+            runbook=runbook.name,
+            run_id=run.run_id,
+            verdict=Verdict.UNKNOWN,
+            rto_seconds=RtoSeconds(),
+            rpo=Rpo(),
+            records=Records(),
+            groups=(),
+            checks=(stopped,),
+            objectives=runbook.objectives,
+            started_ms=started,
+            finished_ms=int(time.time() * 1000),
+            kind=Kind.DRILL if runbook.drill else Kind.ANALYSIS,
+        )
+    card.write(path)
+    return card

@@ -1,0 +1,130 @@
+"""papermill's engine for runbooks: progress by step, the notebook saved after each cell, the kernel always ended.
+
+Rules: a cell's step is its tag `drlib:step=<name>`, told before the cell runs. A cell that failed, whose kernel died,
+or before which the run was stopped is marked failed, never completed, and nothing after it runs. One of our own errors
+leaves its three sentences in the notebook, not a traceback. Kernel traffic is encrypted where the kernel can. What the
+kernel's process itself says (ipykernel on its way out, a JVM, librdkafka) goes to `kernel_log`, never to the terminal.
+Works as `papermill --engine drlib` too, where nobody listens: `drlib.runbook.execution.papermill_engine` is what
+papermill is told of.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from nbclient.exceptions import CellExecutionError
+from papermill.clientwrap import PapermillNotebookClient
+from papermill.engines import NBClientEngine
+from papermill.utils import merge_kwargs, remove_args
+from traitlets.config import Config
+
+from drlib.errors import Aborted
+from drlib.runbook.execution.interrupt import Stop, end_group
+from drlib.runbook.execution.outcome import error_class
+from drlib.runbook.execution.progress import step_of, tell
+
+_log = logging.getLogger("drlib.runbook.kernel")
+_log.addHandler(logging.NullHandler())
+_log.propagate = False  # nbclient logs as errors what becomes an exception and a line of ours anyway
+
+
+class _Client(PapermillNotebookClient):  # type: ignore[misc]
+    """nbclient in papermill's clothes, which can be stopped between and within cells."""
+
+    def __init__(self, nb_man, stop: Stop, kernel_log: Path | None, **options) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(nb_man, **options)
+        self._stop = stop
+        self._kernel_log = kernel_log
+        self._kernel: int | None = None
+
+    def execute(self, **kwargs):  # type: ignore[no-untyped-def]
+        try:
+            with self._stop.kernel(self._pid), _private(self._kernel_log) as said:
+                return super().execute(stdout=said, stderr=said, **kwargs)
+        finally:
+            end_group(self._kernel)
+
+    def _pid(self) -> int | None:
+        """The kernel while it lives: its provisioner forgets the process once it was waited for."""
+        provisioner = getattr(self.km, "provisioner", None)
+        process = getattr(provisioner, "process", None)
+        return process.pid if process is not None and process.returncode is None else None
+
+    def papermill_execute_cells(self) -> None:
+        """Every cell until one fails. Raises `Aborted` before a cell when somebody asked to stop, and
+        `DeadKernelError` when the kernel is gone."""
+        self._kernel = self._pid()
+        code = [index for index, cell in enumerate(self.nb.cells) if cell.cell_type == "code"]
+        for index, cell in enumerate(self.nb.cells):
+            self.nb_man.cell_start(cell, index)
+            try:
+                if self._stop.requested:
+                    raise Aborted(
+                        "the run was stopped", f"by {self._stop.signal!s}", "Start it again when you want to."
+                    )
+                tell(step_of(cell), sum(before < index for before in code) / max(1, len(code)))
+                self.execute_cell(cell, index)
+            except CellExecutionError as error:
+                _shorten(cell)
+                self.nb_man.cell_exception(cell, cell_index=index, exception=error)
+                break
+            except BaseException as error:
+                self.nb_man.cell_exception(cell, cell_index=index, exception=error)
+                raise
+            finally:
+                self.nb_man.cell_complete(cell, cell_index=index)
+
+
+class NotebookEngine(NBClientEngine):  # type: ignore[misc]
+    """Runs a notebook with nbclient, telling the listener where it is. `stop` is a `Stop`, for who wants to stop it;
+    `kernel_log` is the path of a file that what the kernel's process says is appended to, None for the terminal."""
+
+    @classmethod
+    def execute_managed_notebook(  # type: ignore[no-untyped-def]
+        cls,
+        nb_man,
+        kernel_name,
+        log_output=False,
+        stdout_file=None,
+        stderr_file=None,
+        start_timeout=60,
+        execution_timeout=None,
+        stop=None,
+        kernel_log=None,
+        **kwargs,
+    ):
+        options = merge_kwargs(
+            remove_args(["input_path", "resources", "km", "timeout", "startup_timeout"], **kwargs),
+            timeout=execution_timeout or kwargs.get("timeout"),
+            startup_timeout=start_timeout,
+            kernel_name=kernel_name,
+            log=_log,
+            log_output=log_output,
+            stdout_file=stdout_file,
+            stderr_file=stderr_file,
+            config=Config({"KernelManager": {"transport_encryption": "auto"}}),
+        )
+        return _Client(nb_man, stop or Stop(), kernel_log, **options).execute()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _private(path: Path | None) -> Iterator[IO[bytes] | None]:
+    """The file to append to, readable by its owner alone; it does not outlive the run when nothing was said."""
+    if path is None:
+        yield None
+        return
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
+        yield file
+    if path.stat().st_size == 0:
+        path.unlink()
+
+
+def _shorten(cell) -> None:  # type: ignore[no-untyped-def]
+    for output in cell.get("outputs", ()):
+        if output.output_type == "error" and error_class(output.ename) is not None:
+            output.traceback = [f"{output.ename}: {output.evalue}"]

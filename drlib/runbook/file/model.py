@@ -1,0 +1,141 @@
+"""A runbook: which notebook, with which parameters, against which objectives.
+
+Rules: an unknown key is refused with a suggestion before anything starts; the notebook's path is relative to the file.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import ErrorDetails
+
+from drlib.errors import UsageError
+from drlib.runbook.file import calendar
+from drlib.runbook.file.drill_section import DrillSection, ExpectationSection, StepSection
+from drlib.runs.scorecard import Objectives
+
+Value = bool | int | float | str | list[bool | int | float | str]
+
+
+class LabSection(BaseModel):
+    """What a lab for this runbook has to have. Where it names no clusters, one is started with LEFT and RIGHT, and one
+    that runs may have any."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    clusters: tuple[str, ...] = Field(default=(), min_length=2)
+
+    @property
+    def to_start(self) -> tuple[str, ...]:
+        return self.clusters or ("LEFT", "RIGHT")
+
+
+class Schedule(BaseModel):
+    """How often it is to be run, which says when it is overdue; `cron` says at which times, in UTC."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    every: str
+    cron: str = ""
+
+    @field_validator("every")
+    @classmethod
+    def _every(cls, text: str) -> str:
+        calendar.every_hours(text)
+        return text
+
+    @field_validator("cron")
+    @classmethod
+    def _cron(cls, text: str) -> str:
+        if text:
+            calendar.parse_cron(text)
+        return text
+
+
+class Alert(BaseModel):
+    """Who is told of a run that missed: an address to POST to, given as a reference where it is a secret."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str
+    headers: dict[str, str] = {}
+    timeout_seconds: float = Field(default=10.0, gt=0)
+
+
+class Runbook(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")  # it is part of a run folder's name
+    title: str
+    notebook: Path
+    parameters: dict[str, Value] = {}
+    objectives: Objectives = Objectives()
+    drill: DrillSection | None = None
+    schedule: Schedule | None = None
+    alert: Alert | None = None
+    lab: LabSection = LabSection()
+    file: Path = Path()  # where it was read from; not a key of the file
+
+
+def load(path: Path) -> Runbook:
+    """Read a runbook. Raises `UsageError` for what is missing, unknown or of another type."""
+    try:
+        document = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        known = ", ".join(sorted(p.name for p in path.parent.glob("*.yaml"))) or "none"
+        raise UsageError(f"no runbook {path}", f"runbooks there: {known}", "Give the path of a runbook.") from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path} is not YAML", str(error).replace("\n", " "), "Correct the file.") from None
+    if not isinstance(document, dict):
+        raise UsageError(f"{path} is no runbook", "it is no mapping of keys", "Give it name, title and notebook.")
+    try:
+        if "file" in document:
+            raise UsageError(f"{path}: file", "there is no such key", "Take it out.")
+        book = Runbook.model_validate(document)
+    except ValidationError as error:
+        found = error.errors()
+        misspelt = [one for one in found if one["type"] == "extra_forbidden"]  # which is why another is missing
+        raise _refused(path, (misspelt or found)[0]) from None
+    notebook = (path.parent / book.notebook).resolve()
+    if not notebook.is_file():
+        raise UsageError(
+            f"{path}: notebook", f"there is no {notebook}", "Correct the path; it is relative to the file."
+        )
+    return book.model_copy(update={"notebook": notebook, "file": path.resolve()})
+
+
+def _refused(path: Path, first: ErrorDetails) -> UsageError:
+    """The first thing wrong with a runbook, with the key that was probably meant."""
+    *outer, key = [str(part) for part in first["loc"]] or [""]
+    known = [name for name in _section(outer).model_fields if name != "file"]
+    where = f"{path}: {'.'.join([*outer, key])}"
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(key, known, 1)
+        hint = f"Did you mean {near[0]}?" if near else f"The keys there are {', '.join(known)}."
+        return UsageError(where, "there is no such key", hint)
+    if first["type"] == "missing":
+        return UsageError(where, "it is missing", f"Add a line `{key}: ...`.")
+    return UsageError(where, first["msg"][:1].lower() + first["msg"][1:], "Correct its value.")
+
+
+def _section(outer: list[str]) -> type[BaseModel]:
+    """What the mapping at `outer` is, such as ["drill", "steps", "2"]."""
+    match outer:
+        case ["objectives", *_]:
+            return Objectives
+        case ["schedule", *_]:
+            return Schedule
+        case ["alert", *_]:
+            return Alert
+        case ["drill", "steps", *_]:
+            return StepSection
+        case ["drill", "hypothesis", *_]:
+            return ExpectationSection
+        case ["drill", *_]:
+            return DrillSection
+        case ["lab", *_]:
+            return LabSection
+    return Runbook

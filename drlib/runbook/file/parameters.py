@@ -1,0 +1,206 @@
+"""What a notebook can be told, and what it is told: checked before anything starts.
+
+Rules: papermill only warns of a misspelt parameter and lets a string through for a number, so the notebook's annotated
+parameters cell is read first (it is parsed, never run); an unknown name or a value of another type is a `UsageError`.
+A secret is never a value: it would be written into the executed notebook. It is named as `env:NAME` or `file:PATH`.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import nbformat
+
+from drlib.errors import UsageError
+from drlib.runbook.file.model import Value
+
+SECRET_NAME: Final = re.compile(r"password|passwd|secret|token|credential|api_?key|private_?key|jaas", re.IGNORECASE)
+SECRET_VALUE: Final = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY|\b(password|passwd|secret|token)\s*=|://[^/\s:@]+:[^/\s@]+@", re.IGNORECASE
+)
+REFERENCE: Final = re.compile(r"(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)")
+KINDS: Final[Mapping[str, type]] = {"str": str, "int": int, "float": float, "bool": bool, "list": list}
+Scalar = bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a parameter takes: values of `kind`, for a list of `item`s when it says of what, None where `optional`."""
+
+    kind: type
+    item: type | None
+    optional: bool
+    default: Value | None
+
+    def __str__(self) -> str:
+        return f"{self.kind.__name__}[{self.item.__name__}]" if self.item else self.kind.__name__
+
+
+def declared(notebook: Path) -> dict[str, Parameter]:
+    """The parameters of the notebook's `parameters` cell. Raises `UsageError` when they cannot be told from it."""
+    try:
+        cells = nbformat.read(notebook, as_version=4).cells  # type: ignore[no-untyped-call]
+    except (
+        OSError,
+        ValueError,
+        AttributeError,
+        nbformat.ValidationError,
+    ) as error:  # AttributeError: JSON of no object
+        raise UsageError(
+            f"{notebook.name} is no notebook", str(error).split("\n", 1)[0], "Give a .ipynb file."
+        ) from None
+    for cell in cells:
+        if "parameters" in cell.metadata.get("tags", ()):
+            return dict(_parameters(notebook.name, cell.source))
+    raise UsageError(f"{notebook.name} takes no parameters", "no cell is tagged 'parameters'", "Tag one.")
+
+
+def parse(pairs: Sequence[str], known: Mapping[str, Parameter]) -> dict[str, Value]:
+    """`NAME=VALUE`, each read as its parameter's type; a list is separated by commas. Raises `UsageError`."""
+    given: dict[str, Value] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise UsageError(f"parameter '{pair}'", "it has no '='", "Write it as NAME=VALUE.")
+        check_name(name, known)
+        _refuse_secret(name, text)
+        if name in given:
+            raise UsageError(f"parameter {name}", "it is given twice", "Give it once; a list is separated by commas.")
+        given[name] = _parsed(name, text, known[name])
+    return given
+
+
+def check(given: Mapping[str, Value], known: Mapping[str, Parameter]) -> dict[str, Value]:
+    """Values of a runbook against the notebook that takes them. Raises `UsageError`."""
+    for name, value in given.items():
+        check_name(name, known)
+        for part in value if isinstance(value, list) else [value]:
+            _refuse_secret(name, part)
+        if not _fits(value, known[name]):
+            raise _mistyped(name, value, known[name])
+    return dict(given)
+
+
+def known(notebook: Path, given: Mapping[str, Value | None]) -> dict[str, Value]:
+    """Those of `given` that `notebook` takes; none where that cannot be told. Raises `UsageError` for a secret."""
+    try:
+        takes = declared(notebook)
+    except UsageError:
+        return {}
+    return check({name: value for name, value in given.items() if name in takes and value is not None}, takes)
+
+
+def check_name(name: str, known: Mapping[str, Parameter]) -> None:
+    """Raises `UsageError` with a suggestion when the notebook has no such parameter."""
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"Did you mean {near[0]}?" if near else f"It takes {', '.join(known)}."
+        raise UsageError(f"unknown parameter {name}", "the notebook has none of that name", hint)
+
+
+def _parameters(notebook: str, source: str) -> Iterator[tuple[str, Parameter]]:
+    try:
+        body = ast.parse(source).body
+    except SyntaxError as error:
+        raise _unreadable(notebook, error.lineno or 1, error.msg) from None
+    for node in body:
+        annotation: ast.expr | None = None
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            name, annotation = node.target.id, node.annotation
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+        else:
+            continue
+        try:
+            default = ast.literal_eval(node.value) if node.value is not None else None
+        except ValueError:
+            raise _unreadable(notebook, node.lineno, f"the default of {name} is no plain value") from None
+        found = _parameter(annotation, default)
+        if found is None:
+            raise _unreadable(notebook, node.lineno, f"{name} is no str, int, float, bool or list of them")
+        yield name, found
+
+
+def _parameter(annotation: ast.expr | None, default: Value | None) -> Parameter | None:
+    """None for a type or a default there is no parameter of."""
+    optional = default is None
+    names = [type(default).__name__] if annotation is None else ast.unparse(annotation).replace(" ", "").split("|")
+    if "None" in names:
+        optional = True
+        names.remove("None")
+    match = re.fullmatch(r"(\w+)(?:\[(\w+)\])?", names[0]) if len(names) == 1 else None
+    if (
+        match is None
+        or match[1] not in KINDS
+        or (match[2] is not None and (match[2] not in KINDS or match[1] != "list"))
+    ):
+        return None
+    found = Parameter(KINDS[match[1]], KINDS[match[2]] if match[2] else None, optional, default)
+    return found if default is None or _fits(default, found) else None
+
+
+def _fits(value: Value | None, parameter: Parameter) -> bool:
+    if value is None:
+        return parameter.optional
+    if isinstance(value, list):
+        kinds = [parameter.item] if parameter.item else [str, int, float, bool]
+        return parameter.kind is list and all(any(_is(part, kind) for kind in kinds) for part in value)
+    return _is(value, parameter.kind)
+
+
+def _is(value: object, kind: type) -> bool:
+    """bool is no int here, an int is a float, and no number is infinite: objectives are compared with them."""
+    if kind is float:
+        return type(value) in {int, float} and math.isfinite(value)  # type: ignore[arg-type]
+    return type(value) is kind
+
+
+def _parsed(name: str, text: str, parameter: Parameter) -> Value:
+    if parameter.kind is not list:
+        return _scalar(name, text, parameter.kind, parameter)
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return [_scalar(name, part, parameter.item or str, parameter) for part in parts]
+
+
+def _scalar(name: str, text: str, kind: type, parameter: Parameter) -> Scalar:
+    if kind is str:
+        return text
+    if kind is bool:
+        if text.lower() not in {"true", "false"}:
+            raise _mistyped(name, text, parameter)
+        return text.lower() == "true"
+    try:
+        value: Scalar = int(text) if kind is int else float(text)
+    except ValueError:
+        raise _mistyped(name, text, parameter) from None
+    if not _is(value, kind):
+        raise _mistyped(name, text, parameter)
+    return value
+
+
+def _mistyped(name: str, value: object, parameter: Parameter) -> UsageError:
+    article = "an" if str(parameter).startswith("int") else "a"
+    example = "" if parameter.default is None else f", for example {parameter.default!r}"
+    return UsageError(f"parameter {name}", f"{value!r} is no {parameter}", f"Give {article} {parameter}{example}.")
+
+
+def _unreadable(notebook: str, line: int, why: str) -> UsageError:
+    return UsageError(f"{notebook}, parameters cell, line {line}", why, "Write it as `name: type = plain value`.")
+
+
+def _refuse_secret(name: str, value: object) -> None:
+    if not isinstance(value, str) or not value or REFERENCE.fullmatch(value):
+        return
+    if SECRET_NAME.search(name) or SECRET_VALUE.search(value):
+        raise UsageError(
+            f"parameter {name}",
+            "it looks like a secret, and parameters are written into the executed notebook",
+            "Give a reference: env:NAME or file:PATH.",
+        )

@@ -1,0 +1,257 @@
+"""Opening a runbook's drill in a notebook: its plan made, or the run in a folder taken up where it stands.
+
+Rules: a folder that has a plan is run by that plan and by no other; making one touches no cluster. A lab that is not up is
+started, and taken down again when the drill is closed. Parameters a step names with `${...}` are those given here, else
+the runbook's own; objectives may be given like parameters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from drlib.client.pointer import POINTER_NAME
+from drlib.config.settings import ClusterSettings, load_mirror_settings
+from drlib.drill.plan.plan import Drill, Plan
+from drlib.drill.readiness import gate
+from drlib.drill.run import planning, registry, request
+from drlib.drill.run.lease import Lease
+from drlib.drill.run.permissions import Permissions
+from drlib.drill.run.request import Request
+from drlib.drill.run.runner import JOURNAL, Flow
+from drlib.drill.session.session import DrillSession, Leased
+from drlib.drill.step.action import Action, Probe, make_actions, make_probes
+from drlib.drill.step.context import Workplace
+from drlib.errors import UsageError
+from drlib.lab.lab import Lab
+from drlib.runbook.file import drill_section, model
+from drlib.runbook.file import parameters as notebook_parameters
+from drlib.runbook.file.drill_section import Value
+from drlib.runbook.file.model import LabSection, Runbook
+from drlib.runs import folder
+from drlib.runs.scorecard import Objectives
+from drlib.ui.console.board import LiveBoard
+from drlib.ui.console.presence import Presence, connections_here
+
+GATE_MS: Final = 60_000  # how long the command line's look at the gate is believed: as long as its evidence lasts
+_RESUME_WAIT_S: Final = 20.0  # a holder that was killed leaves its group after the session's time-out
+
+
+def open_drill(
+    runbook: str | Path,
+    run_dir: str | Path = "",  # empty: a new folder under ../runs
+    *,
+    lab_dir: str | Path = "",
+    properties: str | Path = "",
+    approve: Sequence[str] = (),
+    cluster_ids: Sequence[str] = (),
+    skip_gate: str = "",  # why the readiness gate is passed over, in an emergency
+    **parameters: Value,
+) -> DrillSession:
+    """The drill of `runbook`, a file or a name of runbooks/, on the lab in `lab_dir` or the clusters of `properties`.
+
+    Raises `UsageError` for what is wrong with any of it, `StalePlan` when clusters move while the plan is made.
+    """
+    book = model.load(find(runbook))
+    place = Path(run_dir).absolute() if run_dir else folder.create(Path("..") / "runs", book.name).path
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    asked = request.find(place)
+    if asked is not None and asked.properties is not None:  # what the command line was told is where the run is
+        lab_dir, properties = "", asked.properties
+    if asked is None or (asked.properties is None and asked.lab_dir is None):
+        asked = _asked(book, asked, lab_dir, properties, parameters)
+    opened = prepare(book, place, lab_dir=str(lab_dir), properties=str(properties), parameters=parameters)
+    try:
+        plan = _plan(opened.drill, opened.actions, place)
+        asked = asked.model_copy(update={"skip_gate": skip_gate}) if skip_gate else asked
+        if request.find(place) != asked:
+            asked.write(place)
+        permissions = Permissions(
+            approved=frozenset((*approve, *asked.approved)),
+            cluster_ids=frozenset((*cluster_ids, *asked.cluster_ids)),
+            lab=opened.workplace.lab is not None,
+            readiness=_readiness(opened, asked),
+        )
+        return DrillSession(
+            plan,
+            opened.workplace,
+            opened.actions,
+            opened.probes,
+            lease=opened.lease,
+            permissions=permissions,
+            board=LiveBoard(present=Presence(connections_here)),
+            on_close=opened.close,
+        )
+    except BaseException:
+        opened.close()
+        raise
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A drill with its steps and probes at work; so far nobody was asked anything. `close` ends a lab that was started."""
+
+    drill: Drill
+    workplace: Workplace
+    actions: Mapping[str, Action]
+    probes: Mapping[str, Probe]
+    lease: Leased
+    close: Callable[[], None]
+
+
+def prepare(
+    book: Runbook,
+    place: Path,
+    *,
+    lab_dir: str = "",
+    properties: str = "",
+    parameters: Mapping[str, Value],
+    start_lab: bool = True,
+) -> Opened:
+    """The drill of `book` in the run folder `place`. A lab that is not up is started, or, without `start_lab`, refused.
+
+    Raises `UsageError` for what is wrong with any of it.
+    """
+    if book.drill is None:
+        raise UsageError(f"runbook {book.name}", "it has no drill", "Add a `drill:` to it.")
+    objectives = {name: parameters[name] for name in Objectives.model_fields if name in parameters}
+    try:
+        aims = Objectives.model_validate({**book.objectives.model_dump(), **objectives})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"objective {first['loc'][0]}", first["msg"].lower(), "Give a number, or None.") from None
+    wanted = drill_section.drill(book.drill, book.name, aims, {**book.parameters, **parameters})
+    workplace, end_lab = _workplace(wanted, place, lab_dir, properties, book.lab, start_lab)
+    try:
+        actions = make_actions(wanted, registry.action_makers(workplace))
+        probes = make_probes(wanted, registry.probe_makers(workplace))
+        lease = _lease(workplace) if book.drill.lease else contextlib.nullcontext
+        return Opened(wanted, workplace, actions, probes, lease, end_lab)
+    except BaseException:
+        end_lab()
+        raise
+
+
+def find(runbook: str | Path) -> Path:
+    """A runbook by its path, or by its name in a folder runbooks/ here or above."""
+    path = Path(runbook)
+    if path.suffix in {".yaml", ".yml"} or path.exists():
+        return path
+    for above in (Path.cwd(), *Path.cwd().parents):
+        found = above / "runbooks" / f"{path.name}.yaml"
+        if found.is_file():
+            return found
+    return Path("runbooks") / f"{path.name}.yaml"
+
+
+def _plan(wanted: Drill, actions, place: Path) -> Plan:  # type: ignore[no-untyped-def]
+    if not (place / planning.PLAN_FILE).exists():
+        plan = planning.make_plan(wanted, actions)
+        planning.write(plan, place)
+        return plan
+    plan = planning.read(place)
+    same_drill(wanted, plan, place)
+    return plan
+
+
+def same_drill(wanted: Drill, plan: Plan, place: Path) -> None:
+    """Raises `UsageError` when the plan in `place` is another drill's than `wanted`."""
+    if plan.drill != wanted:
+        raise UsageError(
+            f"{place.name} has another drill's plan",
+            "the runbook or a parameter is not what it was when the plan was made",
+            "Use the parameters it was planned with, or make a new plan.",
+        )
+
+
+def _asked(
+    book: Runbook,
+    asked: Request | None,
+    lab_dir: str | Path,
+    properties: str | Path,
+    parameters: Mapping[str, Value | None],
+) -> Request:
+    """What a notebook asks for, so that the command line can abort its run, take it up and roll it back."""
+    found = asked or Request(runbook=book.file, parameters=notebook_parameters.known(book.notebook, parameters))
+    place = {"properties": properties, "lab_dir": lab_dir}
+    return found.model_copy(update={name: Path(value).absolute() for name, value in place.items() if str(value)})
+
+
+def _readiness(opened: Opened, asked: Request) -> str:
+    """What became of the readiness gate, asked unless the run is taken up or the command line has just asked."""
+    if (opened.workplace.run_dir / JOURNAL).exists():
+        return ""
+    if asked.gate and time.time() * 1000 - asked.gate_ms < GATE_MS:
+        return asked.gate
+    return gate.pass_gate(opened.workplace, opened.drill.mode, skip=asked.skip_gate)
+
+
+def _workplace(
+    wanted: Drill, place: Path, lab_dir: str, properties: str, wants: LabSection, start_lab: bool
+) -> tuple[Workplace, Callable[[], None]]:
+    if lab_dir and properties:
+        raise UsageError("a lab and a properties file", "a drill is on one of them", "Leave one of them out.")
+    if properties:
+        path = Path(properties).absolute()
+        clusters = load_mirror_settings(path).clusters
+        found = Workplace(clusters=clusters, flow=wanted.flow, run_dir=place, properties=path)
+        for alias in (wanted.flow.source, wanted.flow.target):
+            found.cluster(alias)
+        return found, lambda: None
+    if not lab_dir:
+        raise UsageError(
+            f"drill {wanted.name}", "no clusters were given", "Give lab_dir, or properties with your clusters."
+        )
+    lab, own = _lab(Path(lab_dir), wants, start_lab)
+    file = lab.root / "connect-mirror-maker.properties"
+    clusters = {a: ClusterSettings(a, tuple(c.bootstrap.split(","))) for a, c in lab.clusters.items()}
+    found = Workplace(
+        clusters=clusters,
+        flow=wanted.flow,
+        run_dir=place,
+        properties=file if file.exists() else lab.write_properties(),
+        lab=lab,
+        pointer=lab.root / POINTER_NAME,
+    )
+    return found, lab.down if own else lambda: None
+
+
+def _lab(root: Path, wants: LabSection, start: bool) -> tuple[Lab, bool]:
+    """The lab that runs in `root`, or one started there, and whether it was. A cluster a drill killed is no reason.
+
+    Raises `UsageError` when the one that runs lacks a cluster that the runbook names, or none runs and none may be started.
+    """
+    try:
+        found: Lab | None = Lab.attach(root)
+    except UsageError:
+        if not start:
+            raise
+        found = None
+    if found is not None and (not start or any(one.alive for one in found.status())):
+        if missing := [alias for alias in wants.clusters if alias not in found.clusters]:
+            raise UsageError(
+                f"the lab in {root} has no cluster {', '.join(missing)}",
+                f"it has {', '.join(found.clusters)}",
+                f"Take it down (drlib lab down --dir {root}), or name another folder.",
+            )
+        return found, False
+    lab = Lab(root, wants.to_start)
+    lab.up()
+    return lab, True
+
+
+def _lease(workplace: Workplace) -> Callable[[], AbstractContextManager[Flow | None]]:
+    def take() -> Lease:
+        resumed = (workplace.run_dir / JOURNAL).exists()
+        target = workplace.cluster(workplace.flow.target)
+        wait_s = _RESUME_WAIT_S if resumed else 0.0
+        return Lease(target, workplace.flow, workplace.run_dir.name, wait_s=wait_s)
+
+    return take

@@ -1,0 +1,347 @@
+"""Drills from the command line: planned into a run folder, found again by hash, compared, taken up, rolled back.
+
+Rules: what is wrong with a runbook, a parameter or a cluster is found before there is a folder, or the folder goes again.
+A run is known by its folder, which one process at a time executes; what it was asked to be is in `run.json`, what it would
+change in `plan.json`. A plan is named by its hash, by 12 digits at least, and is run once.
+Not for: executing notebooks (`execute`), nor showing anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+from drlib.drill.plan import progress as drill_progress
+from drlib.drill.plan.plan import Plan, Step
+from drlib.drill.plan.progress import Ending, Over
+from drlib.drill.readiness import gate
+from drlib.drill.run import planning, request
+from drlib.drill.run.permissions import Permissions, refuse_untyped
+from drlib.drill.run.request import Request
+from drlib.drill.run.runner import JOURNAL, LOCK, Runner, notes_of
+from drlib.drill.session import scorecard as session_score
+from drlib.errors import Aborted, DeviatedRolledBack, DrlibError, LeaseHeld, UsageError
+from drlib.lab.lab import Lab
+from drlib.runbook import open_drill as opening
+from drlib.runbook.execution.outcome import FULL
+from drlib.runbook.file import model, parameters
+from drlib.runbook.file.drill_section import StepSection
+from drlib.runbook.file.model import Runbook, Value
+from drlib.runbook.open_drill import Opened
+from drlib.runs import folder as folders
+from drlib.runs import journal
+from drlib.runs import lock as folder_lock
+from drlib.runs.abort import Abort
+
+DIGITS: Final = 12
+_LOOK_S: Final = 0.05
+_DEAD_S: Final = 20.0  # a kernel whose parent was killed ends within this
+_OURS: Final = ("run_dir", "lab_dir", "properties", "runbook", "skip_gate")  # parameters a run sets itself
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the clusters are: a properties file or a lab that runs, and never both."""
+
+    properties: Path | None = None
+    lab_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.properties is not None and self.lab_dir is not None:
+            raise UsageError("FILE and a lab", "a drill is on one of them", "Leave one of them out.")
+
+
+def placed(place: Place, given: Mapping[str, Value]) -> Place:
+    """`place`, or what the notebook's own parameters `properties` and `lab_dir` were given as."""
+    if place != Place():
+        return place
+    properties, lab_dir = str(given.get("properties", "")), str(given.get("lab_dir", ""))
+    return Place(Path(properties) if properties else None, Path(lab_dir) if lab_dir else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What the person who runs it has granted: steps, IDs of clusters, and a reason to pass over the gate."""
+
+    approved: tuple[str, ...] = ()
+    cluster_ids: tuple[str, ...] = ()
+    skip_gate: str | None = None
+
+
+def look(book: Runbook, given: Mapping[str, Value], place: Place) -> Plan:
+    """What the drill would change now. Keeps nothing and touches nothing."""
+    place = placed(place, given)
+    with tempfile.TemporaryDirectory() as nowhere, _opened(book, given, place, Path(nowhere)) as opened:
+        return planning.make_plan(opened.drill, opened.actions)
+
+
+def keep(
+    book: Runbook,
+    given: Mapping[str, Value],
+    place: Place,
+    *,
+    runs_dir: Path,
+    granted: Granted = Granted(),
+    through_gate: bool = False,
+) -> Path:
+    """Make a run folder with the request and, where it is said which clusters it is for, the plan.
+
+    `through_gate`: the run follows at once, so the gate is asked now. A folder that could not be filled goes again.
+    """
+    place = placed(place, given)
+    refuse_unknown(book.name, book.drill.steps if book.drill else (), granted.approved)
+    run = folders.create(runs_dir, book.name)
+    try:
+        asked = Request(
+            runbook=book.file,
+            parameters=dict(given),
+            properties=place.properties.absolute() if place.properties else None,
+            lab_dir=place.lab_dir.absolute() if place.lab_dir else None,
+            approved=granted.approved,
+            cluster_ids=granted.cluster_ids,
+            skip_gate=granted.skip_gate,
+        )
+        if place == Place():  # the notebook knows
+            asked.write(run.path)
+            return run.path
+        with _opened(book, given, place, run.path) as opened:
+            gate.refuse_skip(opened.drill.mode, granted.skip_gate)
+            if through_gate:
+                _refuse_untyped(opened, granted.cluster_ids)
+                told = gate.pass_gate(opened.workplace, opened.drill.mode, skip=granted.skip_gate)
+                asked = asked.model_copy(update={"gate": told, "gate_ms": int(time.time() * 1000)})
+            plan = planning.make_plan(opened.drill, opened.actions)
+            asked.write(run.path)
+            planning.write(plan, run.path)
+            return run.path
+    except BaseException as error:
+        shutil.rmtree(run.path, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise folders.unwritable(runs_dir, error) from error
+        raise
+
+
+def by_hash(runs_dir: Path, digits: str) -> Path:
+    """The run folder of the plan that begins with `digits`. Raises `UsageError` for none, or one that was begun."""
+    if len(digits) < DIGITS or set(digits) - set("0123456789abcdef"):
+        raise UsageError(
+            f"plan '{digits}'", f"a plan is named by {DIGITS} digits of its hash or more", "Copy it from drlib plan."
+        )
+    found = [path.parent for path in sorted(runs_dir.glob(f"*/{planning.PLAN_FILE}")) if _hash(path).startswith(digits)]
+    if len({_hash(path / planning.PLAN_FILE) for path in found}) > 1:
+        raise UsageError(f"plan {digits}", "more than one plan begins so", "Give more digits.")
+    new = [path for path in found if not (path / JOURNAL).exists()]
+    if new:
+        return new[-1]
+    if found:
+        raise UsageError(
+            f"plan {digits}",
+            f"it was begun in {found[-1].name}",
+            f"Take it up: drlib run --resume {found[-1]}. Or make a new plan.",
+        )
+    raise UsageError(f"plan {digits}", f"there is none in {runs_dir}", "Make one: drlib plan RUNBOOK.")
+
+
+def run_of(runs_dir: Path, name: Path) -> tuple[Path, Request]:
+    """A run's folder, by its path or by its name in `runs_dir`, and what was asked of it."""
+    for path in (name, runs_dir / name):
+        asked = request.find(path) if path.is_dir() else None
+        if asked is not None:
+            return path.absolute(), asked
+    known = sorted(path.parent.name for path in runs_dir.glob(f"*/{request.REQUEST_FILE}"))
+    near = get_close_matches(name.name, known, 1)
+    hint = f"Did you mean {near[0]}?" if near else "drlib runs lists them."
+    raise UsageError(f"run {name}", f"there is no {request.REQUEST_FILE} in such a folder", hint)
+
+
+def compare(folder: Path, asked: Request, granted: Granted) -> Request:
+    """Before a kept plan is run: nobody runs it, nothing it relies on has moved, and the gate is open.
+
+    Returns the request with what was granted. Raises `StalePlan`, `ReadinessError`, `LeaseHeld` and what `keep` does.
+    """
+    book = _book(asked)
+    with _opened(book, asked.parameters, Place(asked.properties, asked.lab_dir), folder) as opened:
+        plan = planning.read(folder)
+        opening.same_drill(opened.drill, plan, folder)
+        refuse_unknown(plan.drill.name, plan.drill.steps, granted.approved)
+        _refuse_untyped(opened, (*asked.cluster_ids, *granted.cluster_ids))
+        skip = granted.skip_gate if granted.skip_gate is not None else asked.skip_gate
+        told = gate.pass_gate(opened.workplace, plan.drill.mode, skip=skip)
+        planning.compare(plan, opened.actions)
+    asked = asked.granted(granted.approved, granted.cluster_ids)
+    return asked.model_copy(update={"skip_gate": skip, "gate": told, "gate_ms": int(time.time() * 1000)})
+
+
+def take_up(folder: Path, asked: Request, granted: Granted) -> tuple[Runbook, Request]:
+    """Before a run is resumed: it was begun, is not over, and what may be left of the one before it has ended."""
+    book, plan = _book(asked), planning.read(folder)
+    refuse_unknown(plan.drill.name, plan.drill.steps, granted.approved)
+    if granted.skip_gate is not None:
+        raise UsageError("--skip-gate", "a run that is taken up is past the gate", "Leave it out.")
+    ended = ending_of(folder, plan)
+    if ended is not None and not ended.resumable:
+        raise UsageError(f"{folder.name} is over", "nothing of it is left to do", "Make a new plan and run that.")
+    if asked.lab_dir is not None:
+        Lab.attach(asked.lab_dir)  # a lab that was started for the run alone went with it
+    return book, asked.granted(granted.approved, granted.cluster_ids)
+
+
+def roll_back(folder: Path, asked: Request, granted: Granted) -> Ending:
+    """Put back what stands of a run, whatever its strategy. Raises `Deviated` when something cannot be put back."""
+    _, asked = take_up(folder, asked, granted)
+    wait_for_the_dead(folder)
+    with _opened(_book(asked), asked.parameters, Place(asked.properties, asked.lab_dir), folder) as opened:
+        plan = planning.read(folder)
+        error: DrlibError | None = None
+        with opened.lease() as flow:
+            permissions = Permissions(
+                approved=frozenset(asked.approved),
+                cluster_ids=frozenset(asked.cluster_ids),
+                lab=opened.workplace.lab is not None,
+            )
+            runner = Runner(folder, plan, opened.actions, opened.probes, flow=flow, permissions=permissions)
+            try:
+                runner.run(rollback=True)
+            except (Aborted, DeviatedRolledBack) as ended:  # how it ended; that it was put back is what was asked for
+                error = ended
+            finally:
+                session_score.write(plan, folder, error)
+                folders.seal(folder)
+    ended = ending_of(folder, plan)
+    if ended is None:
+        raise error or Aborted(f"{folder.name} was left", "its rollback did not end", "Roll it back again.")
+    if ended.ending.standing and error is not None:
+        raise error
+    return ended.ending
+
+
+def ending_of(folder: Path, plan: Plan) -> Over | None:
+    """How the run in `folder` ended, as its journal says; None while it has not."""
+    path = folder / JOURNAL
+    lines = journal.read(path) if path.exists() else ()
+    if not lines:
+        return None
+    upcoming = drill_progress.decide(plan.drill, notes_of(lines))
+    return upcoming if isinstance(upcoming, Over) else None
+
+
+# -- abort ---------------------------------------------------------------------------------------------------------
+
+
+def abort(folder: Path, wait_s: float) -> tuple[Ending | None, float]:
+    """Ask the run to stop and roll back by its strategy; how it ended and the seconds that took, None when it has not.
+
+    Raises `UsageError` for a run that is over or that nobody runs.
+    """
+    plan = planning.read(folder)
+    if ending_of(folder, plan) is not None:
+        raise UsageError(f"{folder.name} cannot be aborted", "it is over", "See its journal.")
+    if not held(folder):
+        raise UsageError(
+            f"{folder.name} cannot be aborted",
+            "nobody runs it now; what it did stands",
+            f"Put it back: drlib run --rollback {folder}",
+        )
+    began = time.monotonic()
+    Abort(folder).request(f"{getpass.getuser()} on {socket.gethostname()} (drlib abort)")
+    while time.monotonic() - began < wait_s:
+        ended = ending_of(folder, plan)
+        if ended is not None or not held(folder):
+            return (None if ended is None else ended.ending), time.monotonic() - began
+        time.sleep(_LOOK_S)
+    return None, time.monotonic() - began
+
+
+def wait_for_the_dead(folder: Path) -> None:
+    """Until the kernel of a run that was killed has let go of it. Raises `LeaseHeld` when it does not."""
+    end = time.monotonic() + _DEAD_S
+    while held(folder):
+        if time.monotonic() > end:
+            raise LeaseHeld(
+                f"{folder.name} is being run", "another process holds its folder", "Let it end, or: drlib abort RUN."
+            )
+        time.sleep(_LOOK_S)
+
+
+def held(folder: Path) -> bool:
+    """Does a living process run the plan in `folder`, or execute its notebook?"""
+    return folder_lock.held(folder, LOCK, folders.EXECUTING)
+
+
+def held_by_executor(folder: Path) -> bool:
+    return folder_lock.held(folder, folders.EXECUTING)
+
+
+def unfinished(folder: Path) -> bool:
+    """Is there something left of the drill in `folder` that resuming it could do?"""
+    if not (folder / JOURNAL).exists() or not (folder / planning.PLAN_FILE).exists():
+        return False
+    ended = ending_of(folder, planning.read(folder))
+    return ended is None or ended.resumable
+
+
+def _refuse_untyped(opened: Opened, cluster_ids: Iterable[str]) -> None:
+    granted = Permissions(cluster_ids=frozenset(cluster_ids), lab=opened.workplace.lab is not None)
+    refuse_untyped(opened.drill, opened.actions, granted)
+
+
+def missing_approval(folder: Path) -> str:
+    """The first step of the run in `folder` that waits for an approval; empty when none does."""
+    lines = journal.read(folder / JOURNAL) if (folder / JOURNAL).exists() else ()
+    given = drill_progress.fold(notes_of(lines)).approved
+    return next(iter(drill_progress.missing_approvals(planning.read(folder).drill, given)), "")
+
+
+def refuse_unknown(name: str, steps: Iterable[Step | StepSection], approved: Iterable[str]) -> None:
+    """Raises `UsageError` for an approval of a step that there is none of, or that waits for none."""
+    waiting = [step.name for step in steps if step.approval]
+    for one in approved:
+        if one not in waiting:
+            near = get_close_matches(one, waiting, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"Waiting: {', '.join(waiting) or 'none'}."
+            raise UsageError(f"--approve {one}", f"no step of {name} of that name waits for an approval", hint)
+
+
+@contextlib.contextmanager
+def _opened(book: Runbook, given: Mapping[str, Value], place: Place, run_dir: Path) -> Iterator[Opened]:
+    opened = opening.prepare(
+        book,
+        run_dir,
+        lab_dir=str(place.lab_dir or ""),
+        properties=str(place.properties or ""),
+        parameters=values(book, given),
+        start_lab=False,
+    )
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def values(book: Runbook, given: Mapping[str, Value]) -> dict[str, Value]:
+    """What the notebook will know: its own defaults, the runbook's values and objectives, and what was given."""
+    known = parameters.declared(book.notebook)
+    aims = {name: value for name, value in book.objectives.model_dump().items() if value is not None}
+    defaults = {name: found.default for name, found in known.items() if found.default is not None}
+    found = {**defaults, **aims, **parameters.check(book.parameters, known), **parameters.check(given, known)}
+    return {name: value for name, value in found.items() if name not in _OURS}
+
+
+def _book(asked: Request) -> Runbook:
+    return model.load(asked.runbook)
+
+
+def _hash(plan_file: Path) -> str:
+    try:
+        return planning.read(plan_file.parent).hash
+    except UsageError:
+        return ""

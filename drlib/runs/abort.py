@@ -1,0 +1,75 @@
+"""Stopping a drill: Ctrl-C, SIGTERM, or a file `abort` in its run folder, from any process of the same user.
+
+Rules: an abort is a file before it is anything else, so that it outlives a process that is killed meanwhile. Nothing is
+raised into the middle of somebody's I/O: steps wait with `wait`, which ends at once when an abort is asked for.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final
+
+from drlib.errors import Aborted
+from drlib.files import write_first
+from drlib.runs.signals import handled
+
+ABORT_FILE: Final = "abort"
+_LOOK_S: Final = 0.1  # how often the file is looked for while somebody waits
+
+
+class Abort:
+    """Whether the run in `folder` was asked to stop."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / ABORT_FILE
+        self._event = threading.Event()
+
+    @property
+    def requested(self) -> bool:
+        if not self._event.is_set() and self._path.exists():
+            self._event.set()
+        return self._event.is_set()
+
+    def by(self) -> str:
+        """Who or what asked for it, as the file says."""
+        try:
+            return self._path.read_text().strip() or "somebody"
+        except FileNotFoundError:
+            return "somebody"
+
+    def request(self, by: str) -> None:
+        """Ask for it. Safe to repeat, the first name stays."""
+        try:
+            write_first(self._path, by + "\n")  # whoever sees the file reads the name
+        except OSError:  # a full disk keeps nobody from stopping, only from saying who it was
+            self._path.touch()
+        finally:
+            self._event.set()
+
+    def clear(self) -> None:
+        """Forget an abort that was carried out: somebody resumes the run."""
+        self._path.unlink(missing_ok=True)
+        self._event.clear()
+
+    def check(self) -> None:
+        """Raises `Aborted` when it was asked for."""
+        if self.requested:
+            raise Aborted("the step was stopped", f"{self.by()} asked for it", "Resume the run, or roll it back.")
+
+    def wait(self, seconds: float) -> None:
+        """Wait, and raise `Aborted` as soon as it is asked for."""
+        end = time.monotonic() + seconds
+        while True:
+            self.check()
+            left = end - time.monotonic()
+            if left <= 0:
+                return
+            self._event.wait(min(left, _LOOK_S))
+
+    def on_signals(self) -> AbstractContextManager[None]:
+        """While inside, Ctrl-C and SIGTERM ask for it. Outside the main thread there are no signals to take."""
+        return handled(lambda number, _: self.request(signal.Signals(number).name))

@@ -1,0 +1,149 @@
+"""What a drill came to, as `scorecard.json` says it: typed, frozen, versioned by its fields.
+
+Rules: a number nobody could establish is None, never 0; a check carries its evidence in words. Seconds are wall-clock
+differences of a monotonic clock; counts are records.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from drlib.files import write_whole
+
+
+class Verdict(StrEnum):
+    PASS = "pass"
+    CONDITIONS = "conditions"  # everything holds, at a stated price: records the objective allows to lose
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RtoSeconds(_Frozen):
+    """Fault to: noticed, decided, acted, verified. Each is the time that stage took; None when it was not reached."""
+
+    detect: float | None = None
+    decide: float | None = None
+    act: float | None = None
+    verify: float | None = None
+    total: float | None = None
+
+
+class Rpo(_Frozen):
+    """Acknowledged on the source and not on the target. `measured`: did a step look for it, whether it could tell or not?
+    `at_least`: the source is gone, and what it acknowledged after its last word is counted when it returns."""
+
+    records: int | None = None
+    seconds: float | None = None
+    measured: bool = True
+    at_least: bool = False
+
+
+class Records(_Frozen):
+    produced: int | None = None
+    mirrored: int | None = None
+    lost: int | None = None
+    duplicated: int | None = None
+    out_of_order: int | None = None
+
+
+class GroupScore(_Frozen):
+    """`positions`: how its positions were translated, by kind. `reached`: its last commit had crossed before the fault."""
+
+    group: str
+    re_read: int | None = None
+    skipped: int | None = None
+    reached: bool | None = None
+    positions: dict[str, int] = {}
+
+
+class Check(_Frozen):
+    name: str
+    verdict: Verdict
+    evidence: str
+
+
+class Objectives(_Frozen):
+    rto_seconds: float | None = None
+    rpo_records: int | None = None
+    rpo_seconds: float | None = None
+
+
+class PartitionOffsets(_Frozen):
+    """One partition before and after: where the source ended, how far it was mirrored, where the mirror ends."""
+
+    topic: str
+    partition: int
+    source_end: int | None
+    mirrored_to: int | None
+    target_end: int | None
+    unmirrored: int | None
+
+
+class LostExample(_Frozen):
+    """One record that only the source has."""
+
+    id: str
+    key: str
+    partition: int
+    offset: int
+    acked_ms: int
+
+
+class Mark(_Frozen):
+    """A moment of the drill. `at_ms` since the epoch, UTC."""
+
+    name: str
+    at_ms: int
+    detail: str = ""
+
+
+class Sample(_Frozen):
+    """Totals at one moment, for the picture: records produced, mirrored, consumed by group."""
+
+    at_ms: int
+    produced: int
+    mirrored: int
+    consumed: dict[str, int]
+
+
+class Kind(StrEnum):
+    DRILL = "drill"
+    ANALYSIS = "analysis"  # it looked, and moved nothing: recovery time and data at risk do not apply
+
+
+class Scorecard(_Frozen):
+    """A count that is None was not established in a drill, and not asked for in an analysis."""
+
+    runbook: str
+    run_id: str
+    verdict: Verdict
+    rto_seconds: RtoSeconds
+    rpo: Rpo
+    records: Records
+    groups: tuple[GroupScore, ...]
+    checks: tuple[Check, ...]
+    objectives: Objectives = Objectives()
+    started_ms: int = 0
+    finished_ms: int = 0
+    marks: tuple[Mark, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    partitions: tuple[PartitionOffsets, ...] = ()
+    lost_examples: tuple[LostExample, ...] = ()
+    environment: dict[str, str] = {}
+    kind: Kind = Kind.DRILL
+
+    def write(self, path: Path) -> None:
+        """Put it at `path` in one move: a reader, or a kernel killed meanwhile, leaves the old file or the new one."""
+        write_whole(path, self.model_dump_json(indent=2) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Scorecard:
+        """Raises ValueError (pydantic's) for anything that is no scorecard."""
+        return cls.model_validate_json(path.read_bytes())

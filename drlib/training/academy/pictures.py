@@ -1,0 +1,111 @@
+"""The lessons' pictures: bars side by side, lines over offsets or time.
+
+Rules: as in `drlib.ui.figures.figures`: labels at the lines and bars instead of a legend, units on axes, Okabe-Ito's
+colours, no
+meaning by colour alone. What is empty says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import plotly.graph_objects as go
+
+from drlib.ui.figures import figures
+from drlib.ui.layout import spread
+
+COLOURS: Final = (figures.BLUE, figures.ORANGE, figures.VERMILLION, figures.GREEN)
+ON: Final = {figures.BLUE: "white"}  # what is read on a bar of it; on all others black is
+HEIGHT, TOP, BOTTOM = 380, 50, 52  # pixels of a picture of lines, and of what is above and below its plot
+LABEL: Final = 19.0  # pixels from one name to the next
+EDGE: Final = 0.9  # of the way along the axis: a line that ends behind it ends at the right edge
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points and what is written at the last one. `marks` draws them one by one instead of joined."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    dash: str = "solid"
+    marks: bool = False
+
+
+def bars(
+    title: str, names: Sequence[str], values: Mapping[str, Sequence[float]], unit: str, *, stacked: bool = False
+) -> go.Figure:
+    """One bar for each of `names` and each series of `values`, which bear their series' name and number."""
+    if not any(any(series) for series in values.values()):
+        return figures.empty(title, "There is nothing yet.")
+    figure = figures.blank(title, height=130 + 34 * len(names) * (1 if stacked else len(values)))
+    for (name, series), colour in zip(values.items(), COLOURS, strict=False):
+        figure.add_bar(
+            y=list(names),
+            x=list(series),
+            orientation="h",
+            name=name,
+            marker={"color": colour, "line": {"color": "white", "width": 1}},
+            text=["" if stacked and not value else f"{name}: {value:,.0f}" for value in series],
+            # a bar of no length has no inside, and what is put there is not drawn
+            textposition="inside" if stacked else ["auto" if value else "outside" for value in series],
+            insidetextanchor="start",
+            insidetextfont={"color": ON.get(colour, "black"), "size": 13},
+            textangle=0,
+            cliponaxis=False,
+            hovertemplate=f"{name}, %{{y}}: %{{x:,}} {unit}<extra></extra>",
+        )
+    figure.update_layout(barmode="stack" if stacked else "group", margin={"l": 30 + 8 * max(map(len, names)), "t": 50})
+    figure.update_xaxes(title=unit, rangemode="tozero", tickformat=",")
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    return figure
+
+
+def lines(title: str, drawn: Sequence[Line], x: str, y: str) -> go.Figure:
+    """Lines, each with its name where it ends; `x` and `y` name the axes and their units.
+
+    Names of lines that end at the right edge stand beside it, moved apart where the ends are close to each other.
+    """
+    shown = [line for line in drawn if line.x]
+    if not shown:
+        return figures.empty(title, "There is nothing yet.")
+    figure = figures.blank(title, height=HEIGHT)
+    every = [value for line in shown for value in line.y]
+    last, top = max(max(line.x) for line in shown), max(every) * 1.06 or 1.0
+    bottom = min(0.0, *every)
+    at_edge = [line for line in shown if line.x[-1] >= EDGE * last]
+    gap = LABEL * (top - bottom) / (HEIGHT - TOP - BOTTOM)
+    beside = dict(zip(map(id, at_edge), spread([line.y[-1] for line in at_edge], gap, top), strict=True))
+    for line, colour in zip(shown, COLOURS, strict=False):
+        figure.add_scatter(
+            x=list(line.x),
+            y=list(line.y),
+            name=line.name,
+            mode="markers" if line.marks else "lines",
+            line={"color": colour, "width": 2.5, "dash": line.dash},
+            marker={"size": 12 if len(line.x) == 1 else 5, "color": colour},
+            hovertemplate=f"{line.name}<br>%{{x:,}}: %{{y:,}}<extra></extra>",
+        )
+        edge = id(line) in beside
+        figure.add_annotation(
+            x=1 if edge else line.x[-1],
+            xref="x domain" if edge else "x",
+            y=beside.get(id(line), line.y[-1]),
+            xanchor="left",
+            xshift=8,
+            text=f'<span style="color:{colour}">{_sign(line)}</span> {line.name}' if edge else line.name,
+            showarrow=False,
+            font={"size": 13, "color": figures.INK},
+        )
+    figure.update_xaxes(title=x, tickformat=",")
+    figure.update_yaxes(title=y, tickformat=",", range=[bottom, top])
+    widest = max((len(line.name) for line in at_edge), default=0)
+    figure.update_layout(margin={"r": 44 + int(figures.CHARACTER * widest), "t": TOP, "b": BOTTOM})
+    return figure
+
+
+def _sign(line: Line) -> str:
+    """What stands before its name: the line as it is drawn."""
+    return "●" if line.marks else "▬" if line.dash == "solid" else "▬ ▬"

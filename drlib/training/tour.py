@@ -1,0 +1,204 @@
+"""One minute with a lab: what is where, a topic mirrored and seen, a group's position on the other side.
+
+Rules: everything it shows is asked of the lab at that moment; it may be run again, and then adds records to its topic;
+what it started it stops in `close`, the lab too if it was not up before. Not for: drills, which have plans and proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from confluent_kafka import Producer
+
+from drlib.errors import Unreachable, UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import CommittedOffset, Isolation, Range, Record
+from drlib.lab.lab import Lab
+from drlib.lab.workload.cast import Cast
+from drlib.lab.workload.mirrors import POLICY, Mesh
+from drlib.lab.workload.topics import TopicSpec, create_topics
+from drlib.mirror.offsets.translation.translate_groups import translate_groups
+from drlib.model import Flow, TopicPartition
+from drlib.runs.abort import Abort
+from drlib.runs.journal import Scalar
+from drlib.runs.table import Table
+from drlib.runs.waiting import wait_on_lab
+
+FLOW: Final = Flow("LEFT", "RIGHT")
+GROUP: Final = "readers"
+PARTITIONS: Final = 3
+_PATIENCE_S: Final = 60.0
+NEXT: Final = (
+    ("01_mirror_two_clusters", "two data centres serve at once, a third joins, one dies"),
+    ("02_fail_over", "LEFT dies, the applications carry on at RIGHT"),
+    ("03_fail_back", "and back again, with what LEFT still had"),
+    ("04_consume_in_order", "every key in order across a move, and what happens without"),
+    ("05_find_duplicates", "every record that is there twice, and who put it there"),
+    ("08_audit_clusters", "both clusters compared, record by record"),
+)
+
+
+class Tour:
+    """A lab that runs in `lab_dir`, or one started there, and a `topic` on it. A context manager; `close` may be repeated."""
+
+    def __init__(self, lab_dir: str | Path = "../.lab", topic: str = "hello") -> None:
+        self._lab, self._own = Lab.attach_or_up(Path(lab_dir))
+        self._topic = topic
+        self._copy = POLICY.remote_topic(FLOW.source, topic)
+        cast = Cast(self._lab, self._lab.root)
+        self._mesh = Mesh(cast, f"{topic}-mirror", topic, (FLOW,), positions=True, lanes=2)
+        self._abort = Abort(self._lab.root)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def clusters(self) -> Table:
+        """The lab's processes, and how an application and a mirror reach each cluster."""
+        rows: list[dict[str, Scalar]] = []
+        for alias, cluster in self._lab.clusters.items():
+            with Cluster(cluster.settings()) as handle:
+                found, topics = handle.cluster_id(), len(handle.topics())
+            rows.append(
+                {
+                    "cluster": alias,
+                    "applications connect to": cluster.bootstrap,
+                    "the mirror, over the link": cluster.link_bootstrap,
+                    "topics": topics,
+                    "ID": found,
+                }
+            )
+        return Table("A real Kafka cluster each, and a link between them that can be cut, slowed and counted", rows)
+
+    def files(self) -> Table:
+        """What is in the lab's folder."""
+        told = {
+            "state.json": "the lab: any process that reads it can attach",
+            "processes.json": "every process of it; drlib lab down stops exactly these",
+            "proxy.log": "the link between the clusters",
+            "connect-mirror-maker.properties": "MirrorMaker 2's file, which drlib mirror takes unchanged",
+        }
+        self._lab.write_properties()
+        rows: list[dict[str, Scalar]] = [
+            {"file": name, "what it is": what} for name, what in told.items() if (self._lab.root / name).exists()
+        ]
+        rows += [
+            {"file": f"{b.name}/", "what it is": f"the data and the log of broker {b.name}"}
+            for c in self._lab.clusters.values()
+            for b in c.brokers
+        ]
+        return Table(f"In {self._lab.root.name}/", rows, "Shell: drlib lab status, drlib lab down, drlib --help")
+
+    def mirror(self, records: int = 1000) -> Table:
+        """Write `records` to the topic on LEFT, mirror it, and compare both sides record by record."""
+        if records < 1:
+            raise UsageError(f"{records} records", "there is nothing to mirror", "Give a number from 1 on.")
+        left = self._lab.clusters[FLOW.source].bootstrap
+        create_topics(left, [TopicSpec(self._topic, PARTITIONS)])
+        _produce(left, self._topic, records)
+        self._mesh.start(self._abort)
+        here = self._read(FLOW.source, self._topic)
+        self._wait("everything is on RIGHT", lambda: len(self._read(FLOW.target, self._copy)) >= len(here))
+        there = self._read(FLOW.target, self._copy)
+        rows: list[dict[str, Scalar]] = []
+        for number in range(PARTITIONS):
+            ours = [_content(record) for record in here if record.partition.partition == number]
+            theirs = [_content(record) for record in there if record.partition.partition == number]
+            rows.append(
+                {
+                    "partition": number,
+                    f"{self._topic} on LEFT": len(ours),
+                    f"{self._copy} on RIGHT": len(theirs),
+                    "same records, same order": ours == theirs,
+                }
+            )
+        return Table(f"{self._copy}: the name says where it is from", rows)
+
+    def translate(self) -> Table:
+        """A group somewhere in the topic on LEFT: where it would go on at RIGHT, and what it would read next there."""
+        ends = self._ends(FLOW.source, self._topic)
+        if not any(ends.values()):
+            raise UsageError(f"{self._topic} is empty", "nothing was mirrored yet", "Run mirror() first.")
+        positions = {p: CommittedOffset(end // 2) for p, end in ends.items() if end}
+        self._wait("the group stands there", lambda: self._placed(positions))
+        rows: list[dict[str, Scalar]] = []
+        for item in translate_groups(self._mesh.settings, FLOW, [GROUP], source_alive=True):
+            if item.source.topic != self._topic or item.translation.offset is None:
+                continue
+            here = self._one(FLOW.source, item.source, item.source_offset)
+            there = self._one(FLOW.target, item.target, item.translation.offset)
+            rows.append(
+                {
+                    "partition": item.source.partition,
+                    "on LEFT": item.source_offset,
+                    "on RIGHT": item.translation.offset,
+                    "meaning": item.translation.kind.value,
+                    "next on LEFT": here,
+                    "next on RIGHT": there,
+                    "the same record": here == there,
+                }
+            )
+        return Table(
+            f"Group {GROUP}", rows, "Shell: drlib translate --flow 'LEFT->RIGHT' --group readers FILE.properties"
+        )
+
+    def onwards(self) -> Table:
+        """Which notebook is about what."""
+        return Table("Where to go from here", [{"notebook": name, "what happens": what} for name, what in NEXT])
+
+    def close(self) -> None:
+        """Stop the mirror, and the lab if this tour started it."""
+        if self._mesh.cast.runs(self._mesh.name):
+            self._mesh.stop()
+        if self._own:
+            self._lab.down()
+
+    def _placed(self, positions: Mapping[TopicPartition, CommittedOffset]) -> bool:
+        """A broker that has just started has no coordinator for a moment, which is `Unreachable`: asked again."""
+        with Cluster(self._lab.clusters[FLOW.source].settings()) as left:
+            left.alter_group_offsets(GROUP, positions)
+        return True
+
+    def _ends(self, cluster: str, topic: str) -> dict[TopicPartition, int]:
+        with Cluster(self._lab.clusters[cluster].settings()) as handle:
+            if not handle.topics([topic]):
+                return {}
+            return handle.log_ends(TopicPartition(topic, number) for number in range(PARTITIONS))
+
+    def _read(self, cluster: str, topic: str) -> list[Record]:
+        """Everything in `topic` there, in order within each partition; nothing where there is no such topic."""
+        ends = {partition: Range(0, end) for partition, end in self._ends(cluster, topic).items() if end}
+        with Cluster(self._lab.clusters[cluster].settings()) as handle:
+            return list(handle.read(ends)) if ends else []
+
+    def _one(self, cluster: str, partition: TopicPartition, position: int) -> str:
+        """The record a consumer at `position` would read next; empty at the end."""
+        end = self._ends(cluster, partition.topic)[partition]
+        with Cluster(self._lab.clusters[cluster].settings()) as handle:
+            for record in handle.read({partition: Range(position, end)}, Isolation.READ_COMMITTED):
+                return f"{(record.key or b'').decode()}: {(record.value or b'').decode()}"
+        return ""
+
+    def _wait(self, what: str, holds) -> None:  # type: ignore[no-untyped-def]
+        wait_on_lab(self._abort, what, holds, _PATIENCE_S, self._lab.root)
+
+
+def _produce(bootstrap: str, topic: str, records: int) -> None:
+    """Raises `Unreachable` when not all of them are acknowledged."""
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0})
+    for number in range(records):
+        producer.produce(topic, key=f"key-{number % 50}", value=f"hello {number}")
+        producer.poll(0)
+    if left := producer.flush(_PATIENCE_S):
+        raise Unreachable(f"{left} of {records} records were not taken", f"{bootstrap} is silent", "Look at its log.")
+
+
+def _content(record: Record) -> tuple[bytes | None, bytes | None, int]:
+    return record.key, record.value, record.timestamp_ms

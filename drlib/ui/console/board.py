@@ -1,0 +1,240 @@
+"""A drill's board in a notebook: one display that is drawn anew while cells run, and stands as it was when they ended.
+
+Rules: at most four times a second; text and HTML, so that a notebook executed by papermill keeps the last picture and a
+terminal has one too; a step's place is a word, never a colour alone; everything is escaped; times are UTC. Outside a
+notebook it draws nothing. While a step waits for approval there are buttons beside it, where somebody may press them: not
+under papermill, which keeps only what the picture says. What a press does next is said: the cell that waits goes on, or is to
+be run again.
+"""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from html import escape
+from typing import Any, Final
+
+from drlib.drill.run.approvals import APPROVED_FILE
+from drlib.drill.session.board import BoardState, Control, Stand, StepStand, Waits
+from drlib.errors import DrlibError
+from drlib.mirror.monitor.survey import Survey
+from drlib.ui.console.subshells import answer_while_busy, clicks_are_answered
+
+LEAST_S: Final = 0.25
+MARKS: Final = {
+    Stand.WAITING: "\u00b7",
+    Stand.RUNNING: "\u25b6",
+    Stand.DONE: "\u2713",
+    Stand.FAILED: "\u2717",
+    Stand.PUT_BACK: "\u21ba",
+}
+_STYLE: Final = (
+    "border:1px solid var(--jp-border-color2,#ccc);border-radius:4px;padding:8px 12px;margin:4px 0;"
+    "font-family:var(--jp-ui-font-family,sans-serif);font-size:13px"
+)
+
+
+def attended_kernel() -> bool:
+    """Is this a kernel whose front end takes input? JupyterLab says so with each cell, papermill and nbconvert do not."""
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    return bool(getattr(getattr(shell, "kernel", None), "_allow_stdin", False))
+
+
+class ApprovalButtons:
+    """A name, a button that approves the step that waits, and one that aborts; hidden while none waits."""
+
+    def __init__(self, control: Control) -> None:
+        import ipywidgets
+
+        self._control = control
+        self._step = ""
+        self.name = ipywidgets.Text(value=_login(), description="Approved by", layout={"width": "280px"})
+        # Without icons: a glyph would be read as a part of a button's name.
+        self.approve = ipywidgets.Button(button_style="success", layout={"width": "auto"})
+        self.abort = ipywidgets.Button(
+            description="Abort the drill",
+            tooltip="Stop here, and put back what the drill's strategy puts back",
+            layout={"width": "auto"},
+        )
+        self.said = ipywidgets.Label()
+        self.box = ipywidgets.HBox([self.name, self.approve, self.abort, self.said])
+        self.approve.on_click(self._approved)
+        self.abort.on_click(self._aborted)
+        for one in (self.name, self.approve, self.abort):
+            answer_while_busy(one)
+
+    def show(self, waits: Waits | None) -> None:
+        self.box.layout.display = "none" if waits is None else "flex"
+        self._step = "" if waits is None else waits.step
+        if waits is not None:
+            self.approve.description = f"Approve {waits.step}"
+            self.approve.disabled = self.name.disabled = bool(waits.approved_by)
+            self.said.value = _next(waits)
+
+    def _approved(self, _: object) -> None:
+        try:
+            self._control.approve(self._step, self.name.value)
+        except DrlibError as error:
+            self.said.value = str(error)
+
+    def _aborted(self, _: object) -> None:
+        self.approve.disabled = self.abort.disabled = True
+        self.said.value = "aborting"
+        self._control.abort_paused(f"{' '.join(self.name.value.split()) or 'somebody'}, by the board's button")
+
+
+def _next(waits: Waits) -> str:
+    """What is to come, beside the buttons."""
+    if not waits.approved_by:
+        return "the cell waits, and goes on once you have" if waits.attended else "then run the cell again"
+    return f"approved by {waits.approved_by}: {'it goes on' if waits.attended else 'run the cell again'}"
+
+
+def _login() -> str:
+    """Who the kernel's user is, empty where the system has no name for them."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+class LiveBoard:
+    """Draws with IPython's display, by one display ID. `attended`: may somebody press a button here? `answered`: while a cell
+    runs, too? `present`: is a page there that has them?"""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        attended: Callable[[], bool] = attended_kernel,
+        answered: Callable[[], bool] = clicks_are_answered,
+        present: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._clock = clock
+        self._attended = attended
+        self._answered = answered
+        self._present = present
+        self._handle: Any = None
+        self._drawn = float("-inf")
+        self.buttons: ApprovalButtons | None = None
+
+    def open(self, state: BoardState, control: Control) -> None:
+        from IPython.display import display
+
+        self._handle = display(Picture(state), display_id=True)  # type: ignore[no-untyped-call]
+        self._drawn = self._clock()
+        self.buttons = ApprovalButtons(control) if self._attended() else None
+        if self.buttons is not None:
+            display(self.buttons.box)  # type: ignore[no-untyped-call]
+            self.buttons.show(state.waits)
+
+    def update(self, state: Callable[[], BoardState]) -> None:
+        if self._clock() - self._drawn >= LEAST_S:
+            self.settle(state())
+
+    def settle(self, state: BoardState) -> None:
+        if self._handle is not None:
+            self._handle.update(Picture(state))
+            self._drawn = self._clock()
+        if self.buttons is not None:
+            self.buttons.show(state.waits)
+
+    def answers(self) -> bool:
+        return self.buttons is not None and self._attended() and self._answered() and self._present()
+
+
+class Picture:
+    """One state, as text and as HTML."""
+
+    def __init__(self, state: BoardState) -> None:
+        self.state = state
+        self.at = datetime.now(UTC)
+
+    def __repr__(self) -> str:
+        steps = [f"{MARKS[s.stand]} {s.name}: {_stand(s)}" for s in self.state.steps]
+        seen = (": ".join(pair) for pair in _seen(self.state))
+        return "\n".join([self._title(), *steps, *seen, *_waits(self.state.waits), *self._note()])
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        steps = "".join(
+            f"<tr><td>{MARKS[s.stand]}</td><td>{escape(s.title)}</td><td>{escape(_stand(s))}</td></tr>"
+            for s in self.state.steps
+        )
+        seen = "".join(f"<tr><th scope='row'>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in _seen(self.state))
+        waits = "".join(f"<p>{escape(text)}</p>" for text in _waits(self.state.waits))
+        note = "".join(f"<p>{escape(text)}</p>" for text in self._note())
+        page = (
+            f'<div style="{_STYLE}" role="region" aria-label="Board of the drill">'
+            f"<b>{escape(self._title())}</b>"
+            '<div style="display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start">'
+            f"<table><caption>Steps</caption>{steps}</table>"
+            f"<table><caption>Flow and groups</caption>{seen}</table></div>{waits}{note}</div>"
+        )
+        return {"text/plain": repr(self), "text/html": page}
+
+    def _title(self) -> str:
+        drill = self.state.drill
+        done = sum(step.stand in {Stand.DONE, Stand.PUT_BACK} for step in self.state.steps)  # put back: it was done
+        return f"{drill.name}: {done} of {len(self.state.steps)} steps, {drill.flow}, {self.at:%H:%M:%S} UTC"
+
+    def _note(self) -> Iterator[str]:
+        if self.state.note and self.state.waits is None:
+            yield self.state.note
+        if self.state.unseen:
+            yield f"The clusters could not be asked: {self.state.unseen}"
+
+
+def _waits(waits: Waits | None) -> Iterator[str]:
+    if waits is None:
+        return
+    if waits.approved_by:
+        then = "the run goes on" if waits.attended else "the run is paused, and goes on when its cell is run again"
+        yield f"{waits.step} was approved by {waits.approved_by}; {then}."
+    else:
+        yield (
+            f"{waits.step} ({waits.title}) waits for approval: press the button, put a line '{waits.step}' into "
+            f"{APPROVED_FILE} in the run's folder, or resume it with --approve {waits.step}."
+        )
+        yield (
+            "Its cell waits, and goes on by itself; interrupt the kernel to leave the run paused."
+            if waits.attended
+            else "The run is paused: once it is approved, run its cell again."
+        )
+    yield f"It changes {'; '.join(waits.changes) or 'nothing that was planned'}."
+    if waits.later:
+        yield f"Behind it {', '.join(waits.later)} will wait too."
+
+
+def _stand(step: StepStand) -> str:
+    return step.stand.value if step.seconds is None else f"{step.stand.value}, {step.seconds:.1f} s"
+
+
+def _seen(state: BoardState) -> Iterator[tuple[str, str]]:
+    if state.survey is None:
+        return
+    survey = state.survey
+    yield f"flow {survey.flow}", _lag(survey)
+    for error, side in ((survey.source_error, "source"), (survey.target_error, "target")):
+        if error:
+            yield side, f"does not answer: {error}"
+    for event in survey.events:
+        if event.resolved_ms is None and not event.name.endswith("Unreachable"):
+            yield event.name, f"{event.entity}: {event.detail}"
+    for group in survey.groups or ():
+        lag = "unknown" if group.lag is None else f"{group.lag:,} records"
+        yield (
+            f"group {group.group}",
+            f"lag {lag}; positions {group.exact} exact, {group.behind} behind, {group.other} not translatable",
+        )
+
+
+def _lag(survey: Survey) -> str:
+    known = [p for p in survey.partitions if p.known]
+    if not known:
+        return "lag unknown"
+    seconds = [p.outlook.lag_s for p in known if p.outlook.lag_s is not None]
+    behind = f", {max(seconds):.1f} s" if seconds else ""
+    return f"lag {sum(p.lag for p in known):,} records{behind}, {len(known)} partitions"

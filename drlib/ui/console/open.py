@@ -1,0 +1,140 @@
+"""Opening a console on a lab or on the clusters of a file: live where somebody may press, else its picture.
+
+Rules: one live console a kernel; opening another closes it, so that a cell run twice leaves nothing that runs for show.
+Under papermill and nbconvert there is no widget and no thread: the state is asked once and stands in the output.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from drlib.config.settings import load_mirror_settings
+from drlib.errors import UsageError
+from drlib.lab.lab import Lab
+from drlib.model import Flow
+from drlib.ui.console.board import attended_kernel
+from drlib.ui.console.picture import ConsolePicture
+from drlib.ui.console.state import ConsoleState
+from drlib.ui.console.watcher import Subject, Watching
+
+ASK_S: Final = 20.0  # for a picture: both clusters answer or are given up by then
+_LOCK: Final = threading.Lock()
+_open: list[Console] = []
+
+
+class Console:
+    """What `drlib.ui.console` gives. Shown by a notebook as the last thing of a cell; `close` ends what runs for show."""
+
+    def __init__(self, subject: Subject, attended: Callable[[], bool] = attended_kernel) -> None:
+        self.subject = subject
+        self._attended = attended
+        self.watching = Watching(subject)
+        self.widget: object | None = None
+
+    def __repr__(self) -> str:
+        return repr(self.picture())
+
+    @property
+    def state(self) -> ConsoleState:
+        """What is known now; asks the clusters where nobody does yet."""
+        if not self.watching.looking:
+            self.watching.look()
+        return self.watching.state()
+
+    def picture(self) -> ConsolePicture:
+        """The state now as text, HTML and a figure, to be kept."""
+        return ConsolePicture(self.state)
+
+    def show(self) -> None:
+        """Show it here: live where a front end listens, else as a picture."""
+        from IPython.display import display
+
+        if not self._attended():
+            display(self.picture())  # type: ignore[no-untyped-call]
+            return
+        from drlib.ui.console.widget import ConsoleWidget
+
+        _alone(self)
+        if self.watching.closed:
+            self.watching = Watching(self.subject)
+        widget = ConsoleWidget(self.watching)
+        self.widget = widget
+        widget.start()
+        display(widget.box)  # type: ignore[no-untyped-call]
+
+    def _ipython_display_(self) -> None:
+        self.show()
+
+    def close(self) -> None:
+        """End its threads; drills, mirrors and clusters go on. Safe to repeat."""
+        from drlib.ui.console.widget import ConsoleWidget
+
+        if isinstance(self.widget, ConsoleWidget):
+            self.widget.close()
+        self.watching.close()
+        with _LOCK:
+            _open[:] = [one for one in _open if one is not self]
+
+
+def open_console(
+    of: str | Path | Flow = "",
+    *,
+    lab_dir: str | Path = "",
+    runs_dir: str | Path = "",
+) -> Console:
+    """A console on a properties file, or on a lab; `of` may be one of the lab's flows, "LEFT->RIGHT".
+
+    `runs_dir` is where drills keep their runs; unless given, `runs` here or above. Raises `UsageError` where there is
+    neither a file nor a lab, `ConfigError` for a file that is wrong.
+    """
+    flow, file = _split(of)
+    if file is not None and str(lab_dir):
+        raise UsageError("a lab and a properties file", "a console is on one of them", "Leave one of them out.")
+    runs = Path(runs_dir) if str(runs_dir) else _runs()
+    if file is not None:
+        found = [str(one.flow) for one in load_mirror_settings(file).flows if one.enabled]
+        if not found:
+            raise UsageError(f"nothing to look at in {file}", "no flow is enabled", "Set 'A->B.enabled = true'.")
+        return Console(Subject(None, file.absolute(), runs))
+    lab = Lab.attach(Path(lab_dir) if str(lab_dir) else _lab_dir())
+    aliases = tuple(lab.clusters)
+    if flow and not set(flow.split("->")) <= set(aliases):
+        raise UsageError(f"flow {flow}", f"the lab has {', '.join(aliases)}", "Name one of its flows, or none for all.")
+    return Console(Subject(lab, None, runs, flow))
+
+
+def _split(of: str | Path | Flow) -> tuple[str, Path | None]:
+    if isinstance(of, Flow) or (isinstance(of, str) and "->" in of and not Path(of).exists()):
+        source, _, target = str(of).partition("->")
+        return f"{source.strip()}->{target.strip()}", None
+    return "", Path(of) if str(of) else None
+
+
+def _runs() -> Path:
+    """`runs` of the project: here or above; where there is none yet, beside the notebooks."""
+    for place in (Path.cwd(), *Path.cwd().parents):
+        if (place / "runs").is_dir():
+            return place / "runs"
+    return Path.cwd().parent / "runs" if Path.cwd().name == "notebooks" else Path.cwd() / "runs"
+
+
+def _lab_dir() -> Path:
+    for place in (Path.cwd(), *Path.cwd().parents):
+        if (place / ".lab").is_dir():
+            return place / ".lab"
+    return Path(".lab")
+
+
+def _alone(console: Console) -> None:
+    """Close whatever console this kernel has besides `console`, and its earlier widget."""
+    with _LOCK:
+        others, _open[:] = list(_open), [console]
+    for other in others:
+        from drlib.ui.console.widget import ConsoleWidget
+
+        if isinstance(other.widget, ConsoleWidget):
+            other.widget.close()
+        other.watching.close()

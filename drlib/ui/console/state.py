@@ -1,0 +1,220 @@
+"""What a console shows at one moment: clusters, flows with their health, groups, events, links, and the drill that runs.
+
+Rules: a frozen value, made from what others found and asking nobody; None is unknown and stays it, a sum with an unknown
+part is unknown; each standing is a word before it is a colour. Not for: finding out (`drlib.ui.console.watcher`), drawing
+(`console`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+
+from drlib.drill.session.board import Stand, StepStand, Waits, steps_of
+from drlib.drill.session.find_running import Run
+from drlib.lab.link.link import LinkState
+from drlib.lab.link.toxics import Toxics
+from drlib.lab.processes import ProcessStatus
+from drlib.mirror.monitor.flow_view import FlowView
+from drlib.mirror.monitor.survey import GroupStanding, Survey
+from drlib.mirror.status.worker_status import Event
+from drlib.ui import words
+
+RUNS, PAUSED, KILLED, ANSWERS, SILENT, UNKNOWN = (
+    "runs",
+    "paused",
+    "not running",
+    "answers",
+    "does not answer",
+    "unknown",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen:
+    """`word` is one of the words above; `detail` says of which brokers, or why."""
+
+    alias: str
+    word: str
+    detail: str = ""
+    link: str = ""  # what its link does, in words; empty where there is none to ask
+    clock: str = ""  # how far clocks of applications that work with it are behind; empty where they are right
+
+    @property
+    def well(self) -> bool | None:
+        return None if self.word == UNKNOWN else self.word in (RUNS, ANSWERS)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLag:
+    """What the source holds of a topic and the target does not. `seconds`: age of the oldest such record."""
+
+    flow: str
+    topic: str
+    partitions: int
+    records: int | None
+    seconds: float | None
+    parked: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrillSeen:
+    """The run in `folder`. `word`: running, waiting for approval, aborting, or how it ended; `note` is what else to know."""
+
+    name: str
+    folder: Path
+    flow: str
+    mode: str
+    word: str
+    steps: tuple[StepStand, ...]
+    alive: bool
+    note: str = ""
+    waits: Waits | None = None
+
+    @property
+    def current(self) -> StepStand | None:
+        """The step that runs, else the first that waits; None when all are done."""
+        running = [step for step in self.steps if step.stand is Stand.RUNNING]
+        waiting = [step for step in self.steps if step.stand is Stand.WAITING]
+        return (running or waiting or [None])[0]
+
+    @property
+    def abortable(self) -> bool:
+        return self.alive and not self.word.startswith("aborting")
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleState:
+    """One moment, `at_ms`. `unseen` says what could not be asked, and why."""
+
+    at_ms: int
+    clusters: tuple[ClusterSeen, ...] = ()
+    flows: tuple[FlowView, ...] = ()
+    drill: DrillSeen | None = None
+    unseen: tuple[str, ...] = ()
+    groups_asked: bool = True
+
+    @property
+    def topics(self) -> tuple[TopicLag, ...]:
+        return tuple(lag for view in self.flows for lag in topics_of(view))
+
+    @property
+    def open_events(self) -> tuple[Event, ...]:
+        return tuple(event for view in self.flows for event in view.open_events)
+
+    @property
+    def resolved_events(self) -> tuple[Event, ...]:
+        return tuple(event for view in self.flows for event in view.events if event.resolved_ms is not None)
+
+
+def topics_of(view: FlowView) -> tuple[TopicLag, ...]:
+    """A flow's lag by topic, those furthest behind first, unknown before all."""
+    by_topic: dict[str, list[int]] = {}
+    for number, found in enumerate(view.partitions):
+        by_topic.setdefault(found.topic, []).append(number)
+    rows = []
+    for topic, numbers in by_topic.items():
+        mine = [view.partitions[n] for n in numbers]
+        records = sum(p.lag for p in mine) if all(p.known for p in mine) else None
+        ages = [p.outlook.lag_s for p in mine if not p.known or p.lag]
+        known = [age for age in ages if age is not None]
+        seconds = None if records is None or len(known) < len(ages) else max(known, default=0.0)
+        rows.append(TopicLag(view.flow, topic, len(mine), records, seconds, sum(bool(p.parked) for p in mine)))
+    return tuple(sorted(rows, key=lambda row: (row.records is not None, -(row.records or 0), row.topic)))
+
+
+def standing(group: GroupStanding) -> str:
+    """Where a group would go on at the target now, in words."""
+    if group.exact == group.partitions:
+        return "exact"
+    parts = [f"{group.exact} of {group.partitions} exact"] if group.exact else []
+    if group.behind:
+        parts.append(f"{group.behind} behind by {group.read_again:,} in all")
+    if group.other:
+        parts.append(f"{group.other} not translatable: unknown")
+    return ", ".join(parts)
+
+
+def clusters_of_lab(
+    brokers: Mapping[str, Iterable[str]],
+    processes: Iterable[ProcessStatus],
+    links: Iterable[LinkState],
+    behind_ms: Mapping[str, int] = MappingProxyType({}),
+) -> tuple[ClusterSeen, ...]:
+    """`brokers`: names of each alias's brokers; `behind_ms`: how far clocks at an alias are behind."""
+    by_name = {one.name: one for one in processes}
+    by_link = {one.name: one for one in links}
+    found = []
+    for alias, names in brokers.items():
+        states = {name: _word(by_name.get(name)) for name in names}
+        distinct = set(states.values())
+        word = distinct.pop() if len(distinct) == 1 else next(w for w in (KILLED, PAUSED, UNKNOWN) if w in distinct)
+        detail = ", ".join(f"{name} {said}" for name, said in states.items() if said != RUNS)
+        told = {link_words(by_link[name]) for name in states if name in by_link}
+        behind = behind_ms.get(alias, 0)
+        clock = f"clocks {words.duration(behind / 1000)} behind" if behind else ""
+        found.append(ClusterSeen(alias, word, detail, "; ".join(sorted(told)) if told else "link unknown", clock))
+    return tuple(found)
+
+
+def clusters_of_surveys(surveys: Iterable[Survey]) -> tuple[ClusterSeen, ...]:
+    """From whether they answered: silent for one flow is silent."""
+    found: dict[str, ClusterSeen] = {}
+    for survey in surveys:
+        source, _, target = survey.flow.partition("->")
+        for alias, error in ((source, survey.source_error), (target, survey.target_error)):
+            if alias not in found or error:
+                found[alias] = ClusterSeen(alias, SILENT if error else ANSWERS, error)
+    return tuple(found[alias] for alias in sorted(found))
+
+
+def link_words(link: LinkState) -> str:
+    """What a link does to what crosses it."""
+    if link.cut:
+        return "cut"
+    there, back = _toxics(link.requests), _toxics(link.responses)
+    if there == back:
+        return f"{there}, both ways" if there else "healthy"
+    said = [f"{what} {way}" for what, way in ((there, "to the broker"), (back, "from the broker")) if what]
+    return ", ".join(said)
+
+
+def drill_of(run: Run | None, now: datetime | None = None) -> DrillSeen | None:
+    """What there is to say of a run."""
+    if run is None:
+        return None
+    steps = steps_of(run.plan.drill, run.lines, now or datetime.now(UTC))
+    if run.over is not None:
+        word = run.over.ending.outcome.value
+        standing_ = run.over.ending.standing
+        note = f"still in place: {', '.join(standing_)}" if standing_ and word != "passed" else ""
+    elif run.trouble:
+        word, note = UNKNOWN, run.trouble
+    elif run.aborting:
+        word, note = "aborting" if run.alive else "aborted by request", f"asked for by {run.aborting}"
+    elif run.alive:
+        word, note = "running", ""
+    elif run.waits is not None:
+        word, note = f"waits for approval of {run.waits.step}", "; ".join(run.waits.changes)
+    else:
+        word, note = "nobody runs it", f"take it up: drlib run --resume {run.folder}"
+    drill = run.plan.drill
+    return DrillSeen(drill.name, run.folder, str(drill.flow), str(drill.mode), word, steps, run.alive, note, run.waits)
+
+
+def _word(process: ProcessStatus | None) -> str:
+    if process is None:
+        return UNKNOWN
+    if not process.alive:
+        return KILLED
+    return PAUSED if process.paused else RUNS
+
+
+def _toxics(found: Toxics) -> str:
+    parts = ["silent"] if found.blackhole else []
+    parts += [f"{found.delay_ms:g} ms late"] if found.delay_ms else []
+    parts += [f"{found.bandwidth / 1e6:g} MB/s at most"] if found.bandwidth else []
+    return ", ".join(parts)

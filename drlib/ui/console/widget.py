@@ -1,0 +1,239 @@
+"""The live console in a notebook: the picture, the drill's abort, and on a lab the buttons that break and mend.
+
+Rules: a callback only notes what was asked and returns; a thread of the console's own does it, so a click is answered
+while a cell runs or a broker starts. Drawn at most four times a second, and only when something changed. A dangerous
+button first shows what it will change and wants the cluster's name typed. Whatever goes wrong is said in the widget: what,
+why, what to do. Every control has a name a screen reader can say and is reached by Tab, and the focus follows a plan
+that is shown, and goes back when it is left. `close` ends the console's
+threads, and no drill, mirror or broker.
+Not for: what the state is (`watching`), what a fault does (`faults`).
+"""
+
+from __future__ import annotations
+
+import getpass
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from html import escape
+from typing import Any, Final
+
+import ipywidgets
+
+from drlib.drill.session import find_running as running
+from drlib.errors import DrlibError, UsageError
+from drlib.lab.lab import Lab
+from drlib.ui.console import faults
+from drlib.ui.console.picture import html_of
+from drlib.ui.console.state import ConsoleState
+from drlib.ui.console.subshells import answer_while_busy
+from drlib.ui.console.watcher import Watching
+
+DRAW_S: Final = 0.25
+
+
+class ConsoleWidget:
+    """Draws what `watching` finds, on threads of its own, from `start` to `close`."""
+
+    def __init__(self, watching: Watching) -> None:
+        self._watching = watching
+        self._lab = watching.subject.lab
+        self._closed = threading.Event()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="drlib-console-work")
+        self._thread: threading.Thread | None = None
+        self._pending = ""
+        self._shown = ""
+        self.picture = ipywidgets.HTML()
+        self.said = ipywidgets.HTML()
+        self.abort = _button("Abort the drill", "Stop the drill, and put back what its strategy puts back")
+        self.drill_row = ipywidgets.HBox([self.abort])
+        self.cluster = ipywidgets.Dropdown(
+            options=list(self._lab.clusters) if self._lab else [], description="Cluster", layout={"width": "220px"}
+        )
+        self.buttons = {one.name: _fault_button(one) for one in faults.FAULTS}
+        self.plan = ipywidgets.HTML()
+        self.typed = ipywidgets.Text(
+            continuous_update=False,  # one message: a click must not overtake the letters
+            description="Its name",
+            placeholder="type it to confirm",
+            layout={"width": "260px"},
+        )
+        self.confirm = _button("Do it", "Carry out what the plan says")
+        self.leave = _button("Leave it", "Change nothing")
+        self.confirm_row = ipywidgets.HBox(
+            [self.plan, self.typed, self.confirm, self.leave], layout={"flex_flow": "row wrap"}
+        )
+        self.lab_row = ipywidgets.HBox([self.cluster, *self.buttons.values()], layout={"flex_flow": "row wrap"})
+        self.box = ipywidgets.VBox([self.drill_row, self.picture, self.lab_row, self.confirm_row, self.said])
+        for part, name in ((self.box, "widget"), (self.confirm_row, "confirm"), (self.said, "said")):
+            part.add_class(f"drlib-console-{name}")
+        self.confirm_row.layout.display = "none"
+        self.drill_row.layout.display = "none"
+        if self._lab is None:
+            self.lab_row.layout.display = "none"
+        self.abort.on_click(self._answered(self._abort))
+        self.confirm.on_click(self._answered(self._confirmed))
+        self.leave.on_click(self._answered(self._leave))
+        for name, button in self.buttons.items():
+            button.on_click(self._answered(lambda name=name: self._pressed(name)))
+        self.cluster.observe(lambda _: self._left(), names="value")  # a plan is about the cluster it was shown for
+        for control in (self.abort, self.cluster, self.typed, self.confirm, self.leave, *self.buttons.values()):
+            answer_while_busy(control)
+
+    def start(self) -> None:
+        """Begin to look and to draw. Safe to repeat."""
+        if self._thread is None:
+            self.draw(self._watching.state())
+            self._watching.start()
+            self._thread = threading.Thread(target=self._run, name="drlib-console-draw", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """End the console's threads; the last picture stays, and says so. What was begun is ended first."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        self._watching.close()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(5)
+        self._pool.shutdown(wait=True)
+        for control in (self.abort, self.cluster, self.confirm, *self.buttons.values()):
+            control.disabled = True
+        self.said.value = _note("This console is closed; run its cell again for a live one.")
+
+    @property
+    def closed(self) -> bool:
+        return self._closed.is_set()
+
+    # -- drawing -------------------------------------------------------------------------------------------------------
+
+    def draw(self, state: ConsoleState) -> None:
+        """Show `state`; what is as it was is not sent again."""
+        page = html_of(state)
+        if page != self._shown:
+            self._shown = page
+            self.picture.value = page
+        drill = state.drill
+        self.drill_row.layout.display = "flex" if drill is not None and drill.alive else "none"
+        disabled = drill is None or not drill.abortable
+        if self.abort.disabled != disabled:
+            self.abort.disabled = disabled
+
+    def _run(self) -> None:
+        while not self._closed.wait(DRAW_S):
+            if self._watching.resting:
+                continue
+            try:
+                self.draw(self._watching.state())
+            except Exception as error:  # the thread goes on: a console that stands still would show an old state as new
+                self.said.value = _wrong(error)
+
+    # -- what may be pressed -------------------------------------------------------------------------------------------
+
+    def _answered(self, ask: Callable[[], None]) -> Callable[[object], None]:
+        """A callback whose errors are shown where the button is."""
+
+        def call(_: object) -> None:
+            try:
+                if self._closed.is_set():
+                    raise UsageError("nothing was done", "this console is closed", "Run its cell again.")
+                ask()
+            except Exception as error:
+                self.said.value = _wrong(error)
+
+        return call
+
+    def _abort(self) -> None:
+        run = self._watching.run()
+        if run is None:
+            raise UsageError("nothing was aborted", "no drill runs here", "Look at the picture.")
+        running.abort(run, f"{_login()}, by the console")
+        self.abort.disabled = True
+        self.said.value = _note(f"{run.plan.drill.name} was asked to stop; it rolls back by its strategy.")
+
+    def _pressed(self, name: str) -> None:
+        chosen, alias = faults.fault(name), str(self.cluster.value)
+        if not chosen.dangerous:
+            self._left()
+            return self._do(name, alias, "")
+        self._pending = name
+        self.plan.value = (
+            f'<div role="alert"><b>{escape(chosen.label)} of {escape(alias)}.</b> '
+            f"{escape(chosen.plan(alias))} <b>Type {escape(alias)} to confirm.</b></div>"
+        )
+        self.typed.value = ""
+        self.confirm.description = f"{chosen.label} of {alias}"
+        self.confirm_row.layout.display = "flex"
+        self.said.value = ""
+        self.typed.focus()  # whoever has no mouse would walk past every button to it
+        return None
+
+    def _confirmed(self) -> None:
+        name, alias, typed = self._pending, str(self.cluster.value), str(self.typed.value)
+        if not name:
+            raise UsageError("nothing was done", "no button waits to be confirmed", "Press one first.")
+        if typed.strip() != alias:  # said at once, and the plan stays
+            faults.carry_out(self._lab_now(), name, alias, typed)
+        self._leave()
+        self._do(name, alias, typed)
+
+    def _leave(self) -> None:
+        """The plan goes, and the focus is where it came from: on what is hidden it would be lost."""
+        asked = self.buttons.get(self._pending)
+        self._left()
+        if asked is not None:
+            asked.focus()
+
+    def _left(self) -> None:
+        self._pending = ""
+        self.confirm_row.layout.display = "none"
+        self.said.value = ""
+
+    def _do(self, name: str, alias: str, typed: str) -> None:
+        """On the console's own thread, one after the other."""
+        lab = self._lab_now()
+        self.said.value = _note(f"{faults.fault(name).label} of {alias}: under way.")
+        self._pool.submit(faults.carry_out, lab, name, alias, typed).add_done_callback(self._told)
+
+    def _told(self, done: Future[str]) -> None:
+        error = done.exception()
+        self.said.value = _note(done.result()) if error is None else _wrong(error)
+
+    def _lab_now(self) -> Lab:
+        """As its folder says. Raises `UsageError` where there is none."""
+        lab = self._watching.lab()
+        if lab is None:
+            raise UsageError("nothing was done", "these clusters are no lab", "Faults are for a lab alone.")
+        return lab
+
+
+def _button(label: str, tooltip: str) -> Any:
+    """Without an icon: its glyph would be read as a part of the name."""
+    return ipywidgets.Button(description=label, tooltip=tooltip, layout={"width": "auto"})
+
+
+def _fault_button(one: faults.Fault) -> Any:
+    return _button(f"{one.label}\u2026" if one.dangerous else one.label, one.changes.format(alias="the cluster chosen"))
+
+
+def _note(text: str) -> str:
+    return f'<div role="status" aria-live="polite">{escape(text)}</div>'
+
+
+def _wrong(error: BaseException) -> str:
+    """What, why and what to do; a slip of ours is told by its kind."""
+    if isinstance(error, DrlibError):
+        parts = f"<b>{escape(error.what)}</b>: {escape(error.why)}. {escape(error.remedy)}"
+    else:
+        parts = (
+            f"<b>{escape(type(error).__name__)}</b>: {escape(str(error))}. What it had done until then stands: "
+            "look at the picture, then try it again."
+        )
+    return f'<div role="alert" class="wrong"><span aria-hidden="true">▲</span> {parts}</div>'
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "somebody"

@@ -1,0 +1,132 @@
+"""Pictures of a drill's applications, from their histories: who was served when, and in which order a key was read.
+
+Rules: as in `figures`: labels instead of a legend, UTC, units on axes, no meaning by colour alone. Only what applications
+wrote down is drawn; where nothing was written there is nothing to see, and the picture says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from drlib.drill.session.session import DrillSession
+from drlib.drill.step import step_output as details
+from drlib.lab.checker.history import Consumed, History, ProducedStatus
+from drlib.lab.checker.history_files import read_history
+from drlib.lab.checker.key_order import key_order
+from drlib.ui.figures import figures
+
+STEP_MS: Final = 500
+ROW: Final = 74.0  # pixels of one application
+MOST: Final = 4.0
+
+
+def pulse_figure(drill: DrillSession) -> go.Figure:
+    """Records per second of each application, one above the other, with the drill's moments across all of them.
+
+    Rates beyond `MOST` times an application's median, as after a pause, are cut off. Left out are applications that were
+    there for less than a quarter of the time.
+    """
+    found = {path.stem: _moments(read_history(path)) for path in _histories(drill)}
+    longest = max((_span_ms(moments) for moments in found.values()), default=0)
+    found = {name: moments for name, moments in found.items() if moments and _span_ms(moments) * 4 >= longest}
+    if not found:
+        return figures.empty("Who was served when", "No application has written anything down yet.")
+    figure = make_subplots(rows=len(found), shared_xaxes=True, vertical_spacing=0.02)
+    base = figures.blank("Who was served when: records per second", height=0)
+    figure.update_layout(base.layout).update_layout(height=int(ROW * len(found)) + 130, margin={"l": 200})
+    for row, (name, moments) in enumerate(sorted(found.items()), 1):
+        steps = Counter(at // STEP_MS for at in moments)
+        span = range(min(steps), max(steps) + 1)
+        figure.add_scatter(
+            x=[figures.iso(step * STEP_MS) for step in span],
+            y=[steps[step] * 1000 / STEP_MS for step in span],
+            mode="lines",
+            fill="tozeroy",
+            line={"shape": "hv", "width": 1, "color": figures.BLUE},
+            hovertemplate=f"{name}<br>%{{x}}<br>%{{y:,}} records/s<extra></extra>",
+            row=row,
+            col=1,
+        )
+        most = MOST * median(steps.values()) * 1000 / STEP_MS
+        top = min(most, max(steps.values()) * 1000 / STEP_MS * 1.1)
+        figure.update_yaxes(range=[0, top], nticks=3, row=row, col=1)
+        figure.add_annotation(
+            text=name, x=-0.055, xref="paper", xanchor="right", y=0.5, yref=_domain(row), showarrow=False
+        )
+    for mark in _marks(drill):
+        figure.add_vline(x=figures.iso(mark.at_ms), line={"color": figures.VERMILLION, "dash": "dash", "width": 1.5})
+        figure.add_annotation(
+            text=mark.name, x=figures.iso(mark.at_ms), y=1.0, yref="paper", yanchor="bottom", showarrow=False
+        )
+    figure.update_xaxes(title="UTC", row=len(found), col=1)
+    return figure
+
+
+def order_figure(drill: DrillSession, groups: tuple[str, str] = ("ordered", "ordinary")) -> go.Figure:
+    """One key as each group read it: the number of the record against the order it came in. The key is the one that came
+    most out of order; a line that falls is a record read after a later one, and a hollow mark is one from another topic."""
+    rows = {group: _consumed(drill, group) for group in groups}
+    wrong = Counter(one.key for found in rows.values() for one in key_order([found]).violations)
+    if not wrong:
+        return figures.empty("One key, read in order or not", "No key was read out of order.")
+    key, _ = wrong.most_common(1)[0]
+    figure = figures.blank(f"Flight {key}: number of the record, in the order it was read", height=420)
+    for group, colour, dash in zip(groups, (figures.BLUE, figures.VERMILLION), ("solid", "dot"), strict=True):
+        mine = [row for row in rows[group] if row.key == key]
+        figure.add_scatter(
+            x=list(range(1, len(mine) + 1)),
+            y=[row.n for row in mine],
+            mode="lines+markers",
+            line={"color": colour, "dash": dash},
+            marker={"symbol": ["circle" if row.topic == mine[0].topic else "diamond-open" for row in mine], "size": 7},
+            text=[f"{row.topic}-{row.partition}@{row.offset} on {row.cluster}" for row in mine],
+            hovertemplate=f"{group}: record %{{y}}<br>%{{text}}<extra></extra>",
+        )
+        if mine:  # at the first record, where the two are apart
+            figure.add_annotation(
+                x=1,
+                y=mine[0].n,
+                text=group,
+                font={"color": colour},
+                showarrow=False,
+                xanchor="left",
+                xshift=12,
+                yshift=10,
+            )
+    figure.update_xaxes(title="read as the nth of its key")
+    figure.update_yaxes(title="number within the key")
+    return figure
+
+
+def _histories(drill: DrillSession) -> list[Path]:
+    return sorted((drill.workplace.run_dir / "history").glob("*.jsonl"))
+
+
+def _moments(history: History) -> list[int]:
+    """When an application was served: acknowledged, or its commit was."""
+    acked = [row.acked_ms for row in history.produced if row.status is ProducedStatus.ACKED]
+    return acked or [row.at_ms for row in history.consumed]
+
+
+def _span_ms(moments: list[int]) -> int:
+    return max(moments, default=0) - min(moments, default=0)
+
+
+def _consumed(drill: DrillSession, group: str) -> list[Consumed]:
+    rows = [row for path in _histories(drill) for row in read_history(path).consumed if row.group == group]
+    return sorted(rows, key=lambda row: row.at_ms)
+
+
+def _marks(drill: DrillSession):  # type: ignore[no-untyped-def]
+    run_dir = drill.workplace.run_dir
+    return [mark for step in drill.drill.steps for mark in details.read_part(run_dir, step.name).marks]
+
+
+def _domain(row: int) -> str:
+    return f"y{'' if row == 1 else row} domain"

@@ -1,0 +1,259 @@
+"""A failover in records: what was acknowledged, mirrored and read around the fault, and by which cluster, moment by moment.
+
+Rules: as in `figures`. Applications' own histories are drawn, and of the mirror what was sampled. Records are counted from what
+had been acknowledged when the source died, so that a line's distance to 0 is what it is short of. A record that is read again
+is not counted again. The lower half says who was served by which topic, and when nobody was.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from drlib.drill.session.session import DrillSession
+from drlib.drill.step import rto_clock as moments
+from drlib.drill.step import step_output as details
+from drlib.drill.testbed import sampler
+from drlib.lab.checker.history import History, ProducedStatus
+from drlib.lab.checker.history_files import read_history
+from drlib.lab.checker.moved_groups import Stretch, stretches
+from drlib.runs.scorecard import Mark
+from drlib.ui.figures import figures
+from drlib.ui.layout import rows, spread
+
+TITLE: Final = "The failover in records"
+STEP_MS: Final = 100
+GAP_MS: Final = 700  # consumers poll and commit a few times a second
+BEFORE_MS: Final = 4000
+AFTER_MS: Final = 3000
+LONGEST_MS: Final = 120_000
+_UPPER: Final = 330.0  # pixels
+_LANE: Final = 34.0
+_LABEL: Final = 18.0
+
+
+def failover_figure(drill: DrillSession) -> go.Figure:
+    """From some seconds before the source died until its groups were served again, for the topic the drill moves."""
+    run_dir = drill.workplace.run_dir
+    fault = moments.at(run_dir, "fault")
+    histories = {path.stem: read_history(path) for path in sorted((run_dir / "history").glob("*.jsonl"))}
+    histories = {name: one for name, one in histories.items() if one.consumed or one.produced}
+    if fault is None or not histories:
+        why = "No application wrote anything down." if fault is not None else "The source has not died in this run."
+        return figures.empty(TITLE, why)
+    marks = _marks(drill, fault)
+    first, last = fault - BEFORE_MS, max([fault, *(mark.at_ms for mark in marks)]) + AFTER_MS
+    lines = _lines(histories, _samples(drill), fault)
+    lanes = {name: _served(one) for name, one in _lanes(histories).items()}
+    upper = _UPPER / (_UPPER + _LANE * len(lanes) + 20)
+    figure = make_subplots(rows=2, shared_xaxes=True, row_heights=[upper, 1 - upper], vertical_spacing=0.09)
+    figure.update_layout(figures.blank(TITLE, height=0).layout)
+    _draw_lines(figure, lines, first, last)
+    _draw_lanes(figure, lanes, first, last)
+    deep = _draw_marks(figure, marks, first, last)
+    longest = max([len(name) for name in lanes] + [9])
+    figure.update_layout(
+        height=int(_UPPER + _LANE * len(lanes) + 150 + 19 * deep),
+        margin={"t": 78 + 19 * deep, "r": 250, "l": 30 + int(figures.CHARACTER * longest)},
+        barmode="overlay",
+    )
+    figure.update_xaxes(range=[figures.iso(first), figures.iso(last)], tickformat="%H:%M:%S")
+    figure.update_xaxes(title="time of day, UTC", row=2, col=1)
+    return figure
+
+
+def _samples(drill: DrillSession) -> list[tuple[int, int]]:
+    """(moment, records mirrored), twice a second."""
+    return [(one.at_ms, one.mirrored) for one in sampler.read(drill.workplace.run_dir)]
+
+
+def _marks(drill: DrillSession, fault: int) -> list[Mark]:
+    """What happened from the fault on, up to where the source comes back."""
+    run_dir = drill.workplace.run_dir
+    found = [mark for step in drill.drill.steps for mark in details.read_part(run_dir, step.name).marks]
+    found = sorted((m for m in found if fault - BEFORE_MS <= m.at_ms <= fault + LONGEST_MS), key=lambda m: m.at_ms)
+    end = next((n for n, mark in enumerate(found) if mark.name.endswith("restarted")), len(found))
+    return found[:end]
+
+
+def _lines(
+    histories: dict[str, History], mirrored: Sequence[tuple[int, int]], fault: int
+) -> dict[str, list[tuple[int, int]]]:
+    """By name (moment, records) that add up, 0 being what was acknowledged at the fault; of the topic groups read."""
+    read = {row.topic for one in histories.values() for row in one.consumed}
+    sent = [
+        (row.acked_ms, row.id)
+        for one in histories.values()
+        for row in one.produced
+        if row.status is ProducedStatus.ACKED and row.topic in read
+    ]
+    zero = sum(at <= fault for at, _ in sent)
+    found = {"acknowledged": _sums(sent, zero)}
+    if mirrored:
+        found["mirrored"] = [(at, count - zero) for at, count in mirrored]
+    groups = sorted({row.group for one in histories.values() for row in one.consumed})
+    for group in groups:
+        rows_of = [(r.at_ms, r.id) for one in histories.values() for r in one.consumed if r.group == group]
+        found[f"read by {group}"] = _sums(rows_of, zero)
+    return found
+
+
+def _sums(events: Sequence[tuple[int, str]], zero: int) -> list[tuple[int, int]]:
+    """How many different records there were by the end of each step."""
+    seen: set[str] = set()
+    found: list[tuple[int, int]] = []
+    for at, record in sorted(events):
+        seen.add(record)
+        step = -(-at // STEP_MS) * STEP_MS
+        if found and found[-1][0] == step:
+            found.pop()
+        found.append((step, len(seen) - zero))
+    return found
+
+
+def _lanes(histories: dict[str, History]) -> dict[str, History]:
+    """The applications that have to do with what groups read."""
+    read = {row.topic for one in histories.values() for row in one.consumed}
+    return {
+        name: one for name, one in histories.items() if one.consumed or any(row.topic in read for row in one.produced)
+    }
+
+
+def _served(history: History) -> tuple[Stretch, ...]:
+    acked = [(r.acked_ms, f"{r.topic} on {r.cluster}") for r in history.produced if r.status is ProducedStatus.ACKED]
+    return stretches(acked or [(r.at_ms, f"{r.topic} on {r.cluster}") for r in history.consumed], GAP_MS)
+
+
+def _draw_lines(figure: go.Figure, lines: dict[str, list[tuple[int, int]]], first: int, last: int) -> None:
+    styles = (
+        [(figures.INK, "solid", 2.0), (figures.BLUE, "solid", 3.0)]
+        if "mirrored" in lines
+        else [(figures.INK, "solid", 2.0)]
+    )
+    styles += [(colour, dash, 2.0) for colour, dash in figures.GROUP_LINES] * len(lines)
+    shown: list[tuple[str, str, list[tuple[int, int]]]] = []
+    for (name, points), (colour, dash, width) in zip(lines.items(), styles, strict=False):
+        cut = _within(points, first, last)
+        if not cut:
+            continue
+        shown.append((name, colour, cut))
+        figure.add_scatter(
+            x=[figures.iso(at) for at, _ in cut],
+            y=[count for _, count in cut],
+            mode="lines",
+            line={"color": colour, "dash": dash, "width": width, "shape": "hv" if name != "mirrored" else "linear"},
+            hovertemplate=f"{name}: %{{y:+,}}<br>%{{x}} UTC<extra></extra>",
+            row=1,
+            col=1,
+        )
+    values = [count for _, _, cut in shown for _, count in cut] or [0]
+    low, high = min(values), max([*values, 0])
+    margin = max((high - low) * 0.06, 1)
+    ends = [cut[-1][1] for _, _, cut in shown]
+    places = spread(ends, (high - low + 2 * margin) * _LABEL / _UPPER, high + margin)
+    for (name, colour, _), end, place in zip(shown, ends, places, strict=True):
+        figure.add_annotation(
+            x=1,
+            xref="x domain",
+            xanchor="left",
+            xshift=8,
+            y=place,
+            yref="y",
+            text=f'<span style="color:{colour}">■</span> {name} <b>{end:+,}</b>',
+            showarrow=False,
+            font={"size": 13, "color": figures.INK},
+        )
+    figure.add_hline(y=0, line={"color": "#7b8794", "width": 1, "dash": "dot"}, row=1, col=1)
+    figure.update_yaxes(
+        title="records, 0 = acknowledged at the fault",
+        range=[low - margin, high + margin],
+        tickformat=",~s",
+        row=1,
+        col=1,
+    )
+
+
+def _within(points: Sequence[tuple[int, int]], first: int, last: int) -> list[tuple[int, int]]:
+    """The part of a line that is to be seen, from where it enters to where it leaves."""
+    begin, end = bisect_right(points, (first, 2**62)), bisect_right(points, (last, 2**62))
+    entered = [(first, points[begin - 1][1])] if begin else []
+    left = [(last, points[end - 1][1])] if end < len(points) and end else []
+    return [*entered, *points[begin:end], *left]
+
+
+def _draw_lanes(figure: go.Figure, lanes: dict[str, tuple[Stretch, ...]], first: int, last: int) -> None:
+    every = [stretch for served in lanes.values() for stretch in served]
+    places = sorted({one.where for one in every if one.from_ms <= last and one.to_ms >= first})
+    colours = dict(
+        zip(places, (figures.SKY, figures.ORANGE, figures.GREEN, figures.YELLOW, figures.PURPLE) * 9, strict=False)
+    )
+    for name, served in lanes.items():
+        for stretch in served:
+            begin, end = max(stretch.from_ms, first), min(stretch.to_ms, last)
+            if begin > end:
+                continue
+            figure.add_bar(
+                x=[max(end - begin, 60)],  # milliseconds, on an axis of dates
+                base=[figures.iso(begin)],
+                y=[name],
+                orientation="h",
+                width=0.72,
+                marker={"color": colours[stretch.where], "line": {"color": "white", "width": 1}},
+                text=_fitting(stretch.where, (end - begin) / (last - first)),
+                textposition="inside",
+                insidetextanchor="middle",
+                textangle=0,
+                constraintext="none",
+                textfont={"size": 11, "color": figures.INK},
+                hovertemplate=f"{name}: {stretch.where}<br>{stretch.records:,} records in all<extra></extra>",
+                row=2,
+                col=1,
+            )
+    named = "   ".join(f'<span style="color:{colour}">■</span> {where}' for where, colour in colours.items())
+    figure.add_annotation(
+        x=0,
+        xref="x2 domain",
+        xanchor="left",
+        y=1,
+        yref="y2 domain",
+        yanchor="bottom",
+        yshift=2,
+        text=f"served by: {named}",
+        showarrow=False,
+        font={"size": 12, "color": figures.INK},
+    )
+    figure.update_yaxes(type="category", showgrid=False, autorange="reversed", row=2, col=1)
+    figure.update_xaxes(type="date", row=2, col=1)
+
+
+def _fitting(where: str, share: float) -> str:
+    """The topic's name and its cluster's where there is room for them, the cluster's alone, or nothing."""
+    room = share * figures.WIDE / 6.5
+    return where if len(where) < room else where.rpartition(" ")[2] if len(where.rpartition(" ")[2]) < room else ""
+
+
+def _draw_marks(figure: go.Figure, marks: Sequence[Mark], first: int, last: int) -> int:
+    """Lines across both halves with their names above; how many rows those took besides the first."""
+    spans = []
+    for mark in marks:
+        half = (len(mark.name) * figures.CHARACTER + 14) / figures.WIDE / 2
+        centre = min(max((mark.at_ms - first) / (last - first), half), 1 - half)
+        spans.append((centre - half, centre + half))
+    placed = rows(spans)
+    drawn = sorted(zip(marks, placed, spans, strict=True), key=lambda one: -one[1])
+    for mark, row, (left, right) in drawn:
+        figure.add_shape(
+            type="line", x0=figures.iso(mark.at_ms), x1=figures.iso(mark.at_ms), y0=0, y1=1, yref="paper",
+            line={"color": "#52606d", "width": 1, "dash": "dot"},
+        )  # fmt: skip
+        figure.add_annotation(
+            x=figures.iso(mark.at_ms), y=1, yref="paper",
+            ax=((left + right) / 2 - (mark.at_ms - first) / (last - first)) * figures.WIDE, ay=-14 - 19 * row,
+            text=mark.name, hovertext=mark.detail, showarrow=True, arrowhead=0, arrowwidth=1, arrowcolor="#7b8794",
+            bgcolor="white", font={"size": 12, "color": figures.INK},
+        )  # fmt: skip
+    return max(placed, default=0)

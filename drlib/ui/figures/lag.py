@@ -1,0 +1,161 @@
+"""Lag over time, drawn: how old is what each reader reads next, against what was agreed and what retention keeps.
+
+Rules: as in `figures`: labels instead of a legend, UTC, units on axes, no meaning by colour alone. Seconds are on a logarithmic
+axis, because objective and retention are decades apart; whatever is less than a tenth of a second stands at its foot, as the
+axis says. A lag that is known between two ends is drawn as both, the upper one thick and the lower one thin, and the title says
+so. A time that nobody knows of is a gap. Only the worst partitions are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log10
+from typing import Final
+
+import plotly.graph_objects as go
+
+from drlib.analysis.lag.result import LagReport, Point, Series
+from drlib.config.quantities import said_seconds
+from drlib.ui.figures import figures
+from drlib.ui.layout import spread
+
+MOST: Final = 6
+FLOOR_S: Final = 0.1
+_HEIGHT: Final = 420
+_AREA: Final = 290.0  # pixels of it that are the plotting area's height
+_LABEL: Final = 17.0
+_LINES: Final = (
+    (figures.BLUE, "solid"), (figures.VERMILLION, "dash"), (figures.GREEN, "dot"),
+    (figures.ORANGE, "dashdot"), (figures.PURPLE, "longdash"), (figures.SKY, "longdashdot"),
+)  # fmt: skip
+
+
+def lag_figure(report: LagReport, *, groups: bool = False) -> go.Figure:
+    """The mirror's lag in seconds over time, or with `groups` that of the groups on both sides; the worst partitions."""
+    series = worst(report.groups if groups else report.mirror)
+    title = "Lag of consumer groups" if groups else f"Lag of the mirror {report.flow}"
+    if not series:
+        return figures.empty(title, "Nothing is known of it.")
+    most = ""
+    if any(one.least is not None for one in series):
+        both = "at most (thick) and for certain (thin)" if any(one.certain for one in series) else "at most"
+        most = f"{both}, as MirrorMaker 2 tells it"
+    figure = figures.blank(f"{title}: age of what is read next{', ' * bool(most)}{most}", height=_HEIGHT)
+    ends = []
+    for one, (colour, dash) in zip(series, _LINES, strict=False):
+        seconds = [max(FLOOR_S, point.age_s) for point in one.points]
+        name = f"{one.reader} on {one.cluster}, {one.partition}" if groups else str(one.partition)
+        _draw(figure, name, one.points, {"color": colour, "width": 2, "dash": dash})
+        ends.append((log10(seconds[-1]), f"{name}: {_said(one)}", colour))
+        if one.certain:
+            _draw(figure, f"{name}, for certain", one.certain, {"color": colour, "width": 1, "dash": dash})
+    limits = _limits(series)
+    low, high = _range(series, [seconds for seconds, _, _ in limits])
+    _name_ends(figure, ends, low, high)
+    for limit_s, text, colour in limits:
+        figure.add_hline(y=limit_s, line={"color": colour, "width": 2, "dash": "dash"})
+        figure.add_annotation(
+            x=0,
+            xref="paper",
+            xanchor="left",
+            y=log10(limit_s),
+            yshift=9,
+            text=text,
+            showarrow=False,
+            font={"color": colour},
+        )
+    figure.update_yaxes(
+        type="log", range=[low, high], title="seconds (foot: 0.1 or less)", dtick=1, exponentformat="none"
+    )
+    figure.update_xaxes(title="time, UTC")
+    figure.update_layout(margin={"r": 300})
+    return figure
+
+
+def latency_figure(report: LagReport) -> go.Figure:
+    """Percentiles of the mirror's latency by the hour a record was written in, for all topics that have any. Milliseconds."""
+    title = "Latency of the mirror, by hour of writing"
+    rows = [one for one in report.latencies if one.p50 is not None]
+    if not rows:
+        return figures.empty(title, "No record of this time is known to have crossed.")
+    figure = figures.blank(title, height=360)
+    for topic in sorted({one.topic for one in rows}):
+        mine = [one for one in rows if one.topic == topic]
+        for (name, colour), symbol in zip(
+            (("p50", figures.BLUE), ("p95", figures.ORANGE), ("p99", figures.VERMILLION)),
+            ("circle", "diamond", "square"),
+            strict=True,
+        ):
+            values = [getattr(one, name) for one in mine]
+            figure.add_scatter(
+                x=[figures.iso(one.hour_ms) for one in mine],
+                y=[max(1, value) for value in values],
+                mode="lines+markers+text",
+                text=[""] * (len(mine) - 1) + [f"{topic} {name}: {values[-1]:,} ms"],
+                textposition="middle right",
+                line={"color": colour},
+                marker={"symbol": symbol, "size": 9},
+                cliponaxis=False,
+                hovertemplate=f"{topic} {name}<br>%{{x}} UTC<br>%{{y:,}} ms<extra></extra>",
+            )
+    figure.update_yaxes(type="log", title="milliseconds", dtick=1, exponentformat="none")
+    figure.update_xaxes(title="hour of writing, UTC")
+    figure.update_layout(margin={"r": 220})
+    return figure
+
+
+def worst(series: Sequence[Series], most: int = MOST) -> tuple[Series, ...]:
+    """Those with the oldest unread record at any time, the oldest first."""
+    return tuple(sorted(series, key=lambda one: -max((point.age_s for point in one.points), default=0.0))[:most])
+
+
+def _draw(figure: go.Figure, name: str, points: Sequence[Point], line: dict[str, object]) -> None:
+    figure.add_scatter(
+        x=[figures.iso(round(point.at_s * 1000)) for point in points],
+        y=[max(FLOOR_S, point.age_s) for point in points],
+        customdata=[[point.records, point.bytes, point.age_s] for point in points],
+        mode="lines",
+        line=line,
+        hovertemplate=(
+            f"{name}<br>%{{x}} UTC<br>%{{customdata[2]:.1f}} s, %{{customdata[0]:,}} records,"
+            " %{customdata[1]:,} bytes<extra></extra>"
+        ),
+    )
+
+
+def _said(one: Series) -> str:
+    last = one.points[-1]
+    if one.least is not None and last.records:
+        return f"{one.least.records:,} to {last.records:,} records, at most {said_seconds(last.age_s)}"
+    return f"{said_seconds(last.age_s)}, {last.records:,} records" if last.records else "nothing behind"
+
+
+def _limits(series: Sequence[Series]) -> list[tuple[float, str, str]]:
+    objectives = {one.limits.objective_s for one in series if one.limits.objective_s}
+    found = [(each, f"objective {said_seconds(each)}", figures.INK) for each in sorted(objectives)]
+    for kept in sorted({one.limits.retention_s for one in series if one.limits.retention_s}):
+        topics = sorted({one.partition.topic for one in series if one.limits.retention_s == kept})
+        found.append((kept, f"retention {said_seconds(kept)} of {', '.join(topics)}", figures.VERMILLION))
+    return found
+
+
+def _range(series: Sequence[Series], limits: Sequence[float]) -> tuple[float, float]:
+    highest = max([FLOOR_S * 100, *limits, *(point.age_s for one in series for point in one.points)])
+    return log10(FLOOR_S) - 0.05, log10(highest) + 0.25
+
+
+def _name_ends(figure: go.Figure, ends: Sequence[tuple[float, str, str]], low: float, high: float) -> None:
+    """Each line's name at its end, moved apart where they would cover each other."""
+    scale = (high - low) / _AREA
+    places = spread([y for y, _, _ in ends], _LABEL * scale, high)
+    for (_, text, colour), y in zip(ends, places, strict=True):
+        figure.add_annotation(
+            x=1,
+            xref="paper",
+            xanchor="left",
+            xshift=6,
+            y=y,
+            text=text,
+            showarrow=False,
+            font={"color": colour, "size": 12},
+        )

@@ -1,0 +1,176 @@
+"""Where groups go on at the target against where they should: one row a group and partition, in records.
+
+Rules: as in `figures`: every row says in words what its mark means, so no meaning is by colour alone. 0 is the next record the
+group had not read; to the left is what it reads again, to the right what it would never read. What is not known is written, and
+not drawn as 0. Only the rows that are furthest off are drawn, and how many more there are is told.
+Not for: judging (`analysis.checkpoints`, `rules.checker`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import plotly.graph_objects as go
+
+from drlib.analysis.sessions.nightly_audit import NightlyAudit
+from drlib.drill.actions.groups import decided as positions
+from drlib.drill.actions.groups.rules import PositionMove
+from drlib.drill.session.session import DrillSession
+from drlib.drill.step import rto_clock as moments
+from drlib.lab.checker.history_files import read_history
+from drlib.lab.checker.moved_groups import WentOn, went_on
+from drlib.model import TranslationKind
+from drlib.ui.figures import figures
+
+MOST: Final = 30
+_ROW: Final = 26
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One row: `again` records read again, `skipped` never; None for not known. `words` says what that is."""
+
+    name: str
+    again: int | None
+    skipped: int | None
+    words: str
+
+
+def positions_figure(drill: DrillSession) -> go.Figure:
+    """Of a drill on a lab: what was translated, against what each group had committed and the record it then read."""
+    title = "Where groups went on, against where they had come to"
+    flow, run_dir = drill.drill.flow, drill.workplace.run_dir
+    moves = positions.read(run_dir, flow.target)
+    files = sorted((run_dir / "history").glob("*.jsonl"))
+    if not moves or not files:
+        why = "No position was translated in this run." if not moves else "No application wrote down what it read."
+        return figures.empty(title, why)
+    history = read_history(*files)
+    moved_ms = max(move.as_of_ms for move in moves) if (fault := moments.at(run_dir, "fault")) is None else fault
+    found: list[Standing] = []
+    for topic, mirror in sorted({(move.source.topic, move.target.topic) for move in moves}):
+        known = {
+            (one.group, one.partition): one
+            for one in went_on(history, flow.source, flow.target, topic, mirror, moved_ms)
+        }
+        mine = [move for move in moves if move.source.topic == topic]
+        found += [_moved(move, known.get((move.group, move.source))) for move in mine]
+        told = {(move.group, move.source) for move in mine}
+        found += [_read("no position had crossed", one, late=True) for key, one in known.items() if key not in told]
+    return standing_figure(title, found)
+
+
+def checkpoints_figure(audit: NightlyAudit) -> go.Figure:
+    """Of an audit: each group's checkpoints against the copies they point at."""
+    found = [
+        Standing(f"{one.group}: {one.partition}", one.re_read, one.skipped, _checked(one.re_read, one.skipped))
+        for result in audit.results.values()
+        for one in result.checkpoints
+    ]
+    return standing_figure("Checkpoints, against the copies they point at", found)
+
+
+def standing_figure(title: str, found: Sequence[Standing]) -> go.Figure:
+    """`found` as rows; a picture that says so where there are none."""
+    if not found:
+        return figures.empty(title, "No group has a position to look at.")
+    shown = sorted(found, key=_urgency)[:MOST]
+    rest = len(found) - len(shown)
+    shown.sort(key=lambda one: one.name)
+    figure = figures.blank(
+        title + (f" (the {MOST} furthest off; {rest} more)" if rest else ""), height=150 + _ROW * len(shown)
+    )
+    names = [one.name for one in shown]
+    for field, sign, colour in (("again", -1, figures.ORANGE), ("skipped", 1, figures.VERMILLION)):
+        figure.add_bar(
+            x=[sign * (getattr(one, field) or 0) for one in shown],
+            y=names,
+            orientation="h",
+            width=0.5,
+            marker={"color": colour},
+            customdata=[one.words for one in shown],
+            hovertemplate="%{y}<br>%{customdata}<extra></extra>",
+        )
+    for symbol, colour, chosen in (
+        ("circle", figures.BLUE, [one for one in shown if one.again == 0 and one.skipped == 0]),
+        ("circle-open", "#7b8794", [one for one in shown if one.again is None]),
+    ):
+        figure.add_scatter(
+            x=[0] * len(chosen),
+            y=[one.name for one in chosen],
+            mode="markers",
+            marker={"symbol": symbol, "size": 11, "color": colour, "line": {"width": 2}},
+            hoverinfo="skip",
+        )
+    left = max([one.again or 0 for one in shown])
+    right = max([one.skipped or 0 for one in shown])
+    for one in shown:
+        figure.add_annotation(
+            x=1,
+            xref="paper",
+            xanchor="left",
+            xshift=8,
+            y=one.name,
+            text=one.words,
+            showarrow=False,
+            font={"size": 12, "color": figures.INK},
+        )
+    room = max((left + right) * 0.06, 0.6)
+    figure.add_vline(x=0, line={"color": figures.INK, "width": 1})
+    figure.update_xaxes(
+        title="records from the next one it had not read (left: read again, right: never read)",
+        range=[-left - room, right + room],
+        tickformat=",",
+        dtick=1 if left + right < 5 else None,
+    )
+    figure.update_yaxes(
+        type="category", autorange="reversed", showgrid=True, tickmode="array", tickvals=names, tickfont={"size": 12}
+    )
+    widest, said = max(map(len, names)), max(len(one.words) for one in shown)
+    figure.update_layout(
+        barmode="overlay",
+        margin={"t": 50, "l": 24 + int(figures.CHARACTER * widest), "r": 24 + int(6.6 * said)},
+    )
+    return figure
+
+
+def _moved(move: PositionMove, truth: WentOn | None) -> Standing:
+    meant = _meant(move)
+    if truth is None:
+        return Standing(f"{move.group}: {move.source}", None, None, f"{meant}; it had committed nothing here")
+    return _read(meant, truth, late=truth.true > move.source_offset)
+
+
+def _read(meant: str, truth: WentOn, *, late: bool) -> Standing:
+    """`late`: it had committed further than the mirror had heard of."""
+    name = f"{truth.group}: {truth.partition}"
+    if truth.again is None or truth.skipped is None:
+        why = "what it read first has no known place" if truth.read_on else "nothing was left to read"
+        return Standing(name, None, None, f"{meant}; {why}")
+    told = [f"{truth.again:,} read again" + ", its last commits died with the source" * late] * bool(truth.again)
+    told += [f"{truth.skipped:,} never read"] * bool(truth.skipped)
+    return Standing(name, truth.again, truth.skipped, f"{meant}; {', '.join(told) or 'went on at the very record'}")
+
+
+def _meant(move: PositionMove) -> str:
+    if move.offset is None:
+        return f"left: {move.why}"
+    if move.kind is TranslationKind.EXACT:
+        return "exact"
+    return f"{move.kind.value.replace('-', ' ')} by {move.records:,}" if move.records else move.kind.value
+
+
+def _checked(again: int | None, skipped: int | None) -> str:
+    if again is None or skipped is None:
+        return "unknown: no pair of copies"
+    told = [f"{again:,} read again"] * bool(again) + [f"{skipped:,} never read"] * bool(skipped)
+    return ", ".join(told) or "exact"
+
+
+def _urgency(one: Standing) -> tuple[int, int, str]:
+    if one.again is None or one.skipped is None:
+        return (1, 0, one.name)
+    off = one.again + one.skipped
+    return (0 if one.skipped else 1 if off else 2, -off, one.name)

@@ -1,0 +1,223 @@
+"""JupyterLab as a part of the product: one command, the first notebook open, and nothing that asks or tells beside it.
+
+Rules: it listens on 127.0.0.1 only and keeps its token; kernels are spoken to encrypted where they can be; no news, no
+updates, no extension catalogue are asked of any network. Settings, workspaces and configuration are in a folder of the
+product's own, so nobody's `~/.jupyter` is read or changed; each start has a workspace of its own, for one that is taken
+up again opens documents whose kernels are dead and asks about them. The server is a child that ends with this process, whatever
+happens to it; what belongs to one start is removed with it, what a person set in JupyterLab stays.
+Not for: starting a lab, which the notebooks do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import quote
+
+from drlib.errors import MissingDependency, Unreachable, UsageError
+from drlib.files import write_whole
+from drlib.lab.ports import free_ports
+from drlib.lab.processes import ProcessRegistry, wait_until
+
+FIRST: Final = Path("notebooks") / "00_start_here.ipynb"
+HOST: Final = "127.0.0.1"
+READY_S: Final = 90.0
+END_S: Final = 10.0
+_NAME: Final = "jupyterlab"
+_TAIL: Final = 12
+
+# Whatever JupyterLab would ask or tell on its own account. Source: the schemas it installs (share/jupyter/lab/schemas).
+OVERRIDES: Final[Mapping[str, Mapping[str, object]]] = {
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
+    "@jupyterlab/extensionmanager-extension:plugin": {"enabled": False},
+    "@jupyterlab/docmanager-extension:plugin": {
+        "renameUntitledFileOnSave": False,
+        "autosaveInterval": 10,
+    },  # a reload finds it
+    "@jupyterlab/notebook-extension:tracker": {
+        "autoStartDefaultKernel": True
+    },  # else "Select Kernel" may stand in the way
+    "@jupyterlab/apputils-extension:kernels-settings": {
+        "commsOverSubshells": "perCommTarget"
+    },  # clicks while a cell runs
+}
+
+
+class JupyterLab:
+    """A server on the project in `project`, which has notebooks/00_start_here.ipynb. A context manager.
+
+    `port` 0 is any free one; `arguments` go to `jupyter lab` as they are; `state` is where settings stay.
+    """
+
+    def __init__(
+        self,
+        project: Path,
+        *,
+        port: int = 0,
+        browser: bool = True,
+        arguments: Sequence[str] = (),
+        state: Path | None = None,
+    ) -> None:
+        self.project = project.absolute()
+        self._port = port
+        self._browser = browser
+        self._arguments = tuple(arguments)
+        self._state = state or own_folder()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._registry: ProcessRegistry | None = None
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> Self:
+        """Start it, and return when it serves; `url` then is where, with the token.
+
+        Raises `UsageError` (the port is taken), `MissingDependency`, `Unreachable` (it did not come up).
+        """
+        prepare(self._state)
+        port = self._port or free_ports(1)[0]
+        self._folder = tempfile.TemporaryDirectory(prefix="drlib-notebook-")  # 0700, gone with the server
+        here = Path(self._folder.name)
+        self._registry = ProcessRegistry(here)
+        try:
+            self._registry.start(
+                _NAME,
+                command(port, browser=self._browser, state=self._state, run=here, arguments=self._arguments),
+                log=here / "jupyterlab.log",
+                env=environment(self._state, here / "runtime"),
+                cwd=self.project,
+            )
+            self.url = self._wait(here / "runtime", port)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def wait(self, over: Callable[[], bool]) -> None:
+        """Until `over` says so, or the server ended by itself (File > Shut Down)."""
+        wait_until(lambda: over() or not self.alive, float("inf"), every_s=0.1)
+
+    @property
+    def alive(self) -> bool:
+        return self._registry is not None and self._registry.alive(_NAME)
+
+    def close(self) -> None:
+        """End the server and its kernels. Safe to repeat; labs and workers that are to outlive a kernel do."""
+        if self._registry is not None:
+            self._registry.stop_all(deadline_s=END_S)
+            self._registry = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _wait(self, runtime: Path, port: int) -> str:
+        deadline = time.monotonic() + READY_S
+        while time.monotonic() < deadline:
+            for file in runtime.glob("jpserver-*.json"):
+                token = _token(file)
+                if token is not None and _answers(f"http://{HOST}:{port}/api"):
+                    return f"http://{HOST}:{port}/lab/tree/{quote(str(FIRST))}?token={token}"
+            if not self.alive:
+                raise _failed(self._tail(), port)
+            time.sleep(0.05)
+        raise Unreachable("JupyterLab did not start", f"it was silent for {READY_S:g} s", "Try it again.")
+
+    def _tail(self) -> list[str]:
+        log = Path(self._folder.name) / "jupyterlab.log" if self._folder else None
+        return log.read_text(errors="replace").splitlines()[-_TAIL:] if log is not None and log.exists() else []
+
+
+def find_project(start: Path) -> Path:
+    """The folder with the notebooks: `start` or one above it. Raises `UsageError`."""
+    for place in (start, *start.absolute().parents):
+        if (place / FIRST).is_file():
+            return place
+    raise UsageError(f"there is no {FIRST}", f"neither in {start.absolute()} nor above it", "Run it in the project.")
+
+
+def own_folder() -> Path:
+    """Where settings stay between starts: XDG's state folder of this user."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "drlib" / "jupyterlab"
+
+
+def prepare(state: Path) -> None:
+    """Make the folders, and write what JupyterLab takes as its defaults."""
+    for part in ("application", "settings", "config"):
+        (state / part).mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(state / "application" / "overrides.json", json.dumps(OVERRIDES, indent=1) + "\n")
+
+
+def command(port: int, *, browser: bool, state: Path, run: Path, arguments: Sequence[str] = ()) -> list[str]:
+    """What is run; `run` is the folder of this start alone. Source: `jupyter lab --help-all`."""
+    return [
+        *(sys.executable, "-m", "jupyterlab"),
+        f"--ServerApp.ip={HOST}",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",  # another port than the one that is told would be a riddle
+        "--ServerApp.password_required=False",
+        f"--ServerApp.open_browser={browser}",
+        f"--LabApp.open_browser={browser}",
+        f"--LabApp.default_url=/lab/tree/{quote(str(FIRST))}",
+        f"--LabApp.app_settings_dir={state / 'application'}",
+        f"--LabApp.user_settings_dir={state / 'settings'}",
+        f"--LabApp.workspaces_dir={run / 'workspaces'}",
+        "--LabApp.news_url=",  # nothing is fetched even if somebody turns the setting on
+        "--LabApp.extension_manager=readonly",
+        "--KernelManager.transport_encryption=auto",
+        *(["--ServerApp.allow_root=True"] if os.geteuid() == 0 else []),  # containers; it listens to this machine alone
+        *arguments,
+    ]
+
+
+def environment(state: Path, runtime: Path) -> dict[str, str]:
+    """Besides this process's own."""
+    package = str(Path(__file__).parents[2])  # the package may be run from its source tree without being installed
+    return {
+        "JUPYTER_CONFIG_DIR": str(state / "config"),
+        "JUPYTER_RUNTIME_DIR": str(runtime),
+        "JUPYTER_PREFER_ENV_PATH": "1",
+        "PYTHONPATH": os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }
+
+
+def _token(file: Path) -> str | None:
+    """The token in the server's own note of itself; None while it is being written."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return str(found["token"]) if isinstance(found, dict) and "token" in found else None
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def _failed(tail: list[str], port: int) -> Exception:
+    text = "\n".join(tail)
+    if "already in use" in text:
+        return UsageError(f"port {port} is taken", "somebody listens there", "Leave --port out: a free one is found.")
+    if "No module named" in text:
+        return MissingDependency("JupyterLab is not there", tail[-1], "Install it: pip install jupyterlab")
+    last = next((line for line in reversed(tail) if line.strip()), "it said nothing")
+    return Unreachable("JupyterLab did not start", last, "Look at the arguments behind --.")

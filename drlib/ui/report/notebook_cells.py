@@ -1,0 +1,144 @@
+"""The executed notebook as pieces of a page: prose, folded code, and outputs made harmless.
+
+Rules: whatever a notebook holds, nothing of it runs or fetches: HTML is rebuilt from a list of allowed tags, pictures
+stay only when they are in the file itself, and an address becomes its text. Headings go below the page's own.
+Charts are handed over as plotly's JSON for the page's one script to draw. Not for: executing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import bleach  # type: ignore[import-untyped]
+import mistune
+import nbformat
+from markupsafe import Markup, escape
+
+from drlib.errors import DrlibError
+from drlib.ui.display import PLOTLY
+
+# fmt: off
+TAGS: Final = frozenset((
+    "a", "abbr", "b", "blockquote", "br", "caption", "code", "col", "colgroup", "dd", "del", "details", "div",
+    "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "img", "kbd", "li", "ol", "p", "pre", "s",
+    "small", "span", "strong", "sub", "summary", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "u",
+    "ul",
+))
+# fmt: on
+WITH_CONTENT: Final = re.compile(r"<(script|style|template|iframe|object|svg|math)\b.*?(</\1\s*>|\Z)", re.I | re.S)
+IMAGE: Final = re.compile(r"^data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$")
+ADDRESS: Final = re.compile(r'<a href="([^"]*)"[^>]*>(.*?)</a>', re.S)
+UNNAMED = re.compile(r"<img(?![^>]*\balt=)")  # a picture nobody described is decoration to who cannot see it
+HEADING: Final = re.compile(r"<(/?)h([1-6])\b")
+ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+LONGEST: Final = 40_000  # characters of one text output
+BELOW: Final = 2  # the page's h1 and h2 come before
+
+
+class UnreadableNotebook(DrlibError):
+    """The executed notebook is no notebook."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path.name} cannot be shown", why, "Write the report without it, or execute it again.")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One of HTML already safe, text, or a plotly figure's JSON."""
+
+    html: Markup | None = None
+    text: str | None = None
+    figure: Mapping[str, object] | None = None
+    error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Prose (`html`) or code with its `outputs`. `number` is the execution count."""
+
+    html: Markup | None = None
+    source: str = ""
+    number: int | None = None
+    outputs: tuple[Output, ...] = ()
+
+
+def read_cells(path: Path) -> tuple[Cell, ...]:
+    """The notebook's cells in order, empty ones left out. Raises `UnreadableNotebook`."""
+    try:
+        notebook = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError, nbformat.ValidationError, nbformat.reader.NotJSONError) as error:
+        raise UnreadableNotebook(path, str(error).splitlines()[0][:200] if str(error) else "it is not valid") from None
+    return tuple(_cells(notebook))
+
+
+def safe_html(html: str) -> Markup:
+    """`html` with allowed tags only, nothing that runs or fetches, headings two levels down."""
+    clean = bleach.clean(WITH_CONTENT.sub("", html), tags=TAGS, attributes=_allowed, strip=True)
+    clean = UNNAMED.sub('<img alt=""', ADDRESS.sub(_address, clean))
+    return Markup(HEADING.sub(lambda m: f"<{m[1]}h{min(6, int(m[2]) + BELOW)}", clean))
+
+
+def prose(markdown: str) -> Markup:
+    """Markdown as safe HTML; HTML inside it is shown as text."""
+    render = mistune.create_markdown(escape=True, plugins=["table", "strikethrough"])
+    return safe_html(str(render(markdown)))
+
+
+def _cells(notebook: nbformat.NotebookNode) -> Iterator[Cell]:
+    for cell in notebook.cells:
+        if not cell.source.strip():
+            continue
+        if cell.cell_type == "markdown":
+            yield Cell(html=prose(cell.source))
+        elif cell.cell_type == "code":
+            outputs = tuple(piece for output in cell.outputs for piece in _pieces(output))
+            yield Cell(source=cell.source, number=cell.execution_count, outputs=outputs)
+        else:
+            yield Cell(html=Markup("<pre>{}</pre>").format(cell.source))
+
+
+def _pieces(output: nbformat.NotebookNode) -> Iterator[Output]:
+    if output.output_type == "stream":
+        yield Output(text=_text(output.text), error=output.name == "stderr")
+        return
+    if output.output_type == "error":
+        yield Output(text=_text("\n".join(output.traceback) or f"{output.ename}: {output.evalue}"), error=True)
+        return
+    data = output.data
+    if "text/html" in data:
+        yield Output(html=safe_html(data["text/html"]))
+    elif "text/markdown" in data:
+        yield Output(html=prose(data["text/markdown"]))
+    elif "image/png" in data:
+        picture = safe_html(f'<img alt="output of the cell" src="data:image/png;base64,{escape(data["image/png"])}">')
+        yield Output(html=picture)
+    elif "text/plain" in data and PLOTLY not in data:
+        yield Output(text=_text(data["text/plain"]))
+    if PLOTLY in data:
+        yield Output(figure=json.loads(json.dumps(data[PLOTLY])))
+
+
+def _allowed(tag: str, name: str, value: str) -> bool:
+    if tag == "img":
+        return name in {"alt", "width", "height"} or (name == "src" and bool(IMAGE.match(value)))
+    if tag in {"td", "th"}:
+        return name in {"colspan", "rowspan", "scope", "align"}
+    return (tag, name) in {("a", "href"), ("ol", "start"), ("abbr", "title"), ("details", "open")}
+
+
+def _address(link: re.Match[str]) -> str:
+    """A link as its text and, when it differs, the address: a report opens nothing."""
+    address, text = link[1], link[2]
+    return text if address.startswith("#") or address in text else f"{text} ({address})"
+
+
+def _text(text: str) -> str:
+    plain = ESCAPES.sub("", text)
+    if len(plain) <= LONGEST:
+        return plain
+    return f"{plain[:LONGEST]}\n… {len(plain) - LONGEST:,} more characters are in the notebook"

@@ -1,0 +1,189 @@
+"""The drill's report: one HTML file that needs nothing else, not even a network.
+
+Rules: nothing is fetched and the page's own policy forbids it; only two scripts run, named by their SHA-256 (plotly's
+library, once, and a few lines that draw the figures' JSON); all text is escaped; lists are bounded and the rest is
+counted; the file appears whole or not at all, readable by its owner only. The verdict comes first.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import jinja2
+import plotly.graph_objects as go
+from markupsafe import Markup
+
+from drlib.files import write_whole
+from drlib.runs.journal import Line
+from drlib.runs.scorecard import Kind, Scorecard
+from drlib.ui import words
+from drlib.ui.figures import figures
+from drlib.ui.report.notebook_cells import read_cells
+from drlib.ui.report.timeline import moments
+
+NAME: Final = "report.html"
+MOST_LOST: Final = 50
+MOST_LINES: Final = 500
+NOT_HASHED: Final = frozenset({NAME, "manifest.sha256"})  # written after, or together with, this page
+
+
+@dataclass
+class Drawings:
+    """The page's figures; `add` gives the id of the element that one is drawn in."""
+
+    found: dict[str, str] = field(default_factory=dict)
+
+    def add(self, figure: go.Figure | Mapping[str, object]) -> str:
+        name = f"figure-{len(self.found) + 1}"
+        text = figure.to_json() if isinstance(figure, go.Figure) else json.dumps(figure)
+        self.found[name] = text
+        return name
+
+    def as_json(self) -> Markup:
+        """All of them as one JSON object that no script element can be closed by."""
+        text = "{" + ",".join(f'"{name}":{figure}' for name, figure in self.found.items()) + "}"
+        return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def write_report(card: Scorecard, journal: Sequence[Line], folder: Path, *, notebook: Path | None) -> Path:
+    """Write `folder`/report.html and return its path.
+
+    Raises `UnreadableNotebook` when `notebook` is none, OSError when the folder cannot be written or read.
+    """
+    page = render(card, journal, digests(folder), notebook)
+    path = folder / NAME
+    write_whole(path, page.encode())
+    return path
+
+
+def render(
+    card: Scorecard, journal: Sequence[Line], files: Sequence[tuple[str, int, str]], notebook: Path | None
+) -> str:
+    """The page. `files` are (name, bytes, SHA-256)."""
+    drawings = Drawings()
+    library, draw = _plotly(), _source("draw.js")
+    timeline = tuple(moments(journal))
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            card=card,
+            words=words,
+            drill=card.kind is Kind.DRILL,
+            sections=_sections(card),
+            counts=_counts(card),
+            verdict=words.VERDICTS[card.verdict],
+            duration=(card.finished_ms - card.started_ms) / 1000 if card.started_ms and card.finished_ms else None,
+            stages=[(name, what, getattr(card.rto_seconds, name)) for name, what in words.STAGES.items()],
+            timed=any(getattr(card.rto_seconds, name) is not None for name in words.STAGES),
+            **({} if card.kind is Kind.ANALYSIS else _pictures(card, drawings)),
+            lost=card.lost_examples[:MOST_LOST],
+            lost_rest=_rest(card),
+            timeline=timeline[:MOST_LINES],
+            timeline_rest=max(0, len(timeline) - MOST_LINES),
+            last_hash=journal[-1].hash if journal else None,
+            cells=read_cells(notebook) if notebook is not None else (),
+            notebook=notebook.name if notebook is not None else None,
+            files=files,
+            drawings=drawings,
+            library=Markup(library),
+            draw=Markup(draw),
+            style=Markup(_source("report.css")),
+            script_sources=" ".join(f"'sha256-{_sha256(script)}'" for script in (library, draw)),
+        )
+    )
+
+
+SECTIONS: Final = {
+    "checks": "Checks",
+    "rto": "Recovery time",
+    "rpo": "Records",
+    "groups": "Groups",
+    "lost": "Lost records",
+    "partitions": "Partitions",
+    "timeline": "Timeline",
+    "environment": "Environment",
+    "files": "Files",
+}
+_OF_DRILLS: Final = ("rto", "groups", "lost", "partitions", "timeline")
+
+
+def _sections(card: Scorecard) -> list[tuple[str, str]]:
+    """The page's sections, as (id, name); those that only a drill has are left out of an analysis."""
+    return [(name, text) for name, text in SECTIONS.items() if card.kind is Kind.DRILL or name not in _OF_DRILLS]
+
+
+def _counts(card: Scorecard) -> list[tuple[str, str]]:
+    """What was counted of records, as (what, how many); an analysis shows what it was asked for."""
+    found = {
+        "Produced": card.records.produced,
+        "Mirrored": card.records.mirrored,
+        "Lost": card.records.lost,
+        "Duplicated": card.records.duplicated,
+        "Out of order": card.records.out_of_order,
+    }
+    drill = card.kind is Kind.DRILL
+    return [(name, words.count(n)) for name, n in found.items() if drill or n is not None]
+
+
+def _pictures(card: Scorecard, drawings: Drawings) -> dict[str, str]:
+    """The ids of a drill's pictures."""
+    return {
+        "rto": drawings.add(figures.rto_figure(card)),
+        "traffic": drawings.add(figures.traffic_figure(card)),
+        "partitions": drawings.add(figures.partitions_figure(card)),
+    }
+
+
+def digests(folder: Path) -> tuple[tuple[str, int, str], ...]:
+    """(name, bytes, SHA-256) of each file beside the report, by name; hidden files and links are left out."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        if path.name in NOT_HASHED or path.name.startswith(".") or path.is_symlink() or not path.is_file():
+            continue
+        with path.open("rb") as file:
+            found.append((path.name, path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()))
+    return tuple(found)
+
+
+def _rest(card: Scorecard) -> int | None:
+    """How many lost records are not listed; None when nobody counted them."""
+    if card.records.lost is None:
+        return None
+    return max(card.records.lost, len(card.lost_examples)) - min(len(card.lost_examples), MOST_LOST)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("drlib.ui.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _source(name: str) -> str:
+    """A file beside the template, as it stands."""
+    loader = jinja2.PackageLoader("drlib.ui.report")
+    return loader.get_source(_environment(), name)[0].strip() + "\n"
+
+
+@cache
+def _plotly() -> str:
+    """plotly's library. Line ends as an HTML parser reads them, so that its hash is the one the browser computes."""
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs()).replace("\r\n", "\n")
+
+
+def _sha256(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

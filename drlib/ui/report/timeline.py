@@ -1,0 +1,78 @@
+"""A run's journal as a timeline that people read: when, how long after the first, which step, what.
+
+Rules: nothing of the journal is left out but what it holds twice or not at all; the journal itself keeps every digit.
+Names of evidence are the engine's, with spaces; a value named `..._ms` is a moment, in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from drlib.drill.plan.progress import Noted
+from drlib.runs.journal import Line, Scalar
+from drlib.ui import words
+from drlib.ui.display import cell
+
+_SAID: Final[Mapping[str, str]] = {
+    Noted.STEP_STARTED: "begins",
+    Noted.STEP_SUCCEEDED: "done",
+    Noted.STEP_FAILED: "failed",
+    Noted.PROBED: "looked at",
+    Noted.UNDO_STARTED: "is put back",
+    Noted.UNDO_SUCCEEDED: "was put back",
+    Noted.UNDO_FAILED: "could not be put back",
+}
+_HASH: Final = 12  # of a plan's hash, as far as anybody compares it by eye
+_EARLIEST_MS: Final = 1_000_000_000_000  # below it, `_ms` is a length of time and not a moment
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One row of the timeline. `after` is seconds since the first, None when a time cannot be read."""
+
+    at: str
+    after: float | None
+    step: str
+    what: str
+
+
+def moments(journal: Sequence[Line]) -> Iterator[Moment]:
+    """The journal's lines as a timeline. What is no step's has its event's name where a step's would be."""
+    first: datetime | None = None
+    for line in journal:
+        try:
+            at = datetime.fromisoformat(line.at)
+        except ValueError:
+            yield Moment(line.at, None, *_told(line))
+            continue
+        first = first or at
+        clock = f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}"
+        yield Moment(clock, (at - first).total_seconds(), *_told(line))
+
+
+def _told(line: Line) -> tuple[str, str]:
+    data = {name: value for name, value in line.data.items() if value != ""}
+    step, detail = str(data.pop("step", "")), str(data.pop("detail", ""))
+    event = _SAID.get(line.event, line.event.replace("-", " "))
+    took = data.pop("seconds", None) if line.event == Noted.STEP_SUCCEEDED else None
+    if isinstance(took, int | float):
+        event += f" in {words.seconds(took)}"
+    if data.pop("rpo_at_least", False) and "rpo_records" in data:
+        data["rpo_records"] = f"at least {cell(data['rpo_records'])}"
+    told = "; ".join([detail] * bool(detail) + [_pair(name, value) for name, value in data.items()])
+    if not step:
+        return event, told
+    return step, f"{event}: {told}" if told else event
+
+
+def _pair(name: str, value: Scalar) -> str:
+    if name.endswith("_ms") and isinstance(value, int) and value >= _EARLIEST_MS:
+        return f"{name.removesuffix('_ms').replace('_', ' ')} {words.clock(value)}"
+    if name == "plan":
+        return f"plan {str(value)[:_HASH]}"
+    if name == "pid":  # a name, not an amount
+        return f"pid {value}"
+    return f"{name.replace('_', ' ')} {cell(value)}"

@@ -1,0 +1,198 @@
+"""The pictures of a link: throughput against the size of an answer, by workers and lanes, and the time to catch up.
+
+Rules: a prediction is a line and a measurement a mark with its number, so that the two are told apart without colour; axes say
+their unit, sizes and rates are decimal. What was not measured is not drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log10
+
+import plotly.graph_objects as go
+
+from drlib.config.quantities import said_rate, said_seconds
+from drlib.lab.link.sizing import KIB, MIB, LinkSpec, Size, after_outage, ours, sequential
+from drlib.lab.link_trial import Measured
+from drlib.ui.figures import figures
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What a trial found on `link`."""
+
+    link: LinkSpec
+    found: tuple[Measured, ...]
+
+    @property
+    def waiting(self) -> tuple[Measured, ...]:
+        return tuple(one for one in self.found if one.clients)
+
+    @property
+    def mirrored(self) -> tuple[Measured, ...]:
+        return tuple(one for one in self.found if one.workers)
+
+
+def throughput_figure(link: LinkSpec, *, rate: float | None = None, tried: Tried | None = None) -> go.Figure:
+    """Throughput against D, both logarithmic. MB/s and bytes."""
+    figure = figures.blank(f"What one client carries over {said_link(link)}", height=420)
+    sizes = [KIB * 2**power for power in range(3, 18)]
+    figure.add_scatter(
+        x=sizes,
+        y=[sequential(link, each) / 1e6 for each in sizes],
+        mode="lines",
+        line={"color": figures.ORANGE, "width": 2},
+        hovertemplate="answers of %{x:,} bytes<br>%{y:.3g} MB/s predicted<extra></extra>",
+    )
+    # beside the curve where neither it nor a mark's number is
+    _label(
+        figure,
+        sizes[8],
+        sequential(link, sizes[5]) / 1e6,
+        "waits for each answer: B·D / (B·RTT + D)",
+        above=False,
+        colour=figures.ORANGE,
+    )
+    reach = ours(link)[0] / 1e6
+    _line(figure, sizes, reach, f"drlib mirror, predicted: {reach:.3g} MB/s", figures.BLUE, "solid")
+    _line(
+        figure,
+        sizes,
+        link.bandwidth / 1e6,
+        f"the link: {link.bandwidth / 1e6:.3g} MB/s",
+        figures.INK,
+        "dash",
+        above=True,
+    )
+    if rate:
+        _line(figure, sizes, rate / 1e6, f"the flow: {rate / 1e6:.3g} MB/s", figures.GREEN, "dot")
+    if tried is not None:
+        single = [one for one in tried.waiting if one.clients == 1]
+        _marks(
+            figure, [one.request for one in single], [one.rate / 1e6 for one in single], "diamond", figures.VERMILLION
+        )
+        best = max(tried.mirrored, key=lambda one: one.rate, default=None)
+        if best is not None:
+            _marks(figure, [sizes[-2]], [best.rate / 1e6], "square", figures.BLUE)
+    figure.update_xaxes(
+        type="log", title="D, bytes in one answer", tickvals=sizes[::2], ticktext=[said_power(s) for s in sizes[::2]]
+    )
+    figure.update_yaxes(type="log", title="MB/s", dtick=1, exponentformat="none")
+    if tried is not None:
+        figure.add_annotation(
+            x=0, y=-0.36, xref="paper", yref="paper", xanchor="left", showarrow=False,
+            text="lines: predicted; marks: measured on the lab's link (diamond: waits, square: drlib mirror)",
+        )  # fmt: skip
+        figure.update_layout(margin={"b": 104})
+    return figure
+
+
+def workers_figure(tried: Tried) -> go.Figure:
+    """Bars of what was measured by workers and lanes, the prediction as a line over each. MB/s."""
+    if not tried.mirrored:
+        return figures.empty("Throughput by workers and lanes", "Nothing was measured.")
+    figure = figures.blank(f"drlib mirror over {said_link(tried.link)}, by workers and lanes", height=340)
+    names = [
+        f"{one.workers} worker{'s' * (one.workers > 1)}, {one.lanes} lane{'s' * (one.lanes > 1)}"
+        for one in tried.mirrored
+    ]
+    figure.add_bar(
+        x=names,
+        y=[one.rate / 1e6 for one in tried.mirrored],
+        text=[f"{one.rate / 1e6:.3g} MB/s measured" for one in tried.mirrored],
+        textposition="inside",
+        marker={"color": figures.SKY},
+        width=0.6,
+        hovertemplate="%{x}<br>%{y:.3g} MB/s measured<extra></extra>",
+    )
+    for number, one in enumerate(tried.mirrored):
+        predicted = ours(tried.link, one.workers)[0] / 1e6
+        figure.add_shape(
+            type="line",
+            x0=number - 0.4,
+            x1=number + 0.4,
+            y0=predicted,
+            y1=predicted,
+            line={"color": figures.INK, "width": 2},
+        )
+        figure.add_annotation(x=number, y=predicted, yshift=10, text=f"predicted {predicted:.3g}", showarrow=False)
+    figure.update_yaxes(title="MB/s", rangemode="tozero")
+    return figure
+
+
+def outage_figure(sized: Size, retention_s: float) -> go.Figure:
+    """Time to be up to date again against an outage's length; hours. Beyond retention records are lost."""
+    title = "Up to date again, after an outage"
+    if not sized.enough:
+        return figures.empty(title, "Never: the mirror reaches less than the flow has.")
+    figure = figures.blank(title, height=360)
+    lengths = [retention_s * 1.5 * n / 60 for n in range(61)]
+    found = [after_outage(each, sized.rate, sized.reach, retention_s) for each in lengths]
+    figure.add_scatter(
+        x=[each.seconds / 3600 for each in found],
+        y=[(each.catch_up_s or 0.0) / 3600 for each in found],
+        mode="lines",
+        line={"color": figures.BLUE, "width": 2},
+        hovertemplate="after %{x:.3g} h<br>%{y:.3g} h to catch up<extra></extra>",
+    )
+    last = found[40]
+    _label(figure, last.seconds / 3600, (last.catch_up_s or 0) / 3600, "time to catch up", above=True, log=False)
+    figure.add_vline(x=retention_s / 3600, line={"color": figures.VERMILLION, "width": 2, "dash": "dash"})
+    figure.add_annotation(
+        x=retention_s / 3600, y=0.04, yref="paper", xanchor="left", xshift=6, showarrow=False,
+        text=f"retention {said_seconds(retention_s)}: records are lost beyond", font={"color": figures.VERMILLION},
+    )  # fmt: skip
+    figure.update_xaxes(title="length of the outage, hours", rangemode="tozero")
+    figure.update_yaxes(title="hours", rangemode="tozero")
+    return figure
+
+
+def said_link(link: LinkSpec) -> str:
+    """Bandwidth and round trip, for people."""
+    return f"{said_rate(link.bandwidth)} and {said_seconds(link.rtt_s)} round trip"
+
+
+def said_power(count: int) -> str:
+    """A power of two of bytes, as Kafka's settings are given."""
+    return f"{count // MIB} MiB" if count >= MIB else f"{count // KIB} KiB"
+
+
+def _line(
+    figure: go.Figure, sizes: Sequence[int], at: float, text: str, colour: str, dash: str, *, above: bool = False
+) -> None:
+    figure.add_scatter(
+        x=[sizes[0], sizes[-1]],
+        y=[at, at],
+        mode="lines",
+        line={"color": colour, "width": 2, "dash": dash},
+        hovertemplate=f"{text}<extra></extra>",
+    )
+    _label(figure, sizes[0], at, text, above=above, colour=colour)
+
+
+def _marks(figure: go.Figure, x: Sequence[float], y: Sequence[float], symbol: str, colour: str) -> None:
+    figure.add_scatter(
+        x=list(x),
+        y=list(y),
+        mode="markers+text",
+        marker={"symbol": symbol, "size": 10, "color": colour},
+        text=[f"{each:.3g}" for each in y],
+        textposition="bottom right",
+        hovertemplate="%{y:.3g} MB/s measured<extra></extra>",
+    )
+
+
+def _label(
+    figure: go.Figure, x: float, y: float, text: str, *, above: bool, colour: str = figures.INK, log: bool = True
+) -> None:
+    figure.add_annotation(
+        x=log10(x) if log else x,
+        y=log10(y) if log else y,
+        text=text,
+        showarrow=False,
+        xanchor="left",
+        yshift=9 if above else -11,
+        font={"color": colour},
+        bgcolor="rgba(255,255,255,0.7)",
+    )

@@ -1,0 +1,83 @@
+"""What a sizing comes to: a verdict on the link, on one outage, and on whether the lab's link did what was predicted of it.
+
+Rules: the flow and the outage are judged by arithmetic, a measurement only by whether the arithmetic held on this machine: one
+that falls short proves a busy machine at most, so it is unknown and no failure.
+Not for: the arithmetic (`rules.sizing`).
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from drlib.config.quantities import said_bytes, said_rate, said_seconds
+from drlib.lab.link.sizing import LinkSpec, Outage, Size, ours, sequential
+from drlib.lab.link_trial import Measured
+from drlib.runs import verdict as verdicts
+from drlib.runs.scorecard import Check, Kind, Records, Rpo, RtoSeconds, Scorecard, Verdict
+
+NAME: Final = "size-the-link"
+SCORECARD: Final = "scorecard.json"
+HELD: Final = 0.5  # of what was predicted; clusters and mirror on one machine, and joining workers, take the rest
+
+
+def carries(size: Size, said: str) -> Check:
+    """Does the link carry the flow?"""
+    return Check(name="the link carries the flow", verdict=Verdict.PASS if size.enough else Verdict.FAIL, evidence=said)
+
+
+def survives(outage: Outage, retention_s: float) -> Check:
+    """Does retention keep everything while the mirror is away for so long, and while it catches up?"""
+    name = f"an outage of {said_seconds(outage.seconds)} loses nothing"
+    if outage.lost:
+        why = f"{said_bytes(outage.lost)} at least, of a retention of {said_seconds(retention_s)}"
+        return Check(name=name, verdict=Verdict.FAIL, evidence=why)
+    if outage.catch_up_s is None:
+        return Check(name=name, verdict=Verdict.FAIL, evidence="the mirror never catches up")
+    left = "" if outage.left_s is None else f"; {said_seconds(outage.left_s)} are left of retention when it is back"
+    return Check(name=name, verdict=Verdict.PASS, evidence=f"caught up after {said_seconds(outage.catch_up_s)}{left}")
+
+
+def measured_as_predicted(
+    link: LinkSpec, waiting: Sequence[Measured], mirrored: Sequence[Measured]
+) -> tuple[Check, ...]:
+    """Of what was tried on the lab's link: the best of each kind against its own prediction."""
+    found = []
+    for name, tried in (
+        (
+            "clients that wait do what was predicted",
+            [(m.rate, sequential(link, m.request, m.clients)) for m in waiting],
+        ),
+        ("drlib mirror does what was predicted", [(m.rate, ours(link, m.workers)[0]) for m in mirrored]),
+    ):
+        if not tried:
+            continue
+        rate, predicted = max(tried, key=lambda pair: pair[0] / pair[1])
+        verdict = Verdict.PASS if rate >= HELD * predicted else Verdict.UNKNOWN
+        found.append(
+            Check(name=name, verdict=verdict, evidence=f"{said_rate(rate)} of {said_rate(predicted)} on the lab's link")
+        )
+    return tuple(found)
+
+
+def write(run_dir: Path, checks: Sequence[Check], began_ms: int) -> Verdict:
+    """`scorecard.json`, and the verdict of it."""
+    card = Scorecard(
+        runbook=NAME,
+        run_id=run_dir.name,
+        verdict=verdicts.overall(checks, 0),
+        rto_seconds=RtoSeconds(),
+        rpo=Rpo(),
+        records=Records(),
+        groups=(),
+        checks=tuple(checks),
+        started_ms=began_ms,
+        finished_ms=int(time.time() * 1000),
+        environment={"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"},
+        kind=Kind.ANALYSIS,
+    )
+    card.write(run_dir / SCORECARD)
+    return card.verdict

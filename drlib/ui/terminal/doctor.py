@@ -1,0 +1,89 @@
+"""How ready flows are, on a terminal: the score, then findings worst first with evidence and fix.
+
+Rules: the verdict is a word, coloured where there is colour; what is ok takes one line; of many findings of one check the
+first few are shown and the rest counted. Fixes stand on lines of their own, the same one once. Text from outside never
+becomes markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from drlib.drill.readiness.score import CHECKS, Finding, Readiness, Verdict
+from drlib.ui import words
+
+SHOWN: Final = 3  # findings of one check
+COLOURS: Final = {
+    Verdict.OK: "green",
+    Verdict.WARN: "yellow",
+    Verdict.CRITICAL: "bold red",
+    Verdict.UNKNOWN: "magenta",
+}
+
+
+def readiness_of(found: Sequence[Readiness], minimum: int) -> RenderableType:
+    """Every flow, one under the other."""
+    parts: list[RenderableType] = []
+    for readiness in found:
+        parts += [_head(readiness, minimum), Text(), _table(readiness), Text()]
+    return Group(*parts)
+
+
+def _head(readiness: Readiness, minimum: int) -> Text:
+    ready = readiness.ready(minimum)
+    counted = [
+        f"{number} {verdict}"
+        for verdict in (Verdict.CRITICAL, Verdict.UNKNOWN, Verdict.WARN, Verdict.OK)
+        if (number := sum(readiness.verdict(check.id) is verdict for check in CHECKS))
+    ]
+    return Text.assemble(
+        (" READY " if ready else " NOT READY ", f"bold reverse {'green' if ready else 'red'}"),
+        (f"  {words.one_line(readiness.flow)}", "bold"),
+        f"  score {readiness.score} of 100, {minimum} asked",
+        (f"  {words.clock(readiness.at_ms)[:8]} UTC\n  {', '.join(counted)}", "dim"),
+    )
+
+
+def _table(readiness: Readiness) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("costs", justify="right", no_wrap=True)
+    table.add_column("check, evidence, fix", overflow="fold")
+    for check, findings in groupby(readiness.worst_first(), key=lambda finding: finding.check):
+        mine = list(findings)
+        costs = _costs(readiness, check, mine[0])
+        for number, finding in enumerate(mine[:SHOWN]):
+            verdict = Text(finding.verdict.value, style=COLOURS[finding.verdict])
+            told = number > 0 and mine[number - 1].fix == finding.fix
+            lines = _lines(readiness, finding, first=number == 0, fix="" if told else finding.fix)
+            table.add_row(verdict, costs if number == 0 else "", Group(*lines))
+        if len(mine) > SHOWN:
+            table.add_row("", "", Text(f"and {len(mine) - SHOWN:,} more, all in --json", style="dim"))
+    return table
+
+
+def _costs(readiness: Readiness, check: str, finding: Finding) -> str:
+    """Points of the score that the check's worst finding takes; shown beside that one alone."""
+    if finding.verdict is not readiness.verdict(check) or finding.verdict is Verdict.OK:
+        return ""
+    lost = finding.weight / 2 if finding.verdict is Verdict.WARN else finding.weight
+    return f"{lost:g}"
+
+
+def _lines(readiness: Readiness, finding: Finding, *, first: bool, fix: str) -> Iterator[Text]:
+    if finding.verdict is Verdict.OK:
+        yield Text.assemble((finding.title, ""), (f": {words.one_line(finding.evidence)}", "dim"))
+        return
+    if first:
+        yield Text(finding.title, style="bold")
+    about = f"{words.one_line(finding.entity)}: " if finding.entity and finding.entity != readiness.flow else ""
+    yield Text(f"{about}{words.one_line(finding.evidence)}")
+    if fix:
+        yield Text(words.one_line(fix), style="cyan")

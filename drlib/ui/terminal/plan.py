@@ -1,0 +1,113 @@
+"""A plan on a terminal: what each step changes, as before -> after, what is dangerous, and what binds it.
+
+Rules: a step that changes nothing says so; what destroys, waits for an approval or cannot be undone is marked; the mode
+is the first thing to be seen. What is not there is written so. Text from outside never becomes markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from drlib.drill.plan.plan import MEANING, Danger, Mode, Plan, Rollback, Step, Targets, Value
+from drlib.ui import words
+
+COLOURS: Final[Mapping[Mode, str]] = {Mode.PRACTICE: "green", Mode.PLANNED: "yellow", Mode.EMERGENCY: "red"}
+_BY_MODE: Final[Mapping[Mode, str]] = {
+    Mode.PRACTICE: "always: it cleans up",
+    Mode.PLANNED: "when it deviates or is aborted",
+    Mode.EMERGENCY: "never",
+}
+_BY_STRATEGY: Final[Mapping[Rollback, str]] = {
+    Rollback.ALWAYS: "always",
+    Rollback.NEVER: "never",
+    Rollback.DEVIATED: "when it deviates, and not when it is aborted",
+}
+
+
+def plan_of(plan: Plan) -> RenderableType:
+    """The whole plan: head, steps with their changes, hypothesis, objectives, rollback, hash."""
+    drill = plan.drill
+    colour, meaning = COLOURS[drill.mode], MEANING[drill.mode]
+    head = Text.assemble(
+        (f" {drill.mode.upper()} ", f"bold reverse {colour}"),
+        (f"  {words.one_line(drill.name)}", "bold"),
+        f"  {words.one_line(str(drill.flow))}\n",
+        (f"{meaning[0].upper()}{meaning[1:]}", "dim"),
+    )
+    return Group(head, Padding(_steps(plan), (1, 0)), _rest(plan))
+
+
+def rolls_back(plan: Plan) -> str:
+    """When the drill puts everything back, in words."""
+    drill = plan.drill
+    return _BY_MODE[drill.mode] if drill.rollback is Rollback.DEFAULT else _BY_STRATEGY[drill.rollback]
+
+
+def _steps(plan: Plan) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("", justify="right", style="dim")
+    table.add_column("step", overflow="fold", ratio=3)
+    table.add_column("is now", overflow="fold", justify="right", ratio=2)
+    table.add_column("")
+    table.add_column("becomes", overflow="fold", ratio=2)
+    for number, (step, planned) in enumerate(zip(plan.drill.steps, plan.steps, strict=True), 1):
+        name = Text(words.one_line(step.name), style="bold")
+        title = "" if step.title == step.name else f"  {words.one_line(step.title)}"
+        table.add_row(str(number), Text.assemble(name, title, *_marks(step)))
+        if not planned.changes:
+            table.add_row("", Text("  changes nothing", style="dim"))
+        for change in planned.changes:
+            table.add_row(
+                "",
+                Text(f"  {words.one_line(change.entity)}"),
+                Text(_said(change.before), style="red"),
+                "→",
+                Text(_said(change.after), style="green"),
+            )
+    return table
+
+
+def _marks(step: Step) -> list[tuple[str, str]]:
+    found = []
+    if step.danger is Danger.DESTRUCTIVE:
+        found.append(("  DESTRUCTIVE", "bold red"))
+    if step.approval:
+        found.append(("  waits for approval", "bold yellow"))
+    if not step.undoable and step.danger is not Danger.NONE:
+        found.append(("  cannot be undone", "yellow"))
+    return found
+
+
+def _rest(plan: Plan) -> Table:
+    drill = plan.drill
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    expected = "\n".join(words.one_line(one.title) for one in drill.hypothesis) or "none"
+    table.add_row("Steady state", Text(expected))
+    table.add_row("Objectives", Text(_objectives(drill.objectives)))
+    table.add_row("Rolls back", Text(rolls_back(plan)))
+    table.add_row("Plan", Text(plan.hash))
+    return table
+
+
+def _objectives(wanted: Targets) -> str:
+    parts = []
+    if wanted.rto_seconds is not None:
+        parts.append(f"RTO {words.duration(wanted.rto_seconds)}")
+    if wanted.rpo_records is not None:
+        parts.append(f"RPO {words.records(wanted.rpo_records)}")
+    if wanted.rpo_seconds is not None:
+        parts.append(f"RPO {words.duration(wanted.rpo_seconds)}")
+    return ", ".join(parts) or "none"
+
+
+def _said(value: Value) -> str:
+    return "not there" if value is None else words.one_line(str(value))

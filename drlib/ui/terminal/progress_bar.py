@@ -1,0 +1,68 @@
+"""How far a Spark job is, in a notebook: one line that is drawn anew and stands as it ended.
+
+Rules: at most four times a second; text and HTML, so that an executed notebook keeps the last line. Outside a notebook it
+draws nothing. Not for: terminals, which `views.terminal` has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from html import escape
+from typing import Any, Final
+
+from drlib.analysis.spark.jobs import Progress
+from drlib.ui import words
+
+LEAST_S: Final = 0.25
+_WIDTH: Final = 24
+
+
+class LiveBar:
+    """Call it with each `Progress`; work of another name gets a line of its own."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._what = ""
+        self._handle: Any = None
+        self._drawn = float("-inf")
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.what != self._what:
+            self._what, self._handle, self._drawn = progress.what, None, float("-inf")
+        if not progress.over and self._clock() - self._drawn < LEAST_S:
+            return
+        self._drawn = self._clock()
+        if self._handle is None:
+            from IPython.core.getipython import get_ipython
+            from IPython.display import display
+
+            if get_ipython() is None:
+                return
+            self._handle = display(Bar(progress), display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(Bar(progress))
+        if progress.over:
+            self._what = ""
+
+
+class Bar:
+    """One state, as text and as HTML."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def __repr__(self) -> str:
+        progress = self._progress
+        if progress.over and not progress.done:
+            return f"{progress.what}: done in {words.seconds(progress.seconds)}"
+        if progress.over:
+            return f"{progress.what}: done, {progress.done} tasks in {words.seconds(progress.seconds)}"
+        if not progress.tasks:
+            return f"{progress.what}: waiting for Spark, {words.seconds(progress.seconds)}"
+        full = _WIDTH * progress.done // progress.tasks
+        bar = "█" * full + "░" * (_WIDTH - full)
+        return f"{progress.what}: {bar} {progress.done} of {progress.tasks} tasks, {words.seconds(progress.seconds)}"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": f"<code>{escape(repr(self))}</code>"}

@@ -1,0 +1,55 @@
+"""How ready flows are, as the JSON of `drlib doctor --json`: every finding, worst first.
+
+Rules: names and types are an interface others build on; the fields here are all there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
+
+from drlib.drill.readiness.score import Readiness, Verdict
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """A finding as JSON says it. `expires_at_ms`: from then on the evidence is too old to be believed."""
+
+    id: str
+    entity: str
+    title: str
+    verdict: Verdict
+    weight: int
+    evidence: str
+    fix: str
+    expires_at_ms: int
+
+
+@dataclass(frozen=True)
+class FlowRow:
+    """One flow. `ready`: does it pass the gate with `minimum`?"""
+
+    flow: str
+    at_ms: int
+    score: int
+    minimum: int
+    ready: bool
+    findings: tuple[FindingRow, ...]
+
+
+_ROWS = TypeAdapter(tuple[FlowRow, ...])
+
+
+def as_json_text(found: Sequence[Readiness], minimum: int) -> str:
+    """A list of `FlowRow`."""
+    return _ROWS.dump_json(tuple(_row(readiness, minimum) for readiness in found), indent=2).decode()
+
+
+def _row(readiness: Readiness, minimum: int) -> FlowRow:
+    findings = tuple(
+        FindingRow(f.check, f.entity, f.title, f.verdict, f.weight, f.evidence, f.fix, f.expires_ms)
+        for f in readiness.worst_first()
+    )
+    return FlowRow(readiness.flow, readiness.at_ms, readiness.score, minimum, readiness.ready(minimum), findings)

@@ -1,0 +1,164 @@
+"""A drill on a terminal: how far it is, and what it came to, in 80 columns.
+
+Rules: a bar and a spinner only where somebody watches; anywhere else one plain line a stage, with the seconds since the
+start. Text from outside never becomes markup. None is "unknown". The verdict is a word, coloured where there is colour.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+from rich.text import Text
+
+from drlib.runs.scorecard import Kind, Scorecard, Verdict
+from drlib.ui import words
+
+WIDTH: Final = 80
+COLOURS: Final = {Verdict.PASS: "green", Verdict.CONDITIONS: "yellow", Verdict.FAIL: "red", Verdict.UNKNOWN: "magenta"}
+
+
+class Progress:
+    """Use as a context manager; `stage` begins the next stage, `advance` says how far this one is."""
+
+    def __init__(self, console: Console | None = None, now: Callable[[], float] = time.monotonic) -> None:
+        self._console = console or Console(stderr=True, highlight=False)
+        self._now = now
+        self._began = now()
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Progress:
+        self._began = self._now()
+        if self._console.is_terminal:
+            self._bar = Bar(
+                SpinnerColumn(finished_text="✓"),
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar_width=18),
+                TextColumn("{task.fields[detail]}", markup=False, style="dim"),
+                TimeElapsedColumn(),
+                console=self._console,
+            )
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is None:
+            return
+        self._finish(done=kind is None)
+        self._bar.stop()
+        self._bar = None
+
+    def stage(self, text: str) -> None:
+        """The stage before is done, this one begins."""
+        text = words.one_line(text)
+        if self._bar is None:
+            line = f"  [{self._now() - self._began:6.1f}s] {text}"
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+            return
+        self._finish(done=True)
+        self._task = self._bar.add_task(text, total=None, detail="")
+
+    def advance(self, fraction: float, text: str = "") -> None:
+        """How far the stage is, 0 to 1, and a few words. Not said where nobody watches."""
+        if self._bar is None or self._task is None:
+            return
+        self._bar.update(self._task, total=1.0, completed=min(max(fraction, 0.0), 1.0), detail=words.one_line(text))
+
+    def _finish(self, *, done: bool) -> None:
+        """A finished stage has a full bar; one that was broken off stays as it stands, and says so."""
+        if self._bar is None or self._task is None:
+            return
+        if done:
+            self._bar.update(self._task, total=1.0, completed=1.0, detail="")
+        else:
+            self._bar.update(self._task, detail="stopped here")
+        self._bar.stop_task(self._task)
+        self._task = None
+
+
+def print_scorecard(card: Scorecard, report: Path, console: Console | None = None) -> None:
+    """The verdict, the RTO split, RPO, records, groups, checks and where the report is."""
+    out = console or Console(highlight=False)
+    width = min(out.width, WIDTH)
+    out.print()
+    out.print(_head(card), width=width)
+    out.print(_numbers(card), width=width)
+    for title, table in (("Groups", _groups(card)), ("Checks", _checks(card))):
+        if not table.row_count and card.kind is Kind.ANALYSIS:
+            continue
+        out.print(Text(f"\n{title}", style="bold"))
+        out.print(table if table.row_count else Text("  none"), width=width)
+    out.print()
+    # one line however long, so that it can be clicked and copied
+    out.print(Text(f"Report: {report}"), soft_wrap=True)
+
+
+def _head(card: Scorecard) -> Text:
+    word, meaning = words.VERDICTS[card.verdict]
+    return Text.assemble(
+        (f" {word} ", f"bold reverse {COLOURS[card.verdict]}"),
+        f"  {words.one_line(card.runbook)} {words.one_line(card.run_id)}\n",
+        (meaning, "dim"),
+    )
+
+
+def _numbers(card: Scorecard) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    rto, records = card.rto_seconds, card.records
+    if card.kind is Kind.ANALYSIS:
+        table.add_row(Text("RTO, RPO"), Text(words.NO_DRILL))
+        asked = {name: value for name, value in records.model_dump().items() if value is not None}
+        counted = [f"{words.count(n)} {name.replace('_', ' ')}" for name, n in asked.items()]
+        table.add_row(Text("Records"), Text(", ".join(counted) or words.UNKNOWN))
+        return table
+    target = card.objectives.rto_seconds
+    against = "" if target is None else f"  (objective {words.seconds(target)})"
+    table.add_row(Text("RTO"), Text(f"{words.seconds(rto.total)}{against}"))
+    split = " → ".join(f"{name} {words.seconds(getattr(rto, name))}" for name in words.STAGES)
+    table.add_row(Text(""), Text(split))
+    table.add_row(Text("RPO"), Text(words.at_risk(card.rpo)))
+    counts = (
+        ("produced", records.produced),
+        ("mirrored", records.mirrored),
+        ("lost", records.lost),
+        ("duplicated", records.duplicated),
+        ("out of order", records.out_of_order),
+    )
+    table.add_row(Text("Records"), Text(", ".join(f"{words.count(n)} {name}" for name, n in counts)))
+    return table
+
+
+def _groups(card: Scorecard) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("group", overflow="fold")
+    table.add_column("read again", justify="right")
+    table.add_column("skipped", justify="right")
+    table.add_column("positions", overflow="fold")
+    for group in card.groups:
+        cells = (group.group, words.count(group.re_read), words.count(group.skipped), words.kinds(group.positions))
+        table.add_row(*(Text(words.one_line(text)) for text in cells))
+    return table
+
+
+def _checks(card: Scorecard) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("check", overflow="fold", ratio=2)
+    table.add_column("evidence", overflow="fold", ratio=3)
+    for check in card.checks:
+        verdict = Text(check.verdict.value, style=f"bold {COLOURS[check.verdict]}")
+        table.add_row(verdict, Text(words.one_line(check.name)), Text(words.one_line(check.evidence)))
+    return table

@@ -1,0 +1,241 @@
+"""Bad input for the analyses, on real brokers: a real log cleaner on one side only, records that expire while they are read,
+odd bytes, a cluster that is down, no jars, no Java. A sentence and an exit code, and never a wrong verdict."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from fix_engine import create_topic, wait_for
+from pyspark.sql import SparkSession
+from repository_root import ROOT
+
+from drlib.analysis.lag import report as lag_report
+from drlib.analysis.lag.report import analyse_lag
+from drlib.analysis.lag.result import Asked
+from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
+from drlib.analysis.sessions.nightly_audit import NightlyAudit
+from drlib.analysis.sessions.place import AnalysisPlace, find_place
+from drlib.config.settings import ClusterSettings, load_mirror_settings
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Range
+from drlib.lab.checker.report import Verdict as Found
+from drlib.lab.lab import Lab
+from drlib.model import Flow
+from drlib.model import TopicPartition as At
+from drlib.runs.scorecard import Scorecard, Verdict
+
+FLOW = "LEFT->RIGHT"
+CLEANED = {  # a segment a quarter of a second, and dirty at the first byte
+    "cleanup.policy": "compact",
+    "segment.ms": "250",
+    "min.cleanable.dirty.ratio": "0.001",
+    "max.compaction.lag.ms": "1",
+    "delete.retention.ms": "0",
+}
+pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Brokers whose cleaner looks five times a second."""
+    with Lab(tmp_path_factory.mktemp("bad") / "lab", extra={"log.cleaner.backoff.ms": "200"}) as made:
+        yield made
+
+
+def bootstraps(lab: Lab) -> tuple[str, str]:
+    return lab.clusters["LEFT"].bootstrap, lab.clusters["RIGHT"].bootstrap
+
+
+def properties(folder: Path, left: str, right: str, topics: str) -> Path:
+    path = folder / "mirror.properties"
+    path.write_text(
+        f"clusters = LEFT, RIGHT\nLEFT.bootstrap.servers = {left}\nRIGHT.bootstrap.servers = {right}\n"
+        f"LEFT->RIGHT.enabled = true\ntopics = {topics}\n"
+    )
+    return path
+
+
+def place_of(lab: Lab, folder: Path, topics: str) -> AnalysisPlace:
+    return find_place(str(properties(folder, *bootstraps(lab), topics)), "", FLOW)
+
+
+def checks(folder: Path) -> dict[str, Verdict]:
+    return {check.name: check.verdict for check in Scorecard.read(folder / "scorecard.json").checks}
+
+
+Row = tuple[bytes | None, bytes | None]
+
+
+def send(bootstrap: str, topic: str, rows: Sequence[Row], at_ms: int, first: int = 0) -> None:
+    """`rows` into partition 0, a millisecond apart."""
+    producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 6_000_000, "log_level": 0})
+    for number, (key, value) in enumerate(rows, first):
+        producer.produce(topic, value, key, 0, timestamp=at_ms + number)
+    assert producer.flush(60) == 0
+
+
+def held(bootstrap: str, topic: str) -> int:
+    """How many records a topic's partition 0 still has."""
+    only = At(topic, 0)
+    with Cluster(ClusterSettings("ONE", (bootstrap,))) as cluster:
+        (start,), (end,) = cluster.log_starts([only]).values(), cluster.log_ends([only]).values()
+        return sum(1 for _ in cluster.read({only: Range(start, end)}))
+
+
+def keyed(keys: int, times: int) -> list[Row]:
+    return [(f"k{n % keys}".encode(), f"{n}".encode()) for n in range(keys * times)]
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("cleaned", ["LEFT", "RIGHT"])
+def test_a_real_cleaner_on_one_side_is_no_fault_and_hides_none(lab: Lab, tmp_path: Path, cleaned: str) -> None:
+    left, right = bootstraps(lab)
+    topic, lost = f"one-{cleaned}", f"lost-{cleaned}"
+    rows: list[Row] = [*keyed(10, 20), (b"k3", None)]  # 20 values a key, and one key is deleted
+    at_ms = int(time.time() * 1000) - 600_000
+    for name in (topic, lost):
+        for alias, bootstrap, remote in (("LEFT", left, name), ("RIGHT", right, f"LEFT.{name}")):
+            compacted = CLEANED if alias == cleaned else {}
+            create_topic(bootstrap, remote, 1, **{key.replace(".", "_"): value for key, value in compacted.items()})
+            # on one side the last record of a key is not there: nothing newer of it excuses that
+            missing = 195 if name == lost and alias == "RIGHT" else -1
+            send(bootstrap, remote, [row for n, row in enumerate(rows) if n != missing], at_ms)
+    there = {"LEFT": left, "RIGHT": right}[cleaned]
+    prefix = "" if cleaned == "LEFT" else "LEFT."
+    number = len(rows)
+
+    def swept() -> bool:
+        """Another record on both sides, so that segments roll; the cleaner leaves nine keys, the deletion gone too."""
+        nonlocal number
+        for name in (topic, lost):
+            for bootstrap, remote in ((left, name), (right, f"LEFT.{name}")):
+                send(bootstrap, remote, [(b"roll", b"x")], at_ms, number)
+        number += 1
+        return all(held(there, prefix + name) < 40 for name in (topic, lost))
+
+    wait_for(f"the cleaner of {cleaned} has been there", swept, 90)
+    audit = NightlyAudit(tmp_path, place_of(lab, tmp_path, f"one-{cleaned}, lost-{cleaned}"))
+    audit.conclude()
+    told, result = checks(tmp_path), audit.results[topic]
+    assert result.compacted is not None
+    assert result.compacted > 150
+    assert not any(verdict is Verdict.FAIL for name, verdict in told.items() if name.startswith(f"{topic}:")), told
+    if cleaned == "RIGHT":
+        assert told[f"{topic}: nothing was lost"] is Verdict.PASS
+    assert told[f"{lost}: nothing was lost"] is Verdict.FAIL, audit.results[lost]
+    (tmp_path / "twice").mkdir()
+    search = DuplicatesAudit(tmp_path / "twice", place_of(lab, tmp_path, f"one-{cleaned}"))
+    search.conclude()
+    assert search.reports[topic].total == 0
+    assert Verdict.FAIL not in checks(tmp_path / "twice").values()
+
+
+def test_odd_records_and_an_empty_topic_have_a_lag_that_is_counted_right(
+    spark: SparkSession, lab: Lab, tmp_path: Path
+) -> None:
+    left, right = bootstraps(lab)
+    for topic in ("odd", "void"):
+        create_topic(left, topic, 1, max_message_bytes="6000000", retention_ms="3600000")
+        create_topic(right, f"LEFT.{topic}", 1, max_message_bytes="6000000")
+    rows: list[Row] = [(None, b"\xff\x00"), (b"\xfe", None), (None, None), (b"", b""), (None, bytes(5_000_000))]
+    send(left, "odd", rows, int(time.time() * 1000) - 2000)
+    consumer = Consumer({"bootstrap.servers": left, "group.id": "reads-odd", "log_level": 0})
+    consumer.commit(offsets=[TopicPartition("odd", 0, 1), TopicPartition("void", 0, 0)], asynchronous=False)
+    consumer.close()
+    settings = load_mirror_settings(properties(tmp_path, left, right, "odd, void"))
+    report = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), Asked(("odd", "void"), window_s=60.0, moments=20))
+    group = {one.partition.topic: one.points[-1] for one in report.groups}
+    assert (group["odd"].records, group["odd"].bytes) == (4, 1 + 5_000_000)
+    assert (group["void"].records, group["void"].bytes, group["void"].age_s) == (0, 0, 0.0)
+    assert report.verdict is Found.UNKNOWN  # nobody says where the mirror stands
+    assert any("odd-0 is not known" in note for note in report.notes)
+    assert not any("void" in note for note in report.notes)  # an empty topic has no lag that could be unknown
+
+
+def test_records_that_expire_while_a_lag_is_read_are_read_again_without_them(
+    spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, right = bootstraps(lab)
+    create_topic(left, "expiring", 1)
+    create_topic(right, "LEFT.expiring", 1)
+    send(left, "expiring", keyed(10, 3), int(time.time() * 1000) - 2000)
+    consumer = Consumer({"bootstrap.servers": left, "group.id": "reads-expiring", "log_level": 0})
+    consumer.commit(offsets=[TopicPartition("expiring", 0, 2)], asynchronous=False)
+    consumer.close()
+    admin = AdminClient({"bootstrap.servers": left, "log_level": 0})
+    pinned, cut = lag_report.pin_range, 0
+
+    def expires(where: ClusterSettings, topic: str):  # type: ignore[no-untyped-def]
+        """Retention strikes between planning and reading, `most` times."""
+        nonlocal cut
+        found = pinned(where, topic)
+        if topic == "expiring" and cut < most:
+            cut += 1
+            gone = TopicPartition(topic, 0, 5 + cut)
+            admin.delete_records([gone])[gone].result(30)
+        return found
+
+    monkeypatch.setattr(lag_report, "pin_range", expires)
+    settings = load_mirror_settings(properties(tmp_path, left, right, "expiring"))
+    most = 1
+    report = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), Asked(("expiring",), window_s=60.0, moments=20))
+    (group,) = report.groups
+    assert group.points[-1].records == 30 - 6
+    assert (group.reading.verdict, group.overtaken) == (Found.FAIL, True)
+    assert "retention has deleted offsets 2 to 6" in group.reading.why
+    most = 10**9
+    never = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), Asked(("expiring",), window_s=60.0, moments=20))
+    assert (never.verdict, never.series) == (Found.UNKNOWN, ())
+    assert any("could not be read" in note for note in never.notes)
+
+
+@pytest.mark.parametrize(
+    ("runbook", "trouble", "code", "said"),
+    [
+        ("lag-report", "down", 11, "RIGHT"),
+        ("nightly-audit", "jars", 2, "make setup"),
+        ("duplicates-audit", "java", 2, "Install a Java 17 runtime"),
+    ],
+)
+def test_a_runbook_says_what_is_missing_in_a_sentence_with_its_exit_code(
+    lab: Lab, tmp_path: Path, runbook: str, trouble: str, code: int, said: str
+) -> None:
+    left, right = bootstraps(lab)
+    topic = f"for-{trouble}"
+    for bootstrap, name in ((left, topic), (right, f"LEFT.{topic}")):
+        create_topic(bootstrap, name, 1)
+        send(bootstrap, name, keyed(3, 3), int(time.time() * 1000) - 2000)
+    file = properties(tmp_path, left, "127.0.0.1:1" if trouble == "down" else right, topic)
+    environment = dict(os.environ)
+    if trouble == "jars":
+        environment["DRLIB_JARS"] = str(tmp_path / "no-jars")
+    if trouble == "java":
+        java = tmp_path / "jdk" / "bin" / "java"
+        java.parent.mkdir(parents=True)
+        java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_412\" 2026-01-01' >&2\n")
+        java.chmod(0o755)
+        environment |= {"JAVA_HOME": str(tmp_path / "jdk"), "PATH": "/nowhere"}  # else the one of PATH would do
+    argv = [sys.executable, "-m", "drlib.cli", "run", str(ROOT / "runbooks" / f"{runbook}.yaml"), str(file)]
+    done = subprocess.run(
+        [*argv, "--runs-dir", str(tmp_path / "runs"), "-p", f"flow={FLOW}"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
+    assert said in done.stderr, done.stderr[-3000:]
+    assert "Traceback" not in done.stdout + done.stderr
+    for run in (tmp_path / "runs").glob("*/scorecard.json"):
+        assert json.loads(run.read_text())["verdict"] != "pass"

@@ -1,0 +1,228 @@
+"""The analyses as notebooks use them, on a lab of their own: planted duplicates, an audit that DuckDB repeats, bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from fix_engine import create_topic
+from pyspark.sql import SparkSession
+from second_opinion import second_opinion
+
+from drlib.analysis.duplicates.result import Cause
+from drlib.analysis.sessions.audit_practice import PLANTED, TOPICS, Practice
+from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
+from drlib.analysis.sessions.nightly_audit import NightlyAudit
+from drlib.analysis.sessions.place import AnalysisPlace, find_place
+from drlib.analysis.spark.jobs import Jobs, Progress
+from drlib.errors import Unreachable, UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Range
+from drlib.lab.lab import Lab
+from drlib.model import Flow
+from drlib.model import TopicPartition as Place
+from drlib.runs.scorecard import Kind, Scorecard, Verdict
+from drlib.ui.figures.duplicates import duplicates_figure
+
+FLOW = "LEFT->RIGHT"
+BEGIN_MS = 1_790_000_000_000
+
+
+@pytest.fixture(scope="module")
+def practised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A lab with the practice traffic and the duplicates planted in it."""
+    with Lab(tmp_path_factory.mktemp("practice") / "lab") as lab:
+        Practice(lab, Flow("LEFT", "RIGHT")).prepare(plant=True)
+        yield lab
+
+
+@pytest.fixture
+def place(practised: Lab) -> AnalysisPlace:
+    return find_place("", str(practised.root), FLOW)
+
+
+def verdicts(run_dir: Path) -> dict[str, Verdict]:
+    return {check.name: check.verdict for check in Scorecard.read(run_dir / "scorecard.json").checks}
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("spark")
+def test_the_audit_of_real_topics_says_what_duckdb_says(place: AnalysisPlace, tmp_path: Path) -> None:
+    audit = NightlyAudit(tmp_path, place)
+    audit.ranges()
+    audit.compare()
+    source, target = place.source, place.target
+    for topic, result in audit.results.items():
+        sides = []
+        for settings, name in ((source, topic), (target, f"LEFT.{topic}")):
+            pinned = audit._range(settings.alias, name)
+            wanted = {Place(name, p): Range(pinned.start[p], end) for p, end in pinned.end.items() if end}
+            with Cluster(settings) as cluster:
+                sides.append(
+                    [
+                        (r.partition.partition, r.offset, r.timestamp_ms, r.key, r.value, r.headers)
+                        for r in cluster.read(wanted)
+                    ]
+                )
+        said = {
+            "missing": result.missing,
+            "altered": result.altered,
+            "duplicated": result.duplicated,
+            "invented": result.invented,
+            "out-of-order": result.out_of_order,
+        }
+        assert {name: count for name, count in said.items() if count} == second_opinion(*sides), topic
+        assert (result.source_records, result.target_records) == tuple(map(len, sides))
+    assert audit.results["orders"].duplicated == PLANTED[Cause.REPLICATOR]
+    assert len(audit.results["orders"].checkpoints) == 4
+    audit.partitions(), audit.evidence(), audit.checkpoints(), audit.conclude()
+    told = verdicts(tmp_path)
+    assert told.pop("orders: nothing was copied twice") is Verdict.FAIL
+    assert set(told.values()) == {Verdict.PASS}
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("spark")
+def test_planted_duplicates_are_found_by_number_cause_and_place_and_a_rerun_reads_the_same(
+    place: AnalysisPlace, practised: Lab, tmp_path: Path
+) -> None:
+    told: list[Progress] = []
+    audit = DuplicatesAudit(tmp_path, place, tell=told.append)
+    assert len(audit.ranges().rows) == 2 * len(TOPICS)
+    audit.find()
+    found = {topic: dict(report.counts or {}) for topic, report in audit.reports.items()}
+    assert found["orders"] == {**PLANTED, Cause.UNKNOWN: 0}
+    assert found["payments"] == found["prices"] == dict.fromkeys(Cause, 0)
+    assert audit.reports["orders"].exact
+    (stretch,) = [one for one in audit.reports["orders"].skip if one.cause is Cause.REPLICATOR]
+    assert (stretch.partition, stretch.next_offset - stretch.first) == (2, PLANTED[Cause.REPLICATOR])
+    (again,) = audit.reports["orders"].rereads
+    assert (again.group, again.cluster, again.topic, again.records, again.pending) == (
+        "billing",
+        "RIGHT",
+        "LEFT.orders",
+        25,
+        False,
+    )
+    figure = duplicates_figure(audit)
+    assert (
+        sum(cell or 0 for row in figure.data[0].z for cell in row)
+        == PLANTED[Cause.REPLICATOR] + PLANTED[Cause.PRODUCER]
+    )
+    assert "UTC" in figure.layout.xaxis.title.text
+    shown = [str(table) for table in (audit.examples(), audit.skip(), audit.groups())]
+    assert all("Traceback" not in text and "orders" in text for text in shown)
+    audit.conclude()
+    card = Scorecard.read(tmp_path / "scorecard.json")
+    assert (card.kind, card.verdict, card.records.duplicated) == (Kind.ANALYSIS, Verdict.FAIL, sum(PLANTED.values()))
+    failed = {name for name, verdict in verdicts(tmp_path).items() if verdict is Verdict.FAIL}
+    assert failed == {
+        "orders: nothing was copied twice",
+        "orders: nothing was written twice",
+        "orders: no group read anything again",
+    }
+    assert [one.what for one in told if one.over] == ["positions of groups", "orders", "payments", "prices"]
+    assert all(one.done == one.tasks > 0 for one in told if one.over and one.what != "positions of groups")
+
+    producer = Producer({"bootstrap.servers": practised.clusters["LEFT"].bootstrap, "log_level": 0})
+    for _ in range(2):  # written after the ranges were pinned: no business of this audit
+        producer.produce("prices", b"1", b"late", 0, timestamp=BEGIN_MS)
+    assert producer.flush(30) == 0
+    rerun = DuplicatesAudit(tmp_path, place, allow=("producer", "replicator", "failover"))
+    rerun.conclude()
+    assert {t: r.counts for t, r in rerun.reports.items()} == {t: r.counts for t, r in audit.reports.items()}
+    assert Scorecard.read(tmp_path / "scorecard.json").verdict is Verdict.CONDITIONS
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("spark")
+def test_odd_records_are_compared_as_they_are_and_what_cannot_be_told_never_passes(
+    practised: Lab, tmp_path: Path
+) -> None:
+    """Null keys, tombstones, bytes that are no text, five megabytes; a topic without a record, one whose beginning expired
+    after it was pinned, and one that the target does not have."""
+    left, right = (practised.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT"))
+    big = {"max_message_bytes": "6000000", "retention_ms": "-1"}
+    for bootstrap, prefix in ((left, ""), (right, "LEFT.")):
+        for topic in ("odd-bytes", "odd-empty", "odd-expired"):
+            create_topic(bootstrap, f"{prefix}{topic}", 1, **big)
+        producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 6_000_000, "log_level": 0})
+        for number in range(20):
+            value = None if number % 3 == 2 else bytes([255, 0, number]) * (1_700_000 if number == 7 else 1)
+            key = None if number % 2 else bytes([254, number])
+            for topic in ("odd-bytes", "odd-expired"):
+                producer.produce(f"{prefix}{topic}", value, key, 0, timestamp=BEGIN_MS + number)
+        assert producer.flush(60) == 0
+    create_topic(left, "odd-missing", 1)
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        f"clusters = LEFT, RIGHT\nLEFT.bootstrap.servers = {left}\nRIGHT.bootstrap.servers = {right}\n"
+        "LEFT->RIGHT.enabled = true\ntopics = odd-.*\n"
+    )
+    place = find_place(str(file), "", FLOW)
+    audit = NightlyAudit(tmp_path, place)
+    audit.ranges()
+    cut = TopicPartition("odd-expired", 0, 5)
+    admin = AdminClient({"bootstrap.servers": left, "log_level": 0})
+    admin.delete_records([cut])[cut].result(30)
+    audit.conclude()
+    told = verdicts(tmp_path)
+    of_bytes = {name: verdict for name, verdict in told.items() if name.startswith("odd-bytes")}
+    assert len(of_bytes) == 5
+    assert set(of_bytes.values()) == {Verdict.PASS}
+    assert told["odd-empty: nothing was lost"] is Verdict.UNKNOWN
+    assert told["odd-expired: it was read"] is Verdict.UNKNOWN
+    assert told["odd-missing is on both clusters"] is Verdict.UNKNOWN
+    (tmp_path / "again").mkdir()
+    search = DuplicatesAudit(tmp_path / "again", place, ["odd-bytes", "odd-expired"])
+    search.conclude()
+    assert search.reports["odd-bytes"].total == 0
+    with pytest.raises(UsageError, match=r"RIGHT has no topic LEFT\.odd-missing"):
+        place.pairs(["odd-missing"])
+    with pytest.raises(UsageError, match="LEFT has no topic nowhere"):
+        place.pairs(["nowhere"])
+
+
+@pytest.mark.long
+def test_a_cluster_that_is_down_and_clusters_nobody_named_are_said_in_a_sentence(
+    practised: Lab, tmp_path: Path
+) -> None:
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        f"clusters = LEFT, RIGHT\nLEFT.bootstrap.servers = {practised.clusters['LEFT'].bootstrap}\n"
+        "RIGHT.bootstrap.servers = 127.0.0.1:1\nLEFT->RIGHT.enabled = true\ntopics = orders\n"
+    )
+    with pytest.raises(Unreachable, match="RIGHT") as caught:
+        find_place(str(file), "", FLOW).pairs()
+    assert caught.value.exit_code == 11
+    for properties, lab_dir, flow in (
+        ("", "", FLOW),
+        (str(file), "lab", FLOW),
+        (str(file), "", "LEFT"),
+        (str(file), "", "A->B"),
+    ):
+        with pytest.raises(UsageError):
+            find_place(properties, lab_dir, flow)
+
+
+def test_an_interrupt_cancels_the_job_and_the_next_one_runs(spark: SparkSession) -> None:
+    from concurrent.futures import Future
+
+    session: Future[SparkSession] = Future()
+    session.set_result(spark)
+
+    def press(progress: Progress) -> None:
+        if progress.tasks and not progress.over:
+            raise KeyboardInterrupt
+
+    jobs = Jobs(session, press)
+    with pytest.raises(KeyboardInterrupt):
+        jobs.run("for ever", lambda one: one.range(10**13).selectExpr("sum(id % 7)").collect())
+    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    told: list[Progress] = []
+    jobs = Jobs(session, told.append)
+    assert jobs.run("short", lambda one: one.range(1000).count()) == 1000
+    assert told[-1].over

@@ -1,0 +1,54 @@
+"""The same analysis on this process's two cores and on a Spark cluster comes to the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+from fix_engine import create_topic
+from fix_spark_cluster import SparkCluster
+from pyspark.sql import SparkSession
+
+from drlib.analysis.audit.staged import audit_topics
+from drlib.analysis.lag import frames as lag
+from drlib.analysis.spark.topics import read_topic
+
+RECORDS, PARTITIONS = 3000, 4
+
+
+@pytest.mark.long
+def test_an_audit_on_a_cluster_says_what_it_says_here(
+    spark: SparkSession, spark_cluster: SparkCluster, left: str, right: str, fresh_topic: Callable[[str], str]
+) -> None:
+    topic = fresh_topic("flights")
+    remote = f"LEFT.{topic}"
+    for bootstrap, name, numbers in (
+        (left, topic, list(range(RECORDS))),
+        (right, remote, [*range(1000), 700, *range(1001, RECORDS)]),  # 1000 is missing, 700 is there twice
+    ):
+        create_topic(bootstrap, name, PARTITIONS, retention_ms="-1")
+        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
+        for number in numbers:
+            producer.produce(
+                name,
+                key=b"k%d" % (number % 50),
+                value=b"%d" % number,
+                partition=number % PARTITIONS,
+                timestamp=1_790_000_000_000 + number,
+                headers=[("id", b"%d" % number)],
+            )
+        assert producer.flush(30) == 0
+    here = audit_topics(spark, left, right, topic, remote)
+    sizes = lag.by_partition(lag.sized(read_topic(spark, left, topic), topic)).orderBy("partition").collect()
+    there = spark_cluster.submit("spark_program.py", left, right, topic, remote)
+    assert there["master"] == spark_cluster.master
+    assert there["executors"] == 2
+    assert (there["verdict"], there["missing"], there["duplicated"]) == (
+        here.verdict.value,
+        here.missing,
+        here.duplicated,
+    )
+    assert (here.missing, here.duplicated) == (1, 1)
+    assert there["source_records"] == RECORDS
+    assert there["by_partition"] == [[row["partition"], row["records"], row["bytes"]] for row in sizes]

@@ -1,0 +1,115 @@
+"""A session in a process of its own: silent, on loopback only, startable again, gone with its process, or refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from deadline import Deadline
+from repository_root import ROOT
+
+TWICE = """
+import contextlib
+import sys
+from pathlib import Path
+from pyspark import SparkContext
+from drlib.analysis.spark.session import spark_session, start_in_background
+
+first = start_in_background("first").result()
+jvm = SparkContext._gateway.proc.pid
+print(first.range(5).count(), jvm)
+sockets = set()
+for f in Path(f"/proc/{jvm}/fd").iterdir():
+    with contextlib.suppress(FileNotFoundError):  # closed between the two looks
+        sockets.add(f.readlink().name)
+for table, local in (("tcp", {"0100007F"}), ("tcp6", {"0000000000000000FFFF00000100007F", "00000000000000000000000001000000"})):
+    for row in Path(f"/proc/{jvm}/net/{table}").read_text().splitlines()[1:]:
+        fields = row.split()
+        if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+            address = fields[1].split(":")[0]
+            print("loopback" if address in local else f"open to all: {fields[1]}")
+first.stop()
+with spark_session("second") as second:
+    print(second.sparkContext.appName, second.range(7).count())
+"""
+ONCE = """
+import sys
+from drlib.analysis.spark.session import spark_session
+from drlib.errors import MissingDependency
+try:
+    spark_session("never")
+except MissingDependency as error:
+    print(error)
+"""
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name not in environment}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**kept, **{name: value for name, value in environment.items() if value}},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def test_a_session_is_silent_on_loopback_starts_twice_and_dies_with_its_process() -> None:
+    ran = python(TWICE)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    first, *listening, second = ran.stdout.splitlines()
+    count, pid = first.split()
+    assert count == "5"
+    assert second == "second 7"
+    assert set(listening) == {"loopback"}
+    deadline = Deadline(20)
+    while not gone(int(pid)):
+        assert not deadline.passed, "the JVM outlived its process"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        (None, "no java was found"),
+        ("25.0.1", "is Java 25"),
+        ("1.8.0_412", "is Java 8"),
+    ],
+)
+def test_a_java_that_spark_cannot_run_on_is_refused_in_a_sentence(
+    tmp_path: Path, version: str | None, said: str
+) -> None:
+    if version:
+        java = tmp_path / "bin" / "java"
+        java.parent.mkdir()
+        java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-01' >&2\n")
+        java.chmod(0o755)
+    ran = python(ONCE, JAVA_HOME=str(tmp_path), PATH="/nowhere")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("Spark needs Java: it runs on Java 17 to 23, and ")
+    assert said in ran.stdout
+    assert "Install a Java 17 runtime" in ran.stdout
+
+
+def test_a_jvm_that_does_not_start_says_why() -> None:
+    ran = python(ONCE.replace('"never"', '"never", driver_memory="lots"'))
+    assert ran.returncode == 0
+    assert ran.stdout.startswith("Spark did not start: ")
+    assert "lots" in ran.stdout
+
+
+def test_jars_that_are_not_there_are_said_with_the_command_that_brings_them(tmp_path: Path) -> None:
+    ran = python(ONCE, DRLIB_JARS=str(tmp_path))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "jars of the spark class path are missing" in ran.stdout
+    assert "make setup" in ran.stdout

@@ -1,0 +1,143 @@
+"""The pointer's topic on real clusters: several writers at once, one cluster dead, and readers who go on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from deadline import Deadline
+from fix_lab import LabFactory
+
+import drlib
+from drlib.client.active_cluster import NoPointer
+from drlib.client.pointer import Pointer, PointerConflict, encode
+from drlib.client.pointer_topic import Published, publish, read_pointer
+from drlib.client.pointer_watch import PointerTopicWatcher
+from drlib.config.settings import ClusterSettings
+from drlib.lab.lab import Lab
+from drlib.lab.ports import free_ports
+
+Fresh = Callable[[str], str]
+
+
+def settings(lab: Lab) -> tuple[ClusterSettings, ...]:
+    return tuple(ClusterSettings(alias, (cluster.bootstrap,)) for alias, cluster in lab.clusters.items())
+
+
+def until(holds: Callable[[], bool], deadline_s: float = 20.0) -> None:
+    deadline = Deadline(deadline_s)
+    while not holds():
+        assert not deadline.passed, f"not within {deadline.waited_s:.0f} s"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def watch() -> Iterator[Callable[..., PointerTopicWatcher]]:
+    made: list[PointerTopicWatcher] = []
+
+    def start(clusters: tuple[ClusterSettings, ...], application: str, topic: str) -> PointerTopicWatcher:
+        made.append(PointerTopicWatcher(clusters, application, topic=topic))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+def test_of_many_writers_of_one_version_one_wins_everywhere(lab: Lab, fresh_topic: Fresh) -> None:
+    clusters, topic = settings(lab), f"{fresh_topic('active')}.internal"
+    assert publish(clusters, Pointer(1, "LEFT", "h:1"), topic=topic).where == ("LEFT", "RIGHT")
+    outcomes: list[Published | PointerConflict] = []
+
+    def write(number: int) -> None:
+        try:
+            outcomes.append(publish(clusters, Pointer(2, f"W{number}", "h:1"), topic=topic, timeout_s=30))
+        except PointerConflict as error:
+            outcomes.append(error)
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(90)
+    assert len(outcomes) == 3
+    found = [read_pointer([one], topic=topic).pointer for one in clusters]
+    won = [outcome for outcome in outcomes if isinstance(outcome, Published)]
+    assert len(won) <= 1  # all may have been in each other's way; never two
+    assert found == [won[0].pointer if won else Pointer(1, "LEFT", "h:1")] * 2
+    newer = Pointer(3, "RIGHT", "h:2")
+    assert publish(clusters, newer, topic=topic).where == ("LEFT", "RIGHT")
+    with pytest.raises(PointerConflict, match=r"not written anywhere: LEFT: it holds version 3 for \*, which names"):
+        publish(clusters, Pointer(3, "LEFT", "h:1"), topic=topic)
+    assert read_pointer(clusters, topic=topic).pointer == newer
+
+
+def test_an_uncommitted_word_is_nobodys_and_its_writer_is_fenced(lab: Lab, fresh_topic: Fresh) -> None:
+    clusters, topic = settings(lab)[1:], f"{fresh_topic('active')}.internal"
+    publish(clusters, Pointer(1, "LEFT", "h:1"), topic=topic)
+    zombie = Producer({"bootstrap.servers": clusters[0].bootstrap_servers[0], "transactional.id": topic})
+    zombie.init_transactions(20)
+    zombie.begin_transaction()
+    zombie.produce(topic, encode(Pointer(9, "LEFT", "h:9")), key="*")
+    zombie.flush(20)
+    assert publish(clusters, Pointer(2, "RIGHT", "h:1"), topic=topic).where == ("RIGHT",)
+    with pytest.raises(Exception, match="fenced"):
+        zombie.commit_transaction(20)
+    assert read_pointer(clusters, topic=topic).pointer == Pointer(2, "RIGHT", "h:1")
+
+
+def test_a_watcher_hears_a_first_word_an_own_word_and_a_newer_one_for_all(
+    lab: Lab, fresh_topic: Fresh, watch: Callable[..., PointerTopicWatcher]
+) -> None:
+    clusters, topic = settings(lab), f"{fresh_topic('active')}.internal"
+    silent = ClusterSettings("GONE", (f"127.0.0.1:{free_ports(1)[0]}",))
+    orders, bills = watch((*clusters, silent), "orders", topic), watch(clusters, "bills", topic)
+    until(lambda: orders.settled() and bills.settled())
+    assert orders.current() is None  # nobody has made the topic
+    publish(clusters, Pointer(1, "LEFT", "h:1"), topic=topic)
+    assert orders.wait_newer(0, 20) == bills.wait_newer(0, 20) == Pointer(1, "LEFT", "h:1")
+    published = time.monotonic()
+    publish(clusters, Pointer(2, "RIGHT", "h:2"), "orders", topic=topic)
+    assert orders.wait_newer(1, 20) == Pointer(2, "RIGHT", "h:2")
+    assert time.monotonic() - published < 15
+    assert bills.wait_newer(1, 0.5) is None
+    publish(clusters, Pointer(3, "LEFT", "h:3"), topic=topic)
+    assert orders.wait_newer(2, 20) == bills.wait_newer(1, 20) == Pointer(3, "LEFT", "h:3")
+    assert "GONE does not answer" in orders.doubt()
+    assert bills.doubt() == ""
+
+
+def test_two_words_of_one_version_are_told_and_a_higher_one_ends_it(lab: Lab, fresh_topic: Fresh) -> None:
+    clusters, topic = settings(lab), f"{fresh_topic('active')}.internal"
+    for one in clusters:  # two writers, each of whom sees one cluster only
+        publish([one], Pointer(1, one.alias, "h:1"), topic=topic)
+    with pytest.raises(PointerConflict, match="version 1 of the pointer says two things"):
+        read_pointer(clusters, topic=topic)
+    publish(clusters, Pointer(2, "RIGHT", "h:1"), topic=topic)
+    assert read_pointer(clusters, topic=topic).pointer == Pointer(2, "RIGHT", "h:1")
+
+
+@pytest.mark.long
+def test_with_one_cluster_killed_applications_move_by_the_other(lab_factory: LabFactory, tmp_path: Path) -> None:
+    lab = lab_factory()
+    config = lab.write_properties(tmp_path / "clusters.properties")
+    with pytest.raises(NoPointer, match="nobody has said"):
+        drlib.active_config("orders", config)
+    drlib.publish_pointer(config, "LEFT")
+    with drlib.ActiveCluster("orders", config) as active:
+        assert active.current().alias == "LEFT"
+        lab.clusters["LEFT"].kill()
+        until(lambda: "LEFT does not answer" in active.doubt())
+        moved = drlib.publish_pointer(config, "RIGHT", timeout_s=4)
+        assert (moved.where, list(moved.missing)) == (("RIGHT",), ["LEFT"])
+        changed = active.wait_for_change(10)
+        assert changed is not None
+        assert changed.alias == "RIGHT"
+    late = drlib.active_config("orders", config, at_least=2)
+    consumer = Consumer({**late, "group.id": "orders"})
+    assert "drlib.active.internal" in consumer.list_topics(timeout=10).topics
+    consumer.close()

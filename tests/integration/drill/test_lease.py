@@ -1,0 +1,144 @@
+"""The lease of a flow on a real broker: one holder, the dead replaced, the one that was stopped fenced."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from deadline import Deadline
+
+from drlib.config.settings import ClusterSettings
+from drlib.drill.plan import lease_record as drill_lease
+from drlib.drill.plan.states import DrillState
+from drlib.drill.run.lease import Lease, LeaseLost, read_record
+from drlib.errors import LeaseHeld
+from drlib.kafka.admin.cluster import Cluster
+from drlib.model import Flow
+
+SESSION_MS = 6000  # the least a broker takes unasked: group.min.session.timeout.ms
+HOLDER = """
+import sys
+from drlib.config.settings import ClusterSettings
+from drlib.drill.run.lease import Lease, LeaseLost
+from drlib.model import Flow
+from drlib.drill.plan.states import DrillState
+target, flow = ClusterSettings("RIGHT", (sys.argv[1],)), Flow("LEFT", sys.argv[2])
+with Lease(target, flow, "theirs", session_timeout_ms=6000) as lease:
+    lease.write(DrillState.RUNNING)
+    print("held", flush=True)
+    sys.stdin.readline()
+    try:
+        lease.write(DrillState.FAILED_OVER)
+        print("written", flush=True)
+    except LeaseLost as error:
+        print("lost", error, flush=True)
+"""
+
+
+@pytest.fixture
+def target(right: str) -> ClusterSettings:
+    return ClusterSettings("RIGHT", (right,))
+
+
+@pytest.fixture
+def flow() -> Flow:
+    return Flow("LEFT", f"RIGHT{uuid.uuid4().hex[:6]}")
+
+
+@pytest.fixture
+def holder(right: str, flow: Flow) -> Iterator[subprocess.Popen[str]]:
+    """Another process, that holds the lease and is in the middle of running."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, right, flow.target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+
+
+def test_it_is_held_by_one_and_given_back_on_every_way_out(target: ClusterSettings, flow: Flow) -> None:
+    def refused(cluster: Cluster, lease: Lease) -> None:
+        assert (lease.state, lease.run_id) == (DrillState.READY, "")
+        lease.write(DrillState.TESTING)
+        found = read_record(cluster, flow)
+        assert (found.state, found.run) == (DrillState.TESTING, "one")
+        assert found.holder is not None
+        assert found.holder.pid == os.getpid()
+        for _ in range(3):
+            began = time.monotonic()
+            with pytest.raises(LeaseHeld, match=rf"pid {os.getpid()}.* run one.* testing") as told:
+                Lease(target, flow, "two").__enter__()
+            assert not isinstance(told.value, LeaseLost)
+            assert told.value.exit_code == 10
+            assert time.monotonic() - began < 5
+            lease.confirm()
+        raise ZeroDivisionError
+
+    def hold(cluster: Cluster) -> None:
+        with Lease(target, flow, "one", session_timeout_ms=SESSION_MS) as lease:
+            refused(cluster, lease)
+
+    with Cluster(target) as cluster:
+        assert read_record(cluster, flow).state is DrillState.READY
+        with pytest.raises(ZeroDivisionError):
+            hold(cluster)
+        assert cluster.group_members(drill_lease.group(flow)) == ()
+        given_back = read_record(cluster, flow)
+        assert (given_back.state, given_back.run, given_back.holder) == (DrillState.TESTING, "one", None)
+    with Lease(target, flow, "two", session_timeout_ms=SESSION_MS) as lease:
+        assert (lease.state, lease.run_id) == (DrillState.TESTING, "one")
+
+
+@pytest.mark.long
+def test_of_many_that_come_at_once_one_holds_it_and_keeps_it(target: ClusterSettings, flow: Flow) -> None:
+    held, refused, together = [], [], threading.Barrier(4)
+
+    def come(name: str) -> None:
+        together.wait()
+        try:
+            with Lease(target, flow, name, session_timeout_ms=SESSION_MS) as lease:
+                held.append(name)
+                deadline = Deadline(20)
+                while len(refused) < 3 and not deadline.passed:
+                    lease.confirm()
+        except LeaseHeld as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=come, args=[str(n)]) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(held) == 1
+    assert len(refused) == 3
+    assert not any(isinstance(error, LeaseLost) for error in refused)
+
+
+def test_who_was_stopped_and_replaced_writes_nothing(
+    target: ClusterSettings, flow: Flow, holder: subprocess.Popen[str]
+) -> None:
+    holder.send_signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    with pytest.raises(LeaseHeld, match="pid"):
+        Lease(target, flow, "ours").__enter__()
+    with Lease(target, flow, "ours", session_timeout_ms=SESSION_MS, wait_s=30) as lease:
+        assert SESSION_MS / 1000 - 2 < time.monotonic() - stopped < SESSION_MS / 1000 + 10
+        assert (lease.state, lease.run_id) == (DrillState.RUNNING, "theirs")
+        lease.write(DrillState.INCOMPLETE)
+        holder.send_signal(signal.SIGCONT)
+        told, _ = holder.communicate("\n", timeout=30)
+        assert told.startswith("lost")
+        lease.confirm()
+        with Cluster(target) as cluster:
+            found = read_record(cluster, flow)
+        assert (found.state, found.run) == (DrillState.INCOMPLETE, "ours")

@@ -1,0 +1,67 @@
+"""The pointer's topic moved by a drill and put back by its rollback, seen by an application that follows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import testbed_moves
+from fix_engine import Engine, create_topic, produce, wait_for
+from testbed_moves import Place, step
+
+import drlib
+from drlib.client.pointer import Pointer
+from drlib.client.pointer_topic import read_pointer
+from drlib.config.settings import load_mirror_settings
+from drlib.drill.run.runner import JOURNAL
+from drlib.runs import journal
+
+
+def events(folder: Path) -> list[str]:
+    return [f"{line.event} {line.data.get('step', '')}".strip() for line in journal.read(folder / JOURNAL)]
+
+
+@pytest.mark.long
+def test_what_was_moved_comes_back_under_a_newer_version_unless_somebody_moved_it_since(
+    engine: Engine, tmp_path: Path
+) -> None:
+    home, away, mirror = engine.source, engine.target, f"{engine.source}.{engine.topics}"
+    application = f"app-{home}"
+    create_topic(engine.right, mirror, 2)
+    produce(engine.right, mirror, 11, partitions=2)
+    clusters = tuple(load_mirror_settings(engine.properties).clusters.values())
+
+    def now() -> Pointer:
+        found = read_pointer(clusters, application).pointer
+        assert found is not None
+        return found
+
+    first = drlib.publish_pointer(
+        engine.properties, home, application, remote_prefix=f"{away}.", cutover={f"{away}.x": (3, 4)}
+    ).pointer
+    place = Place(properties=str(engine.properties), source=home, target=away)
+    drill = testbed_moves.drill(step("move", "pointer.move", application=application))
+    with drlib.ActiveCluster(application, engine.properties) as active:
+        folder = tmp_path / "one"
+        folder.mkdir()
+        assert testbed_moves.in_process(folder, drill, place, kill=3) == -9  # the step is done, and noted
+        assert events(folder)[-1] == "step-succeeded move"
+        moved = now()
+        assert (moved.active, moved.version) == (away, first.version + 1)
+        assert moved.cutover == {mirror: (6, 5)}
+        wait_for("the application hears of it", lambda: active.current().alias == away)
+
+        assert testbed_moves.in_process(folder, drill, place, how="rollback") in (0, 5, 8)
+        assert "undo-succeeded move" in events(folder)
+        back = now()
+        assert back == Pointer(first.version + 2, home, first.bootstrap, f"{away}.", {f"{away}.x": (3, 4)})
+        wait_for("and comes back", lambda: active.current().pointer == back)
+
+        folder = tmp_path / "two"
+        folder.mkdir()
+        assert testbed_moves.in_process(folder, drill, place, kill=3) == -9
+        other = drlib.publish_pointer(engine.properties, away, application, hold=True).pointer  # an operator's own word
+        assert testbed_moves.in_process(folder, drill, place, how="rollback") == 6
+        assert "undo-failed move" in events(folder)
+        assert now() == other
+        wait_for("the newest word counts", lambda: active.current().pointer == other)

@@ -1,0 +1,520 @@
+"""Applications move to the other cluster and back while both serve: nothing lost, nothing read twice, a short pause."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from fix_engine import Engine, produce, wait_for
+from repository_root import ROOT
+from testbed_applications import Application, Stage, stage
+
+import drlib
+from drlib.client import pointer as pointers
+from drlib.config.settings import load_mirror_settings
+from drlib.drill.actions.failback import actions as failback_actions
+from drlib.drill.actions.failback import switchover as switchover_actions
+from drlib.drill.actions.groups import commit as group_writing
+from drlib.drill.plan.plan import Argument
+from drlib.drill.plan.progress import Reach
+from drlib.drill.step import step_output as details
+from drlib.drill.step.action import Action, StepCall
+from drlib.drill.step.context import Workplace
+from drlib.errors import Deviated, UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import CommittedOffset, Range
+from drlib.kafka.admin.errors import GroupNotEmpty
+from drlib.kafka.admin.group_offsets import commit_all, committed
+from drlib.lab.checker import scan
+from drlib.lab.checker.history import History, ProducedStatus
+from drlib.lab.checker.report import Verdict
+from drlib.lab.checker.round_trip import Trip, TripReport, judge
+from drlib.lab.workload.topics import TopicSpec, create_topics
+from drlib.mirror.offsets.unreplicated.lag import MirrorUnexplained, refuse_unexplained
+from drlib.mirror.status import worker_status as status
+from drlib.model import Flow, TopicPartition
+from drlib.runs.abort import Abort
+from drlib.runs.scorecard import Scorecard
+from drlib.runs.scorecard import Verdict as CardVerdict
+
+PARTITIONS = 6
+
+
+@dataclass
+class Both:
+    """Two clusters with mirrors both ways, and applications that follow a pointer; all at the engine's source at first."""
+
+    engine: Engine
+    on: Stage
+    place: Workplace
+    topic: str
+
+    def step(self, name: str, **arguments: str | float | bool | tuple[str, ...]) -> Action:
+        makers = {**failback_actions.makers(self.place), **switchover_actions.makers(self.place)}
+        given = tuple(Argument(key, value) for key, value in arguments.items())
+        return makers[name](StepCall(name, given, name.replace(".", "-")))
+
+    def act(self, name: str, **arguments: str | float | bool) -> dict[str, object]:
+        step = self.step(name, **arguments)
+        return dict(step.act(step.changes(step.observe()), Abort(self.place.run_dir)))
+
+    def there(self) -> dict[str, object]:
+        return self.act("switchover.move", source=self.engine.source, target=self.engine.target)
+
+    def back(self) -> dict[str, object]:
+        return self.act("switchover.move")
+
+    @property
+    def active(self) -> str:
+        return pointers.read(self.on.pointer).active
+
+    def ends(self, alias: str, topic: str) -> dict[TopicPartition, int]:
+        with Cluster(self.place.cluster(alias)) as cluster:
+            return cluster.log_ends(TopicPartition(topic, n) for n in range(PARTITIONS))
+
+    def has_read(self, alias: str, group: str, topic: str) -> bool:
+        """Does the group stand at the end of every partition of `topic` there?"""
+        ends = self.ends(alias, topic)
+        with Cluster(self.place.cluster(alias)) as cluster:
+            at = cluster.group_offsets(group)
+        return all(p in at and at[p].offset >= end for p, end in ends.items() if end)
+
+    def judged(self, producer: Application, groups: dict[str, Application]) -> TripReport:
+        history = producer.history()
+        for application in groups.values():
+            history += application.history()
+        home, away = self.engine.source, self.engine.target
+        return judge(
+            Trip(
+                home,
+                away,
+                self.topic,
+                tuple(groups),
+                history,
+                (*scan.scan(self.engine.left, self.topic), *scan.scan(self.engine.left, f"{away}.{self.topic}")),
+                (*scan.scan(self.engine.right, self.topic), *scan.scan(self.engine.right, f"{home}.{self.topic}")),
+            )
+        )
+
+
+@pytest.fixture
+def both(engine: Engine, tmp_path: Path) -> Iterator[Both]:
+    engine.extra = {f"{engine.target}->{engine.source}.enabled": "true", "emit.heartbeats.enabled": "false"}
+    topic = engine.topics
+    for bootstrap in (engine.left, engine.right):
+        create_topics(bootstrap, [TopicSpec(topic, PARTITIONS)])
+    engine.start()
+    settings = load_mirror_settings(engine.properties)
+    run = tmp_path / "run"
+    run.mkdir()
+    with stage(tmp_path) as on:
+        on.point(1, engine.source, engine.left)
+        flow = Flow(engine.source, engine.target)
+        place = Workplace(
+            clusters=settings.clusters, flow=flow, run_dir=run, properties=engine.properties, pointer=on.pointer
+        )
+        yield Both(engine, on, place, topic)
+
+
+def runs(both: Both) -> bool:
+    """Do the workers have all lanes of both flows?"""
+    try:
+        told = status.read(both.engine.status_path(0))
+    except UsageError:
+        return False
+    return len(told.flows) == 2 and all(lane.state == "running" for flow in told.flows for lane in flow.lanes)
+
+
+def seen(application: Application, cluster: str, kind: str) -> int:
+    history: History = application.history()
+    rows = history.produced if kind == "produced" else history.consumed
+    return sum(row.cluster == cluster for row in rows)
+
+
+@pytest.mark.long
+def test_there_and_back_with_nothing_lost_and_nothing_read_twice(both: Both) -> None:
+    home, away, topic = both.engine.source, both.engine.target, both.topic
+    producer = both.on.producer(topic, records_per_second=800.0, backlog=2000)
+    names = {"arrivals": f"{topic}.arrivals", "delays": f"{topic}.delays"}
+    groups = {
+        names["arrivals"]: both.on.consumer(topic, names["arrivals"]),
+        names["delays"]: both.on.consumer(
+            topic, names["delays"], records_per_second=300.0, after_move_records_per_second=20_000.0
+        ),
+    }
+    wait_for("traffic", lambda: seen(producer, home, "produced") > 3500)
+    wait_for("both groups read", lambda: all(seen(a, home, "consumed") > 100 for a in groups.values()))
+    wait_for("the flow out runs", lambda: runs(both))
+    assert both.act("reverse.verify")["workers"] == 1
+
+    # delays is far behind: it moves in the middle of what it has to read
+    there = both.there()
+    assert (both.active, there["rpo_records"], there["exact_positions"]) == (away, 0, there["positions"])
+    for group, application in groups.items():
+        wait_for(f"{group} reads at {away}", lambda a=application: seen(a, away, "consumed") > 0)
+        wait_for(f"{group} has read the mirror", lambda g=group: both.has_read(away, g, f"{home}.{topic}"))
+    wait_for("traffic goes on", lambda: seen(producer, away, "produced") > 1500)
+
+    back = both.back()
+    assert (both.active, back["exact_positions"]) == (home, back["positions"])
+    at_return = seen(producer, home, "produced")
+    wait_for("traffic is home", lambda: seen(producer, home, "produced") > at_return + 800)
+    assert producer.terminate()[0] == 0
+    acked = {row.id for row in producer.history().produced if row.status is ProducedStatus.ACKED}
+    for group, application in groups.items():
+        wait_for(f"{group} has read everything", lambda a=application: {r.id for r in a.history().consumed} >= acked)
+    both.on.terminate_all()
+
+    report = both.judged(producer, groups)
+    failed = [j for j in report.judgements if j.verdict is not Verdict.PASS or j.price]
+    assert failed == []
+    assert report.tail == 0
+    assert len(report.pauses_s) == 2
+    for told, pause_s in zip((there, back), report.pauses_s, strict=True):
+        assert pause_s < 5.0, (report.pauses_s, there, back)  # under 1 s alone; a busy machine stretches it
+        assert float(str(told["stopped_seconds"])) >= float(str(told["held_seconds"])) > 0
+
+
+def test_a_record_that_comes_late_is_taken_along(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow producer's last record arrives when the positions are being written, just before the pointer moves."""
+    home, away, topic = both.engine.source, both.engine.target, both.topic
+    produce(both.engine.left, topic, 600, partitions=PARTITIONS)
+    wait_for("the flow out runs", lambda: runs(both))
+    write, rounds = group_writing.write_all, itertools.count(1)
+
+    def late(*given: object) -> None:
+        write(*given)  # type: ignore[arg-type]
+        if next(rounds) == 1:
+            produce(both.engine.left, topic, 1, first=600, partitions=PARTITIONS)
+
+    monkeypatch.setattr(group_writing, "write_all", late)
+    there = both.there()
+    assert (both.active, there["rpo_records"], next(rounds)) == (away, 0, 3)
+    cutover = pointers.read(both.on.pointer).cutover[f"{home}.{topic}"]
+    ends = both.ends(away, f"{home}.{topic}")
+    assert cutover == tuple(ends[p] for p in sorted(ends))
+    assert len(list(scan.scan(both.engine.right, f"{home}.{topic}"))) == 601
+
+
+def test_a_group_that_reads_on_until_the_hold_goes_on_where_it_stood_then(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Positions are translated while everybody runs: what was committed after that is translated again."""
+    home, away, topic = both.engine.source, both.engine.target, both.topic
+    produce(both.engine.left, topic, 600, partitions=PARTITIONS)
+    wait_for("the flow out runs", lambda: runs(both))
+    still, reads = f"{topic}.still", f"{topic}.reads"
+
+    def stand(group: str, offset: int) -> None:
+        positions = {TopicPartition(topic, n): CommittedOffset(offset) for n in range(PARTITIONS)}
+        assert commit_all(both.place.cluster(home), {group: positions}, 20.0) == {group: None}
+
+    stand(still, 20)
+    stand(reads, 20)
+    write = switchover_actions.MoveApplications._write
+
+    def late(self: switchover_actions.MoveApplications, was: pointers.Pointer, **given: Any) -> int:
+        if given["hold"]:
+            stand(reads, 33)
+        return write(self, was, **given)
+
+    monkeypatch.setattr(switchover_actions.MoveApplications, "_write", late)
+    there = both.there()
+    assert (both.active, there["exact_positions"]) == (away, there["positions"])
+    with Cluster(both.place.cluster(away)) as gone_to, Cluster(both.place.cluster(home)) as left:
+        for group, stood in ((still, 20), (reads, 33)):
+            found = gone_to.group_offsets(group)
+            assert {p.topic for p in found} == {f"{home}.{topic}"}
+            for partition, at in found.items():
+                (record,) = gone_to.read({partition: Range(at.offset, at.offset + 1)})
+                (expected,) = left.read({TopicPartition(topic, partition.partition): Range(stood, stood + 1)})
+                assert (record.key, record.value) == (expected.key, expected.value)
+
+
+def test_what_does_not_stand_still_is_let_go_on_where_it_was(both: Both) -> None:
+    """A consumer that does not honour the hold, and one that has not read the mirror to its end."""
+    home, away, topic = both.engine.source, both.engine.target, both.topic
+    produce(both.engine.left, topic, 600, partitions=PARTITIONS)
+    wait_for("the flow out runs", lambda: runs(both))
+    with drlib.OrderedConsumer(both.place.cluster(home).confluent(), f"{topic}.deaf", topic, max_batch=10) as deaf:
+        assert deaf.poll(20) is not None
+        with pytest.raises(Deviated, match=f"applications stay at {home}.*{topic}.deaf"):
+            both.act("switchover.move", source=home, target=away, held_s=1.0)
+        held = pointers.read(both.on.pointer)
+        assert (held.active, held.hold) == (home, False)
+        step = both.step("switchover.move", source=home, target=away)
+        assert step.probe(()) is Reach.UNTOUCHED
+    # one that follows the pointer: it commits what it has, leaves, and comes back when nothing moves
+    config = both.place.run_dir / "clusters.properties"
+    config.write_text(both.engine.properties.read_text())
+    with (
+        drlib.ActiveCluster("test", config, pointer=both.on.pointer) as active,
+        drlib.OrderedConsumer(active, f"{topic}.held", topic, max_batch=10) as consumer,
+    ):
+        first = consumer.poll(20)
+        assert first is not None
+        held = pointers.read(both.on.pointer)
+        both.on.point(held.version + 1, home, both.engine.left, hold=True)
+        wait_for("it hands out nothing more", lambda: consumer.poll(0.2) is None)
+        assert consumer.waits_for_commit
+        assert consumer.commit() is drlib.CommitOutcome.ACKED
+        assert consumer.poll(0.2) is None
+        with Cluster(both.place.cluster(home)) as cluster:
+            wait_for("its group is empty", lambda: not cluster.group_members(f"{topic}.held"))
+        both.on.point(held.version + 2, home, both.engine.left)
+        again = consumer.poll(20)
+        assert again is not None
+        assert (again.partition, again.offset) != (first.partition, first.offset)
+
+
+HOLDER = """\
+import sys
+from pathlib import Path
+from drlib.config.settings import load_mirror_settings
+from drlib.runs.abort import Abort
+from drlib.drill.run.registry import action_makers
+from drlib.drill.step.action import StepCall
+from drlib.drill.step.context import Workplace
+from drlib.model import Flow
+from drlib.drill.plan.plan import Argument
+home, away, file, run, pointer = sys.argv[1:]
+flow = Flow(home, away)
+place = Workplace(
+    clusters=load_mirror_settings(file).clusters, flow=flow, run_dir=Path(run), properties=Path(file), pointer=Path(pointer)
+)
+given = {"source": home, "target": away, "quiet_s": 50, "held_s": 1, "hold_limit_s": 2}
+call = StepCall("switchover.move", tuple(Argument(name, value) for name, value in given.items()), "move")
+step = action_makers(place)["switchover.move"](call)
+step.act(step.changes(step.observe()), Abort(Path(run)))
+"""
+
+
+@pytest.mark.long
+def test_applications_go_on_by_themselves_when_whoever_holds_them_died(both: Both) -> None:
+    home, away, topic = both.engine.source, both.engine.target, both.topic
+    producer, group = both.on.producer(topic, records_per_second=200.0), f"{topic}.readers"
+    reader = both.on.consumer(topic, group)
+    wait_for("traffic", lambda: seen(producer, home, "produced") > 100 and seen(reader, home, "consumed") > 0)
+    wait_for("the flow out runs", lambda: runs(both))
+    with pytest.raises(UsageError, match="at most 30, or a longer"):
+        both.act("switchover.move", source=home, target=away, held_s=31.0)
+    where = [str(path) for path in (both.engine.properties, both.place.run_dir, both.on.pointer)]
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, home, away, *where])
+    try:
+        wait_for("they are held", lambda: pointers.read(both.on.pointer).hold)
+    finally:
+        holder.kill()
+        holder.wait(10)
+    held = pointers.read(both.on.pointer)
+    assert (held.hold, held.hold_limit_s) == (True, 2.0)
+    stood = seen(producer, home, "produced")
+    wait_for("they go on", lambda: seen(producer, home, "produced") > stood + 200, 20)
+    read = seen(reader, home, "consumed")
+    wait_for("the group reads on", lambda: seen(reader, home, "consumed") > read + 100, 20)
+    assert pointers.read(both.on.pointer) == held  # nobody but they themselves has let them go
+    pause_s = max(b.sent_ms - a.sent_ms for a, b in itertools.pairwise(producer.history().produced)) / 1000
+    assert 1.5 < pause_s < 10.0
+
+    there = both.there()  # and the move is begun again
+    assert (both.active, there["rpo_records"], there["hold_limit_seconds"]) == (away, 0, 60)
+    assert there["held_by_an_earlier_try"] is True
+    assert producer.terminate()[0] == 0
+    acked = {row.id for row in producer.history().produced if row.status is ProducedStatus.ACKED}
+    wait_for("it has read everything", lambda: {r.id for r in reader.history().consumed} >= acked)
+    both.on.terminate_all()
+    assert len(reader.history().consumed) == len(acked)
+
+
+def test_a_mirror_nobody_can_explain_is_named_before_the_way_back(engine: Engine) -> None:
+    """LEFT lost the journal of the flow back in an unclean end, or another replicator filled the topic."""
+    topic, moving = engine.topics, Flow(engine.target, engine.source)
+    settings = load_mirror_settings(engine.properties)
+    create_topics(engine.right, [TopicSpec(topic, 2)])
+    refuse_unexplained(settings, moving, {topic: 2})
+    create_topics(engine.left, [TopicSpec(f"{engine.target}.{topic}", 2)])
+    refuse_unexplained(settings, moving, {topic: 2})
+    produce(engine.left, f"{engine.target}.{topic}", 10, partitions=2)
+    with pytest.raises(MirrorUnexplained, match=f"cannot fill {engine.target}.{topic}"):
+        refuse_unexplained(settings, moving, {topic: 2})
+
+
+@pytest.mark.long
+def test_translating_back_is_refused_where_it_would_lose_the_order_and_undone_where_asked(both: Both) -> None:
+    home, away, topic = both.engine.source, both.engine.target, both.topic
+    produce(both.engine.left, topic, 600, partitions=PARTITIONS)
+    produce(both.engine.right, topic, 300, partitions=PARTITIONS, first=600)
+    wait_for("the flow out runs", lambda: runs(both))
+    assert both.act("reverse.wait", within_s=60.0)["behind_offsets"] == 0
+    both.act("reverse.wait", source=home, target=away, within_s=60.0)
+    group, mirror = f"{topic}.g", f"{home}.{topic}"
+    ends = both.ends(away, mirror)
+
+    def place(cluster: Cluster, at: dict[TopicPartition, int]) -> None:
+        cluster.alter_group_offsets(group, {p: CommittedOffset(offset) for p, offset in at.items()})
+
+    with Cluster(both.place.cluster(away)) as there, Cluster(both.place.cluster(home)) as here:
+        place(there, {p: end - 40 for p, end in ends.items()})
+        with pytest.raises(Deviated, match="40 records of"):
+            both.act("groups.translate_back", groups=group)
+        place(there, {**ends, **{TopicPartition(topic, n): 20 for n in range(PARTITIONS)}})
+        step = both.step("groups.translate_back", groups=group)
+        changes = step.changes(step.observe())
+        done = step.act(changes, Abort(both.place.run_dir))
+        assert (done["positions"], done["exact_positions"]) == (2 * PARTITIONS, 2 * PARTITIONS)
+        assert len(details.read_rows(both.place.run_dir, "groups-translate_back")) == 2 * PARTITIONS
+        found = here.group_offsets(group)
+        assert {p: at.offset for p, at in found.items() if p.topic == topic} == both.ends(home, topic)
+        remote = {p: at.offset for p, at in found.items() if p.topic == f"{away}.{topic}"}
+        for partition, offset in remote.items():
+            (record,) = here.read({partition: (offset, offset + 1)})  # type: ignore[dict-item]
+            source = TopicPartition(topic, partition.partition)
+            (expected,) = there.read({source: (20, 21)})  # type: ignore[dict-item]
+            assert (record.key, record.value, record.headers) == (expected.key, expected.value, expected.headers)
+        assert step.probe(changes) is Reach.PARTLY
+        step.undo(changes)
+        assert here.group_offsets(group) == {}
+        assert step.probe(changes) is Reach.UNTOUCHED
+    with pytest.raises(UsageError, match="unknown group"):
+        both.act("groups.translate_back", groups="nobody")
+
+
+def test_groups_go_home_together_or_not_at_all_and_back_only_where_nobody_has_moved_them(both: Both) -> None:
+    home, away, topic = both.engine.source, both.engine.target, both.topic
+    for bootstrap in (both.engine.left, both.engine.right):
+        produce(bootstrap, topic, 120, partitions=PARTITIONS)
+    wait_for("the flow out runs", lambda: runs(both))
+    both.act("reverse.wait", within_s=60.0)
+    both.act("reverse.wait", source=home, target=away, within_s=60.0)
+    groups = [f"{topic}.g{number:02}" for number in range(30)]
+    busy, ends = groups[17], both.ends(away, f"{home}.{topic}")
+    read = {**ends, **{TopicPartition(topic, n): 5 for n in range(PARTITIONS)}}
+    stand = {group: {p: CommittedOffset(offset) for p, offset in read.items()} for group in groups}
+    assert not any(commit_all(both.place.cluster(away), stand, 20.0).values())
+    step = both.step("groups.translate_back", groups=tuple(groups))
+    changes = step.changes(step.observe())
+
+    def at_home() -> dict[str, set[TopicPartition]]:
+        return {group: set(found) for group, found in committed(both.place.cluster(home), groups, 20.0).items()}  # type: ignore[arg-type]
+
+    member = Consumer({"bootstrap.servers": both.engine.left, "group.id": busy, "session.timeout.ms": 6000})
+    member.subscribe([topic])
+    try:
+        wait_for("the member has joined", lambda: member.poll(0.1) is None and bool(member.assignment()))
+        with pytest.raises(GroupNotEmpty, match=f"in use on {home}: {busy}:"):
+            step.act(changes, Abort(both.place.run_dir))
+    finally:
+        member.close()
+    assert not any(at_home().values())
+    assert step.probe(changes) is Reach.UNTOUCHED
+
+    done = step.act(changes, Abort(both.place.run_dir))
+    assert (done["groups"], done["exact_positions"]) == (30, 30 * 2 * PARTITIONS)
+    assert {len(found) for found in at_home().values()} == {2 * PARTITIONS}
+    moved = TopicPartition(topic, 0)
+    with Cluster(both.place.cluster(home)) as here:
+        stood = here.group_offsets(groups[3])[moved]
+        here.alter_group_offsets(groups[3], {moved: CommittedOffset(1)})
+        assert step.probe(changes) is Reach.UNKNOWN
+        with pytest.raises(Deviated, match=f"{groups[3]} stood at None.*somebody moved it"):
+            step.undo(changes)
+        assert {len(found) for found in at_home().values()} == {2 * PARTITIONS}
+        here.alter_group_offsets(groups[3], {moved: stood})
+    step.undo(changes)
+    assert not any(at_home().values())
+
+
+class Following:
+    """An application that follows the pointer's topic: one thread writes numbered records, one reads them."""
+
+    def __init__(self, both: Both, group: str) -> None:
+        self.config, self.topic, self.group = both.engine.properties, both.topic, group
+        self.sent: list[int] = []
+        self.read: list[int] = []
+        self.failed: list[BaseException] = []
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._guarded, args=(work,)) for work in (self._write, self._read)]
+
+    def __enter__(self) -> Following:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(20)
+
+    def stop_writing(self) -> None:
+        self._over.set()
+        self._threads[0].join(20)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            self.failed.append(error)
+
+    def _write(self) -> None:
+        with drlib.ActiveCluster("writer", self.config) as active:
+            while not self._over.is_set():
+                now = active.current()
+                if now.pointer.hold:
+                    self._over.wait(0.02)
+                    continue
+                producer = Producer({**now.config(), "enable.idempotence": True, "linger.ms": 0, "log_level": 0})
+                while not self._over.wait(0.01) and active.current().pointer == now.pointer:
+                    number = len(self.sent)
+                    producer.produce(self.topic, key=b"k%d" % (number % 7), value=b"%d" % number)
+                    assert producer.flush(20) == 0
+                    self.sent.append(number)
+
+    def _read(self) -> None:
+        with (
+            drlib.ActiveCluster("reader", self.config) as active,
+            drlib.OrderedConsumer(active, self.group, self.topic, max_batch=20) as consumer,
+        ):
+            while not self._over.is_set() or len(self.read) < len(self.sent):
+                batch = []
+                while len(batch) < 20 and (record := consumer.poll(0.1)) is not None:
+                    batch.append(int(record.value or b"-1"))
+                if consumer.commit() is drlib.CommitOutcome.ACKED:
+                    self.read += batch
+
+
+@pytest.mark.long
+def test_the_runbook_moves_applications_that_follow_the_pointers_topic(both: Both, tmp_path: Path) -> None:
+    """On clusters of a file, as an operator runs it; the group reads every record once, each key in order."""
+    home, away = both.engine.source, both.engine.target
+    text = (ROOT / "runbooks" / "planned-switchover.yaml").read_text()
+    book = tmp_path / "planned-switchover.yaml"
+    book.write_text(text.replace("LEFT", home).replace("RIGHT", away))
+    (tmp_path.parent / "notebooks").mkdir(exist_ok=True)
+    (tmp_path.parent / "notebooks" / "03_fail_back.ipynb").write_text("{}")
+    wait_for("the flow out runs", lambda: runs(both))
+    drlib.publish_pointer(both.engine.properties, home)
+    group = f"{both.topic}.reader"
+    with Following(both, group) as application:
+        wait_for("it works", lambda: len(application.read) > 50)
+        with drlib.open_drill(
+            book, tmp_path / "planned", properties=both.engine.properties, groups=[group], stopped_seconds=30.0
+        ) as drill:
+            assert "active cluster, as topic drlib.active.internal says" in repr(drill.plan())
+            drill.finish()
+        sent = len(application.sent)
+        wait_for("it works over there", lambda: len(application.sent) > sent + 50)
+        application.stop_writing()
+        wait_for("it has read everything", lambda: len(application.read) >= len(application.sent))
+    assert application.failed == []
+    assert sorted(application.read) == application.sent
+    for key in range(7):
+        assert [n for n in application.read if n % 7 == key] == [n for n in application.sent if n % 7 == key]
+    card = Scorecard.read(tmp_path / "planned" / "scorecard.json")
+    assert card.verdict is CardVerdict.PASS, card.checks

@@ -1,0 +1,330 @@
+"""The handle on one cluster, against a real broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import TopicPartition as ConfluentTopicPartition
+from deadline import Deadline
+from fix_engine import wait_for
+
+from drlib.config.settings import ClusterSettings
+from drlib.errors import Unreachable
+from drlib.kafka.admin import Cluster, ClusterRefused, CommittedOffset, GroupNotEmpty, Isolation, OffsetsGone, Range
+from drlib.kafka.admin import bulk_admin as upkeep
+from drlib.kafka.admin.bulk_admin import Upkeep, Wanted
+from drlib.lab.lab import Lab
+from drlib.lab.ports import free_ports
+from drlib.mirror.mm2 import consumer_offsets
+from drlib.model import TopicPartition
+
+Fresh = Callable[[str], str]
+OFFSETS = "__consumer_offsets"
+
+
+@pytest.fixture
+def cluster(lab: Lab) -> Iterator[Cluster]:
+    with Cluster(ClusterSettings("LEFT", tuple(lab.clusters["LEFT"].bootstrap.split(",")))) as handle:
+        yield handle
+
+
+def produce(bootstrap: str, topic: str, *values: bytes | None, partition: int = 0, **config: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, **config})
+    for value in values:
+        producer.produce(topic, value, b"k", partition, timestamp=1700000000000, headers=[("h", b"1"), ("n", None)])
+    assert producer.flush(30) == 0
+
+
+@contextmanager
+def member(bootstrap: str, group: str, topic: str, **config: str) -> Iterator[None]:
+    """A live consumer of `group` that has partitions."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", **config})
+    try:
+        consumer.subscribe([topic])
+        deadline = Deadline(60)
+        while not consumer.assignment():
+            assert not deadline.passed, "the consumer was never assigned anything"
+            consumer.poll(0.1)
+        yield
+    finally:
+        consumer.close()
+
+
+def test_describes_itself_and_its_topics(cluster: Cluster, lab: Lab, fresh_topic: Fresh) -> None:
+    name = fresh_topic("orders")
+    assert cluster.cluster_id() == lab.clusters["LEFT"].cluster_id
+    assert cluster.create_topic(name, 3, 1, {"retention.ms": "86400000", "cleanup.policy": "compact"})
+    assert not cluster.create_topic(name, 3, 1)
+    described = cluster.topics()[name]
+    assert (described.name, described.partitions, described.internal) == (name, 3, False)
+    assert isinstance(described.topic_id, UUID)
+    assert described.topic_id.int != 0
+    assert cluster.topics([name, fresh_topic("absent")]) == {name: described}
+    assert cluster.topic_config([name]) == {name: {"retention.ms": "86400000", "cleanup.policy": "compact"}}
+
+
+def test_many_topics_are_made_in_few_requests_and_each_has_its_own_answer(
+    lab: Lab, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "AT_ONCE", 4)
+    names = [fresh_topic("many") for _ in range(6)]
+    there, wrong = names[2], names[4]
+    with Upkeep(ClusterSettings("LEFT", tuple(lab.clusters["LEFT"].bootstrap.split(",")))) as handle:
+        handle.create_topic(there, 1, 1)
+        wanted = [Wanted(n, 3, 1, {"retention.ms": "no number" if n == wrong else "86400000"}) for n in names]
+        answers = handle.create_topics(wanted)
+        assert list(answers) == names
+        refusal = answers.pop(wrong)
+        assert isinstance(refusal, ClusterRefused)
+        assert refusal.code == "INVALID_CONFIG"
+        assert answers == {n: n != there for n in names if n != wrong}
+        made = [n for n, new in answers.items() if new]
+        wait_for("brokers know all of them", lambda: len(handle.topics(made)) == len(made))
+        assert {t.partitions for t in handle.topics(made).values()} == {3}
+        assert handle.topic_config(made) == {n: {"retention.ms": "86400000"} for n in made}
+        assert wrong not in handle.topics()
+
+
+def test_a_topic_grows(cluster: Cluster, fresh_topic: Fresh) -> None:
+    name = fresh_topic("grow")
+    cluster.create_topic(name, 1, 1)
+    cluster.create_partitions(name, 3)
+    assert cluster.topics([name])[name].partitions == 3
+    with pytest.raises(ClusterRefused, match="INVALID_PARTITIONS"):
+        cluster.create_partitions(name, 2)
+
+
+def test_topic_ids_are_those_of_kafka(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
+    from kafka.admin import KafkaAdminClient  # a second implementation as a witness
+
+    names = [fresh_topic("id") for _ in range(5)]
+    for name in names:
+        cluster.create_topic(name, 1, 1)
+    witness = KafkaAdminClient(bootstrap_servers=left)
+    try:
+        seen = {topic["name"]: topic["topic_id"] for topic in witness.describe_topics(names)}
+    finally:
+        witness.close()
+    ours = cluster.topics(names)
+    assert {name: str(ours[name].topic_id) for name in names} == {name: str(seen[name]) for name in names}
+
+
+def test_what_a_broker_refuses_is_named(cluster: Cluster, fresh_topic: Fresh) -> None:
+    with pytest.raises(ClusterRefused) as refused:
+        cluster.create_topic(fresh_topic("wide"), 1, 7)
+    assert refused.value.code == "INVALID_REPLICATION_FACTOR"
+    assert "LEFT" in refused.value.what
+    with pytest.raises(ClusterRefused) as refused:
+        cluster.topic_config([fresh_topic("absent")])
+    assert refused.value.code == "UNKNOWN_TOPIC_OR_PART"
+
+
+def test_log_starts_and_ends(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
+    name = fresh_topic("log")
+    cluster.create_topic(name, 2, 1)
+    produce(left, name, b"a", b"b", b"c", partition=1)
+    both = [TopicPartition(name, 0), TopicPartition(name, 1)]
+    assert cluster.log_starts(both) == {both[0]: 0, both[1]: 0}
+    assert cluster.log_ends(both) == {both[0]: 0, both[1]: 3}
+    assert cluster.log_ends([]) == {}
+
+
+def test_an_open_transaction_hides_what_follows_until_it_ends(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
+    name = fresh_topic("tx")
+    cluster.create_topic(name, 1, 1)
+    partition = TopicPartition(name, 0)
+    produce(left, name, b"before")
+    producer = Producer({"bootstrap.servers": left, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(name, b"inside", partition=0)
+    assert producer.flush(30) == 0
+    produce(left, name, b"after")
+
+    def visible(isolation: Isolation) -> list[bytes | None]:
+        return [record.value for record in cluster.read({partition: Range(0, 100)}, isolation)]
+
+    assert cluster.log_ends([partition], Isolation.READ_COMMITTED) == {partition: 1}
+    assert cluster.log_ends([partition]) == {partition: 3}
+    assert visible(Isolation.READ_COMMITTED) == [b"before"]
+    assert visible(Isolation.READ_UNCOMMITTED) == [b"before", b"inside", b"after"]
+    producer.abort_transaction(30)
+    assert visible(Isolation.READ_COMMITTED) == [b"before", b"after"]
+    assert cluster.log_ends([partition], Isolation.READ_COMMITTED) == {partition: 4}
+
+
+def test_reads_are_bounded_on_both_sides_and_whole(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
+    name = fresh_topic("read")
+    cluster.create_topic(name, 2, 1)
+    produce(left, name, *(str(i).encode() for i in range(3000)), partition=0)
+    produce(left, name, b"x", None, partition=1)
+    first, second = TopicPartition(name, 0), TopicPartition(name, 1)
+    records = list(cluster.read({first: Range(10, 2500), second: Range(0, 2)}))
+    assert [r.offset for r in records if r.partition == first] == list(range(10, 2500))
+    one, tombstone = [r for r in records if r.partition == second]
+    assert (one.key, one.value, one.timestamp_ms) == (b"k", b"x", 1700000000000)
+    assert one.headers == (("h", b"1"), ("n", None))
+    assert tombstone.value is None
+    assert list(cluster.read({first: Range(5, 5)})) == []
+    assert [r.offset for r in cluster.read({first: Range(2998, 9999)})] == [2998, 2999]
+
+
+def test_reading_from_an_offset_that_is_gone_says_so(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
+    name = fresh_topic("gone")
+    cluster.create_topic(name, 1, 1)
+    produce(left, name, b"a")
+    with pytest.raises(OffsetsGone, match="offset 50"):
+        list(cluster.read({TopicPartition(name, 0): Range(50, 60)}))
+
+
+def test_reading_a_topic_that_is_not_there_is_refused(cluster: Cluster, fresh_topic: Fresh) -> None:
+    with pytest.raises(ClusterRefused) as refused:
+        list(cluster.read({TopicPartition(fresh_topic("absent"), 0): Range(0, 1)}))
+    assert refused.value.code == "UNKNOWN_TOPIC_OR_PART"
+
+
+def test_group_positions_are_written_read_and_deleted(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
+    name, group = fresh_topic("groups"), fresh_topic("group")
+    cluster.create_topic(name, 2, 1)
+    assert cluster.group_offsets(group) == {}
+    wanted = {TopicPartition(name, 0): CommittedOffset(5, "näher"), TopicPartition(name, 1): CommittedOffset(0)}
+    cluster.alter_group_offsets(group, wanted)
+    assert cluster.group_offsets(group) == wanted
+    assert metadata_in_the_log(cluster, group) == {"näher", ""}  # as it was given, and nothing behind it
+    assert [(g.group, g.state) for g in cluster.groups() if g.group == group] == [(group, "EMPTY")]
+    consumer = Consumer({"bootstrap.servers": left, "group.id": group})
+    consumer.commit(offsets=[ConfluentTopicPartition(name, 0, 9, metadata="mark")], asynchronous=False)
+    consumer.close()
+    assert cluster.group_offsets(group)[TopicPartition(name, 0)] == CommittedOffset(9, "mark")
+    cluster.alter_group_offsets(group, {})
+    assert cluster.delete_group(group)
+    assert not cluster.delete_group(group)
+    assert cluster.group_offsets(group) == {}
+
+
+def metadata_in_the_log(cluster: Cluster, group: str) -> set[str]:
+    """What a group committed with, as the broker keeps it."""
+    there = cluster.topics([OFFSETS])[OFFSETS]
+    partitions = [TopicPartition(OFFSETS, p) for p in range(there.partitions)]
+    starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
+    read = cluster.read({tp: Range(starts[tp], ends[tp]) for tp in partitions})
+    commits = [c for r in read if (c := consumer_offsets.decode(r.key, r.value)) is not None and c.group == group]
+    return {c.metadata for c in commits}
+
+
+def test_a_group_of_kip_848_whose_members_left_is_moved(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
+    name, group = fresh_topic("left"), fresh_topic("group")
+    cluster.create_topic(name, 1, 1)
+    with member(left, group, name, **{"group.protocol": "consumer"}):
+        pass
+    cluster.alter_group_offsets(group, {TopicPartition(name, 0): CommittedOffset(4, "moved")})
+    assert cluster.group_offsets(group) == {TopicPartition(name, 0): CommittedOffset(4, "moved")}
+
+
+@pytest.mark.long
+def test_positions_are_written_while_the_coordinators_are_only_being_made(lab_factory: Callable[..., Lab]) -> None:
+    one = lab_factory(aliases=("ONE",)).clusters["ONE"].bootstrap
+    moved = {TopicPartition("orders", 0): CommittedOffset(7, "first")}
+    with Cluster(ClusterSettings("ONE", (one,))) as cluster:
+        cluster.create_topic("orders", 1, 1)
+        cluster.alter_group_offsets("somebody", moved)
+        assert cluster.group_offsets("somebody") == moved
+
+
+def test_positions_are_read_while_the_coordinators_are_only_being_made(lab_factory: Callable[..., Lab]) -> None:
+    one = lab_factory(aliases=("ONE",)).clusters["ONE"].bootstrap
+    with Cluster(ClusterSettings("ONE", (one,))) as cluster:
+        assert [cluster.group_offsets(f"nobody-{n}") for n in range(20)] == [{}] * 20
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_members_is_left_alone(cluster: Cluster, left: str, fresh_topic: Fresh, protocol: str) -> None:
+    name, group = fresh_topic("live"), fresh_topic("group")
+    cluster.create_topic(name, 1, 1)
+    with member(left, group, name, **{"group.protocol": protocol}):
+        with pytest.raises(GroupNotEmpty, match=group):
+            cluster.alter_group_offsets(group, {TopicPartition(name, 0): CommittedOffset(1)})
+        with pytest.raises(GroupNotEmpty, match="has members"):
+            cluster.delete_group(group)
+        assert {g.group: g.state for g in cluster.groups()}[group] not in ("EMPTY", "DEAD")
+        assert cluster.group_offsets(group) == {}
+
+
+def test_the_broker_itself_guards_a_group_that_fills_up_after_the_check(
+    cluster: Cluster, left: str, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, group = fresh_topic("race"), fresh_topic("group")
+    cluster.create_topic(name, 1, 1)
+    with member(left, group, name):
+        monkeypatch.setattr(cluster, "groups", lambda: ())  # as it was a moment before the member joined
+        with pytest.raises(GroupNotEmpty, match="no longer EMPTY"):
+            cluster.alter_group_offsets(group, {TopicPartition(name, 0): CommittedOffset(1)})
+
+
+def test_the_consumer_offsets_topic_is_read_as_a_broker_writes_it(
+    cluster: Cluster, left: str, fresh_topic: Fresh
+) -> None:
+    name, group = fresh_topic("tail"), fresh_topic("group")
+    cluster.create_topic(name, 2, 1)
+    consumer = Consumer({"bootstrap.servers": left, "group.id": group})
+    before = int(time.time() * 1000)
+    for offset in (3, 7):
+        consumer.commit(offsets=[ConfluentTopicPartition(name, 1, offset, metadata=f"m{offset}")], asynchronous=False)
+    after = int(time.time() * 1000)
+    consumer.close()
+    cluster.delete_group(group)
+
+    internal = cluster.topics([OFFSETS])[OFFSETS]
+    assert internal.internal
+    partitions = [TopicPartition(OFFSETS, p) for p in range(internal.partitions)]
+    starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
+    read = cluster.read({tp: Range(starts[tp], ends[tp]) for tp in partitions})
+    commits = [c for r in read if (c := consumer_offsets.decode(r.key, r.value)) is not None and c.group == group]
+
+    # confluent-kafka's Python binding ends metadata with a NUL, and the broker keeps it.
+    assert [(c.topic, c.partition, c.offset, c.metadata.rstrip("\0")) for c in commits] == [
+        (name, 1, 3, "m3"),
+        (name, 1, 7, "m7"),
+        (name, 1, None, ""),
+    ]
+    assert all(before - 1000 <= c.commit_timestamp_ms <= after + 1000 for c in commits[:2])
+
+
+def test_a_cluster_that_is_not_there_is_unreachable_and_quiet(capfd: pytest.CaptureFixture[str]) -> None:
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    partition = TopicPartition("t", 0)
+    with Cluster(ClusterSettings("GONE", (address,)), timeout_s=1.0) as gone:
+        calls: list[Callable[[], object]] = [
+            gone.cluster_id,
+            gone.topics,
+            gone.groups,
+            lambda: gone.create_topic("t", 1, 1),
+            lambda: gone.log_ends([partition]),
+            lambda: gone.topic_config(["t"]),
+            lambda: gone.group_offsets("g"),
+            lambda: gone.alter_group_offsets("g", {partition: CommittedOffset(1)}),
+            lambda: gone.delete_group("g"),
+            lambda: list(gone.read({partition: Range(0, 1)})),
+        ]
+        for call in calls:
+            started = time.monotonic()
+            with pytest.raises(Unreachable) as unreachable:
+                call()
+            assert time.monotonic() - started < 10
+            assert "GONE" in unreachable.value.what
+            assert address in unreachable.value.why
+            assert unreachable.value.exit_code == 11
+            assert unreachable.value.retriable
+    assert capfd.readouterr() == ("", "")
+
+
+def test_errors_keep_their_cause(cluster: Cluster, fresh_topic: Fresh) -> None:
+    with pytest.raises(ClusterRefused) as refused:
+        cluster.create_topic(fresh_topic("bad"), 1, 1, {"no.such.config": "1"})
+    assert isinstance(refused.value.__cause__, KafkaException)
+    assert refused.value.code == "INVALID_CONFIG"

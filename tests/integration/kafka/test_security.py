@@ -1,0 +1,491 @@
+"""Every protocol and mechanism of Kafka between two secured clusters, every fault by its name, and no secret anywhere.
+
+One broker a cluster with a listener for each case; PLAIN_TEXT is where checkers read what came out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import http.server
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import javaproperties
+import pytest
+from fix_engine import Engine, create_topic, produce, read_all
+
+from drlib.config.settings import ClusterSettings
+from drlib.errors import UsageError
+from drlib.kafka.admin.cluster import Cluster as Handle
+from drlib.kafka.java_formats.properties import read as read_properties
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.security.errors import Fault, SecurityFault
+from drlib.lab.brokers.certificates import Authority
+from drlib.lab.brokers.cluster import Cluster
+from drlib.lab.brokers.security import BROKER, USER, LabSecurity
+from drlib.lab.lab import Lab
+from drlib.mirror.status import worker_status as status
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+OPEN = "PLAIN_TEXT"
+SECURITY = LabSecurity(
+    more={
+        OPEN: "PLAINTEXT",
+        "TLS": "SSL",
+        "MUTUAL": "SSL",
+        "LOGIN": "SASL_PLAINTEXT",
+        "EXPIRED": "SSL",
+        "ELSEWHERE": "SSL",
+        "ONLY_SCRAM": "SASL_SSL",
+        "SHORT": "SASL_SSL",
+    },
+)
+SESSION_MS = 1500
+SPELLINGS = ("127.0.0.1", "localhost")
+CASES = [
+    *((OPEN, ""), ("TLS", ""), ("MUTUAL", "")),
+    *(("LOGIN", mechanism) for mechanism in MECHANISMS),
+    *(("CLIENT", "PLAIN"), ("CLIENT", "SCRAM-SHA-256"), ("LINK", "SCRAM-SHA-512"), ("CLIENT", "OAUTHBEARER")),
+]
+BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+
+
+@pytest.fixture(scope="module")
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """An authority that no broker of the lab trusts; it issued two certificates that some of them present."""
+    authority = Authority(tmp_path_factory.mktemp("strangers"))
+    authority.issue("expired", days=-1)
+    authority.issue("elsewhere", hosts=("DNS:elsewhere.example",))
+    return authority
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory, strangers: Authority) -> Iterator[Lab]:
+    extra = {
+        "listener.name.mutual.ssl.client.auth": "required",
+        "listener.name.only_scram.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.short.connections.max.reauth.ms": str(SESSION_MS),
+    }
+    for name in ("expired", "elsewhere"):
+        extra[f"listener.name.{name}.ssl.keystore.type"] = "PEM"
+        extra[f"listener.name.{name}.ssl.keystore.location"] = str(strangers.issue(name))
+    with Lab(tmp_path_factory.mktemp("secured"), extra=extra, security=SECURITY) as lab:
+        yield lab
+
+
+def reach(cluster: Cluster, listener: str, mechanism: str = "", **keys: str) -> ClusterSettings:
+    """Settings for one listener; `keys` (with _ for .) replace Java's."""
+    settings = cluster.settings(listener, mechanism)
+    if listener == "MUTUAL":
+        keys = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(_client(cluster)), **keys}
+    changed = {key.replace("_", "."): value for key, value in keys.items()}
+    return replace(settings, security={**settings.security, **changed})
+
+
+def _client(cluster: Cluster) -> Path:
+    return Path(cluster.settings("TLS").security["ssl.truststore.location"]).with_name("client.pem")
+
+
+async def connect(settings: ClusterSettings) -> str:
+    client = ClusterClient(settings.bootstrap_servers, security=settings.connection(), timeout_s=10)
+    try:
+        return (await client.connect()).cluster_id
+    finally:
+        await client.close()
+
+
+async def fault_of(settings: ClusterSettings) -> SecurityFault:
+    with pytest.raises(SecurityFault) as met:
+        await connect(settings)
+    assert settings.bootstrap_servers[0] in met.value.what
+    assert met.value.why
+    assert met.value.remedy
+    return met.value
+
+
+def flow(lab: Lab, root: Path, source: ClusterSettings, target: ClusterSettings) -> Engine:
+    """An engine between two listeners; what it copied is read through the open ones."""
+    tag = uuid.uuid4().hex[:6]
+    left, right = (lab.clusters[alias].at(OPEN) for alias in ("LEFT", "RIGHT"))
+    made = Engine(root, left, right, f"SRC{tag}", f"DST{tag}", f"orders-{tag}")
+    for alias, settings in ((made.source, source), (made.target, target)):
+        made.extra[f"{alias}.bootstrap.servers"] = ",".join(settings.bootstrap_servers)
+        made.extra |= {f"{alias}.{key}": value for key, value in settings.security.items()}
+    return made
+
+
+def secrets_of(lab: Lab) -> tuple[str, ...]:
+    """Every password of the lab, as it is and as it crosses a wire or a log."""
+    words = [entry.value for entry in read_properties(lab.root / "passwords.properties").effective().values()]
+    assert len(words) == 2
+    assert all(len(word) > 20 for word in words)
+    encoded = [base64.b64encode(word.encode()).decode().rstrip("=") for word in words]
+    return (*words, *encoded)
+
+
+def leaks(text: str, secrets: tuple[str, ...]) -> list[str]:
+    return [word for word in secrets if word in text]
+
+
+def command_lines() -> str:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().replace(b"\0", b" ").decode("utf-8", errors="replace"))
+        except OSError:
+            continue
+    return "\n".join(found)
+
+
+def together(cases: Sequence[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    """The cases in as few lists as files can hold: two aliases of one file have no address in common."""
+    rest = list(cases)
+    while rest:
+        taken: list[tuple[str, str]] = []
+        for case in rest:
+            if [listener for listener, _ in taken].count(case[0]) < len(SPELLINGS):
+                taken.append(case)
+        rest = [case for case in rest if case not in taken]
+        yield taken
+
+
+FILES = sorted(together(CASES), key=len)
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [FILES[0], *(pytest.param(cases, marks=pytest.mark.long) for cases in FILES[1:])],
+    ids=lambda cases: f"{len(cases)}-flows",
+)
+def test_records_are_mirrored_and_no_secret_shows(secured: Lab, tmp_path: Path, cases: list[tuple[str, str]]) -> None:
+    """One worker, a flow from each case to the next one: each is met once on either side."""
+    left, right = secured.clusters["LEFT"], secured.clusters["RIGHT"]
+    tag = uuid.uuid4().hex[:6]
+    sources, targets = ([f"{side}{n}{tag}" for n in range(len(cases))] for side in ("S", "T"))
+    extra = {"clusters": ", ".join((*sources, *targets))}
+    for aliases, cluster in ((sources, left), (targets, right)):
+        spelled: Counter[str] = Counter()
+        for alias, case in zip(aliases, cases, strict=True):
+            settings = reach(cluster, *case)
+            host = SPELLINGS[spelled[case[0]]]
+            spelled[case[0]] += 1
+            extra[f"{alias}.bootstrap.servers"] = settings.bootstrap_servers[0].replace(SPELLINGS[0], host)
+            extra |= {f"{alias}.{key}": value for key, value in settings.security.items()}
+    engine = Engine(tmp_path, left.at(OPEN), right.at(OPEN), sources[0], targets[0], "none", extra)
+    extra[f"{sources[0]}->{targets[0]}.enabled"] = "false"
+    topics: dict[str, str] = {}
+    for number, source in enumerate(sources):
+        to = (number + 1) % len(cases)
+        topics[source] = ".".join(filter(None, (*cases[number], "to", *cases[to], tag)))
+        extra |= {f"{source}->{targets[to]}.enabled": "true", f"{source}->{targets[to]}.topics": topics[source]}
+        create_topic(engine.left, topics[source], 2)
+        produce(engine.left, topics[source], 300, partitions=2)
+    try:
+        engine.start()
+        for topic in topics.values():
+            engine.wait_caught_up(topic, 2)
+        everything = command_lines()
+        assert f"drlib.cli mirror {tmp_path / 'mm2.properties'}" in everything
+        for source, topic in topics.items():
+            replace(engine, source=source).assert_same(topic, 2)
+        assert engine.stop(engine.processes[0]) == 0
+    finally:
+        engine.close()
+    everything += "".join(path.read_text() for path in tmp_path.iterdir())
+    assert not leaks(everything, secrets_of(secured))
+
+
+def test_through_the_link_proxy_with_the_file_that_the_lab_writes(secured: Lab, tmp_path: Path) -> None:
+    path = secured.write_properties(tmp_path / "mm2.properties", topics="none")
+    text = path.read_text()
+    assert "LEFT.security.protocol=SASL_SSL" in text
+    assert "${file:" in text.replace("\\:", ":")
+    for alias in ("LEFT", "RIGHT"):
+        cluster = secured.clusters[alias]
+        engine_side = reach(cluster, "LINK")
+        assert ",".join(engine_side.bootstrap_servers) == cluster.link_bootstrap
+        assert asyncio.run(connect(engine_side)) == cluster.cluster_id
+    assert Lab.attach(secured.root).clusters["LEFT"].settings() == secured.clusters["LEFT"].settings()
+
+
+def test_the_handle_on_a_cluster_speaks_every_mechanism(secured: Lab) -> None:
+    left = secured.clusters["LEFT"]
+    for listener, mechanism in CASES:
+        with Handle(reach(left, listener, mechanism)) as cluster:
+            assert cluster.cluster_id() == left.cluster_id
+
+
+async def test_certificates_that_do_not_do_are_told_apart(secured: Lab, strangers: Authority) -> None:
+    left = secured.clusters["LEFT"]
+    trusting = {"ssl_truststore_location": str(strangers.certificate)}
+    foreign = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(strangers.issue("client"))}
+    expected = [
+        (reach(left, "EXPIRED", **trusting), Fault.CERTIFICATE_EXPIRED, "its certificate has expired"),
+        (reach(left, "ELSEWHERE", **trusting), Fault.WRONG_HOST_NAME, "for another host name"),
+        (reach(left, "TLS", **trusting), Fault.UNKNOWN_CA, "not issued by an authority that is trusted"),
+        (reach(left, "TLS", ssl_truststore_location=""), Fault.UNKNOWN_CA, "not issued by an authority"),
+        (reach(left, "MUTUAL", **foreign), Fault.CLIENT_CERTIFICATE_REFUSED, "does not accept the certificate"),
+        (reach(left, "MUTUAL", ssl_keystore_location=""), Fault.CLIENT_CERTIFICATE_REQUIRED, "none was presented"),
+        (
+            reach(left, "MUTUAL", ssl_keystore_location="", ssl_enabled_protocols="TLSv1.2"),
+            Fault.CLIENT_CERTIFICATE_REQUIRED,
+            "none was presented",
+        ),
+    ]
+    for settings, fault, why in expected:
+        met = await fault_of(settings)
+        assert met.fault is fault
+        assert why in met.why
+    unchecked = reach(left, "ELSEWHERE", ssl_endpoint_identification_algorithm="", **trusting)
+    assert await connect(unchecked) == left.cluster_id
+
+
+async def test_logins_that_are_refused_are_told_apart(secured: Lab) -> None:
+    left = secured.clusters["LEFT"]
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        right_one = left.settings("LOGIN", mechanism).security["sasl.jaas.config"]
+        wrong = right_one[: right_one.index("password=")] + 'password="Not-The-Password";'
+        met = await fault_of(reach(left, "LOGIN", mechanism, sasl_jaas_config=wrong))
+        assert met.fault is Fault.WRONG_CREDENTIALS
+        assert mechanism in met.why
+        assert "Not-The-Password" not in str(met)
+    stale = f'{BEARER} unsecuredLoginStringClaim_sub="{USER}" unsecuredLoginLifetimeSeconds="-100";'
+    assert (
+        await fault_of(reach(left, "LOGIN", "OAUTHBEARER", sasl_jaas_config=stale))
+    ).fault is Fault.WRONG_CREDENTIALS
+    met = await fault_of(reach(left, "ONLY_SCRAM", "PLAIN"))
+    assert met.fault is Fault.UNSUPPORTED_MECHANISM
+    assert "PLAIN on this port, but SCRAM-SHA-512" in met.why
+
+
+async def test_the_wrong_protocol_for_a_port_is_told_by_what_the_port_speaks(secured: Lab) -> None:
+    left = secured.clusters["LEFT"]
+    login = dict(left.settings("CLIENT").security)
+    expected: Mapping[tuple[str, str], Fault] = {
+        ("PLAINTEXT", "TLS"): Fault.PLAINTEXT_TO_TLS,
+        ("SASL_PLAINTEXT", "CLIENT"): Fault.PLAINTEXT_TO_TLS,
+        ("SSL", OPEN): Fault.TLS_TO_PLAINTEXT,
+        ("SASL_SSL", "LOGIN"): Fault.TLS_TO_PLAINTEXT,
+        ("PLAINTEXT", "LOGIN"): Fault.SASL_REQUIRED,
+        ("SSL", "CLIENT"): Fault.SASL_REQUIRED,
+        ("SASL_PLAINTEXT", OPEN): Fault.SASL_NOT_OFFERED,
+        ("SASL_SSL", "TLS"): Fault.SASL_NOT_OFFERED,
+    }
+    for (protocol, listener), fault in expected.items():
+        settings = replace(left.settings(listener), security={**login, "security.protocol": protocol})
+        met = await fault_of(settings)
+        assert met.fault is fault, (protocol, listener, str(met))
+        assert protocol in met.why
+
+
+def test_a_handle_and_the_command_line_tell_the_same_fault(secured: Lab, tmp_path: Path) -> None:
+    left, right = secured.clusters["LEFT"], secured.clusters["RIGHT"]
+    jaas = left.settings("LOGIN", "PLAIN").security["sasl.jaas.config"]
+    wrong = reach(left, "LOGIN", "PLAIN", sasl_jaas_config=jaas.replace(f'"{USER}"', '"nobody"'))
+    began = time.monotonic()
+    with pytest.raises(SecurityFault) as met, Handle(wrong) as cluster:
+        cluster.cluster_id()
+    assert met.value.fault is Fault.WRONG_CREDENTIALS
+    assert time.monotonic() - began < 5  # librdkafka alone would go on trying until the time is up
+    plain_to_tls = replace(left.settings("TLS"), security={})
+    with pytest.raises(SecurityFault) as met, Handle(plain_to_tls, timeout_s=1.0) as cluster:
+        cluster.cluster_id()
+    assert met.value.fault is Fault.PLAINTEXT_TO_TLS
+    engine = flow(secured, tmp_path, wrong, reach(right, "LOGIN", "PLAIN"))
+    try:
+        assert engine.start().wait(30) == SecurityFault.exit_code
+    finally:
+        engine.close()
+    assert "it refused the login by PLAIN" in engine.log()
+    assert "Traceback" not in engine.log()
+    assert not leaks(engine.log(), secrets_of(secured))
+
+
+def test_a_session_that_ends_is_renewed_under_the_same_claim(secured: Lab, tmp_path: Path) -> None:
+    """A broker closes what was not renewed in time; a claim that ended with its connection would show a later epoch."""
+    left, right = secured.clusters["LEFT"], secured.clusters["RIGHT"]
+    engine = flow(secured, tmp_path, reach(left, "SHORT", "SCRAM-SHA-256"), reach(right, "SHORT"))
+    try:
+        create_topic(engine.left, engine.topics, 2)
+        produce(engine.left, engine.topics, 100, partitions=2)
+        engine.start()
+        engine.wait_caught_up(engine.topics, 2)
+        began, sent = time.monotonic(), 100
+        while time.monotonic() - began < 2.2 * SESSION_MS / 1000:
+            produce(engine.left, engine.topics, 50, partitions=2, first=sent)
+            sent += 50
+        engine.wait_caught_up(engine.topics, 2)
+        engine.assert_same(engine.topics, 2)
+        told = status.read(engine.status_path(0))
+        epochs = {lane.epoch for flow_status in told.flows for lane in flow_status.lanes}
+        assert epochs == {0}, engine.status_path(0).read_text()
+        assert engine.stop(engine.processes[0]) == 0
+    finally:
+        engine.close()
+
+
+class _TokenEndpoint(http.server.BaseHTTPRequestHandler):
+    """An OAuth 2 token endpoint: one client, and tokens that the lab's brokers take."""
+
+    def do_POST(self) -> None:
+        form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        who = base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode()
+        good = who == "drlib:endpoint-secret" and "grant_type=client_credentials" in form and "scope=kafka" in form
+        claims = {"sub": USER, "scope": "kafka", "iat": time.time(), "exp": time.time() + 60}
+        parts = [
+            base64.urlsafe_b64encode(json.dumps(p).encode()).decode().rstrip("=") for p in ({"alg": "none"}, claims)
+        ]
+        body = json.dumps(
+            {"access_token": ".".join(parts) + ".", "expires_in": 60} if good else {"error": "no"}
+        ).encode()
+        self.send_response(200 if good else 401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Silence."""
+
+
+def test_tokens_come_from_an_endpoint(secured: Lab) -> None:
+    left = secured.clusters["LEFT"]
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _TokenEndpoint)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}/token"
+
+        def settings(secret: str) -> ClusterSettings:
+            jaas = f'{BEARER} clientId="drlib" clientSecret="{secret}" scope="kafka";'
+            return reach(left, "CLIENT", "OAUTHBEARER", sasl_jaas_config=jaas, sasl_oauthbearer_token_endpoint_url=url)
+
+        assert asyncio.run(connect(settings("endpoint-secret"))) == left.cluster_id
+        with Handle(settings("endpoint-secret")) as cluster:
+            assert cluster.cluster_id() == left.cluster_id
+        met = asyncio.run(fault_of_token(settings("Wrong-Secret")))
+        assert met.fault is Fault.TOKEN_REFUSED
+        assert "Wrong-Secret" not in str(met)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+
+
+async def fault_of_token(settings: ClusterSettings) -> SecurityFault:
+    with pytest.raises(SecurityFault) as met:
+        await connect(settings)
+    return met.value
+
+
+def test_stores_of_java_are_read_whatever_their_names_say(secured: Lab, tmp_path: Path) -> None:
+    left = secured.clusters["LEFT"]
+    authority = left.settings("TLS").security["ssl.truststore.location"]
+    words = {"DRLIB_TEST_STORE": "Store-Password-1", "DRLIB_TEST_KEY": "Key-Password-3"}
+
+    def run(*argv: str) -> None:
+        done = subprocess.run(argv, env={"PATH": "/usr/bin:/bin", **words}, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    openssl, keytool = shutil.which("openssl"), shutil.which("keytool")
+    assert openssl
+    assert keytool
+    own, trust, old, own_old, older = (
+        str(tmp_path / name) for name in ("own.p12", "trust.p12", "trust.jks", "own.jks", "trust.jceks")
+    )
+    run(openssl, "pkcs12", "-export", "-in", str(_client(left)), "-out", own, "-passout", "env:DRLIB_TEST_STORE")
+    common = ("-storepass:env", "DRLIB_TEST_STORE", "-noprompt", "-alias", "ca", "-file", authority)
+    run(keytool, "-importcert", "-keystore", trust, "-storetype", "PKCS12", *common)
+    run(keytool, "-importcert", "-keystore", old, "-storetype", "JKS", *common)
+    run(keytool, "-importcert", "-keystore", older, "-storetype", "JCEKS", *common)
+    moved = ("-srcstorepass:env", "DRLIB_TEST_STORE", "-deststorepass:env", "DRLIB_TEST_STORE", "-srcalias", "1")
+    run(
+        keytool,
+        "-importkeystore",
+        "-noprompt",
+        "-srckeystore",
+        own,
+        "-destkeystore",
+        own_old,
+        "-deststoretype",
+        "JKS",
+        *moved,
+        "-srckeypass:env",
+        "DRLIB_TEST_STORE",
+        "-destkeypass:env",
+        "DRLIB_TEST_KEY",
+    )
+    keys = {
+        "ssl_truststore_location": trust,
+        "ssl_truststore_type": "JKS",  # Java's default for the type, and it takes PKCS12 under that name as well
+        "ssl_truststore_password": words["DRLIB_TEST_STORE"],
+        "ssl_keystore_location": own,
+        "ssl_keystore_type": "PKCS12",
+        "ssl_keystore_password": words["DRLIB_TEST_STORE"],
+    }
+    assert asyncio.run(connect(reach(left, "MUTUAL", **keys))) == left.cluster_id
+    with Handle(reach(left, "MUTUAL", **keys)) as cluster:
+        assert cluster.cluster_id() == left.cluster_id
+    jks = {
+        **keys,
+        "ssl_truststore_location": old,
+        "ssl_keystore_location": own_old,  # of type PKCS12 by the file, which Java does not mind either
+        "ssl_key_password": words["DRLIB_TEST_KEY"],
+    }
+    assert asyncio.run(connect(reach(left, "MUTUAL", **jks))) == left.cluster_id
+    with Handle(reach(left, "MUTUAL", **jks)) as cluster:
+        assert cluster.cluster_id() == left.cluster_id
+    for base, changed in (
+        (keys, {"ssl_truststore_location": older}),
+        (keys, {"ssl_keystore_password": "Other-Password-2"}),
+        (jks, {"ssl_truststore_password": "Other-Password-2"}),
+        (jks, {"ssl_key_password": "Other-Password-2"}),
+    ):
+        with pytest.raises(UsageError) as refused:
+            reach(left, "MUTUAL", **{**base, **changed}).connection()
+        assert "-Password-" not in str(refused.value)
+        assert ("keytool -importkeystore" in refused.value.remedy) == (older in refused.value.what)
+
+
+def test_a_copy_without_a_mirrors_file_is_secured_by_a_clients_file_for_either_side(
+    secured: Lab, tmp_path: Path
+) -> None:
+    left, right = secured.clusters["LEFT"], secured.clusters["RIGHT"]
+    topic = f"copied-{uuid.uuid4().hex[:6]}"
+    create_topic(left.at(OPEN), topic, 2)
+    produce(left.at(OPEN), topic, 200, partitions=2)
+    arguments: list[str] = []
+    for side, settings in (("from", reach(left, "CLIENT", "SCRAM-SHA-256")), ("to", reach(right, "MUTUAL"))):
+        file = tmp_path / f"{side}.properties"
+        file.write_text(javaproperties.dumps(dict(settings.security)))
+        arguments += [f"--{side}", ",".join(settings.bootstrap_servers), f"--{side}-config", str(file)]
+    argv = [sys.executable, "-m", "drlib.cli", "copy", *arguments, "--topics", topic, "--until-caught-up"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr
+    assert read_all(right.at(OPEN), topic, 2) == read_all(left.at(OPEN), topic, 2)
+    assert not leaks(done.stdout + done.stderr, secrets_of(secured))
+
+
+def test_the_passwords_of_a_lab_are_in_one_private_file_and_nowhere_else(secured: Lab) -> None:
+    secrets = secrets_of(secured)
+    told = command_lines()
+    assert "kafka.Kafka" in told
+    holding = {"ps": told}
+    for path in secured.root.rglob("*"):
+        if path.is_file() and path.suffix in {".properties", ".json", ".jsonl", ".log", ".lock", ".pem"}:
+            holding[path.name] = path.read_text(errors="replace")
+    assert {"server.properties", "broker.log", "state.json", "proxy.log"} <= set(holding)
+    assert [name for name, text in holding.items() if leaks(text, secrets)] == ["passwords.properties"]
+    for private in (secured.root / "passwords.properties", *(secured.root / "certificates").glob("*.key")):
+        assert private.stat().st_mode & 0o777 == 0o600
+    assert not leaks(repr(reach(secured.clusters["LEFT"], "CLIENT", "PLAIN").connection()), secrets)
+    assert BROKER in read_properties(secured.root / "passwords.properties").effective()

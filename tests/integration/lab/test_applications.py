@@ -1,0 +1,160 @@
+"""Each application by itself on a real cluster: rates, histories, a clean end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
+from testbed_applications import log_ends, stage, wait_until
+
+from drlib.client.pointer import Pointer, PointerWatcher
+from drlib.lab.apps.process import Stop, read_status
+from drlib.lab.apps.specs import ProducerMode, ProducerSpec
+from drlib.lab.apps.transactions import Transactions
+from drlib.lab.checker import scan
+from drlib.lab.checker.history import CommitStatus, ProducedStatus
+from drlib.lab.checker.history_files import HistoryWriter, read_history
+from drlib.lab.workload.topics import FLIGHTS_2013, TopicSpec, create_topics
+
+Fresh = Callable[[str], str]
+
+
+def test_topics_are_created_once_and_keep_their_config(left: str, fresh_topic: Fresh) -> None:
+    name = fresh_topic("flights-2013")
+    spec = TopicSpec(name, FLIGHTS_2013.partitions, FLIGHTS_2013.config)
+    create_topics(left, [spec])
+    create_topics(left, [spec])
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+    admin = AdminClient({"bootstrap.servers": left})
+    config = admin.describe_configs([resource])[resource].result()
+    assert config["retention.ms"].value == "-1"
+    assert log_ends(left, name, 2) == (0, 0)
+
+
+def test_the_producer_and_a_group_keep_up_and_end_on_sigterm(left: str, fresh_topic: Fresh, tmp_path: Path) -> None:
+    topic = fresh_topic("flights")
+    create_topics(left, [TopicSpec(topic, 6)])
+    with stage(tmp_path) as on:
+        on.point(1, "LEFT", left)
+        status = tmp_path / "producer.status"
+        producer = on.producer(topic, records_per_second=1000.0, backlog=5000, status=str(status))
+        arrivals = on.consumer(topic, fresh_topic("arrivals"))
+        wait_until("first record", lambda: bool(producer.history().produced), 10)
+        wait_until("backlog and more", lambda: len(producer.history().produced) > 7000)
+        wait_until("arrivals keeps up", lambda: len(arrivals.history().consumed) > 7000)
+        seen = read_status(status)
+        assert seen is not None
+        assert (seen.phase, seen.cluster, seen.pointer_version) == ("running", "LEFT", 1)
+        code, seconds = producer.terminate()
+        assert (code, seconds < 3.0) == (0, True)
+        produced = producer.history()
+        wait_until("the group reads to the end", lambda: len(arrivals.history().consumed) == len(produced.produced))
+        on.terminate_all()
+        consumed = arrivals.history()
+
+    assert not produced.open
+    assert not consumed.open
+    assert {row.status for row in produced.produced} == {ProducedStatus.ACKED}
+    there = {(row.partition, row.offset): row for row in scan.scan(left, topic)}
+    assert len(there) == len(produced.produced)
+    for row in produced.produced:
+        found = there[row.partition, row.offset]
+        assert (found.id, found.key, found.n, found.digest) == (row.id, row.key, row.n, row.digest)
+        assert found.timestamp_ms == row.sent_ms
+    assert {row.id for row in consumed.consumed} == {row.id for row in produced.produced}
+    assert len(consumed.consumed) == len(produced.produced)
+    last = {row.partition: row.offset for row in consumed.committed if row.status is CommitStatus.ACKED}
+    assert tuple(last[p] for p in range(6)) == log_ends(left, topic, 6)
+
+
+def test_a_slow_group_lags_by_its_rate(left: str, fresh_topic: Fresh, tmp_path: Path) -> None:
+    topic = fresh_topic("flights")
+    create_topics(left, [TopicSpec(topic, 6)])
+    with stage(tmp_path) as on:
+        on.point(1, "LEFT", left)
+        producer = on.producer(topic, records_per_second=100.0, backlog=3000)
+        delays = on.consumer(topic, fresh_topic("delays"), records_per_second=200.0)
+        wait_until("some delays", lambda: len(delays.history().consumed) >= 200)
+        wait_until("a second's worth", lambda: len(delays.history().consumed) >= 600)
+        rows = delays.history().consumed
+        seconds = (rows[-1].at_ms - rows[0].at_ms) / 1000
+        assert 100 < len(rows) / seconds < 260
+        assert len(producer.history().produced) > len(rows)
+        on.terminate_all()
+
+
+def test_the_flights_of_2013_keep_their_timestamps(left: str, fresh_topic: Fresh, tmp_path: Path) -> None:
+    topic = fresh_topic("flights-2013")
+    create_topics(left, [TopicSpec(topic, 2, FLIGHTS_2013.config)])
+    with stage(tmp_path) as on:
+        on.point(1, "LEFT", left)
+        producer = on.producer(topic, mode=ProducerMode.FLIGHTS_2013, records=1500)
+        assert producer.process.wait(30) == 0
+        assert len(producer.history().produced) == 1500
+    rows = list(scan.scan(left, topic))
+    assert len(rows) == 1500
+    assert min(row.timestamp_ms for row in rows) == 1357035300000  # UA1545 to Houston, 05:15 in New York
+    assert max(row.timestamp_ms for row in rows) < 1357300000000
+
+
+def test_every_third_transaction_is_aborted(left: str, fresh_topic: Fresh, tmp_path: Path) -> None:
+    topic = fresh_topic("flights-tx")
+    create_topics(left, [TopicSpec(topic, 2)])
+    with stage(tmp_path) as on:
+        on.point(1, "LEFT", left)
+        producer = on.producer(topic, mode=ProducerMode.FLIGHTS_TX, tx_every_s=0.1, transactional_id=topic)
+        audit = on.consumer(topic, fresh_topic("tx-audit"))
+        wait_until("nine transactions", lambda: len(producer.history().produced) >= 45)
+        code, seconds = producer.terminate()
+        assert (code, seconds < 3.0) == (0, True), producer.log.read_text()
+        produced = producer.history().produced
+        acked = {row.id for row in produced if row.status is ProducedStatus.ACKED}
+        aborted = {row.id for row in produced if row.status is ProducedStatus.ABORTED}
+        wait_until("the audit has read them", lambda: {row.id for row in audit.history().consumed} == acked)
+        on.terminate_all()
+    assert len(acked) + len(aborted) == len(produced)
+    assert abs(len(aborted) - len(produced) // 3) <= 5
+    assert {row.id for row in scan.scan(left, topic)} == acked
+    assert {row.id for row in scan.scan(left, topic, read_committed=False)} == acked | aborted
+    at = {(row.partition, row.offset): row.digest for row in scan.scan(left, topic, read_committed=False)}
+    assert all(at[row.partition, row.offset] == row.digest for row in produced)
+
+
+def test_a_wrong_spec_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    with stage(tmp_path) as on:
+        application = on.consumer("flights", "arrivals", max_batch="many")
+        assert application.process.wait(20) == 2
+        assert application.log.read_text().startswith("'max_batch' in arrivals-0.json is 'many': ")
+        assert len(application.log.read_text().splitlines()) == 1
+        assert read_history(Path(application.spec.history)).missing
+
+
+class HeldThenMoved(PointerWatcher):
+    """Holds the application, and names another cluster from look `at` on; two looks later the application is stopped."""
+
+    def __init__(self, left: str, right: str, at: int, stop: Stop) -> None:
+        super().__init__(Path("unused"))
+        self._here, self._there = Pointer(1, "LEFT", left, hold=True), Pointer(2, "RIGHT", right)
+        self._at, self._stop, self._looks = at, stop, 0
+
+    def current(self) -> Pointer:
+        self._looks += 1
+        if self._looks >= self._at + 2:
+            self._stop.set()
+        return self._here if self._looks < self._at else self._there
+
+
+@pytest.mark.parametrize("at", [5, 6, 7, 8])
+def test_no_transaction_goes_to_the_cluster_that_was_left(
+    left: str, right: str, fresh_topic: Fresh, tmp_path: Path, at: int
+) -> None:
+    """Whichever look of the application is the first that sees the move: it was held until then."""
+    topic, stop = fresh_topic("flights-tx"), Stop()
+    for cluster in (left, right):
+        create_topics(cluster, [TopicSpec(topic, 6)])
+    spec = ProducerSpec("", "", ProducerMode.FLIGHTS_TX, topic, tx_every_s=0.001, transactional_id=topic)
+    with HistoryWriter(tmp_path / "history.jsonl") as history:
+        Transactions(spec, stop, history, HeldThenMoved(left, right, at, stop)).run()
+    assert log_ends(left, topic, 6) == (0,) * 6

@@ -1,0 +1,132 @@
+"""How the engine reads: ahead of its answers over a long link, small batches joined, large ones never starved."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from fix_engine import Engine, create_topic, read_all, wait_for
+
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.lab.lab import Lab
+from drlib.mirror.offsets.map.journal_log import LATEST
+from drlib.mirror.read_batches import locate, read_range
+from drlib.mirror.status import worker_status as status
+from drlib.model import TopicPartition
+
+PARTITIONS = 3
+
+
+@pytest.fixture
+def long_link(lab: Lab) -> Iterator[str]:
+    """The source's address behind 120 ms there and back."""
+    lab.proxy.set("LEFT", delay_ms=60)
+    yield lab.clusters["LEFT"].link_bootstrap
+    lab.proxy.clear("LEFT")
+
+
+def write(bootstrap: str, topic: str, partition: int, sizes: list[int], **config: object) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "message.max.bytes": 8 << 20, **config})
+    rnd = random.Random(partition)
+    for number, size in enumerate(sizes):
+        producer.produce(topic, key=str(number).encode(), value=rnd.randbytes(size), partition=partition)
+        if config.get("batch.num.messages") == 1 or size > 100_000:
+            producer.flush(30)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+@pytest.mark.long
+def test_reading_ahead_through_records_of_every_size_copies_each_once(engine: Engine, long_link: str) -> None:
+    topic = engine.topics
+    engine.extra[f"{engine.source}.bootstrap.servers"] = long_link
+    create_topic(engine.left, topic, PARTITIONS, max_message_bytes=str(6 << 20))
+    rnd = random.Random(7)
+    # Sizes that change by a factor of a thousand make every guess of what an answer holds wrong, in both directions.
+    write(engine.left, topic, 0, [rnd.choice((20, 200, 20_000)) for _ in range(2500)])
+    write(engine.left, topic, 0, [100] * 20_000)
+    write(engine.left, topic, 0, [50_000] * 150)
+    # Batches beyond what is asked of a partition at once come between ordinary ones.
+    write(engine.left, topic, 1, [3_000_000, 500, 3_500_000, 700, 700, 3_000_000])
+    write(engine.left, topic, 2, [1000] * 6000)
+    worker = engine.start()
+    engine.wait_caught_up(topic, PARTITIONS)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(topic, PARTITIONS)
+
+
+@pytest.mark.long
+def test_a_link_that_moves_little_is_not_asked_for_more_than_it_brings_in_time(engine: Engine, lab: Lab) -> None:
+    topic = engine.topics
+    engine.extra[f"{engine.source}.bootstrap.servers"] = lab.clusters["LEFT"].link_bootstrap
+    create_topic(engine.left, topic, PARTITIONS)
+    for partition in range(PARTITIONS):
+        write(engine.left, topic, partition, [1000] * 1000)
+    lab.proxy.set("LEFT", bandwidth=64_000)
+    try:
+        worker = engine.start()
+        engine.wait_caught_up(topic, PARTITIONS, deadline_s=120)
+    finally:
+        lab.proxy.clear("LEFT")
+    told = [e.name for e in status.read(engine.status_path(0)).events]
+    assert engine.stop(worker) == 0, engine.log()
+    assert "SourceUnreachable" not in told, engine.log()
+    engine.assert_same(topic, PARTITIONS)
+
+
+def test_a_topic_deleted_on_the_source_parks_at_once_and_the_rest_goes_on(engine: Engine) -> None:
+    doomed, kept = f"{engine.topics}.doomed", f"{engine.topics}.kept"
+    for topic in (doomed, kept):
+        create_topic(engine.left, topic, 1)
+        write(engine.left, topic, 0, [100] * 50)
+    engine.topics += r"\\..*"
+    engine.extra["refresh.topics.interval.seconds"] = "600"
+    worker = engine.start()
+    for topic in (doomed, kept):
+        engine.wait_caught_up(topic, 1)
+    admin = AdminClient({"bootstrap.servers": engine.left})
+    admin.delete_topics([doomed])[doomed].result(30)
+
+    def parked() -> bool:
+        found = {p.topic: bool(p.parked) for p in status.read(engine.status_path(0)).flows[0].partitions}
+        return (found.get(doomed), found.get(kept)) == (True, False)
+
+    wait_for("the deleted topic is parked", parked, 20)
+    write(engine.left, kept, 0, [100] * 50)
+    engine.wait_caught_up(kept, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(kept, 1)
+
+
+def test_small_batches_are_joined_and_their_records_are_the_same(engine: Engine) -> None:
+    topic = engine.topics
+    create_topic(engine.left, topic, 1)
+    write(engine.left, topic, 0, [100] * 3000, **{"batch.num.messages": 1, "linger.ms": 0})
+    write(engine.left, topic, 0, [0, 1, 5000, 9000, 30_000, 10], **{"batch.num.messages": 1})
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(topic, 1)
+    assert len(read_all(engine.left, topic, 1)[0]) == 3006
+    assert asyncio.run(batches(engine.left, topic)) == 3006
+    assert asyncio.run(batches(engine.right, f"{engine.source}.{topic}")) < 300
+
+
+async def batches(bootstrap: str, topic: str) -> int:
+    """How many data batches the topic's only partition holds."""
+    partition = TopicPartition(topic, 0)
+    client = ClusterClient([bootstrap])
+    try:
+        await client.connect()
+        topic_id, leader = await locate(client, partition)
+        connection = await client.connection(leader)
+        end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
+        found = [header async for header, _ in read_range(connection, topic_id, partition, 0, end)]
+        return sum(not header.is_control for header in found)
+    finally:
+        await client.close()

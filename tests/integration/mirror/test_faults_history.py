@@ -1,0 +1,239 @@
+"""Histories that part: the source's log or the mirror's is not the one it was, and how a topic is begun anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from fix_engine import Engine, create_topic, produce, read_all, wait_for
+from testbed_log_files import cut_at_offset, log_of
+
+from drlib.lab.brokers.broker import new_id
+from drlib.lab.lab import Lab
+
+
+def numbers(bootstrap: str, topic: str) -> list[int]:
+    """Which of the records of `produce` stand in partition 0, in log order."""
+    return [int(dict(record[2])["n"]) for record in read_all(bootstrap, topic, 1)[0]]
+
+
+def delete(bootstrap: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.delete_topics([topic])[topic].result(10)
+    wait_for(f"{topic} is gone", lambda: topic not in admin.list_topics(timeout=5).topics)
+
+
+def begin_anew(engine: Engine, remedy: str, topic: str) -> None:
+    """What the remedy says, up to the restart."""
+    mirror = f"{engine.source}.{topic}"
+    assert f"delete {mirror} on the target, name {topic} in drlib.remirror.topics, and restart the worker" in remedy
+    delete(engine.right, mirror)
+    engine.extra["drlib.remirror.topics"] = topic
+
+
+@pytest.mark.long
+def test_an_unclean_election_hidden_by_later_growth_is_seen_and_the_topic_begun_anew(
+    engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
+) -> None:
+    """150 records are mirrored; the source comes back with 100 of them, and grows to 300 before anybody looks."""
+    cluster = guarded.clusters["GUARDED"]
+    engine.left = cluster.bootstrap
+    topic, other = engine.topics, fresh_topic("other")
+    mirror = f"{engine.source}.{topic}"
+    engine.topics = f"{topic}, {other}"
+    for name in (topic, other):
+        create_topic(engine.left, name, 1)
+        for first, count in ((0, 100), (100, 50)):
+            produce(engine.left, name, count, partitions=1, first=first)
+    worker = engine.start()
+    for name in (topic, other):
+        engine.wait_caught_up(name, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    cluster.kill()
+    cut_at_offset(log_of(guarded, "GUARDED", topic), 100)
+    cluster.restart()
+    produce(engine.left, topic, 200, partitions=1, first=1000)
+    produce(engine.left, other, 10, partitions=1, first=150)
+    assert numbers(engine.left, topic) == [*range(100), *range(1000, 1200)]
+
+    worker = engine.start()
+    told = engine.wait_told("SourceTruncated", f"{topic}-0")
+    assert "offsets 100 to 149 were mirrored under leader epoch" in told.detail
+    engine.wait_caught_up(other, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    assert numbers(engine.right, mirror) == list(range(150))
+    begin_anew(engine, told.remedy, topic)
+    worker = engine.start()
+    for name in (topic, other):
+        engine.wait_caught_up(name, 1)
+    assert not engine.told("SourceTruncated", f"{topic}-0")
+    assert engine.stop(worker) == 0, engine.log()
+    for name in (topic, other):
+        engine.assert_same(name, 1)
+
+
+@pytest.mark.long
+def test_a_mirror_that_lost_what_it_acknowledged_waits_and_the_topic_is_begun_anew(
+    engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
+) -> None:
+    cluster = guarded.clusters["GUARDED"]
+    engine.right = cluster.bootstrap
+    topic, other = engine.topics, fresh_topic("other")
+    mirror = f"{engine.source}.{topic}"
+    engine.topics = f"{topic}, {other}"
+    for name in (topic, other):
+        create_topic(engine.left, name, 1)
+    worker = engine.start()
+    for first in range(0, 50, 10):
+        for name in (topic, other):
+            produce(engine.left, name, 10, partitions=1, first=first)
+            engine.wait_caught_up(name, 1)
+    cluster.kill()
+    engine.wait_told("TargetUnreachable", engine.target)
+    cut_at_offset(log_of(guarded, "GUARDED", mirror), 45)
+    cluster.restart()
+    kept = len(read_all(engine.right, mirror, 1)[0])
+    assert 0 < kept < 50
+    for name in (topic, other):
+        produce(engine.left, name, 10, partitions=1, first=50)
+    engine.wait_caught_up(other, 1)
+    told = engine.wait_told("MirrorContradiction", f"{mirror}-0")
+    assert "were acknowledged" in told.detail
+    engine.wait_told("TargetUnreachable", engine.target, resolved=True)
+    assert engine.stop(worker) == 0, engine.log()
+    assert len(read_all(engine.right, mirror, 1)[0]) == kept
+    begin_anew(engine, told.remedy, topic)
+    worker = engine.start()
+    for name in (topic, other):
+        engine.wait_caught_up(name, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    for name in (topic, other):
+        engine.assert_same(name, 1)
+
+
+def test_a_mirror_topic_that_was_deleted_is_begun_anew_as_the_remedy_says(engine: Engine) -> None:
+    topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
+    create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 100, partitions=1)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    delete(engine.right, mirror)
+    told = engine.wait_told("MirrorTopicRecreated", f"{mirror}-0")
+    assert engine.stop(worker) == 0, engine.log()
+    begin_anew(engine, told.remedy, topic)
+    produce(engine.left, topic, 10, partitions=1, first=100)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    assert not engine.told("MirrorTopicRecreated", f"{mirror}-0")
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(topic, 1)
+
+
+@pytest.mark.long
+def test_a_source_topic_made_again_longer_than_it_was_is_mirrored_from_its_start(engine: Engine) -> None:
+    """Once under a running worker and once while none runs: by its length alone the new log looks like the old one."""
+    topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
+    create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 50, partitions=1)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    for count, first, runs in ((80, 1000, True), (120, 2000, False)):
+        if not runs:
+            assert engine.stop(worker) == 0, engine.log()
+        delete(engine.left, topic)
+        create_topic(engine.left, topic, 1)
+        produce(engine.left, topic, count, partitions=1, first=first)
+        if not runs:
+            worker = engine.start()
+        engine.wait_told("TopicRecreated", topic)
+        engine.wait_caught_up(topic, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    assert numbers(engine.right, mirror) == [*range(50), *range(1000, 1080), *range(2000, 2120)]
+
+
+@pytest.mark.long
+def test_an_unclean_election_among_three_brokers_is_seen(
+    engine: Engine, lab_factory: Callable[..., Lab], fresh_topic: Callable[..., str]
+) -> None:
+    """A follower that missed 50 records becomes leader and takes 200 others while the worker mirrors on."""
+    cluster = lab_factory(aliases=("THREE",), brokers=3, extra={"min.insync.replicas": "1"}).clusters["THREE"]
+    first, second, third = cluster.brokers
+    engine.left = cluster.bootstrap
+    topic = engine.topics
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    replicas = [[second.spec.node_id, third.spec.node_id]]
+    wanted = NewTopic(topic, num_partitions=1, replica_assignment=replicas, config=config)
+    admin.create_topics([wanted])[topic].result(10)
+
+    def leader() -> int:
+        partition = admin.list_topics(topic, timeout=5).topics[topic].partitions.get(0)
+        return int(partition.leader) if partition is not None else -1
+
+    wait_for("the topic has its leader", lambda: leader() == second.spec.node_id)
+    produce(engine.left, topic, 100, partitions=1)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    third.stop()
+    produce(engine.left, topic, 50, partitions=1, first=100)
+    engine.wait_caught_up(topic, 1)
+    second.kill()
+    third.launch()
+    third.wait_ready(60)
+    wait_for("the follower that missed 50 records leads", lambda: leader() == third.spec.node_id, 60)
+    produce(f"{first.bootstrap},{third.bootstrap}", topic, 200, partitions=1, first=1000)
+    told = engine.wait_told("SourceTruncated", f"{topic}-0")
+    assert "100" in told.detail
+    assert "150" in told.detail or "149" in told.detail
+    assert engine.stop(worker) == 0, engine.log()
+    assert numbers(engine.right, f"{engine.source}.{topic}") == list(range(150))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_another_cluster_at_the_same_address_is_told_and_nothing_of_it_used(
+    engine: Engine, lab_factory: Callable[..., Lab], side: str
+) -> None:
+    """The port is another cluster's for a while: with the same topic on the source's side, without any on the target's."""
+    cluster = lab_factory(aliases=("MOVED",)).clusters["MOVED"]
+    (broker,) = cluster.brokers
+    setattr(engine, "left" if side == "source" else "right", broker.bootstrap)
+    alias = engine.source if side == "source" else engine.target
+    topic = engine.topics
+    create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 50, partitions=1)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    own, data = broker.spec, Path(broker.spec.directory) / "data"
+    cluster.kill()
+    data.rename(data.with_name("own"))
+    broker.spec = replace(own, cluster_id=new_id())
+    broker.prepare({})
+    broker.launch()
+    broker.wait_ready(60)
+    if side == "source":
+        create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 70, partitions=1, first=1000)
+    told = engine.wait_told("WrongCluster", alias)
+    assert broker.spec.cluster_id in told.detail
+    assert own.cluster_id in told.detail
+    if side == "target":
+        wait_for("it was asked again", lambda: engine.told("WrongCluster", alias))
+        there = AdminClient({"bootstrap.servers": engine.right, "log_level": 0}).list_topics(timeout=5).topics
+        assert not [name for name in there if name.startswith(engine.source)]
+    cluster.kill()
+    data.rename(data.with_name("another"))
+    data.with_name("own").rename(data)
+    broker.spec = own
+    broker.prepare({})
+    broker.launch()
+    broker.wait_ready(60)
+    produce(engine.left, topic, 10, partitions=1, first=50)
+    engine.wait_caught_up(topic, 1)
+    engine.wait_told("WrongCluster", alias, resolved=True)
+    assert not [e for e in engine.events() if e.name == "LaneFailed"]
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(topic, 1)

@@ -1,0 +1,203 @@
+"""What a flow is refused for before it begins, on real brokers: each by its name, and nothing written."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
+from fix_engine import Engine, alter, create_topic, produce, wait_for
+from fix_guarded import acl, add_acls, kafka_acls
+
+from drlib.config.settings import load_mirror_settings
+from drlib.errors import DrlibError, Unreachable
+from drlib.kafka.net.cluster_client import ClusterClient, WrongCluster
+from drlib.lab.lab import Lab
+from drlib.mirror.preflight import checks as preflight
+from drlib.mirror.preflight.checks import NotAuthorized, NotReady, Preflight
+
+
+async def check(engine: Engine) -> tuple[preflight.Notice, ...]:
+    """Preflight of the engine's flow, in this process."""
+    settings = load_mirror_settings(engine.properties)
+    flow = settings.flow(engine.source, engine.target)
+    clusters = settings.clusters[engine.source], settings.clusters[engine.target]
+    clients = [ClusterClient(c.bootstrap_servers, timeout_s=3) for c in clusters]
+    try:
+        return await Preflight(flow, *clusters, *clients).run()
+    finally:
+        for client in clients:
+            await client.close()
+
+
+async def refusal(engine: Engine) -> DrlibError:
+    with pytest.raises(DrlibError) as refused:
+        await check(engine)
+    return refused.value
+
+
+def topics(bootstrap: str) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=5).topics)
+
+
+@asynccontextmanager
+async def web_server() -> AsyncIterator[str]:
+    """Something that answers, and is not Kafka."""
+
+    async def page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(page, "127.0.0.1", 0)
+    async with server:
+        host, port = server.sockets[0].getsockname()
+        yield f"{host}:{port}"
+
+
+async def test_addresses_that_lead_nowhere_are_all_named(engine: Engine) -> None:
+    engine.left, engine.right = "no-such-host.invalid:9092", "127.0.0.1:1"
+    error = await refusal(engine)
+    assert isinstance(error, Unreachable)
+    assert error.exit_code == 11
+    for part in ("no-such-host.invalid:9092", "127.0.0.1:1", "refused", "not known"):
+        assert part in str(error), error
+
+
+async def test_a_server_that_is_not_kafka_is_told_as_such(engine: Engine) -> None:
+    async with web_server() as address:
+        engine.left = address
+        error = await refusal(engine)
+    assert isinstance(error, Unreachable)
+    assert address in str(error)
+    assert "no broker sends" in str(error), error
+
+
+def test_the_command_ends_with_its_exit_code_and_one_line(engine: Engine) -> None:
+    engine.left = "127.0.0.1:1"
+    worker = engine.start()
+    assert worker.wait(30) == 11
+    assert "Traceback" not in engine.log()
+    assert "127.0.0.1:1" in engine.log()
+
+
+async def test_both_sides_of_a_flow_on_one_cluster_are_refused_by_cluster_id(engine: Engine) -> None:
+    before = topics(engine.right)
+    engine.left = engine.right.replace("127.0.0.1", "localhost")
+    error = await refusal(engine)
+    assert isinstance(error, preflight.SameCluster)
+    assert error.exit_code == 2
+    assert topics(engine.right) == before
+
+
+async def test_a_pinned_cluster_id_refuses_every_other_cluster(engine: Engine, lab: Lab) -> None:
+    engine.extra[f"{engine.target}.drlib.cluster.id"] = lab.clusters["RIGHT"].cluster_id
+    await check(engine)
+    engine.extra[f"{engine.target}.drlib.cluster.id"] = lab.clusters["LEFT"].cluster_id
+    error = await refusal(engine)
+    assert isinstance(error, WrongCluster)
+    assert lab.clusters["RIGHT"].cluster_id in error.why
+    assert f"{engine.target}.drlib.cluster.id" in error.remedy
+
+
+async def test_what_a_journal_was_begun_with_is_kept(engine: Engine, guarded: Lab) -> None:
+    """One run, then four mistakes: another source, other lanes, a journal that would expire, too few brokers."""
+    topic = engine.topics
+    create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 10, partitions=1)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    before = topics(engine.right)
+
+    left = engine.left
+    engine.left = guarded.clusters["GUARDED"].bootstrap
+    error = await refusal(engine)
+    assert isinstance(error, WrongCluster), error
+    assert guarded.clusters["GUARDED"].cluster_id in error.why
+    engine.extra[f"{engine.source}.drlib.cluster.id"] = guarded.clusters["GUARDED"].cluster_id
+    await check(engine)  # named on purpose
+    engine.left = left
+    del engine.extra[f"{engine.source}.drlib.cluster.id"]
+
+    engine.extra["drlib.lanes"] = "3"
+    error = await refusal(engine)
+    assert isinstance(error, preflight.LanesChanged)
+    assert "drlib.lanes = 2" in error.remedy
+
+    journal = f"__drlib-journal.{engine.source}.internal"
+    alter(engine.right, journal, "cleanup.policy", "delete")
+    error = await refusal(engine)
+    assert isinstance(error, NotReady)  # both at once
+    assert [type(f) for f in error.findings] == [preflight.LanesChanged, preflight.JournalNotCompacted]
+    assert "cleanup.policy=compact" in error.remedy
+    assert topics(engine.right) == before
+
+
+async def test_replication_factors_that_cannot_be_met_are_named_with_their_keys(engine: Engine) -> None:
+    create_topic(engine.left, engine.topics, 1)
+    before = topics(engine.right)
+    for key in ("replication.factor", "heartbeats.topic.replication.factor", "checkpoints.topic.replication.factor"):
+        engine.extra[key] = "3"
+    error = await refusal(engine)
+    assert isinstance(error, NotReady)
+    assert {type(f) for f in error.findings} == {preflight.NotEnoughBrokers}
+    for key in ("drlib.journal.replication.factor", "replication.factor = 1", "has 1 broker"):
+        assert key in str(error)
+    assert topics(engine.right) == before
+
+
+async def test_missing_rights_come_with_commands_that_grant_them(engine: Engine, guarded: Lab) -> None:
+    """The target knows the journal topic and the group, and allows others to use them; the commands told are run."""
+    engine.right = bootstrap = guarded.clusters["GUARDED"].bootstrap
+    create_topic(engine.left, engine.topics, 1)
+    journal = f"__drlib-journal.{engine.source}.internal"
+    create_topic(bootstrap, journal, 2, cleanup_policy="compact")
+    group = f"drlib-{engine.source}-{engine.target}"
+    others_only(bootstrap, ResourceType.TOPIC, journal)
+    others_only(bootstrap, ResourceType.GROUP, group)
+    error = await refusal(engine)
+    assert isinstance(error, NotReady), error
+    assert {type(f) for f in error.findings} == {NotAuthorized}
+    assert "User:ANONYMOUS may not WRITE and READ on topic" in str(error)
+    for finding in error.findings:
+        assert finding.remedy.startswith("kafka-acls.sh --bootstrap-server")
+        kafka_acls(shlex.split(finding.remedy)[1:])
+    await check(engine)
+
+
+def others_only(bootstrap: str, kind: ResourceType, name: str) -> None:
+    add_acls(bootstrap, acl(kind, name, AclOperation.READ, who="User:other"))
+
+
+def test_a_misspelt_topic_is_told_with_the_one_that_is_meant_and_picked_up_when_it_comes(engine: Engine) -> None:
+    topic = engine.topics
+    slip = topic[:-3] + topic[-2] + topic[-3] + topic[-1]
+    engine.topics = f"{topic}, {slip}"
+    create_topic(engine.left, topic, 1)
+    worker = engine.start()
+
+    def told(resolved: bool) -> bool:
+        found = [e for e in engine.events() if (e.name, e.entity) == ("TopicNotFound", slip)]
+        return bool(found) and (found[-1].resolved_ms is not None) == resolved
+
+    wait_for("the name without a topic is told", lambda: told(resolved=False))
+    (event,) = [e for e in engine.events() if e.name == "TopicNotFound"]
+    assert f"Did you mean {topic}?" in event.detail + getattr(event, "remedy", "")
+    create_topic(engine.left, slip, 1)
+    produce(engine.left, slip, 10, partitions=1)
+    engine.wait_caught_up(slip, 1)
+    wait_for("the event is resolved", lambda: told(resolved=True))
+    assert engine.stop(worker) == 0, engine.log()
+
+
+def test_a_pattern_that_cannot_be_read_is_told_with_its_place(engine: Engine) -> None:
+    engine.topics = "orders.*, flights["
+    worker = engine.start()
+    assert worker.wait(30) == 2
+    assert "flights[" in engine.log()
+    assert "topics" in engine.log()
+    assert "Traceback" not in engine.log()

@@ -1,0 +1,517 @@
+"""Faults while a flow runs, on real brokers: named, confined to their partition, over when the cause is."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import google_crc32c
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from fix_engine import Engine, Record, alter, create_topic, produce, read_all, wait_for
+from fix_guarded import acl, add_acls, drop_acls, kafka_acls
+from testbed_log_files import log_of, patch_batch, rewrite
+
+from drlib.config.settings import load_mirror_settings
+from drlib.lab.lab import Lab
+from drlib.mirror.engine.fencing.lanes import lane_of
+from drlib.mirror.mm2.records import Checkpoint
+from drlib.mirror.monitor.survey import Surveyor
+from drlib.mirror.sync.source_groups import OFFSETS_TOPIC
+
+
+def send(bootstrap: str, topic: str, value: bytes, *, key: bytes | None = b"k", timestamp: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "message.max.bytes": 5_000_000})
+    producer.produce(topic, key=key, value=value, partition=0, timestamp=timestamp)
+    assert producer.flush(10) == 0
+
+
+def allow(
+    bootstrap: str,
+    topic: str,
+    *operations: AclOperation,
+    permission: AclPermissionType = AclPermissionType.ALLOW,
+) -> None:
+    """Only these operations on `topic` from now on, for everybody; or all but these."""
+    add_acls(bootstrap, *(acl(ResourceType.TOPIC, topic, operation, permission) for operation in operations))
+
+
+@contextmanager
+def only_for_now(
+    bootstrap: str,
+    kind: ResourceType,
+    name: str,
+    *operations: AclOperation,
+    but: AclOperation | None = None,
+) -> Iterator[None]:
+    """Only these operations on what the session shares, for everybody; or those without `but`. Taken back at the end."""
+    made = [acl(kind, name, operation) for operation in operations]
+    made += [acl(kind, name, but, AclPermissionType.DENY)] if but is not None else []
+    try:
+        add_acls(bootstrap, *made)
+        yield
+    finally:
+        drop_acls(bootstrap, kind, name)
+
+
+def grant(event_text: str) -> None:
+    """Run the command that an event tells."""
+    kafka_acls(shlex.split(event_text[event_text.index("kafka-acls.sh") :])[1:])
+
+
+def text(event: object) -> str:
+    return f"{getattr(event, 'detail', '')} {getattr(event, 'remedy', '')}"
+
+
+# -- what the target refuses -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_what_the_target_refuses_waits_for_its_topic_to_take_it_and_then_goes_on(
+    engine: Engine, fresh_topic: Callable[..., str]
+) -> None:
+    """Too large, from the future, without a key: three topics park, each with its key to set; a fourth goes on."""
+    large, future, keyless, sound = (fresh_topic(n) for n in ("large", "future", "keyless", "sound"))
+    engine.topics = ", ".join((large, future, keyless, sound))
+    engine.extra["sync.topic.configs.enabled"] = "false"
+    hour = "3600000"
+    create_topic(engine.left, large, 1)
+    create_topic(engine.left, future, 1, message_timestamp_after_max_ms="9223372036854775807")
+    create_topic(engine.left, keyless, 1)
+    create_topic(engine.left, sound, 1)
+    mirror = {t: f"{engine.source}.{t}" for t in (large, future, keyless, sound)}
+    create_topic(engine.right, mirror[large], 1, max_message_bytes="20000")
+    create_topic(engine.right, mirror[future], 1, message_timestamp_after_max_ms=hour)
+    create_topic(engine.right, mirror[keyless], 1, cleanup_policy="compact")
+    for topic in mirror:
+        produce(engine.left, topic, 10, partitions=1)
+    send(engine.left, large, b"x" * 50_000)
+    in_two_hours = int(time.time() * 1000) + 7_200_000
+    send(engine.left, future, b"early", timestamp=in_two_hours)
+    send(engine.left, keyless, b"nobody's", key=None)
+    for topic in mirror:
+        produce(engine.left, topic, 100, partitions=1, first=10)
+    worker = engine.start()
+    engine.wait_caught_up(sound, 1)
+    told = {t: text(engine.wait_told("TargetRefused", f"{t}-0")) for t in (large, future, keyless)}
+    assert "max.message.bytes=" in told[large], told
+    assert "(code 10)" in told[large], told
+    assert "message.timestamp.after.max.ms=" in told[future], told
+    assert time.strftime("%Y-%m-%dT%H:%M", time.gmtime(in_two_hours / 1000)) in told[future], told
+    assert "key" in told[keyless], told
+    for topic in (large, future, keyless):
+        assert len(read_all(engine.right, mirror[topic], 1)[0]) <= 11
+    alter(engine.right, mirror[large], "max.message.bytes", "1048588")
+    alter(engine.right, mirror[future], "message.timestamp.after.max.ms", "9223372036854775807")
+    alter(engine.right, mirror[keyless], "cleanup.policy", "delete")
+    for topic in (large, future, keyless):
+        engine.wait_caught_up(topic, 1)
+        engine.wait_told("TargetRefused", f"{topic}-0", resolved=True)
+    assert engine.stop(worker) == 0, engine.log()
+    for topic in mirror:
+        engine.assert_same(topic, 1)
+
+
+@pytest.mark.long
+def test_a_mirror_topic_that_stamps_records_itself_is_told(engine: Engine) -> None:
+    topic = engine.topics
+    engine.extra["sync.topic.configs.enabled"] = "false"
+    create_topic(engine.left, topic, 1)
+    create_topic(engine.right, f"{engine.source}.{topic}", 1, message_timestamp_type="LogAppendTime")
+    produce(engine.left, topic, 10, partitions=1)
+    worker = engine.start()
+    assert "CreateTime" in text(engine.wait_told("TimestampsRewritten", f"{engine.source}.{topic}"))
+    alter(engine.right, f"{engine.source}.{topic}", "message.timestamp.type", "CreateTime")
+    produce(engine.left, topic, 10, partitions=1)
+    engine.wait_told("TimestampsRewritten", f"{engine.source}.{topic}", resolved=True)
+    assert engine.stop(worker) == 0, engine.log()
+
+
+# -- rights ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_a_source_topic_we_may_not_read_waits_alone_for_the_right(
+    engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
+) -> None:
+    engine.left = guarded.clusters["GUARDED"].bootstrap
+    closed, open_ = fresh_topic("closed"), fresh_topic("open")
+    engine.topics = f"{closed}, {open_}"
+    for topic in (closed, open_):
+        create_topic(engine.left, topic, 1)
+        produce(engine.left, topic, 50, partitions=1)
+    allow(engine.left, closed, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+    worker = engine.start()
+    engine.wait_caught_up(open_, 1)
+    command = text(engine.wait_told("SourceUnauthorized", closed))
+    assert "--allow-principal User:ANONYMOUS --operation Read --topic" in command
+    grant(command)
+    engine.wait_caught_up(closed, 1)
+    engine.wait_told("SourceUnauthorized", closed, resolved=True)
+    allow(engine.left, closed, AclOperation.DESCRIBE, permission=AclPermissionType.DENY)
+    command = text(engine.wait_told("SourceTopicForbidden", closed))
+    assert "--operation Describe --topic" in command
+    admin = AdminClient({"bootstrap.servers": engine.left, "log_level": 0})
+    denied = AclBindingFilter(
+        ResourceType.TOPIC,
+        closed,
+        ResourcePatternType.LITERAL,
+        None,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.DENY,
+    )
+    for future in admin.delete_acls([denied]).values():
+        future.result(10)
+    engine.wait_told("SourceTopicForbidden", closed, resolved=True)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(closed, 1)
+
+
+@pytest.mark.long
+def test_a_mirror_topic_we_may_not_write_waits_alone_for_the_right(
+    engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
+) -> None:
+    engine.right = guarded.clusters["GUARDED"].bootstrap
+    closed, open_ = fresh_topic("closed"), fresh_topic("open")
+    engine.topics = f"{closed}, {open_}"
+    for topic in (closed, open_):
+        create_topic(engine.left, topic, 1)
+        produce(engine.left, topic, 50, partitions=1)
+    create_topic(engine.right, f"{engine.source}.{closed}", 1)
+    allow(engine.right, f"{engine.source}.{closed}", AclOperation.DESCRIBE)
+    transactional_ids = AclBinding(  # somebody else's from now on
+        ResourceType.TRANSACTIONAL_ID,
+        f"drlib.{engine.source}.",
+        ResourcePatternType.PREFIXED,
+        "User:else",
+        "*",
+        AclOperation.WRITE,
+        AclPermissionType.ALLOW,
+    )
+    admin = AdminClient({"bootstrap.servers": engine.right, "log_level": 0})
+    for future in admin.create_acls([transactional_ids]).values():
+        future.result(10)
+    worker = engine.start()
+    flow = f"{engine.source}->{engine.target}"
+    command = text(engine.wait_told("LaneUnauthorized", flow))
+    assert "--operation Write --transactional-id" in command
+    grant(command)
+    engine.wait_caught_up(open_, 1)
+    engine.wait_told("LaneUnauthorized", flow, resolved=True)
+    command = text(engine.wait_told("TargetUnauthorized", f"{engine.source}.{closed}"))
+    assert "--operation Write --operation Read --topic" in command
+    grant(command)
+    engine.wait_caught_up(closed, 1)
+    engine.wait_told("TargetUnauthorized", f"{engine.source}.{closed}", resolved=True)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(closed, 1)
+
+
+@pytest.mark.long
+def test_what_may_not_be_looked_at_on_the_source_is_told_and_mirroring_goes_on(engine: Engine, guarded: Lab) -> None:
+    """The settings of a topic, of which retention is one, and the topic that commits of groups are written to."""
+    engine.left = guarded.clusters["GUARDED"].bootstrap
+    topic, flow = engine.topics, f"{engine.source}->{engine.target}"
+    group = f"group-of-{topic}"
+    other = f"{topic}-other"
+    engine.topics = f"{topic}, {other}"
+    create_topic(engine.left, other, 1, retention_ms="3600000")
+    produce(engine.left, other, 10, partitions=1)
+    create_topic(engine.left, topic, 1)
+    create_topic(engine.right, f"{engine.source}.{topic}", 1)  # which takes the settings of its source to be made
+    produce(engine.left, topic, 50, partitions=1)
+    commit(engine.left, group, topic, 10)
+    allow(engine.left, topic, AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE)
+    settings = load_mirror_settings(engine.properties)
+    seen = asyncio.run(Surveyor(settings, settings.flow(engine.source, engine.target)).look())
+    assert seen.source_error == ""  # one topic whose settings may not be read takes nobody else's
+    assert {p.topic: p.outlook.left_s is not None for p in seen.partitions} == {topic: False, other: True}
+    with only_for_now(engine.left, ResourceType.TOPIC, OFFSETS_TOPIC, AclOperation.DESCRIBE):
+        worker = engine.start()
+        assert f"describing topic configurations of {topic}" in text(engine.wait_told("WatchFailed", flow))
+        told = text(engine.wait_told("GroupTailUnavailable", flow))
+        assert f"following {OFFSETS_TOPIC}" in told
+        assert f"Read and Describe on the topic {OFFSETS_TOPIC}" in told
+        engine.wait_caught_up(topic, 1)
+        commit(engine.left, group, topic, 30)  # nobody may follow it: it is asked for
+        wait_for("the position is translated", lambda: checkpointed(engine, group) == 30)
+        assert engine.told("GroupTailUnavailable", flow)
+        allow(engine.left, OFFSETS_TOPIC, AclOperation.READ)
+        engine.wait_told("GroupTailUnavailable", flow, resolved=True)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(topic, 1)
+
+
+def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
+    """Commit partition 0 of `topic` for a group that has no members."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def checkpointed(engine: Engine, group: str) -> int | None:
+    """Where the target was told that the group stands."""
+    found = read_all(engine.right, f"{engine.source}.checkpoints.internal", 1)[0]
+    told = [Checkpoint.decode(key, value) for key, value, _, _ in found if key is not None and value is not None]
+    return max((c.upstream_offset for c in told if c.group == group), default=None)
+
+
+@pytest.mark.long
+def test_broker_settings_that_may_not_be_read_are_told_and_kafkas_defaults_assumed(
+    engine: Engine, guarded: Lab
+) -> None:
+    engine.right = guarded.clusters["GUARDED"].bootstrap
+    create_topic(engine.left, engine.topics, 1)
+    produce(engine.left, engine.topics, 50, partitions=1)
+    with only_for_now(
+        engine.right, ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, but=AclOperation.DESCRIBE_CONFIGS
+    ):
+        worker = engine.start()
+        told = text(engine.wait_told("BrokerConfigUnknown", engine.target))
+        engine.wait_caught_up(engine.topics, 1)
+    assert "CLUSTER_AUTHORIZATION_FAILED" in told
+    assert "Kafka's defaults are assumed" in told
+    assert "DescribeConfigs" in told
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(engine.topics, 1)
+    engine.start()  # and once it may
+    engine.wait_caught_up(engine.topics, 1)
+    assert not engine.told("BrokerConfigUnknown", engine.target)
+
+
+# -- a damaged or rewound source ---------------------------------------------------------------------------------------
+
+
+def flip_a_bit(batch: bytearray) -> None:
+    batch[-3] ^= 0x10
+
+
+def lengthen(batch: bytearray) -> None:
+    struct.pack_into(">i", batch, 8, struct.unpack_from(">i", batch, 8)[0] + 5_000_000)
+
+
+def garble_under_a_valid_checksum(batch: bytearray) -> None:
+    """A gap in the offsets, so that it must be decoded, and records that can't be."""
+    batch[61:] = bytes([0x7F]) * (len(batch) - 61)
+    struct.pack_into(">i", batch, 57, struct.unpack_from(">i", batch, 57)[0] - 1)
+    struct.pack_into(">I", batch, 17, google_crc32c.value(bytes(batch[21:])))
+
+
+@pytest.mark.long
+def test_a_damaged_batch_is_never_forwarded_and_what_stands_before_it_is(
+    engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
+) -> None:
+    """A flipped bit, a length that swallows the rest of the log, garbage under a checksum that fits."""
+    cluster = guarded.clusters["GUARDED"]
+    engine.left = cluster.bootstrap
+    damage = {fresh_topic("flipped"): flip_a_bit, fresh_topic("length"): lengthen}
+    damage[fresh_topic("garbage")] = garble_under_a_valid_checksum
+    sound = fresh_topic("sound")
+    engine.topics = ", ".join([*damage, sound])
+    for topic in (*damage, sound):
+        create_topic(engine.left, topic, 1)
+        for first in range(0, 50, 10):  # five batches of ten
+            produce(engine.left, topic, 10, partitions=1, first=first)
+    originals = {topic: log_of(guarded, "GUARDED", topic).read_bytes() for topic in damage}
+    cluster.stop()
+    lengthened = next(t for t, change in damage.items() if change is lengthen)
+    for topic in damage.keys() - {lengthened}:
+        patch_batch(log_of(guarded, "GUARDED", topic), 3, damage[topic])
+    cluster.restart()
+    # After it: a broker that starts takes a length beyond the file's end for the end of its log.
+    patch_batch(log_of(guarded, "GUARDED", lengthened), 3, lengthen)
+    worker = engine.start()
+    engine.wait_caught_up(sound, 1)
+    for topic in damage:
+        # Of a length that swallows what follows a broker itself makes nothing: it gives no byte from there on.
+        name = "SourceStalled" if topic == lengthened else "SourceCorrupt"
+        event = engine.wait_told(name, f"{topic}-0")
+        assert "kafka-dump-log" in text(event), event
+        there = read_all(engine.right, f"{engine.source}.{topic}", 1)[0]
+        assert [r[2] for r in there] == [(("n", str(n).encode()),) for n in range(30)]
+    produce(engine.left, sound, 10, partitions=1, first=50)
+    engine.wait_caught_up(sound, 1)
+    for topic, original in originals.items():  # the damage is repaired, and nobody restarts anything
+        rewrite(log_of(guarded, "GUARDED", topic), original)
+        engine.wait_caught_up(topic, 1)
+        engine.assert_same(topic, 1)
+    assert engine.stop(worker) == 0, engine.log()
+
+
+@pytest.mark.long
+def test_a_source_restored_from_an_old_backup_is_parked_for_good(engine: Engine, guarded: Lab, tmp_path: Path) -> None:
+    cluster = guarded.clusters["GUARDED"]
+    engine.left = cluster.bootstrap
+    topic = engine.topics
+    create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 100, partitions=1)
+    cluster.stop()
+    data = guarded.root / "GUARDED-1" / "data"
+    shutil.copytree(data, tmp_path / "backup")
+    cluster.restart()
+    produce(engine.left, topic, 50, partitions=1, first=100)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    cluster.stop()
+    shutil.rmtree(data)
+    shutil.copytree(tmp_path / "backup", data)
+    cluster.restart()
+    told = text(engine.wait_told("SourceTruncated", f"{topic}-0"))
+    assert "100" in told
+    assert "149" in told
+    produce(engine.left, topic, 200, partitions=1, first=1000)  # its log grows beyond what was mirrored
+    assert engine.stop(worker) == 0, engine.log()
+    engine.start()
+    engine.wait_told("SourceTruncated", f"{topic}-0")
+    there = read_all(engine.right, f"{engine.source}.{topic}", 1)[0]
+    assert [r[2] for r in there] == [(("n", str(n).encode()),) for n in range(150)]
+
+
+# -- the target --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_a_target_that_stands_still_is_told_within_seconds_and_nothing_is_lost(engine: Engine, lab: Lab) -> None:
+    topic = engine.topics
+    create_topic(engine.left, topic, 2)
+    produce(engine.left, topic, 500, partitions=2)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 2)
+    right = lab.clusters["RIGHT"]
+    right.pause()
+    try:
+        began = time.monotonic()
+        produce(engine.left, topic, 500, partitions=2, first=500)
+        engine.wait_told("TargetSlow", engine.target, deadline_s=15)
+        took = time.monotonic() - began
+    finally:
+        right.resume()
+    assert took < 10, took
+    engine.wait_told("TargetSlow", engine.target, resolved=True)
+    engine.wait_caught_up(topic, 2)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(topic, 2)
+
+
+@pytest.mark.long
+def test_a_source_that_stands_still_is_told_within_seconds_and_nothing_is_lost(engine: Engine, lab: Lab) -> None:
+    topic = engine.topics
+    create_topic(engine.left, topic, 2)
+    produce(engine.left, topic, 500, partitions=2)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 2)
+    left = lab.clusters["LEFT"]
+    left.pause()
+    try:
+        began = time.monotonic()
+        engine.wait_told("SourceSlow", engine.source, deadline_s=15)
+        took = time.monotonic() - began
+    finally:
+        left.resume()
+    assert took < 10, took
+    engine.wait_told("SourceSlow", engine.source, resolved=True)
+    produce(engine.left, topic, 500, partitions=2, first=500)
+    engine.wait_caught_up(topic, 2)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(topic, 2)
+
+
+@pytest.mark.long
+def test_a_lane_whose_journal_holds_what_nobody_can_read_stands_still_and_the_others_go_on(
+    engine: Engine, fresh_topic: Callable[..., str]
+) -> None:
+    old, new = fresh_topic("old"), fresh_topic("new")
+    engine.topics = f"{old}, {new}"
+    engine.extra["drlib.lanes"] = "2"
+    create_topic(engine.left, old, 8)
+    produce(engine.left, old, 80, partitions=8)
+    worker = engine.start()
+    engine.wait_caught_up(old, 8)
+    stranger = Producer({"bootstrap.servers": engine.right, "log_level": 0})
+    journal = f"__drlib-journal.{engine.source}.internal"
+    stranger.produce(journal, key=b"not ours", value=b"nor this", partition=1)
+    assert stranger.flush(10) == 0
+    create_topic(engine.left, new, 8)
+    produce(engine.left, new, 80, partitions=8)
+    told = text(engine.wait_told("LaneFailed", f"{engine.source}->{engine.target} lane 1"))
+    assert "journal holds an entry that cannot be read" in told
+    assert "Restart this worker" in told
+    of_lane_0 = [n for n in range(8) if lane_of(new, n, 2) == 0]
+    assert 0 < len(of_lane_0) < 8
+    wait_for("the other lane goes on", lambda: all(len(r) == 10 for r in some(engine, new, of_lane_0)))
+    stranger.produce(journal, key=b"not ours", value=None, partition=1)  # whoever wrote it takes it back
+    assert stranger.flush(10) == 0
+    assert engine.stop(worker) == 0, engine.log()
+    worker = engine.start()
+    for topic in (old, new):
+        engine.wait_caught_up(topic, 8)
+    assert not engine.told("LaneFailed", f"{engine.source}->{engine.target} lane 1")
+    assert engine.stop(worker) == 0, engine.log()
+    for topic in (old, new):
+        engine.assert_same(topic, 8)
+
+
+def some(engine: Engine, topic: str, partitions: list[int]) -> list[list[Record]]:
+    """What the mirror of `topic` holds in these partitions."""
+    found = read_all(engine.right, f"{engine.source}.{topic}", 8)
+    return [found[number] for number in partitions]
+
+
+def test_a_lost_journal_is_never_taken_for_a_beginning(engine: Engine) -> None:
+    topic = engine.topics
+    create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 100, partitions=1)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    admin = AdminClient({"bootstrap.servers": engine.right, "log_level": 0})
+    journal = f"__drlib-journal.{engine.source}.internal"
+    admin.delete_topics([journal])[journal].result(10)
+    wait_for("the journal is gone", lambda: journal not in admin.list_topics(timeout=5).topics)
+    worker = engine.start()
+    told = text(engine.wait_told("JournalLost", f"{engine.source}.{topic}"))
+    assert f"Delete {engine.source}.{topic}" in told
+    produce(engine.left, topic, 10, partitions=1, first=100)
+    assert engine.stop(worker) == 0, engine.log()
+    worker = engine.start()
+    engine.wait_told("JournalLost", f"{engine.source}.{topic}")
+    assert len(read_all(engine.right, f"{engine.source}.{topic}", 1)[0]) == 100
+    admin.delete_topics([f"{engine.source}.{topic}"])[f"{engine.source}.{topic}"].result(10)  # as the remedy says
+    engine.wait_caught_up(topic, 1)
+    engine.assert_same(topic, 1)
+    assert engine.stop(worker) == 0, engine.log()
+
+
+def test_a_clock_that_is_an_hour_off_is_measured(engine: Engine, tmp_path: Path) -> None:
+    """The worker's own clock is moved, which is the same as moving both clusters'."""
+    (tmp_path / "clock").mkdir()
+    (tmp_path / "clock" / "sitecustomize.py").write_text(
+        "import time\n_true = time.time\ntime.time = lambda: _true() + 3600\n"
+    )
+    import os
+
+    create_topic(engine.left, engine.topics, 1)
+    path = os.pathsep.join([str(tmp_path / "clock"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    worker = engine.start(environment={"PYTHONPATH": path})
+    for alias in (engine.source, engine.target):
+        told = text(engine.wait_told("ClockSkew", alias))
+        assert "s behind this machine's" in told
+        seconds = float(told.split(" s behind")[0].rsplit(" ", 1)[1])
+        assert 3590 < seconds < 3610, told
+    assert engine.stop(worker) == 0, engine.log()

@@ -1,0 +1,187 @@
+"""Rules that another rule usually makes up for: each is shown with the other belt off, or before it can help."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from fix_engine import Engine, create_topic, read_all, wait_for
+from testbed_lane import REFUSED_EPOCH, append, connected, headers, running, send, take, until
+
+from drlib.kafka.net import requests
+from drlib.kafka.net.connection import Connection
+from drlib.mirror.engine.fencing import claim as claiming
+from drlib.mirror.engine.fencing import membership
+from drlib.mirror.errors import LaneFault
+from drlib.mirror.journal.entries import Entry, Run
+from drlib.mirror.offsets.map.journal_log import LaneJournal
+from drlib.mirror.offsets.map.load_maps import read_maps
+from drlib.mirror.read_batches import log_ends
+from drlib.model import TopicPartition
+
+
+async def test_no_record_is_sent_before_its_promise_stands(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = engine.topics
+    engine.extra["drlib.lanes"] = "1"
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    mirror = TopicPartition(f"{engine.source}.{topic}", 0)
+    gate = asyncio.Event()
+    begin = LaneJournal.begin
+
+    def held(self: LaneJournal, entries: Sequence[Entry]) -> asyncio.Task[None]:
+        if gate.is_set() or not any(isinstance(e, Run) for e in entries):
+            return begin(self, entries)
+
+        async def later() -> None:
+            await gate.wait()
+            await begin(self, entries)
+
+        return asyncio.create_task(later())
+
+    monkeypatch.setattr(LaneJournal, "begin", held)
+    async with running(engine) as owner, connected(engine.right) as client:
+        await owner.mirrored(topic, {0: 0})
+
+        def fetched(end: int) -> bool:
+            found = owner.partition(topic)
+            return found is not None and found.position == end
+
+        for end in (50, 100):  # what comes second needs no promise, and wakes whoever sends
+            await asyncio.to_thread(send, engine.left, topic, [f"{end}-{n}" for n in range(50)])
+            await until("the records are fetched", lambda end=end: fetched(end))
+        await asyncio.sleep(0.5)  # the absence of an event is what is tested
+        assert not [h for h in await headers(client, mirror) if not h.is_control]
+        gate.set()
+        await owner.mirrored(topic, {0: 100})
+    engine.assert_same(topic, 1)
+
+
+async def test_a_placement_that_died_with_the_worker_is_found_in_the_log(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger shifted our records; before that stood in the journal, the worker was gone."""
+    topic = engine.topics
+    engine.extra["drlib.lanes"] = "1"
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    await asyncio.to_thread(send, engine.left, topic, [f"a{n}" for n in range(50)])
+    mirror = TopicPartition(f"{engine.source}.{topic}", 0)
+    dead = asyncio.Event()
+    begin = LaneJournal._begin
+
+    def unheard(self: LaneJournal, pairs: Sequence[tuple[bytes, bytes | None]]) -> asyncio.Task[None]:
+        return asyncio.create_task(asyncio.sleep(3600)) if dead.is_set() else begin(self, pairs)
+
+    monkeypatch.setattr(LaneJournal, "_begin", unheard)
+    async with connected(engine.right) as client:
+        async with running(engine, abrupt=True) as owner:
+            await owner.mirrored(topic, {0: 50})
+            dead.set()
+            await asyncio.to_thread(send, engine.right, mirror.topic, ["foreign"])
+            await asyncio.to_thread(send, engine.left, topic, [f"b{n}" for n in range(30)])
+
+            await asyncio.to_thread(
+                wait_for, "our records stand", lambda: len(read_all(engine.right, mirror.topic, 1)[0]) == 81, 20
+            )
+        dead.clear()
+        await asyncio.to_thread(send, engine.left, topic, [f"c{n}" for n in range(10)])
+        async with running(engine) as heir:
+            await heir.mirrored(topic, {0: 90})
+            journal = heir.flow.journal_topic
+        found = (await read_maps(client, journal)).source(topic, 0)
+    assert found is not None
+    stands = [*range(1, 51), *range(52, 82), *range(83, 93)]  # a marker first, the stranger, the heir's marker
+    assert [found.forward(n).offset for n in range(90)] == stands
+    assert [len(records) for records in read_all(engine.right, mirror.topic, 1).values()] == [91]
+
+
+async def test_a_worker_whose_heartbeats_are_not_answered_stops_by_itself(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the session ends: after it the fence would refuse what the deadline has to hold back."""
+    topic = engine.topics
+    engine.extra |= {"drlib.lanes": "1", "drlib.session.timeout.ms": "4000"}
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    await asyncio.to_thread(send, engine.left, topic, [f"a{n}" for n in range(50)])
+    mirror = TopicPartition(f"{engine.source}.{topic}", 0)
+    heartbeat = requests.heartbeat
+    silent, again = asyncio.Event(), asyncio.Event()
+
+    async def unanswered(connection: Connection, **who: object) -> None:
+        if silent.is_set() and not again.is_set():
+            await again.wait()
+            raise TimeoutError
+        await heartbeat(connection, **who)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(membership.requests, "heartbeat", unanswered)
+    async with running(engine) as owner, connected(engine.right) as client:
+        await owner.mirrored(topic, {0: 50})
+        silent.set()
+        await until("the deadline has passed", lambda: not owner.flow.membership.may_send(), 10)
+        before = (await log_ends(client, [mirror])).ends[mirror]
+        await asyncio.to_thread(send, engine.left, topic, [f"b{n}" for n in range(50)])
+        await asyncio.sleep(0.7)  # the absence of an event is what is tested
+        assert (await log_ends(client, [mirror])).ends[mirror] == before
+        again.set()
+        await owner.mirrored(topic, {0: 100})
+    engine.assert_same(topic, 1)
+
+
+async def test_a_claim_over_many_partitions_holds_in_all_of_them_when_it_returns(
+    right: str, fresh_topic: Callable[[str], str]
+) -> None:
+    topic, count = fresh_topic("wide"), 60
+    await asyncio.to_thread(create_topic, right, topic, count)
+    everywhere = {topic: list(range(count))}
+    async with connected(right) as client:
+        owner = await take(client, f"lane-{topic}", everywhere)
+        for _ in range(3):
+            former, owner = owner, await take(client, f"lane-{topic}", everywhere)
+            zombie = [append(client, TopicPartition(topic, n), former, 0) for n in range(count)]
+            assert {code for code, _ in await asyncio.gather(*zombie)} == {REFUSED_EPOCH}
+
+
+async def test_a_partition_the_coordinator_did_not_know_does_not_count_as_fenced(
+    right: str, fresh_topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It skips what is not there and says CompleteAbort all the same."""
+    topic = fresh_topic("skipped")
+    await asyncio.to_thread(create_topic, right, topic, 1)
+    admin = AdminClient({"bootstrap.servers": right, "log_level": 0})
+    end, describe = requests.end_txn_abort, requests.describe_transaction
+    steps: list[str] = []
+
+    def gone() -> None:
+        admin.delete_topics([topic])[topic].result(30)
+        wait_for("the topic is gone", lambda: topic not in admin.list_topics(timeout=5).topics)
+
+    def made_again() -> None:
+        create_topic(right, topic, 1)
+        wait_for("its leader answers for it", led)
+
+    def led() -> bool:
+        asked = admin.list_offsets({KafkaPartition(topic, 0): OffsetSpec.latest()}, request_timeout=5)
+        return all(future.exception(10) is None for future in asked.values())
+
+    async def end_without_it(connection: Connection, *who: object) -> None:
+        if "gone" not in steps:
+            await asyncio.to_thread(gone)
+            steps.append("gone")
+        await end(connection, *who)  # type: ignore[arg-type]
+
+    async def describe_and_make_again(connection: Connection, name: str) -> requests.TransactionState:
+        state = await describe(connection, name)
+        if state.state == claiming.COMPLETE_ABORT and "again" not in steps:
+            await asyncio.to_thread(made_again)
+            steps.append("again")
+        return state
+
+    monkeypatch.setattr(claiming.requests, "end_txn_abort", end_without_it)
+    monkeypatch.setattr(claiming.requests, "describe_transaction", describe_and_make_again)
+    wanted: Mapping[str, Sequence[int]] = {topic: [0]}
+    async with connected(right) as client:
+        with pytest.raises(LaneFault, match="no marker of ours"):
+            await take(client, f"lane-{topic}", wanted)
+    assert steps == ["gone", "again"]

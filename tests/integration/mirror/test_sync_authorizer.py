@@ -1,0 +1,194 @@
+"""ACL rules between clusters with and without an authorizer, and groups that may not be read."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from fix_engine import Engine, create_topic, produce, wait_for
+from fix_guarded import GUARDED, acl, add_acls
+from testbed_sync import alter, events, move, position, wait_event
+
+from drlib.kafka.net import acl_requests as acls
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.lab.lab import Lab
+from drlib.mirror.sync.rules.acls import Operation, PatternType, Permission, TopicAcl
+
+PREFIXED = ResourcePatternType.PREFIXED
+ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab(tmp_path_factory.mktemp("guarded"), extra=GUARDED) as lab:
+        yield lab
+
+
+@pytest.fixture
+def locked(guarded: Lab, fresh_topic: Callable[..., str], tmp_path: Path) -> Iterator[Engine]:
+    tag = uuid.uuid4().hex[:6]
+    left, right = guarded.clusters["LEFT"].bootstrap, guarded.clusters["RIGHT"].bootstrap
+    found = Engine(tmp_path, left, right, f"SRC{tag}", f"DST{tag}", fresh_topic())
+    yield found
+    found.close()
+
+
+def remove(bootstrap: str, *rules: AclBinding) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    filters = [
+        AclBindingFilter(
+            r.restype, r.name, r.resource_pattern_type, r.principal, r.host, r.operation, r.permission_type
+        )
+        for r in rules
+    ]
+    for future in admin.delete_acls(filters).values():
+        future.result(10)
+
+
+async def topic_acls(bootstrap: str, topic: str) -> set[TopicAcl]:
+    client = ClusterClient([bootstrap])
+    try:
+        metadata = await client.connect()
+        found = await acls.topic_acls(await client.connection(min(metadata.brokers)))
+    finally:
+        await client.close()
+    return {acl for acl in found if acl.topic == topic}
+
+
+def test_rules_of_a_topic_hold_for_its_mirror(locked: Engine) -> None:
+    import asyncio
+
+    topic, mirror = locked.topics, f"{locked.source}.{locked.topics}"
+    locked.extra = {"sync.topic.acls.enabled": "true", "sync.topic.acls.interval.seconds": "1"}
+    add_acls(locked.left, acl(ResourceType.TOPIC, "*", AclOperation.ALL, ALLOW))
+    add_acls(locked.right, acl(ResourceType.TOPIC, locked.source, AclOperation.ALL, ALLOW, pattern=PREFIXED))
+    create_topic(locked.left, topic, 1)
+    produce(locked.left, topic, 50, partitions=1)
+    add_acls(
+        locked.left,
+        acl(ResourceType.TOPIC, topic, AclOperation.ALL, ALLOW, "User:bob"),
+        acl(ResourceType.TOPIC, topic, AclOperation.WRITE, ALLOW, "User:producer"),
+        acl(ResourceType.TOPIC, topic, AclOperation.WRITE, DENY, "User:mallory"),
+        acl(ResourceType.TOPIC, "*", AclOperation.DESCRIBE, ALLOW, "User:auditor"),
+    )
+    expected = {
+        TopicAcl(mirror, "User:bob", "*", Operation.READ, Permission.ALLOW),
+        TopicAcl(mirror, "User:mallory", "*", Operation.WRITE, Permission.DENY),
+    }
+    worker = locked.start()
+    wait_for("the rules are copied", lambda: asyncio.run(topic_acls(locked.right, mirror)) == expected, 30)
+    assert asyncio.run(topic_acls(locked.right, "*")) == set()
+    locked.wait_caught_up(topic, 1)  # the mirror itself still may write
+    own = TopicAcl(mirror, "User:local", "*", Operation.READ, Permission.ALLOW)
+    add_acls(locked.right, acl(ResourceType.TOPIC, mirror, AclOperation.READ, ALLOW, "User:local"))
+    add_acls(locked.left, acl(ResourceType.TOPIC, topic, AclOperation.READ, ALLOW, "User:late"))
+    late = TopicAcl(mirror, "User:late", "*", Operation.READ, Permission.ALLOW)
+    wait_for(
+        "a later rule follows, and what the target has of its own stays",
+        lambda: asyncio.run(topic_acls(locked.right, mirror)) == {*expected, own, late},
+        20,
+    )
+    assert locked.stop(worker) == 0, locked.log()
+    assert all(acl.pattern is PatternType.LITERAL for acl in expected)
+
+
+def test_a_cluster_without_authorizer_is_one_event(engine: Engine) -> None:
+    engine.extra = {"sync.topic.acls.enabled": "true", "sync.topic.acls.interval.seconds": "1"}
+    create_topic(engine.left, engine.topics, 1)
+    produce(engine.left, engine.topics, 50, partitions=1)
+    worker = engine.start()
+    detail = wait_event(engine, "AclSyncOff", f"{engine.source}->{engine.target}")
+    assert "SECURITY_DISABLED" in detail
+    assert "sync.topic.acls.enabled = false" in detail
+    engine.wait_caught_up(engine.topics, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    assert [name for name, _ in events(engine) if name.startswith("Acl")] == ["AclSyncOff"]
+
+
+def test_no_rules_are_copied_unless_the_file_asks(locked: Engine) -> None:
+    import asyncio
+
+    topic = locked.topics
+    create_topic(locked.left, topic, 1)
+    add_acls(locked.left, acl(ResourceType.TOPIC, topic, AclOperation.ALL, ALLOW))
+    add_acls(locked.left, acl(ResourceType.TOPIC, topic, AclOperation.READ, DENY, "User:mallory"))
+    produce(locked.left, topic, 50, partitions=1)
+    locked.start()
+    locked.wait_caught_up(topic, 1)
+    assert asyncio.run(topic_acls(locked.right, f"{locked.source}.{topic}")) == set()
+
+
+@pytest.mark.long
+def test_groups_that_may_not_be_read_are_named_with_the_right_it_takes(locked: Engine) -> None:
+    topic, mirror = locked.topics, f"{locked.source}.{locked.topics}"
+    free, hidden, barred = (f"{kind}-{uuid.uuid4().hex[:6]}" for kind in ("free", "hidden", "barred"))
+    locked.extra = {
+        "groups": f"{free}, {hidden}, {barred}",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+        "sync.topic.configs.interval.seconds": "1",
+    }
+    create_topic(locked.left, topic, 1)
+    produce(locked.left, topic, 50, partitions=1)
+    for group in (free, hidden, barred):
+        move(locked.left, group, topic, 20)
+    no_describe = acl(ResourceType.GROUP, hidden, AclOperation.DESCRIBE, DENY)
+    no_read = acl(ResourceType.GROUP, barred, AclOperation.READ, DENY)
+    add_acls(locked.left, no_describe)
+    add_acls(locked.right, no_read)
+    worker = locked.start()
+    wait_for("a group that may be read crosses", lambda: position(locked.right, free, mirror) is not None, 30)
+    detail = wait_event(locked, "GroupUnreadable", hidden)
+    assert "GROUP_AUTHORIZATION_FAILED" in detail
+    assert f"--operation Describe --group {hidden}" in detail
+    assert f"--operation Read --group {barred}" in wait_event(locked, "GroupSyncRefused", barred)
+
+    no_alter = acl(ResourceType.TOPIC, mirror, AclOperation.ALTER_CONFIGS, DENY)
+    may_write = acl(ResourceType.TOPIC, mirror, AclOperation.ALL, ALLOW)
+    add_acls(locked.right, may_write, no_alter)
+    alter(locked.left, topic, retention_ms="90000")
+    assert f"--operation AlterConfigs --topic {mirror}" in wait_event(locked, "TopicConfigRefused", mirror)
+    remove(locked.left, no_describe)
+    remove(locked.right, no_read, no_alter, may_write)
+    wait_event(locked, "TopicConfigRefused", mirror, resolved=True)
+    wait_event(locked, "GroupUnreadable", hidden, resolved=True)
+    wait_for("all cross", lambda: all(position(locked.right, g, mirror) is not None for g in (hidden, barred)), 20)
+    wait_event(locked, "GroupSyncRefused", barred, resolved=True)
+    assert locked.stop(worker) == 0, locked.log()
+
+
+def test_an_empty_list_of_groups_is_not_no_groups(locked: Engine) -> None:
+    create_topic(locked.left, locked.topics, 1)
+    locked.extra = {"groups": "hidden-from-us.*"}
+    may = (
+        acl(ResourceType.CLUSTER, "kafka-cluster", AclOperation.ALL, ALLOW)
+        if hasattr(ResourceType, "CLUSTER")
+        else (acl(ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, ALLOW))
+    )
+    may_not = replace_operation(may)
+    flow = f"{locked.source}->{locked.target}"
+    add_acls(locked.left, may)
+    locked.start()
+    locked.wait_caught_up(locked.topics, 1)
+    assert ("GroupsUnlisted", flow) not in events(locked)
+    add_acls(locked.left, may_not)
+    try:
+        assert "--operation Describe --cluster" in wait_event(locked, "GroupsUnlisted", flow)
+    finally:
+        remove(locked.left, may_not)
+    wait_event(locked, "GroupsUnlisted", flow, resolved=True)
+
+
+def replace_operation(binding: AclBinding) -> AclBinding:
+    return acl(binding.restype, binding.name, AclOperation.DESCRIBE, DENY)

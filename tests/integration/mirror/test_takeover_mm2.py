@@ -1,0 +1,155 @@
+"""A flow of the real MirrorMaker 2, stopped in mid-traffic, is carried on by our engine: nothing missing, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+from fix_engine import Engine, Record, create_topic, produce, read_all, traffic, wait_for
+from testbed_mm2 import FACTORS, PARTITIONS, consume_some, copies, ends, wait_for_copies
+
+from drlib.config.settings import load_mirror_settings
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.net.group_requests import list_groups
+from drlib.lab.mm2 import MirrorMaker2
+from drlib.mirror.offsets.translation.translate_groups import translate_groups
+from drlib.mirror.status import worker_status as status
+from drlib.model import Flow, TranslationKind
+
+pytestmark = [pytest.mark.mm2, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def mm2(engine: Engine) -> Iterator[MirrorMaker2]:
+    engine.extra |= {**FACTORS, "tasks.max": "2", f"{engine.target}.offset.flush.interval.ms": "2000"}
+    maker = MirrorMaker2(engine.root / "mm2", engine.properties)
+    yield maker
+    maker.kill()
+
+
+def has_members(engine: Engine, group: str) -> bool:
+    """librdkafka leaves Connect's groups out, so this asks as our engine does."""
+
+    async def ask() -> bool:
+        client = ClusterClient((engine.right,))
+        try:
+            metadata = await client.connect()
+            found = [g for n in metadata.brokers for g in await list_groups(await client.connection(n))]
+        finally:
+            await client.close()
+        return any(g.group == group and g.state == "Stable" for g in found)
+
+    return asyncio.run(ask())
+
+
+def assert_carried_on(engine: Engine, before: dict[int, list[Record]]) -> None:
+    """What stood there stands, and behind it comes every source record that did not, once and in order."""
+    after, source = copies(engine), read_all(engine.left, engine.topics, PARTITIONS)
+    for partition in range(PARTITIONS):
+        there = set(before[partition])
+        missing = [record for record in source[partition] if record not in there]
+        assert after[partition][: len(there)] == before[partition][: len(there)]
+        assert after[partition][len(before[partition]) :] == missing, f"partition {partition}\n{engine.log()}"
+
+
+def take_over(engine: Engine) -> None:
+    worker = engine.start()
+    engine.wait_caught_up(engine.topics, PARTITIONS)
+    assert engine.stop(worker) == 0, engine.log()
+
+
+@pytest.mark.parametrize("end", ["SIGTERM", "SIGKILL", "SIGKILL before it ever committed", "SIGKILL twice"])
+def test_a_flow_stopped_in_mid_traffic_goes_on_without_gap_or_duplicate(
+    engine: Engine, mm2: MirrorMaker2, end: str
+) -> None:
+    create_topic(engine.left, engine.topics, PARTITIONS)
+    produce(engine.left, engine.topics, 3000, partitions=PARTITIONS)
+    if end == "SIGKILL before it ever committed":
+        engine.extra[f"{engine.target}.offset.flush.interval.ms"] = "60000"
+    assert engine.properties.exists()
+    mm2.start()
+    with traffic(engine.left, engine.topics, partitions=PARTITIONS, first=10_000):
+        wait_for_copies(engine, 9000)
+        if end == "SIGTERM":
+            assert mm2.stop(), mm2.log_tail()
+        else:
+            mm2.kill()
+        if end == "SIGKILL twice":
+            already = ends(engine)
+            mm2.start()
+            wait_for_copies(engine, already + 2000)
+            mm2.kill()
+        before = copies(engine)
+        worker = engine.start()
+        wait_for_copies(engine, 1000 + sum(map(len, before.values())))
+    engine.wait_caught_up(engine.topics, PARTITIONS)
+    assert engine.stop(worker) == 0, engine.log()
+    assert_carried_on(engine, before)
+    told = [e for e in status.read(engine.status_path(0)).events if e.name == "TakenOver"]
+    assert {e.entity for e in told if not e.entity.startswith("heartbeats")} == {
+        f"{engine.topics}-{n}" for n in range(PARTITIONS)
+    }
+    if not end.endswith("twice"):
+        engine.assert_same(engine.topics, PARTITIONS)
+    take_over(engine)  # once more: the journal knows now, MM2's offsets are not asked again
+    assert_carried_on(engine, before)
+
+
+def test_group_positions_in_the_copied_stretch_come_with_a_bound(engine: Engine, mm2: MirrorMaker2) -> None:
+    create_topic(engine.left, engine.topics, PARTITIONS)
+    produce(engine.left, engine.topics, 30_000, partitions=PARTITIONS)
+    early = consume_some(engine.left, engine.topics, "early", 6000)
+    mm2.start()
+    wait_for_copies(engine, 30_000)
+    assert mm2.stop(), mm2.log_tail()
+    produce(engine.left, engine.topics, 3000, partitions=PARTITIONS, first=50_000)
+    late = consume_some(engine.left, engine.topics, "late", 33_000)
+    take_over(engine)
+    settings = load_mirror_settings(engine.properties)
+    found = translate_groups(settings, Flow(engine.source, engine.target), ["early", "late"])
+    source, target = read_all(engine.left, engine.topics, PARTITIONS), copies(engine)
+    assert {(t.group, t.source.partition) for t in found} == {
+        *(("early", p) for p in early),
+        *(("late", p) for p in late),
+    }
+    for item in found:
+        there, partition = item.translation, item.source.partition
+        if item.group == "late":
+            assert there.kind is TranslationKind.EXACT
+            continue
+        assert there.kind is TranslationKind.BOUNDED
+        assert there.offset is not None
+        owed = target[partition].index(source[partition][item.source_offset])  # both logs begin at offset 0, no gaps
+        assert 0 <= owed - there.offset <= there.records <= 30_000
+
+
+def test_a_running_mirror_maker_is_not_joined(engine: Engine, mm2: MirrorMaker2) -> None:
+    create_topic(engine.left, engine.topics, PARTITIONS)
+    produce(engine.left, engine.topics, 300, partitions=PARTITIONS)
+    assert engine.properties.exists()
+    mm2.start()
+    wait_for_copies(engine, 300)
+    worker = engine.start()
+    assert worker.wait(60) == 10, engine.log()
+    assert f"Connect group {engine.source}-mm2" in engine.log()
+    assert ends(engine) == 300
+
+
+def test_a_mirror_maker_that_only_beats_for_the_flow_is_no_obstacle(
+    engine: Engine, mm2: MirrorMaker2, fresh_topic: Callable[[], str]
+) -> None:
+    create_topic(engine.left, engine.topics, PARTITIONS)
+    produce(engine.left, engine.topics, 300, partitions=PARTITIONS)
+    back = f"{engine.target}->{engine.source}"
+    path = engine.properties
+    text = path.read_text().replace(f"{engine.source}->{engine.target}.enabled = true", f"{back}.enabled = true")
+    maker = MirrorMaker2(engine.root / "other", path.with_name("backward.properties"))
+    maker.properties.write_text(text)
+    maker.start()
+    try:
+        wait_for("its Connect group of our flow has members", lambda: has_members(engine, f"{engine.source}-mm2"))
+        take_over(engine)
+        engine.assert_same(engine.topics, PARTITIONS)
+    finally:
+        maker.kill()

@@ -1,0 +1,244 @@
+"""Wrong repairs of every lesson, and ways round them: what looks repaired and is not earns nothing on real clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+import drlib
+from drlib.errors import UsageError
+from drlib.kafka.admin.descriptions import Record
+from drlib.lab.lab import Lab
+from drlib.model import Flow, TopicPartition
+from drlib.training.academy.lesson import Lesson
+from drlib.training.academy.lessons.l2_retention import CLICKS, GONE
+from drlib.training.academy.open import open_lesson
+from drlib.training.academy.stage import HASTY
+
+pytestmark = pytest.mark.long
+
+FIRST: Mapping[str, str] = {
+    "L0": "flow", "L1": "write", "L2": "traffic", "L3": "traffic", "L4": "traffic", "L5": "traffic", "L6": "line",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def lesson_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One for all lessons, as for a learner who takes one after another."""
+    with Lab(tmp_path_factory.mktemp("academy") / "lab", extra=HASTY) as shared:
+        yield shared
+
+
+def broken(key: str, lab: Lab, run_dir: Path) -> Any:
+    """The lesson as its own class, broken; each step was done twice, and the second time changed nothing."""
+    lesson: Any = open_lesson(key, lab.root, run_dir)
+    getattr(lesson, FIRST[key])()
+    before = ends(lesson)
+    getattr(lesson, FIRST[key])()
+    assert ends(lesson) == before
+    assert "comes first" in lesson.break_it().title
+    assert ends(lesson) == before, "it broke before anything was predicted"
+    assert verdicts(lesson) == ["not yet"] * 3, "nothing is broken, so nothing can be repaired"
+    lesson.predict("7")
+    lesson.predict("8")
+    lesson.break_it()
+    before = ends(lesson)
+    lesson.break_it()
+    assert ends(lesson) == before
+    assert "You wrote: 7." in lesson.truth().note
+    lesson.predict("9")
+    assert "You wrote: 7." in lesson.truth().note
+    assert lesson.score() == "10 of 100 points."
+    return lesson
+
+
+def ends(lesson: Lesson) -> list[list[int]]:
+    serving = [alias for alias in ("LEFT", "RIGHT") if lesson.stage.lab.clusters[alias].alive]
+    return [lesson.stage.ends(alias, topic) for alias in serving for topic in (lesson.topic, lesson.copy)]
+
+
+def verdicts(lesson: Lesson) -> list[object]:
+    return [row["holds"] for row in lesson.check().rows]
+
+
+def write(lab: Lab, alias: str, topic: str, records: list[Record] | list[tuple[int, bytes | None, bytes]]) -> None:
+    """By an ordinary producer, as scripts do."""
+    producer = Producer({"bootstrap.servers": lab.clusters[alias].bootstrap, "log_level": 0})
+    for one in records:
+        part, key, value = (one.partition.partition, one.key, one.value) if isinstance(one, Record) else one
+        producer.produce(topic, value, key, partition=part)
+    assert producer.flush(20) == 0
+
+
+def test_records_that_were_copied_by_hand_are_no_flow(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = broken("L0", lesson_lab, tmp_path)
+    there = {r.value for r in lesson.stage.read("RIGHT", lesson.copy)}
+    missing = [r for r in lesson.stage.read("LEFT", lesson.topic) if r.value not in there]
+    assert missing
+    write(lesson_lab, "RIGHT", lesson.copy, missing)
+    assert len(lesson.stage.read("RIGHT", lesson.copy)) == 3000
+    assert verdicts(lesson) == ["not yet"] * 3
+    assert "not all by the mirror" in str(lesson.check(1).rows[0]["seen"])
+    lesson.start_mirror()  # which knows nothing of it, and brings them once more
+    assert verdicts(lesson) == ["not yet", "not yet", "yes"]
+    for hint, points in ((1, 35), (1, 35), (2, 30), (3, 25), (3, 25)):
+        lesson.hint(hint)
+        assert lesson.score() == f"{points} of 100 points."
+    assert open_lesson("L0", lesson_lab.root, tmp_path).score() == "25 of 100 points."
+    lesson.close()
+    for call in (lesson.start_mirror, lesson.check, lesson.hint):
+        with pytest.raises(UsageError, match="has ended"):
+            call()
+    assert not lesson.stage.mesh().cast.runs(lesson.stage.mesh().name)
+    again = broken("L0", lesson_lab, tmp_path)
+    again.start_mirror()
+    assert verdicts(again) == ["yes"] * 3
+    again.close()
+
+
+def test_a_position_that_is_off_by_one_or_was_moved_on_both_sides_is_no_repair(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = broken("L1", lesson_lab, tmp_path)
+    right = lesson._translated()
+    lesson.commit({0: right[0] + 1, 1: right[1]})
+    assert verdicts(lesson) == ["not yet", "yes", "not yet"]
+    lesson.close()
+    lesson = broken("L1", lesson_lab, tmp_path)
+    here = dict(enumerate(lesson.stage.ends("LEFT", lesson.topic)))
+    lesson.stage.commit("LEFT", lesson.group, {TopicPartition(lesson.topic, n): end for n, end in here.items()})
+    lesson.commit(dict(enumerate(lesson.stage.ends("RIGHT", lesson.copy))))  # nothing to read on either side
+    assert verdicts(lesson) == ["not yet"] * 3
+    lesson.commit({0: right[0], 1: right[1]})
+    assert verdicts(lesson) == ["yes"] * 3
+    lesson.close()
+
+
+def test_retention_deletes_what_the_mirror_has_not_read_and_orders_come_over_by_the_mirror_alone(
+    lesson_lab: Lab, tmp_path: Path
+) -> None:
+    lesson = broken("L2", lesson_lab, tmp_path)
+    assert lesson.stage.bounds("LEFT", lesson.clicks) == ([CLICKS + GONE], [CLICKS + GONE])
+    assert lesson.stage.mirrored(lesson.clicks) == [CLICKS]
+    clocks = {row["what"]: row for row in lesson.clocks().rows}
+    assert clocks["deleted by LEFT before they were mirrored"] == {
+        "what": "deleted by LEFT before they were mirrored", "orders": 0, "clicks": GONE,
+    }  # fmt: skip
+    told = "the mirror's event SourceLoss"
+    assert "cannot reach LEFT" in {row["what"]: row["value"] for row in lesson.truth().rows}[told]
+    there = {r.value for r in lesson.stage.read("RIGHT", lesson.copy)}
+    orders = [r for r in lesson.stage.read("LEFT", lesson.topic) if r.value not in there]
+    assert len(orders) == 400
+    lesson.keep_for(hours=0.5)
+    lesson.mend_link()
+    assert verdicts(lesson) == ["not yet", "yes", "yes"]
+    lesson.keep_for(hours=1)
+    assert verdicts(lesson) == ["yes", "yes", "yes"]
+    truth = {row["what"]: row["value"] for row in lesson.truth().rows}
+    assert truth[told] == f"offsets {CLICKS} to {CLICKS + GONE - 1} expired before they were read"
+    assert truth["clicks that nobody has any more"] == f"{GONE}"
+    clicks = {r.value for r in lesson.stage.read("RIGHT", lesson.stage.copy(lesson.clicks))}
+    assert clicks <= {f"order {n}".encode() for n in range(CLICKS)}
+    lesson.close()
+
+
+def test_orders_that_were_copied_by_hand_over_a_cut_link_are_no_repair(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = broken("L2", lesson_lab, tmp_path)
+    there = {r.value for r in lesson.stage.read("RIGHT", lesson.copy)}
+    orders = [r for r in lesson.stage.read("LEFT", lesson.topic) if r.value not in there]
+    write(lesson_lab, "RIGHT", lesson.copy, orders)
+    assert lesson.check(2).rows[0]["holds"] == "not yet"
+    assert "not all by the mirror" in str(lesson.check(2).rows[0]["seen"])
+    lesson.close()
+
+
+def test_a_failover_with_records_skipped_and_a_cutover_too_early_is_none(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = broken("L3", lesson_lab, tmp_path)
+    right = {row["partition"]: row["on RIGHT"] for row in lesson.translate().rows}
+    where = {"topic": lesson.pointer_topic, "timeout_s": 4, "remote_prefix": "LEFT."}
+    lesson.commit({0: right[0] + 1, 1: right[1]})
+    drlib.publish_pointer(lesson.file, "RIGHT", lesson.application, cutover={lesson.copy: (0, 0)}, **where)
+    assert verdicts(lesson) == ["not yet", "not yet", "yes"]
+    (end, _), cutover = lesson.stage.ends("RIGHT", lesson.copy), lesson.cutover()
+    write(lesson_lab, "RIGHT", lesson.copy, [(0, None, b"order 500")])  # the right record, behind all that is owed
+    lesson.commit({0: end, 1: right[1]})
+    assert lesson.check(1).rows[0]["holds"] == "not yet"
+    lesson.commit(right)
+    assert lesson.check(1).rows[0]["holds"] == "yes"
+    drlib.publish_pointer(lesson.file, "RIGHT", lesson.application, cutover=cutover, **where)
+    assert lesson.check(2).rows[0]["holds"] == "not yet"  # somebody wrote behind it
+    drlib.publish_pointer(lesson.file, "RIGHT", lesson.application, cutover=lesson.cutover(), **where)
+    assert verdicts(lesson) == ["yes", "yes", "yes"]
+    lesson.close()
+
+
+def test_a_tail_that_is_there_twice_and_a_group_that_was_moved_on_both_sides_are_no_failback(
+    lesson_lab: Lab, tmp_path: Path
+) -> None:
+    lesson = broken("L4", lesson_lab, tmp_path)
+    assert verdicts(lesson) == ["not yet"] * 3
+    lesson.settle("quarantine")
+    lesson.settle("quarantine")  # again, which doubles nothing
+    lesson.flow_back()
+    home = drlib.translate_offsets(lesson.file, "RIGHT", "LEFT", lesson.positions())
+    right = {one.source.partition: one.translation.offset for one in home}
+    lesson.commit({0: right[0], 1: right[1] - 1})
+    assert verdicts(lesson) == ["yes", "yes", "not yet"]
+    away = lesson.stage.positions("RIGHT", lesson.group)
+    everything = {
+        TopicPartition(lesson.topic, n): end for n, end in enumerate(lesson.stage.ends("RIGHT", lesson.topic))
+    }
+    lesson.stage.commit("RIGHT", lesson.group, everything)
+    lesson.commit(dict(enumerate(lesson.stage.ends("LEFT", lesson._home))))
+    assert lesson.check(3).rows[0]["holds"] == "not yet"  # nothing left to read on either side
+    lesson.stage.commit("RIGHT", lesson.group, away)
+    lesson.commit(right)
+    write(lesson_lab, "RIGHT", lesson.topic, [(0, None, b"order 600")])  # an order of the tail, by hand
+    lesson.stage.wait_crossed(lesson.topic, Flow("RIGHT", "LEFT"))
+    again = lesson.check(1).rows[0]
+    assert again["holds"] == "not yet"
+    assert "1 of them more than once" in str(again["seen"])
+    assert lesson.check(3).rows[0]["holds"] == "yes"
+    lesson.close()
+
+
+def test_a_ledger_in_the_order_of_the_topics_or_out_of_ones_head_is_no_repair(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = broken("L5", lesson_lab, tmp_path)
+    example = lesson.stage.read("RIGHT", lesson.topic)[0]
+    for number in range(lesson.orders):  # in perfect order, and nobody has read anything
+        lesson.handle(Record(example.partition, 0, 0, None, b"order %d" % number, ()))
+    assert verdicts(lesson) == ["not yet"] * 3
+    assert "has not committed" in str(lesson.check(2).rows[0]["seen"])
+    lesson.start_over()
+    at = {"bootstrap.servers": lesson_lab.clusters["RIGHT"].bootstrap, "group.id": lesson.group, "log_level": 0}
+    for topic in (lesson.topic, lesson.copy):  # the newer ones first
+        consumer = Consumer({**at, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+        wanted = len(lesson.stage.read("RIGHT", topic))
+        consumer.subscribe([topic])
+        try:
+            while wanted:
+                for message in consumer.consume(wanted, timeout=0.5):
+                    assert message.error() is None
+                    part = TopicPartition(topic, message.partition())
+                    lesson.handle(Record(part, message.offset(), 0, message.key(), message.value(), ()))
+                    wanted -= 1
+            consumer.commit(asynchronous=False)
+        finally:
+            consumer.close()
+    assert verdicts(lesson) == ["yes", "not yet", "not yet"]
+    write(lesson_lab, "RIGHT", lesson.ledger, [(0, None, b"something else \xff")])
+    assert lesson.check(1).rows[0]["holds"] == "not yet"  # told, and no traceback
+    lesson.close()
+
+
+def test_a_line_beyond_the_budget_or_shorter_than_it_is_is_no_repair(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = broken("L6", lesson_lab, tmp_path)
+    lesson_lab.proxy.clear("LEFT")  # no distance at all: that is not for sale
+    assert lesson.check(1).rows[0]["holds"] == "not yet"
+    lesson.order_bandwidth(5_000_000)
+    assert verdicts(lesson) == ["not yet", "yes", "yes"]
+    lesson.order_bandwidth(1_800_000)
+    assert verdicts(lesson) == ["yes", "yes", "yes"]
+    lesson.close()

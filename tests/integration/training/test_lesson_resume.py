@@ -1,0 +1,146 @@
+"""Lessons that are interrupted anywhere, and lessons that are in somebody's way: they go on, or say why they cannot."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from drlib.errors import UsageError
+from drlib.lab.lab import Lab
+from drlib.lab.workload.cast import Cast
+from drlib.lab.workload.mirrors import POLICY, Mesh
+from drlib.lab.workload.topics import TopicSpec, create_topics
+from drlib.runs.abort import Abort
+from drlib.training.academy import progress
+from drlib.training.academy.open import open_lesson
+from drlib.training.academy.stage import HASTY, OVER
+
+pytestmark = pytest.mark.long
+
+FIRST: Mapping[str, str] = {
+    "L0": "flow", "L1": "write", "L2": "traffic", "L3": "traffic", "L4": "traffic", "L5": "traffic", "L6": "line",
+}  # fmt: skip
+
+# A learner's kernel that dies by SIGKILL when the lesson is about to touch the clusters for the nth time.
+LEARNER = """
+import os, signal, sys
+from drlib.training.academy.open import open_lesson
+from drlib.training.academy.stage import Stage
+
+key, lab_dir, run_dir, first, last = sys.argv[1:]
+left = int(last)
+
+def counted(name):
+    act = getattr(Stage, name)
+    def wrapped(*arguments, **options):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return act(*arguments, **options)
+    setattr(Stage, name, wrapped)
+
+for name in ("make", "write", "commit", "start_mirror", "stop_mirror", "wait_crossed", "wait_nobody", "wait", "hasten"):
+    counted(name)
+lesson = open_lesson(key, lab_dir, run_dir)
+getattr(lesson, first)()
+lesson.predict("7")
+lesson.break_it()
+lesson.solve()
+lesson.check()
+print(lesson.score())
+"""
+
+
+@pytest.fixture(scope="module")
+def lesson_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab(tmp_path_factory.mktemp("academy") / "lab", extra=HASTY) as shared:
+        yield shared
+
+
+def learner(key: str, lab: Lab, run_dir: Path, last: int) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-c", LEARNER, key, str(lab.root), str(run_dir), FIRST[key], str(last)]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=150, check=False)
+
+
+def test_somebody_elses_worker_is_refused_by_name_and_goes_on_and_its_lanes_are_kept(
+    lesson_lab: Lab, tmp_path: Path
+) -> None:
+    """First on this lab: the flow is begun by a worker with one lane, where a lesson's has two."""
+    create_topics(lesson_lab.clusters["LEFT"].bootstrap, [TopicSpec("theirs", 1)])
+    theirs = Mesh(Cast(lesson_lab, lesson_lab.root), "theirs-mirror", "theirs", (OVER,), lanes=1)
+    theirs.start(Abort(lesson_lab.root))
+    with pytest.raises(UsageError, match="LEFT->RIGHT is being mirrored") as refused:
+        open_lesson("L0", lesson_lab.root, tmp_path)
+    assert "a lesson needs the flow for itself" in refused.value.why
+    assert "name another lab_dir" in refused.value.remedy
+    assert theirs.cast.runs(theirs.name)
+    assert progress.read(tmp_path).lessons == {}
+    theirs.stop()
+    lesson = open_lesson("L0", lesson_lab.root, tmp_path)
+    lesson.flow()  # type: ignore[attr-defined]
+    with lesson.stage.cluster("RIGHT") as right:
+        journal = POLICY.journal_topic("LEFT")
+        assert right.topics([journal])[journal].partitions == 1
+    lesson.predict("3000")
+    lesson.break_it()
+    lesson.stage.wait_nobody()
+    theirs.start(Abort(lesson_lab.root))  # in the middle of the lesson, while its own worker is dead
+    began = time.monotonic()
+    with pytest.raises(UsageError, match="LEFT->RIGHT is being mirrored"):
+        lesson.start_mirror()  # type: ignore[attr-defined]
+    assert time.monotonic() - began < 15
+    assert [row["holds"] for row in lesson.check().rows] == ["not yet"] * 3
+    theirs.stop()
+    lesson.start_mirror()  # type: ignore[attr-defined]
+    assert [row["holds"] for row in lesson.check().rows] == ["yes"] * 3
+    lesson.close()
+
+
+def test_another_lesson_takes_the_lab_and_the_one_before_does_nothing_any_more(lesson_lab: Lab, tmp_path: Path) -> None:
+    before = open_lesson("L3", lesson_lab.root, tmp_path)
+    before.traffic()  # type: ignore[attr-defined]
+    before.predict("150")
+    after = open_lesson("L0", lesson_lab.root, tmp_path)
+    for call in (before.break_it, before.check, before.solve):
+        with pytest.raises(UsageError, match="L3 has ended"):
+            call()
+    assert lesson_lab.clusters["LEFT"].alive
+    after.close()
+
+
+def test_a_lab_that_a_lesson_started_stops_with_it_though_its_cell_was_run_twice(tmp_path: Path) -> None:
+    open_lesson("L0", tmp_path / "lab", tmp_path / "runs")
+    lesson = open_lesson("L0", tmp_path / "lab", tmp_path / "runs")
+    lab = lesson.stage.lab
+    assert all(lab.clusters[alias].alive for alias in ("LEFT", "RIGHT"))
+    with lesson.stage.cluster("LEFT") as left:
+        assert left.broker_config()["log.retention.check.interval.ms"] == "1000"  # L2 has nothing to start again
+    lesson.close()
+    lesson.close()
+    assert not (tmp_path / "lab").exists()
+    assert not any(one.alive for one in lab.status())
+
+
+@pytest.mark.parametrize("key", list(FIRST))
+def test_a_kernel_that_is_killed_anywhere_costs_nothing(key: str, lesson_lab: Lab, tmp_path: Path) -> None:
+    """Killed at the first touch, at the third, at the fifth, ...: another kernel goes on, and the lesson is whole."""
+    killed, last, tag = 0, 1, ""
+    while (done := learner(key, lesson_lab, tmp_path, last)).returncode == -9:
+        current = progress.read(tmp_path).of(key).current
+        assert current is not None
+        assert tag in ("", current.tag), "it began anew instead of going on"
+        killed, last, tag = killed + 1, last + 2, current.tag
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["100", "of", "100", "points."], done.stdout
+    assert killed > 2
+    lesson = open_lesson(key, lesson_lab.root, tmp_path)
+    assert lesson.stage.tag == tag
+    assert [row["holds"] for row in lesson.check().rows] == ["yes"] * 3
+    assert lesson.close().note.startswith("100 of 100 points.")
+    assert all(lesson_lab.clusters[alias].alive for alias in ("LEFT", "RIGHT"))

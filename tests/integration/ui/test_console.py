@@ -1,0 +1,183 @@
+"""What a console says of real clusters: a flow that mirrors, a group exact, a worker that dies, and the end of its threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+from fix_engine import Engine, create_topic, produce, wait_for
+from fix_lab import LabFactory
+from tiny_notebook import tiny_runbook
+
+import drlib
+from drlib.client import pointer as pointers
+from drlib.client.pointer import Pointer
+from drlib.config.settings import ClusterSettings
+from drlib.errors import Unreachable, UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import CommittedOffset, Range
+from drlib.lab.apps.specs import ProducerSpec
+from drlib.lab.lab import Lab
+from drlib.lab.workload.cast import Cast
+from drlib.mirror.monitor.flow_view import MIRRORING, NO_WORKER
+from drlib.mirror.monitor.survey import Surveyor
+from drlib.mirror.offsets.translation.translate_groups import Positions
+from drlib.model import TopicPartition
+from drlib.runbook.execution.execute import execute
+from drlib.ui.console import faults
+from drlib.ui.console.open import Console
+from drlib.ui.console.widget import ConsoleWidget
+from drlib.ui.display import PLOTLY
+
+
+def test_a_flow_is_told_with_its_lag_its_groups_and_the_death_of_its_worker(engine: Engine, left: str) -> None:
+    engine.extra["groups"] = f"{engine.topics}.*"
+    create_topic(left, engine.topics, 2)
+    produce(left, engine.topics, 400, partitions=2)
+    worker = engine.start()
+    engine.wait_caught_up(engine.topics, 2)
+    group = f"{engine.topics}.readers"
+    with Cluster(ClusterSettings("L", tuple(left.split(",")))) as cluster:
+        cluster.alter_group_offsets(group, {TopicPartition(engine.topics, p): CommittedOffset(50) for p in (0, 1)})
+    console = drlib.ui.console(engine.properties)
+
+    def told() -> bool:
+        found = console.state.flows
+        return len(found) == 1 and found[0].state == MIRRORING and bool(found[0].groups) and found[0].lag == 0
+
+    wait_for("the flow is told as it is", told, 30)
+    state = console.state
+    (topic,) = [one for one in state.topics if one.topic == engine.topics]
+    assert (topic.partitions, topic.records, topic.parked) == (2, 0, 0)
+    assert [(c.alias, c.word) for c in state.clusters] == [(engine.target, "answers"), (engine.source, "answers")]
+    bundle = console.picture()._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html", PLOTLY}
+    assert f"group {group} ({engine.source}->{engine.target}): exact, lag 300" in str(bundle["text/plain"])
+
+    worker.kill()
+    worker.wait(10)
+    wait_for("its death is told", lambda: console.state.flows[0].state == NO_WORKER, 30)
+    assert [event.name for event in console.state.open_events] == ["NoWorker"]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("drlib-console")]
+
+
+def test_live_it_looks_by_itself_and_closed_it_leaves_no_thread(engine: Engine, left: str, tmp_path: Path) -> None:
+    create_topic(left, engine.topics, 1)
+    subject = drlib.ui.console(engine.properties, runs_dir=tmp_path).subject
+    first, second = (Console(subject, attended=lambda: True) for _ in range(2))
+    for console in (first, second):
+        console.show()
+    wait_for("it has looked", lambda: NO_WORKER in str(second.widget.picture.value), 30)  # type: ignore[attr-defined]
+    assert first.widget.closed, "one live console a kernel"  # type: ignore[attr-defined]
+    names = [thread.name for thread in threading.enumerate() if thread.name.startswith("drlib-console")]
+    assert sorted(names) == ["drlib-console-draw", "drlib-console-survey"]
+    second.close()
+    second.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("drlib-console")]
+
+
+def _stamp(bootstrap: str, topic: str) -> int:
+    """Seconds that the newest record of `topic` lies back; a day where there is none."""
+    with Cluster(ClusterSettings("L", tuple(bootstrap.split(",")))) as cluster:
+        at = TopicPartition(topic, 0)
+        end = cluster.log_ends([at])[at]
+        records = list(cluster.read({at: Range(max(0, end - 1), end)}))
+    return round(time.time() - records[-1].timestamp_ms / 1000) if records else 86_400
+
+
+def test_skewed_clocks_stamp_what_is_written_from_then_on_and_set_clocks_ends_it(
+    lab: Lab, left: str, fresh_topic: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = fresh_topic("clocks")
+    create_topic(left, topic, 1)
+    pointers.write_atomic(tmp_path / "pointer.json", Pointer(1, "LEFT", left))
+    cast = Cast(lab, tmp_path)
+    spec = ProducerSpec(
+        str(tmp_path / "pointer.json"), str(cast.history_path("stamps")), topic=topic, records_per_second=50.0
+    )
+    cast.start("stamps", spec)
+    console = drlib.ui.console(lab_dir=lab.root)
+    try:
+        wait_for("records of now", lambda: _stamp(left, topic) < 5, 20)
+        with pytest.raises(UsageError, match="its name was not typed"):
+            faults.carry_out(lab, "skew", "LEFT")
+        faults.carry_out(lab, "skew", "LEFT", "LEFT")
+        wait_for("records of twenty minutes ago", lambda: abs(_stamp(left, topic) - 1200) < 5, 20)
+        (clock,) = [one.clock for one in console.watching.state().clusters if one.clock]
+        assert clock == "clocks 20 min 00 s behind"
+        faults.carry_out(lab, "set", "LEFT")
+        wait_for("records of now again", lambda: _stamp(left, topic) < 5, 20)
+        assert not [one.clock for one in console.watching.state().clusters if one.clock]
+    finally:
+        faults.carry_out(lab, "set", "LEFT")
+        cast.stop("stamps")
+        console.close()
+
+
+@pytest.mark.long
+def test_a_lab_that_has_just_started_is_told_as_it_is_and_one_taken_down_as_gone(
+    lab_factory: LabFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster has no group coordinator in its first second, and none for a moment after each start: that is no silence."""
+    lab = lab_factory()
+    lab.write_properties()
+    console = drlib.ui.console(lab_dir=lab.root, runs_dir=tmp_path)
+    for _ in ("just started", "started again"):
+        state = console.state
+        assert [(one.state, one.members, one.groups) for one in state.flows] == [(NO_WORKER, 0, ())], state
+        assert [event.name for event in state.open_events] == ["NoWorker"]
+        assert state.unseen == ()
+        lab.clusters["RIGHT"].kill()
+        lab.clusters["RIGHT"].start()
+
+    def unasked(_: Surveyor, source_alive: bool) -> Positions:
+        raise Unreachable("listing groups on LEFT got no answer", "it was busy", "Try it again.")
+
+    monkeypatch.setattr(Surveyor, "_positions", unasked)
+    state = console.state
+    assert [one.groups for one in state.flows] == [None], "unknown is not the same as no group"
+    assert "GroupsUnseen" in [event.name for event in state.open_events]
+    assert "it was busy" in repr(console.picture())
+
+    widget = ConsoleWidget(console.watching)
+    widget.cluster.value = "RIGHT"
+    lab.clusters["RIGHT"].kill()
+    widget.buttons["resume"].click()
+    wait_for("what cannot be done is said", lambda: "none of its brokers runs" in widget.said.value, 10)
+    assert "Press Start first." in widget.said.value
+    lab.down()
+    for name in ("start", "heal"):
+        widget.said.value = ""
+        widget.buttons[name].click()
+        wait_for("that it is gone is said", lambda: "There is no lab" in widget.said.value, 10)
+        assert "drlib lab up" in widget.said.value
+    widget.close()
+    state = console.state
+    assert (state.clusters, state.flows) == ((), ())
+    assert ["There is no lab" in why for why in state.unseen] == [True]
+
+
+def test_what_a_runbook_leaves_behind_holds_pictures_and_no_widget(lab: Lab, tmp_path: Path) -> None:
+    lab.write_properties()
+    console = f"import drlib\nconsole = drlib.ui.console(lab_dir={str(lab.root)!r}, runs_dir=run_dir)\nconsole"
+    threads = "import threading\nprint([one.name for one in threading.enumerate() if 'console' in one.name])"
+    book = tiny_runbook(tmp_path, console, "console.show()", threads)
+    done = execute(book, {}, runs_dir=tmp_path / "runs", lab_dir=None, on_progress=lambda *_: None)
+    executed = nbformat.read(done.folder / "executed.ipynb", as_version=4)
+    assert "widgets" not in executed.metadata
+    outputs = [output for cell in executed.cells for output in cell.get("outputs", ())]
+    bundles = [output.data for output in outputs if "data" in output]
+    assert [set(bundle) for bundle in bundles] == [{"text/plain", "text/html", PLOTLY}] * 2
+    for bundle in bundles:
+        assert "cluster LEFT: runs" in bundle["text/plain"]
+        assert "flow LEFT->RIGHT: no worker" in bundle["text/plain"]
+        assert "LEFT" in bundle["text/html"]
+        assert "LEFT-&gt;RIGHT no worker" in str(bundle[PLOTLY])
+    assert [output.text.strip() for output in outputs if "text" in output] == ["[]"], "nothing runs for show"
+    page = done.report.read_text(encoding="utf-8")
+    assert "Groups, were they moved now" in page
+    assert "jupyter.widget" not in page

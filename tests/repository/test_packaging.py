@@ -1,0 +1,187 @@
+"""What is delivered: dependencies that agree and are pinned, no registry's address, the public names, the notebooks."""
+
+import ast
+import re
+import subprocess
+import tomllib
+from importlib import import_module
+
+import nbformat
+import pytest
+import yaml
+from repository_root import ROOT
+
+import drlib
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+LOCK = (ROOT / "requirements.lock").read_text()
+NOTEBOOKS = sorted([*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "notebooks" / "academy").glob("*.ipynb")])
+
+
+def normal(requirement: str) -> str:
+    """The distribution's name as PEP 503 has it, without extras, versions and markers."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0]).lower()
+
+
+def pins() -> list[tuple[str, str]]:
+    """(name, all lines of its pin) of the lock."""
+    blocks = re.split(r"\n(?=[A-Za-z0-9])", LOCK)
+    return [(normal(block), block) for block in blocks if not block.startswith("#")]
+
+
+def test_conda_has_the_same_python_and_a_java_that_kafka_runs_on() -> None:
+    plain = [entry for entry in CONDA if isinstance(entry, str)]
+    assert "python" + PROJECT["requires-python"] in plain
+    java = next(entry for entry in plain if entry.startswith("openjdk"))
+    assert int(java.removeprefix("openjdk>=")) >= 17
+
+
+def test_conda_installs_the_lock_and_nothing_beside_it() -> None:
+    assert [entry["pip"] for entry in CONDA if isinstance(entry, dict)] == [["-r requirements.lock", "--no-deps -e ."]]
+
+
+def test_every_direct_dependency_is_pinned() -> None:
+    extras = PROJECT["optional-dependencies"]
+    wanted = {normal(r) for r in [*PROJECT["dependencies"], *extras["lab"], *extras["dev"]]} - {"drlib"}
+    assert wanted - {name for name, _ in pins()} == set()
+
+
+def test_every_pin_is_one_version_with_its_hashes() -> None:
+    found = pins()
+    assert len(found) > 100
+    loose = [b.splitlines()[0] for _, b in found if not re.match(r"[\w.\[\]-]+==\S+", b) or "--hash=sha256:" not in b]
+    assert loose == []
+
+
+def test_no_file_names_a_registry_or_a_place_of_one_machine() -> None:
+    parts = [
+        ("py", r"pi\.org"),
+        ("python", r"hosted\.org"),
+        ("repo1", r"\.maven"),
+        ("repo", r"\.maven\.apache"),
+        ("conda", r"\.anaconda\.org"),
+        ("registry", r"\.npmjs"),
+        ("art", "ifactory"),
+        ("--index", "-url[ =]h"),
+        ("--extra-index", "-url"),
+        ("PIP_INDEX", "_URL"),
+        ("--trusted", "-host"),
+        ("/wo", "rk/"),
+        ("/ro", "ot/"),
+    ]
+    forbidden = re.compile("|".join(first + second for first, second in parts))
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    tracked = [ROOT / name for name in names.split("\0") if name]
+    assert len(tracked) > 100
+    found = []
+    for path in tracked:
+        if path.is_file():
+            text = path.read_text(errors="replace")
+            found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in forbidden.finditer(text)]
+    assert found == []
+
+
+def test_the_public_names_are_these() -> None:
+    assert drlib.__all__ == [
+        "Active",
+        "ActiveCluster",
+        "CommitOutcome",
+        "ContinuousAudit",
+        "DrlibError",
+        "DuplicatesAudit",
+        "Flow",
+        "GroupTranslation",
+        "NightlyAudit",
+        "Objectives",
+        "OffsetTranslation",
+        "OrderedConsumer",
+        "Scope",
+        "Scorecard",
+        "Segment",
+        "Sizing",
+        "TopicPartition",
+        "Tour",
+        "Translation",
+        "TranslationKind",
+        "Verdict",
+        "active_config",
+        "checkpoints_figure",
+        "console",
+        "duplicates_figure",
+        "failover_figure",
+        "lag_figure",
+        "open_continuous_audit",
+        "open_drill",
+        "open_duplicates_audit",
+        "open_incident",
+        "open_lag_analysis",
+        "open_lesson",
+        "open_nightly_audit",
+        "order_figure",
+        "positions_figure",
+        "publish_pointer",
+        "pulse_figure",
+        "translate_offsets",
+    ]
+
+
+@pytest.mark.parametrize("name", drlib.__all__)
+def test_a_public_name_is_there_under_its_own_name(name: str) -> None:
+    found = getattr(drlib, name)
+    assert found.__name__.removeprefix("drlib.") == name  # console is a package that is called
+    assert callable(found)
+
+
+def test_no_other_name_is_public() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Failover'"):
+        drlib.Failover  # noqa: B018
+
+
+def test_entry_points_lead_somewhere() -> None:
+    import_module("papermill")  # it is who loads its engines, while it is itself being imported
+    targets = [*PROJECT["scripts"].values(), *PROJECT["entry-points"]["papermill.engine"].values()]
+    for target in targets:
+        module, _, name = target.partition(":")
+        assert callable(getattr(import_module(module), name))
+
+
+def test_there_are_notebooks() -> None:
+    assert NOTEBOOKS
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def notebook(request: pytest.FixtureRequest) -> nbformat.NotebookNode:
+    return nbformat.read(request.param, as_version=4)
+
+
+def code_of(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_a_notebook_is_stored_as_if_it_never_ran(notebook: nbformat.NotebookNode) -> None:
+    assert [cell.source for cell in code_of(notebook) if cell.outputs or cell.execution_count is not None] == []
+
+
+def test_a_notebook_is_short_and_decides_nothing_itself(notebook: nbformat.NotebookNode) -> None:
+    cells = code_of(notebook)
+    assert 0 < len(cells) <= 12
+    lines = {cell.source: len(cell.source.splitlines()) for cell in cells[1:]}  # the first is parameters, a line each
+    assert [source for source, count in lines.items() if count > 10] == []
+    assert len(cells[0].source.splitlines()) <= 12
+    nodes = [node for cell in cells for node in ast.walk(ast.parse(cell.source))]
+    own = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+    assert [ast.unparse(node) for node in nodes if isinstance(node, own)] == []
+
+
+def test_a_notebook_begins_with_what_a_person_must_know(notebook: nbformat.NotebookNode) -> None:
+    first = notebook.cells[0]
+    assert first.cell_type == "markdown"
+    missing = {"does", "changes", "takes", "abort"} - set(re.findall(r"\w+", first.source.lower()))
+    assert missing == set()
+
+
+def test_a_notebook_has_one_cell_of_parameters(notebook: nbformat.NotebookNode) -> None:
+    tags = [cell.metadata.get("tags", []) for cell in notebook.cells]
+    assert sum("parameters" in found for found in tags) == 1
+    assert "parameters" in code_of(notebook)[0].metadata.get("tags", [])

@@ -1,0 +1,85 @@
+"""The real MirrorMaker 2 and Kafka's Java classes beside our engine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from fix_engine import Engine, Record, read_all, wait_for
+from repository_root import TESTS
+
+from drlib.lab import jars
+
+SOURCES = TESTS / "java"
+
+
+def java(program: str, *arguments: str, questions: list[tuple[str, ...]] | None = None) -> str:
+    """Standard output of one of the programs in tests/java, run from its source on the lab's jars."""
+    found = shutil.which("java")
+    assert found is not None, "a Java 17 is needed on the PATH"
+    classpath = ":".join(str(jar) for jar in jars.classpath("mm2"))
+    done = subprocess.run(
+        [found, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(SOURCES / program), *arguments],
+        input="".join("\t".join(fields) + "\n" for fields in questions or ()),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def consume_some(bootstrap: str, topic: str, group: str, records: int) -> dict[int, int]:
+    """Consume at least `records` and commit where that ends; positions by partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe([topic])
+    seen = 0
+
+    def step() -> bool:
+        nonlocal seen
+        seen += sum(message.error() is None for message in consumer.consume(100, 0.1))
+        return seen >= records
+
+    try:
+        wait_for(f"{group} consumed {records}", step)
+        consumer.commit(asynchronous=False)
+        committed = consumer.committed(consumer.assignment(), timeout=10)
+        return {at.partition: at.offset for at in committed if at.offset >= 0}
+    finally:
+        consumer.close()
+
+
+PARTITIONS = 3
+
+
+FACTORS = dict.fromkeys((f"{kind}.storage.replication.factor" for kind in ("offset", "status", "config")), "1")
+
+
+def copies(engine: Engine) -> dict[int, list[Record]]:
+    return read_all(engine.right, f"{engine.source}.{engine.topics}", PARTITIONS)
+
+
+def ends(engine: Engine) -> int:
+    """Log ends of the mirror partitions added up; 0 before MM2 made the topic."""
+    admin = AdminClient({"bootstrap.servers": engine.right, "log_level": 0})
+    mirror = f"{engine.source}.{engine.topics}"
+    wanted = {TopicPartition(mirror, p): OffsetSpec.latest() for p in range(PARTITIONS)}
+    try:
+        return sum(future.result(10).offset for future in admin.list_offsets(wanted).values())
+    except KafkaException:
+        return 0
+
+
+def wait_for_copies(engine: Engine, least: int) -> None:
+    wait_for(f"the mirror holds {least} records", lambda: ends(engine) >= least, 120)

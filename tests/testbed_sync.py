@@ -1,0 +1,64 @@
+"""What tests of synchronisation change, and how they wait for it to arrive."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from fix_engine import Engine, wait_for
+
+from drlib.config.settings import ClusterSettings
+from drlib.errors import Unreachable, UsageError
+from drlib.kafka.admin import ClusterRefused, CommittedOffset
+from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.mirror.status import worker_status as status
+from drlib.mirror.sync.rules.configs import ConfigChange
+from drlib.model import TopicPartition
+
+
+def cluster(bootstrap: str) -> Upkeep:
+    return Upkeep(ClusterSettings("ONE", (bootstrap,)))
+
+
+def events(engine: Engine, *, resolved: bool = False) -> dict[tuple[str, str], str]:
+    """Open events of the last worker, or the resolved ones: (name, entity) -> what it says."""
+    with suppress(UsageError):
+        state = status.read(engine.status_path(len(engine.processes) - 1))
+        return {(e.name, e.entity): e.detail for e in state.events if (e.resolved_ms is not None) == resolved}
+    return {}
+
+
+def wait_event(engine: Engine, name: str, entity: str, *, resolved: bool = False) -> str:
+    try:
+        wait_for(f"{name} of {entity}", lambda: (name, entity) in events(engine, resolved=resolved), 30)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{events(engine)}\n{events(engine, resolved=True)}\n{engine.log()}") from None
+    return events(engine, resolved=resolved)[name, entity]
+
+
+def alter(bootstrap: str, topic: str, **settings: str | None) -> None:
+    with cluster(bootstrap) as here:
+        here.alter_topic_settings(topic, [ConfigChange(k.replace("_", "."), None, v) for k, v in settings.items()])
+
+
+def position(bootstrap: str, group: str, topic: str) -> int | None:
+    with cluster(bootstrap) as here:
+        found = here.group_offsets(group).get(TopicPartition(topic, 0))
+        return found.offset if found else None
+
+
+def move(bootstrap: str, group: str, topic: str, offset: int, metadata: str = "") -> None:
+    """What kafka-consumer-groups.sh --reset-offsets does, or a consumer that assigns partitions itself."""
+
+    def moved() -> bool:
+        try:
+            here.commit(group, {TopicPartition(topic, 0): CommittedOffset(offset, metadata)})
+        except Unreachable:  # the first group of a cluster makes it load its coordinators
+            return False
+        except ClusterRefused as error:
+            if error.code != "NOT_COORDINATOR":
+                raise
+            return False
+        return True
+
+    with cluster(bootstrap) as here:
+        wait_for(f"{group} is moved", moved, 20)

@@ -1,0 +1,118 @@
+"""Sequences told apart by sums of their pieces, however they are cut; and where two that differ begin alike."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from drlib.analysis.audit.rules import PIECE, PRIME, Four, Multipliers, Piece, agreement, draw
+
+Content = tuple[int, int]  # two hashes of 64 bits
+
+
+def contents(count: int, seed: int = 1) -> list[Content]:
+    some = random.Random(seed)
+    return [(some.getrandbits(64), some.getrandbits(64)) for _ in range(count)]
+
+
+def cut(log: Sequence[Content], at: Sequence[int], by: Multipliers, shift: int = 0) -> list[Piece]:
+    """The log in pieces that begin at 0 and `at`; every offset twice what it was, times are offsets."""
+    edges = [0, *at, len(log)]
+    return [piece(log[a:b], a, by, shift) for a, b in itertools.pairwise(edges) if b > a]
+
+
+def piece(log: Sequence[Content], first: int, by: Multipliers, shift: int) -> Piece:
+    halves = [(a & 0xFFFFFFFF, a >> 32, b & 0xFFFFFFFF, b >> 32) for a, b in log]
+    factors = (by[0], by[0], by[1], by[1])
+    sums = [sum(record[n] for record in halves) for n in range(4)]
+    ordered = [sum(r[n] * pow(factors[n], rank, PRIME) for rank, r in enumerate(halves)) % PRIME for n in range(4)]
+    last = 2 * (first + len(log) - 1)
+    return Piece(2 * first + shift, last + shift, len(log), last, four(sums), four(ordered))
+
+
+def four(numbers: Sequence[int]) -> Four:
+    a, b, c, d = numbers
+    return a, b, c, d
+
+
+def test_the_same_records_agree_however_they_are_cut_and_wherever_they_lie() -> None:
+    log, by = contents(200), draw()
+    for places in ([], [100], [1, 2, 3, 150], list(range(1, 200))):
+        found = agreement(cut(log, [64, 128], by), cut(log, places, by, shift=7), by)
+        assert (found.records, found.source_last, found.target_last, found.whole) == (200, 398, 405, True)
+
+
+def test_pieces_may_come_in_any_order_but_nothing_twice() -> None:
+    log, by = contents(50), draw()
+    pieces = cut(log, [10, 30], by)
+    assert agreement(pieces[::-1], pieces, by).whole
+    with pytest.raises(ValueError, match="in two pieces"):
+        agreement([*pieces, pieces[1]], pieces, by)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda log: log[:-1],
+        lambda log: log[:77] + log[78:],
+        lambda log: [*log[:77], log[77], *log[77:]],
+        lambda log: [*log[:77], log[78], log[77], *log[79:]],
+        lambda log: [*log[:77], (log[77][0] ^ 1, log[77][1]), *log[78:]],
+        lambda log: [*log[:77], (log[77][0], log[77][1] ^ (1 << 63)), *log[78:]],
+        lambda log: [*log[:77], log[12], *log[78:]],
+        lambda log: log[::-1],
+        lambda log: [*log[128:], *log[:128]],
+        lambda log: [],
+    ],
+)
+def test_no_change_agrees(change) -> None:  # type: ignore[no-untyped-def]
+    log, by = contents(200), draw()
+    assert not agreement(cut(log, [64, 128], by), cut(change(log), [64, 128], by), by).whole
+    assert not agreement(cut(change(log), [64, 128], by), cut(log, [64, 128], by), by).whole
+
+
+def test_like_records_that_changed_places_so_that_plain_weights_would_balance_do_not_agree() -> None:
+    """Two contents at ranks whose sums, and sums of squares, are the same (Prouhet, Tarry, Escott)."""
+    c, d = contents(2)
+    here = [c, d, d, c, d, c, c, d]
+    there = [d, c, c, d, c, d, d, c]
+    for power in (0, 1, 2):
+        places = [[n**power for n, one in enumerate(log) if one == c] for log in (here, there)]
+        assert sum(places[0]) == sum(places[1])
+    by = draw()
+    assert not agreement(cut(here, [], by), cut(there, [], by), by).whole
+
+
+def test_what_both_begin_with_ends_a_piece_before_the_last_that_agrees() -> None:
+    log, by = contents(300), draw()
+    here, there = cut(log, [50, 100, 150, 200], by), cut(log[:230], [50, 100, 150, 200], by, shift=3)
+    found = agreement(here, there, by)
+    assert (found.records, found.source_last, found.target_last) == (150, 2 * 149, 2 * 149 + 3)
+    assert (found.whole, found.newest_is_behind) == (False, True)
+    differing = [*log[:110], log[111], log[110], *log[112:]]
+    assert agreement(here, cut(differing, [50, 100, 150, 200], by), by).records == 50
+    assert agreement(here, cut(log, [51, 101], by), by).whole
+    assert agreement(here, cut(log[:-1], [51, 101], by), by).records == 0  # no place where both are cut
+
+
+def test_the_latest_time_may_lie_in_what_both_begin_with() -> None:
+    log, by = contents(300), draw()
+    here = cut(log, [100, 200], by)
+    early = Piece(here[0].first, here[0].last, 100, 10**6, here[0].contents, here[0].ordered)
+    there = cut(log[:290], [100, 200], by)
+    assert agreement(here, there, by).newest_is_behind
+    assert not agreement([early, *here[1:]], there, by).newest_is_behind
+
+
+def test_empty_logs_agree_on_nothing() -> None:
+    found = agreement([], [], draw())
+    assert (found.records, found.whole) == (0, True)
+
+
+def test_multipliers_are_new_each_time_and_no_power_of_one_small_number() -> None:
+    drawn = {number for _ in range(50) for number in draw()}
+    assert len(drawn) > 90
+    assert all(PIECE <= number < PRIME - PIECE for number in drawn)

@@ -1,0 +1,183 @@
+"""Buckets against literal cases, and cuts against random mirrors kept record by record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drlib.analysis.continuous.rules import (
+    Bucket,
+    Cut,
+    Difference,
+    Finding,
+    Reading,
+    State,
+    Sums,
+    beginning,
+    cut_at,
+    difference,
+    judge,
+)
+from drlib.mirror.journal.entries import Ack, ClaimId, Entry, Placement, Run, SourceLoss, SourcePartition
+from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.model import TopicPartition
+
+AT = TopicPartition("orders", 0)
+P, C = SourcePartition(UUID(int=1), 0), ClaimId(9, 0)
+HERE = Sums(records=10, bytes=100, content=7, check=9, first=20, last=29, changed_ms=1_000_000)
+THERE = replace(HERE, first=50, last=59, changed_ms=1_001_000)
+SHORT = replace(THERE, records=9, last=58)
+PASSED = Cut(30, 60)
+READ = Reading(1_100_000, 1_100_000)  # 99 s after it last changed
+
+
+def mapped(*entries: Entry) -> PartitionMap:
+    offsets = PartitionMap()
+    for entry in entries:
+        offsets.apply(entry)
+    return offsets
+
+
+def judged(
+    source: Sums | None, target: Sums | None, cut: Cut | None = None, reading: Reading = READ, **more: str
+) -> Finding:
+    return judge(Bucket(AT, 0, source, target), cut, reading, lag_s=300, **more)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "what"),
+    [
+        (HERE, THERE, None),
+        (HERE, SHORT, Difference.FEWER),
+        (HERE, None, Difference.FEWER),
+        (None, THERE, Difference.MORE),
+        (HERE, replace(THERE, records=11, bytes=101), Difference.MORE),
+        (HERE, replace(THERE, bytes=101, content=0), Difference.BYTES),
+        (HERE, replace(THERE, content=8), Difference.CONTENT),
+        (HERE, replace(THERE, check=8), Difference.CONTENT),
+    ],
+)
+def test_what_sets_the_target_apart_is_told_by_the_coarsest(
+    source: Sums | None, target: Sums | None, what: Difference | None
+) -> None:
+    assert difference(Bucket(AT, 0, source, target)) is what
+    found = judged(source, target, Cut(1000, 1000))
+    assert (found.state, found.what) == (State.DIFFERS if what else State.EQUAL, what)
+
+
+def test_equal_sums_are_equal_whatever_is_to_come() -> None:
+    assert judged(HERE, THERE, None, Reading()).state is State.EQUAL
+    assert judged(HERE, THERE, Cut(0, 0), Reading(), doubt="a cleaner").state is State.EQUAL
+
+
+@pytest.mark.parametrize(
+    ("cut", "state"),
+    [
+        (PASSED, State.DIFFERS),
+        (Cut(29, 60), State.NOT_YET),  # its last record on the source is the first that the mirror has yet to copy
+        (Cut(30, 58), State.NOT_YET),  # the target holds one of it that was copied from behind the cut
+        (None, State.NOT_YET),
+    ],
+)
+def test_a_difference_is_a_fault_only_where_both_sides_were_passed(cut: Cut | None, state: State) -> None:
+    assert judged(HERE, SHORT, cut).state is state
+
+
+@pytest.mark.parametrize(
+    ("source_ms", "target_ms", "state"),
+    [
+        (1_302_000, 1_302_000, State.OVERDUE),
+        (1_301_000, 1_302_000, State.NOT_YET),  # 300 s are allowed
+        (9_000_000, 1_200_000, State.NOT_YET),  # the target was not read since
+        (1_200_000, 9_000_000, State.NOT_YET),
+        (None, 9_000_000, State.NOT_YET),
+        (9_000_000, None, State.NOT_YET),
+    ],
+)
+def test_a_difference_that_nobody_can_judge_is_overdue_once_both_ends_were_read_long_after(
+    source_ms: int | None, target_ms: int | None, state: State
+) -> None:
+    assert judged(HERE, SHORT, None, Reading(source_ms, target_ms)).state is state
+
+
+def test_a_difference_that_proves_nothing_is_unknown_and_says_why() -> None:
+    found = judged(HERE, SHORT, PASSED, doubt="a cleaner")
+    assert (found.state, found.what, found.why) == (State.UNKNOWN, Difference.FEWER, "a cleaner")
+
+
+# Source 10..14, a marker at 15, 16..17; on the target 1..5, 6..7.
+TWO_RUNS = (Placement(P, C, 0, 1), Run(P, C, 0, 10), Run(P, C, 5, 16), Ack(P, C, 7, 8))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "cut"),
+    [
+        (18, 8, Cut(18, 8)),
+        (40, 20, Cut(18, 8)),  # the source is ahead of the mirror
+        (40, 5, Cut(14, 5)),  # and the target was not read to the mirror's end
+        (13, 8, Cut(13, 4)),  # the target was read further than the source
+        (15, 20, Cut(15, 6)),
+    ],
+)
+def test_a_cut_lies_behind_both_positions(source: int, target: int, cut: Cut) -> None:
+    assert cut_at(mapped(*TWO_RUNS), source, target) == cut
+
+
+def test_without_a_map_there_is_no_cut() -> None:
+    assert cut_at(None, 5, 5) is None
+    assert cut_at(PartitionMap(), 5, 5) is None
+
+
+@pytest.mark.parametrize(
+    ("source_start", "target_start", "cut"),
+    [
+        (10, 0, Cut(10, 1)),
+        (12, 0, Cut(12, 3)),  # expired at the source, and still on the target
+        (10, 4, Cut(13, 4)),  # the other way round
+        (0, 0, Cut(10, 1)),  # mirrored from a later record on
+        (16, 3, Cut(16, 6)),
+    ],
+)
+def test_both_sides_begin_with_the_same_record(source_start: int, target_start: int, cut: Cut) -> None:
+    assert beginning(mapped(*TWO_RUNS), source_start, target_start) == cut
+
+
+def test_what_was_lost_before_the_first_copy_is_looked_at() -> None:
+    offsets = mapped(SourceLoss(P, 0, 10, 0), *TWO_RUNS)
+    assert beginning(offsets, 4, 0) == Cut(4, 1)
+
+
+def test_without_a_map_only_whole_logs_begin_alike() -> None:
+    assert beginning(None, 0, 0) == Cut(0, 0)
+    assert beginning(None, 5, 0) is None
+    assert beginning(PartitionMap(), 0, 3) is None
+
+
+@given(
+    gaps=st.lists(st.integers(0, 3), min_size=1, max_size=40),
+    others=st.lists(st.integers(0, 3), min_size=40, max_size=40),
+    read=st.tuples(st.integers(0, 200), st.integers(0, 200)),
+)
+def test_records_before_a_cut_are_the_copies_before_it(
+    gaps: list[int], others: list[int], read: tuple[int, int]
+) -> None:
+    """Random gaps on both sides: control records of the source, markers and restarts on the target."""
+    pairs: list[tuple[int, int]] = []
+    source = target = 0
+    entries: list[Entry] = []
+    for number, (gap, other) in enumerate(zip(gaps, others, strict=False)):
+        source, target = source + gap, target + other
+        pairs.append((source, target))
+        entries += [Placement(P, C, number, target), Run(P, C, number, source)]
+        source, target = source + 1, target + 1
+    offsets = mapped(*entries, Ack(P, C, len(pairs), target))
+    cut = cut_at(offsets, *read)
+    if cut is None:
+        return
+    assert cut.source <= read[0]
+    assert cut.target <= read[1]
+    assert [pair for pair in pairs if pair[0] < cut.source] == [pair for pair in pairs if pair[1] < cut.target]

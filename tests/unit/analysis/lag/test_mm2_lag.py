@@ -1,0 +1,101 @@
+"""What MirrorMaker 2's pairs say of its lag, against a copy whose truth is known."""
+
+from __future__ import annotations
+
+import random
+
+from drlib.analysis.lag.mm2_lag import NoStand, Stand, expired, judged, stand, waiting
+from drlib.analysis.lag.trend import Limits, Point, read
+from drlib.lab.checker.report import Verdict
+from drlib.mirror.mm2.offset_syncs import OffsetSyncWriter
+from drlib.mirror.mm2.records import OffsetSync
+from drlib.model import TopicPartition
+
+AT = TopicPartition("orders", 0)
+LIMITS = Limits(retention_s=3600.0, objective_s=60.0)
+
+
+def test_the_truth_is_between_both_ends_whatever_mirror_maker_did() -> None:
+    """Sources with gaps, kills that send records again, foreign records: copied record by record by MM2's own rule."""
+    told = known = 0
+    for seed in range(300):
+        rng = random.Random(seed)
+        source = sorted(rng.sample(range(2000), 1000))  # offsets that hold records, the others are gaps
+        writer = OffsetSyncWriter(rng.choice((0, 10, 100)))
+        newest: OffsetSync | None = None
+        mirror_end, at = rng.randrange(3), 0
+        for _ in range(rng.randrange(1, 1000)):
+            if at == len(source):
+                break
+            writer.acked(AT, source[at], mirror_end)
+            newest = (writer.take_due() or (newest,))[-1]
+            at, mirror_end = at + 1, mirror_end + 1
+            if rng.random() < 0.01:
+                mirror_end += rng.randrange(3)  # somebody else's, or a marker
+            if rng.random() < 0.005:  # killed, and what was not flushed is sent again
+                at = max(0, at - rng.randrange(50))
+                writer.forget(AT)
+                if rng.random() < 0.5 and at < len(source):  # else the new run has not begun to send
+                    writer.acked(AT, source[at], mirror_end)
+                    (newest,) = writer.take_due()
+                    at, mirror_end = at + 1, mirror_end + 1
+        assert newest is not None
+        found = stand(newest, source[-1] + 1, mirror_end)
+        assert isinstance(found, Stand)
+        behind = [offset for offset in source if offset >= found.position]
+        most, least = len(behind), max(0, len(behind) - found.more)
+        left = len(source) - at
+        assert least <= left, seed
+        if at and newest.upstream_offset <= source[at - 1]:  # else it was set back and has not said so yet
+            assert left <= most, seed
+            known += 1
+        told += least > 0
+    assert told > 100  # the lower end is rarely nothing
+    assert known > 280
+
+
+def test_a_pair_that_does_not_fit_the_logs_says_nothing() -> None:
+    sync = OffsetSync(AT, 150, 251)
+    assert stand(sync, 151, 252) == Stand(151, 0)
+    assert stand(sync, 200, 300) == Stand(151, 48)
+    gone, again = stand(sync, 150, 300), stand(sync, 200, 251)
+    assert isinstance(gone, NoStand)
+    assert "the source ends at 150" in gone.why
+    assert isinstance(again, NoStand)
+    assert "the mirror ends at 251" in again.why
+
+
+def points(age: float, per_minute: float) -> list[Point]:
+    return [Point(60.0 * n, int(age + per_minute * n), 1000, age + per_minute * n) for n in range(30)]
+
+
+def test_only_what_both_ends_say_is_a_verdict() -> None:
+    late = read(points(90.0, 0.0), LIMITS)
+    assert late.verdict is Verdict.FAIL
+    assert judged(late, Point(1740.0, 80, 1000, 61.0), LIMITS).verdict is Verdict.FAIL
+    doubt = judged(late, Point(1740.0, 80, 1000, 59.0), LIMITS)
+    assert doubt.verdict is Verdict.UNKNOWN
+    assert "for certain 80 records and 59.0 s" in doubt.why
+    fine = read(points(30.0, 0.0), LIMITS)
+    assert judged(fine, Point(1740.0, 0, 0, 0.0), LIMITS) == fine
+    growing = read(points(1.0, 50.0), Limits(retention_s=3600.0))  # a minute older by almost a minute each minute
+    assert "retention may reach it" in growing.why
+    assert judged(growing, Point(1740.0, 1, 10, 1.0), Limits(retention_s=3600.0)) == growing
+    assert judged(growing, Point(1740.0, 0, 0, 0.0), Limits(retention_s=3600.0)).verdict is Verdict.UNKNOWN
+    lost = read(points(3601.0, 0.0), LIMITS)
+    assert judged(lost, Point(1740.0, 1, 10, 1.0), LIMITS).verdict is Verdict.UNKNOWN
+    assert judged(lost, Point(1740.0, 1, 10, 3600.0), LIMITS).verdict is Verdict.FAIL
+
+
+def test_what_retention_deleted_is_lost_only_beyond_what_may_have_been_copied() -> None:
+    fine = read(points(30.0, 0.0), LIMITS)
+    assert expired(fine, Stand(100, 20), 100) == fine
+    assert expired(fine, Stand(100, 20), 120).verdict is Verdict.UNKNOWN
+    gone = expired(fine, Stand(100, 20), 121)
+    assert (gone.verdict, gone.soonest_s) == (Verdict.FAIL, 0.0)
+    assert "offsets 100 to 121" in gone.why
+
+
+def test_a_group_finds_on_the_mirror_what_has_crossed_for_certain() -> None:
+    assert waiting(Point(9.0, 500, 5000, 44.0), Point(9.0, 120, 1000, 7.0)) == Point(9.0, 380, 4000, 44.0)
+    assert waiting(Point(9.0, 100, 5000, 44.0), Point(9.0, 120, 1000, 7.0)) == Point(9.0, 0, 0, 0.0)

@@ -1,0 +1,129 @@
+"""Slopes with confidence, and the loss that is foreseen from them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from drlib.analysis.lag.trend import Limits, Point, Trend, read, shares, slope, student_t, until
+from drlib.lab.checker.report import Verdict
+
+HOUR = 3600.0
+
+
+def series(hours: int, age: float, per_hour: float, *, noise: float = 0.0, seed: int = 7) -> list[Point]:
+    """A lag that begins at `age` seconds and grows by `per_hour` seconds an hour, looked at every five minutes."""
+    rng = random.Random(seed)
+    found = []
+    for step in range(hours * 12):
+        value = max(0.0, age + per_hour * step / 12 + rng.gauss(0, noise))
+        found.append(Point(step * 300.0, int(value * 10), int(value * 1000), value))
+    return found
+
+
+def test_a_slope_has_an_interval_that_holds_it() -> None:
+    inside = 0
+    for seed in range(200):
+        rng = random.Random(seed)
+        found = slope([(x, 3.0 * x + rng.gauss(0, 20)) for x in range(40)])
+        assert found is not None
+        inside += found.low <= 3.0 <= found.high
+    assert 180 <= inside <= 200  # 95 % of intervals
+
+
+def test_a_walk_that_goes_nowhere_is_rarely_called_growing() -> None:
+    wrong = 0
+    for seed in range(200):
+        rng, at, points = random.Random(seed), 0.0, []
+        for x in range(120):
+            at = 0.8 * at + rng.gauss(0, 1)  # each value is like the one before it
+            points.append((float(x), at))
+        found = slope(points)
+        assert found is not None
+        wrong += found.trend is not Trend.STEADY
+    assert wrong <= 24  # 5 % are due; without regard to the likeness it would be half of them
+
+
+def test_what_is_exact_has_no_width() -> None:
+    found = slope([(x, 2.0 * x) for x in range(20)])
+    assert found is not None
+    assert (found.value, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
+    assert found.trend is Trend.GROWING
+    flat = slope([(x, 5.0) for x in range(20)])
+    assert flat is not None
+    assert flat.trend is Trend.STEADY
+
+
+def test_too_few_points_have_no_slope() -> None:
+    assert slope([(x, x) for x in range(7)]) is None
+    assert slope([(1.0, x) for x in range(20)]) is None
+
+
+@pytest.mark.parametrize(
+    ("freedom", "expected"), [(1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (30, 2.042), (1000, 1.962)]
+)
+def test_students_t_is_the_one_in_the_tables(freedom: float, expected: float) -> None:
+    assert student_t(0.95, freedom) == pytest.approx(expected, rel=0.01)
+
+
+def test_a_lag_of_hours_on_a_topic_of_a_day_is_foreseen_hours_before_the_loss() -> None:
+    day = Limits(retention_s=24 * HOUR)
+    found = read(series(10, 0.0, 0.9 * HOUR, noise=60), day)  # nine hours behind after ten
+    assert found.verdict is Verdict.FAIL
+    assert found.trend is Trend.GROWING
+    assert found.expected_s == pytest.approx(15 * HOUR / 0.9, rel=0.05)
+    assert found.soonest_s is not None
+    assert found.expected_s is not None
+    assert found.soonest_s <= found.expected_s
+    assert "may reach it in" in found.why
+    # the same lag that does not grow loses nothing, however long it is
+    steady = read(series(10, 9 * HOUR, 0.0, noise=60), day)
+    assert (steady.verdict, steady.trend) == (Verdict.PASS, Trend.STEADY)
+    # and one that will be a week about it is for another day
+    assert read(series(10, 0.0, 0.05 * HOUR), day).verdict is Verdict.PASS
+
+
+def test_age_never_grows_faster_than_time() -> None:
+    found = read(series(2, 0.0, 3 * HOUR), Limits(retention_s=24 * HOUR))
+    assert found.soonest_s == pytest.approx((24 - 3 * 23 / 12) * HOUR, rel=0.01)
+
+
+def test_what_expires_now_is_a_failure_and_nothing_behind_is_none() -> None:
+    assert read(series(2, 25 * HOUR, 0.0), Limits(retention_s=24 * HOUR)).soonest_s == 0
+    done = [Point(step * 300.0, 0, 0, 0.0) for step in range(24)]
+    found = read(done, Limits(retention_s=1.0, retention_bytes=1))
+    assert (found.verdict, found.soonest_s, found.expected_s) == (Verdict.PASS, None, None)
+
+
+def test_retention_by_size_counts_as_well() -> None:
+    points = [Point(step * 60.0, step, step * 1000, 1.0) for step in range(60)]
+    found = read(points, Limits(retention_bytes=100_000))
+    assert found.expected_s == pytest.approx((100_000 - 59_000) / (1000 / 60), rel=0.01)
+
+
+def test_missing_data_is_unknown() -> None:
+    assert read([], Limits()).verdict is Verdict.UNKNOWN
+    few = read(series(1, 100.0, 0.0)[:3], Limits(retention_s=HOUR * 24))
+    assert (few.verdict, few.trend) == (Verdict.UNKNOWN, Trend.UNKNOWN)
+    assert read(series(1, 100.0, 0.0)[:3], Limits(objective_s=10)).verdict is Verdict.FAIL
+
+
+def test_until() -> None:
+    assert (until(10, 4, 2), until(10, 10, 2), until(10, 4, 0), until(10, 4, -1)) == (3, 0, None, None)
+
+
+def test_a_partition_with_twice_its_share_is_hot() -> None:
+    found = shares([("a", 0, 10, 100), ("a", 1, 60, 700), ("a", 2, 10, 100), ("a", 3, 10, 100), ("b", 0, 5, 5)])
+    assert (found[0].topic, found[0].partition, found[0].hot) == ("a", 1, True)
+    assert found[0].times == pytest.approx(2.8)
+    assert [share.hot for share in found[1:]] == [False] * 4
+    assert shares([("a", 0, 0, 0)])[0].times == 0
+
+
+def test_a_lag_that_gets_older_grows_though_its_records_do_not() -> None:
+    points = [Point(step * 10.0, 500 + step % 2, 1000, step * 5.0) for step in range(40)]
+    found = read(points, Limits(retention_s=HOUR))
+    assert found.trend is Trend.GROWING
+    assert found.records_per_s is not None
+    assert found.records_per_s.trend is Trend.STEADY

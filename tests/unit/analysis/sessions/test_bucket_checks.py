@@ -1,0 +1,60 @@
+"""Reports on buckets against the checks they come to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from drlib.analysis.continuous.compare import BucketReport, PartitionBuckets
+from drlib.analysis.continuous.rules import Bucket, Difference, Finding, Reading, State
+from drlib.analysis.sessions.bucket_checks import read_check, topic_checks
+from drlib.model import TopicPartition
+from drlib.runs.scorecard import Verdict
+
+AT = TopicPartition("orders", 0)
+ALL_EQUAL = BucketReport((PartitionBuckets(AT, 5, 5, 100, 100, 0, 0),), (), Reading(1, 1))
+
+
+def with_one(state: State, topic: str = "orders", **more: int) -> BucketReport:
+    found = Finding(Bucket(TopicPartition(topic, 0), 60_000, None, None), state, Difference.FEWER, "it is so")
+    counts = PartitionBuckets(AT, 6, 5, 100, 100, 0, 0)
+    return BucketReport((counts,), (found,), Reading(1, 1), **more)
+
+
+@pytest.mark.parametrize(
+    ("report", "whole", "in_time"),
+    [
+        (ALL_EQUAL, Verdict.PASS, Verdict.PASS),
+        (with_one(State.DIFFERS), Verdict.FAIL, Verdict.PASS),
+        (with_one(State.UNKNOWN), Verdict.UNKNOWN, Verdict.PASS),
+        (with_one(State.NOT_YET), Verdict.PASS, Verdict.CONDITIONS),
+        (with_one(State.OVERDUE), Verdict.PASS, Verdict.FAIL),
+        (with_one(State.DIFFERS, "others"), Verdict.PASS, Verdict.PASS),
+        (with_one(State.DIFFERS, unjudged=3), Verdict.FAIL, Verdict.PASS),
+        (replace(ALL_EQUAL, unjudged=3), Verdict.UNKNOWN, Verdict.PASS),
+        (BucketReport((), (), Reading(1, 1)), Verdict.UNKNOWN, Verdict.PASS),
+    ],
+)
+def test_a_topic_is_judged_by_its_own_buckets(report: BucketReport, whole: Verdict, in_time: Verdict) -> None:
+    assert [check.verdict for check in topic_checks(report, "orders")] == [whole, in_time]
+
+
+def test_what_differs_is_named_with_its_time() -> None:
+    first, _ = topic_checks(with_one(State.DIFFERS), "orders")
+    assert first.evidence == "5 of 6 buckets are equal; 1 differ, the oldest orders-0 from 1970-01-01 00:01:00"
+
+
+@pytest.mark.parametrize(
+    ("read_to_ms", "why", "verdict"),
+    [
+        (70_000, "", Verdict.PASS),
+        (69_000, "", Verdict.UNKNOWN),
+        (None, "", Verdict.UNKNOWN),
+        (99_000, "it is silent", Verdict.UNKNOWN),
+    ],
+)
+def test_a_side_that_was_not_read_lately_proves_nothing(read_to_ms: int | None, why: str, verdict: Verdict) -> None:
+    found = read_check("LEFT", read_to_ms, 100_000, 30.0, why)
+    assert found.verdict is verdict
+    assert why in found.evidence

@@ -1,0 +1,253 @@
+"""What a person gets for a slip with a drill: its exit code, its words, and nothing half-done."""
+
+from __future__ import annotations
+
+import errno
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from repository_root import ROOT, TESTS
+from tiny_notebook import write_notebook
+
+from drlib.cli.app import app
+from drlib.drill.run import request
+from drlib.drill.run.request import Request
+from drlib.errors import DrlibError, LeaseHeld, UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.runbook.execution import outcome
+from drlib.runs import folder as folders
+from drlib.runs import lock as folder_lock
+
+PARAMETERS = 'run_dir: str = ""\nrunbook: str = ""\nlab_dir: str = ""\ntopic: str = "orders"\npartitions: int = 2\n'
+STEP: dict[str, Any] = {
+    "name": "create",
+    "title": "Create it",
+    "action": "topic.create",
+    "arguments": {"cluster": "RIGHT", "topic": "${topic}", "partitions": "${partitions}"},
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    """Two clusters that nobody answers for: their ports are bound here, so that nobody else takes them meanwhile."""
+    with socket.socket() as one, socket.socket() as two:
+        for held in (one, two):
+            held.bind(("127.0.0.1", 0))
+        path = tmp_path / "mm2.properties"
+        path.write_text(
+            "clusters = LEFT, RIGHT\n"
+            f"LEFT.bootstrap.servers = 127.0.0.1:{one.getsockname()[1]}\n"
+            f"RIGHT.bootstrap.servers = 127.0.0.1:{two.getsockname()[1]}\n"
+            "LEFT->RIGHT.enabled = true\n"
+        )
+        yield path
+
+
+def runbook(place: Path, *, drill: dict[str, Any] | None = None, **step: Any) -> Path:
+    """A runbook of one step, with a notebook that would run it."""
+    write_notebook(place / "tiny.ipynb", "raise SystemExit('it was executed')", parameters=PARAMETERS)
+    section = {"flow": "LEFT->RIGHT", "mode": "planned", "steps": [{**STEP, **step}], **(drill or {})}
+    document = {"name": "tiny", "title": "Tiny", "notebook": "tiny.ipynb", "drill": section}
+    (place / "tiny.yaml").write_text(yaml.safe_dump(document))
+    return place / "tiny.yaml"
+
+
+def refused(place: Path, code: int, *arguments: object) -> str:
+    """The one line, of a command that has to end with `code` and leave no run behind."""
+    with pytest.raises(DrlibError) as found:
+        app([*map(str, arguments), "--runs-dir", str(place / "runs")], standalone_mode=False)
+    assert found.value.exit_code == code, found.value
+    assert not list((place / "runs").glob("*")), "a run folder is left"
+    assert found.value.why
+    assert found.value.remedy
+    return str(found.value)
+
+
+@pytest.mark.parametrize("command", [("plan",), ("run",), ("run", "--dry-run")])
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"drill": {"mod": "planned"}}, ["drill.mod: there is no such key", "Did you mean mode?"]),
+        ({"aproval": True}, ["drill.steps.0.aproval: there is no such key", "Did you mean approval?"]),
+        ({"action": "topic.craete"}, ["step create: topic.craete", "there is nothing of that name", "topic.create"]),
+        ({"arguments": {"cluster": "RIGHT", "partitions": 2}}, ["its argument 'topic' is missing"]),
+        ({"arguments": {**STEP["arguments"], "partitions": "two"}}, ["two is no number of partitions"]),
+        ({"arguments": {**STEP["arguments"], "cluster": "UP"}}, ["UP", "There are: LEFT, RIGHT"]),
+        ({"arguments": {**STEP["arguments"], "topic": "${tpoic}"}}, ["there is no parameter tpoic"]),
+        ({"drill": {"flow": "LEFT->UP"}}, ["UP", "There are: LEFT, RIGHT"]),
+        ({"drill": {"steps": []}}, ["there has to be one"]),
+    ],
+)
+def test_a_wrong_runbook_starts_nothing(
+    tmp_path: Path, file: Path, command: tuple[str, ...], wrong: dict[str, Any], told: list[str]
+) -> None:
+    line = refused(tmp_path, 2, command[0], runbook(tmp_path, **wrong), file, *command[1:])
+    assert [part for part in told if part not in line] == [], line
+
+
+@pytest.mark.parametrize(
+    ("pair", "told"),
+    [("tpoic=x", "Did you mean topic?"), ("partitions=two", "'two' is no int"), ("partitions", "it has no '='")],
+)
+def test_a_wrong_parameter_starts_nothing(tmp_path: Path, file: Path, pair: str, told: str) -> None:
+    for command in ("plan", "run"):
+        assert told in refused(tmp_path, 2, command, runbook(tmp_path), file, "-p", pair)
+
+
+@pytest.mark.parametrize("command", [("plan",), ("run",), ("run", "--dry-run")])
+def test_clusters_nobody_reaches(
+    tmp_path: Path, file: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(Cluster.__init__.__kwdefaults__, "timeout_s", 0.5)  # nobody will answer later either
+    step = {"title": "Create it"}
+    if command == ("run",):  # the readiness gate would be asked first, and is passed over
+        book = runbook(tmp_path, drill={"mode": "emergency"}, **step)
+        line = refused(tmp_path, 11, *command, book, file, "--skip-gate", "the data centre burns")
+    else:
+        line = refused(tmp_path, 11, command[0], runbook(tmp_path, **step), file, *command[1:])
+    assert "RIGHT" in line
+
+
+def test_the_readiness_gate_of_a_flow_nobody_reaches_is_closed(tmp_path: Path, file: Path) -> None:
+    line = refused(tmp_path, 3, "run", runbook(tmp_path), file)
+    assert "not ready for a failover" in line
+    assert "target-answers" in line
+    assert "--skip-gate" not in line
+    emergency = runbook(tmp_path, drill={"mode": "emergency"})
+    assert "--skip-gate REASON" in refused(tmp_path, 3, "run", emergency, file)
+
+
+def test_only_an_emergency_may_pass_over_the_gate_and_says_why(tmp_path: Path, file: Path) -> None:
+    line = refused(tmp_path, 2, "run", runbook(tmp_path), file, "--skip-gate", "no time")
+    assert "planned drill cannot be skipped" in line
+    emergency = runbook(tmp_path, drill={"mode": "emergency"})
+    assert "no reason was given" in refused(tmp_path, 2, "run", emergency, file, "--skip-gate", " ")
+
+
+def test_what_cannot_be_meant_together(tmp_path: Path, file: Path) -> None:
+    book = runbook(tmp_path)
+    for arguments, told in (
+        (["run"], "nothing to run"),
+        (["run", book, file, "--lab-dir", tmp_path], "a drill is on one of them"),
+        (["run", book, file, "--lab"], "Leave FILE and --lab-dir out"),
+        (["run", book, "--lab", "--dry-run"], "a new lab is empty"),
+        (["run", "--plan", "0" * 12, "--resume", "x"], "only one of them"),
+        (["run", book, "--resume", "x"], "Leave everything else out"),
+        (["run", "--plan", "0" * 12, "-p", "topic=x"], "Leave everything else out"),
+        (["run", "--plan", "abc"], "12 digits"),
+        (["run", "--plan", "0" * 12], "there is none in"),
+        (["run", "--resume", "nowhere"], "there is no run.json"),
+        (["run", "--rollback", "nowhere"], "there is no run.json"),
+        (["abort", "nowhere"], "there is no run.json"),
+        (["plan", book], "no clusters were given"),
+        (["plan", book, "-p", f"lab_dir={tmp_path / 'lab'}"], "There is no lab"),
+        (["run", book, "--dry-run"], "no clusters were given"),
+        (["plan", book, "--lab-dir", tmp_path / "lab"], "There is no lab"),
+        (["run", book, file, "--approve", "craete"], "no step of tiny of that name waits"),
+    ):
+        assert told in refused(tmp_path, 2, *arguments), arguments
+
+
+def test_a_runbook_without_a_drill_takes_nothing_of_one(tmp_path: Path, file: Path) -> None:
+    book = runbook(tmp_path)
+    document = yaml.safe_load(book.read_text())
+    del document["drill"]
+    book.write_text(yaml.safe_dump(document))
+    assert "it has no drill" in refused(tmp_path, 2, "run", book, file)
+    assert "it has no drill" in refused(tmp_path, 2, "plan", book, file)
+
+
+def test_one_process_at_a_time_executes_a_run(tmp_path: Path) -> None:
+    assert not folder_lock.held(tmp_path, folders.EXECUTING)
+    with folders.executing(tmp_path):
+        assert folder_lock.held(tmp_path, folders.EXECUTING)
+        with pytest.raises(LeaseHeld, match="another process executes it"), folders.executing(tmp_path):
+            pass
+    assert not folder_lock.held(tmp_path, folders.EXECUTING)
+
+
+def test_earlier_notebooks_are_kept_by_number(tmp_path: Path) -> None:
+    assert folders.set_aside(tmp_path, "executed.ipynb") is None
+    for number in (1, 2):
+        (tmp_path / "executed.ipynb").write_text(str(number))
+        assert folders.set_aside(tmp_path, "executed.ipynb") == tmp_path / f"executed-{number}.ipynb"
+    assert (tmp_path / "executed-1.ipynb").read_text() == "1"
+
+
+def test_a_request_is_kept_as_it_was_and_grows_by_what_is_granted(tmp_path: Path) -> None:
+    asked = Request(
+        runbook=tmp_path / "r.yaml", parameters={"pace": 3.0, "groups": ["a"], "quick": True}, approved=("x",)
+    )
+    assert request.find(tmp_path) is None
+    asked.write(tmp_path)
+    assert request.find(tmp_path) == asked
+    assert request.find(tmp_path).granted(["y", "x"], ["id"]).approved == ("x", "y")  # type: ignore[union-attr]
+    (tmp_path / "run.json").write_text(json.dumps({"runbook": "r", "password": "x"}))
+    with pytest.raises(UsageError, match="cannot be used"):
+        request.find(tmp_path)
+
+
+FULL = """\
+import resource, sys
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+from drlib.drill.run.permissions import Permissions
+from drlib.drill.run.runner import Runner
+from drlib.errors import DrlibError
+from testbed_drill_session import Stage
+stage = Stage(Path(sys.argv[2]))
+try:
+    stage.open().finish()
+except DrlibError as error:
+    print(error.exit_code, error)
+print(stage.done)
+"""
+
+
+def test_a_full_disk_ends_the_run_where_it_stands_and_it_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    from testbed_drill_session import Stage
+
+    from drlib.runs import journal
+
+    with Stage(tmp_path).open():  # the plan is there already
+        pass
+    # no byte code is written under the limit: it would be cut off and stay
+    argv = [sys.executable, "-c", FULL, "1100", str(tmp_path)]
+    tests = [str(TESTS), str(ROOT)]
+    done = subprocess.run(
+        argv,
+        env={"PYTHONPATH": ":".join(tests), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "6 the run in " in done.stdout, done.stdout + done.stderr
+    assert "its journal cannot be written: File too large" in done.stdout
+    assert "Traceback" not in done.stderr
+    begun = [line.event for line in journal.read(tmp_path / "journal.jsonl")]
+    assert begun, "a few lines fit"
+    assert "run-ended" not in begun
+    stage = Stage(tmp_path)
+    with stage.open() as drill:
+        assert drill.finish().title == "Verdict: pass"
+    assert stage.done  # what was left to do
+
+
+def test_a_folder_that_is_full_is_told_and_no_defect() -> None:
+    ended = outcome.failed(OSError(errno.ENOSPC, "No space left on device"))
+    assert ended.code == 6
+    assert "its folder cannot be written: No space left on device. Make room" in ended.error
+    assert outcome.failed(OSError(errno.EBADF, "Bad file descriptor")).code == 1
+
+
+def test_no_room_for_a_run_folder_begins_nothing(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file in the way")
+    with pytest.raises(UsageError, match="nothing was begun"):
+        folders.create(tmp_path / "runs", "tiny")

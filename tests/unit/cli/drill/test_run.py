@@ -1,0 +1,67 @@
+"""`drlib run --lab`, at its end: a lab's folder goes with its processes, and stays while one of them lives."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from drlib.cli.drill import run as running
+from drlib.errors import UsageError
+from drlib.lab.lab import Lab
+from drlib.runbook.plans import Granted, Place
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+def test_the_folder_goes_when_everything_is_down(tmp_path: Path) -> None:
+    lab = Lab(tmp_path / "lab")
+    lab.registry.start("one", SLEEP, log=tmp_path / "one.log")
+    running._end(lab)
+    assert not lab.root.exists()
+    assert lab.status() == ()
+
+
+def test_the_folder_stays_while_a_process_could_not_be_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(tmp_path / "lab")
+    record = lab.registry.start("one", SLEEP, log=tmp_path / "one.log")
+
+    def cannot(**_: float) -> None:
+        raise TimeoutError("one outlived SIGKILL")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lab.registry, "stop_all", cannot)
+        running._end(lab)
+    assert lab.root.exists()
+    told = capsys.readouterr().err
+    assert f"one (pid {record.pid}) could not be stopped" in told
+    assert f"drlib lab down --dir {lab.root}" in told
+    assert lab.registry.signal("one", signal.SIGKILL)
+    running._end(lab)
+    assert not lab.root.exists()
+
+
+@pytest.mark.parametrize(
+    "first", ["papermill", "drlib.runbook.execution.papermill_engine", "drlib.runbook.execution.notebook_client"]
+)
+def test_papermill_and_our_engine_may_be_imported_in_any_order(first: str) -> None:
+    code = f"import {first}, papermill.engines as e; print(e.papermill_engines.get_engine('drlib').__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout.strip(), done.returncode) == ("DrlibEngine", 0), done.stderr
+
+
+def test_an_analysis_is_told_its_clusters_by_a_whole_path_and_nothing_of_a_drill(tmp_path: Path) -> None:
+    wanted = running.Wanted(tmp_path, place=Place(Path("mirror.properties"), None))
+    takes = frozenset({"properties", "lab_dir", "flow"})
+    given = running._of_analysis("nightly-audit", {"flow": "A->B"}, wanted, takes)
+    assert given == {"flow": "A->B", "properties": str(Path.cwd() / "mirror.properties")}
+    assert running._of_analysis("n", {}, running.Wanted(tmp_path, place=Place(None, tmp_path)), takes) == {}
+    for refused in (
+        (wanted, frozenset({"flow"})),
+        (running.Wanted(tmp_path, granted=Granted(approved=("move",))), takes),
+    ):
+        with pytest.raises(UsageError, match="it has no drill"):
+            running._of_analysis("n", {}, *refused)

@@ -1,0 +1,94 @@
+"""The systemd unit as text, and as systemd itself reads it where the machine has it."""
+
+import configparser
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from drlib.cli.mirror.service import unit_for
+from drlib.errors import UsageError
+
+FILE = """clusters = LEFT, RIGHT
+LEFT.bootstrap.servers = 127.0.0.1:19092
+RIGHT.bootstrap.servers = 127.0.0.1:19094
+LEFT->RIGHT.enabled = true
+"""
+
+
+def write(folder: Path, text: str = FILE, name: str = "mm2.properties") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def parsed(text: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(strict=True, interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(text)
+    return parser
+
+
+def test_the_unit_is_hardened_ready_when_told_and_restarted_when_silent(tmp_path: Path):
+    file = write(tmp_path)
+    service = parsed(unit_for(file, "drlib-mirror"))["Service"]
+    assert service["Type"] == "notify"
+    assert int(service["WatchdogSec"]) > 0
+    assert service["Restart"] == "always"
+    assert service["RestartPreventExitStatus"] == str(UsageError.exit_code)
+    assert service["NoNewPrivileges"] == service["DynamicUser"] == "yes"
+    assert service["ProtectSystem"] == "strict"
+    assert service["LoadCredential"] == f"mirror.properties:{file}"
+    assert service["ExecStart"].split()[1:] == [
+        *("-m", "drlib.cli", "mirror", "%d/mirror.properties", "--status", "%t/drlib-mirror/status.json")
+    ]
+    assert parsed(unit_for(file, "drlib-mirror"))["Unit"]["Description"] == "drlib mirror of LEFT to RIGHT"
+
+
+def test_what_the_file_refers_to_is_named_and_no_secret_is(tmp_path: Path):
+    file = write(
+        tmp_path,
+        FILE + "LEFT.ssl.key.password = ${file:/etc/kafka/pw.properties:key}\n"
+        "RIGHT.sasl.jaas.config = x ${env:DRLIB_TEST_PW} hush;\n",
+    )
+    unit = unit_for(file, "drlib-mirror")
+    assert "# LoadCredential=secrets-1:/etc/kafka/pw.properties" in unit
+    assert "${file:/run/credentials/drlib-mirror.service/secrets-1:KEY}" in unit
+    assert "The file refers to DRLIB_TEST_PW" in unit
+    assert "hush" not in unit
+
+
+def test_a_percent_sign_in_a_path_is_no_specifier(tmp_path: Path):
+    file = write(tmp_path, name="100%h.properties")
+    assert parsed(unit_for(file, "m"))["Service"]["LoadCredential"].endswith("/100%%h.properties")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        (FILE, "a b", "no unit's name"),
+        (FILE, "../x", "no unit's name"),
+        (FILE.replace("true", "false"), "m", "no flow is enabled"),
+        (FILE + "topicz = a\n", "m", "Did you mean"),
+    ],
+)
+def test_what_makes_no_unit(tmp_path: Path, text: str, name: str, words: str):
+    with pytest.raises(UsageError) as refused:
+        unit_for(write(tmp_path, text), name)
+    assert words in str(refused.value)
+
+
+def test_systemd_itself_has_nothing_to_say_against_it(tmp_path: Path):
+    file = write(tmp_path)
+    command = [sys.executable, "-m", "drlib.cli", "service", "systemd", str(file), "--name", "drlib-west"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    unit = tmp_path / "drlib-west.service"
+    unit.write_text(printed)
+    service = parsed(printed)["Service"]
+    assert Path(service["ExecStart"].split()[0]).exists()
+    if (analyze := shutil.which("systemd-analyze")) is not None:
+        verify = [analyze, "verify", "--man=no", "--recursive-errors=no", str(unit)]
+        done = subprocess.run(verify, capture_output=True, text=True, check=False, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,168 @@
+"""What a person gets for a slip: an exit code, one line with what, why and what to do, and no traceback."""
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import drlib, told
+from repository_root import ROOT
+
+RUNBOOK = str(ROOT / "runbooks" / "failover-drill.yaml")
+
+
+@pytest.fixture
+def closed() -> Iterator[tuple[int, int]]:
+    """Two ports of this machine that nobody listens on: bound here, so that nobody else takes them meanwhile."""
+    with socket.socket() as one, socket.socket() as two:
+        for held in (one, two):
+            held.bind(("127.0.0.1", 0))
+        yield one.getsockname()[1], two.getsockname()[1]
+
+
+@pytest.fixture
+def file(tmp_path: Path, closed: tuple[int, int]) -> Path:
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        "clusters = LEFT, RIGHT\n"
+        f"LEFT.bootstrap.servers = 127.0.0.1:{closed[0]}\n"
+        f"RIGHT.bootstrap.servers = 127.0.0.1:{closed[1]}\n"
+        "LEFT->RIGHT.enabled = true\n"
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("LEFT->RIGHT.topicz = a", [":5:", "LEFT->RIGHT.topicz", "Did you mean LEFT->RIGHT.topics?"]),
+        ("LEFT->RIGHT.enabled = maybe", [":5:", "maybe", "Write true or false"]),
+        ("clusters = LEFT, LEFT", [":5:", "listed twice", "once"]),
+    ],
+)
+def test_a_wrong_line_is_named_with_its_number(file: Path, line: str, words: list[str]) -> None:
+    file.write_text(file.read_text() + line + "\n")
+    line = told(drlib("mirror", str(file)), 2)
+    assert [word for word in words if word not in line] == []
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    assert "nowhere.properties" in told(drlib("mirror", str(tmp_path / "nowhere.properties")), 2)
+
+
+def test_nothing_to_mirror(file: Path) -> None:
+    file.write_text(file.read_text().replace("enabled = true", "enabled = false"))
+    assert "no flow is enabled" in told(drlib("mirror", str(file)), 2)
+
+
+@pytest.mark.parametrize("flow", ["LEFT", "LEFT->", "->RIGHT", "LEFT=>RIGHT", " -> RIGHT", ""])
+def test_what_is_no_flow(file: Path, flow: str) -> None:
+    assert "LEFT->RIGHT" in told(drlib("translate", str(file), "--flow", flow), 2)
+
+
+def test_a_flow_of_a_cluster_the_file_does_not_have(file: Path) -> None:
+    line = told(drlib("translate", str(file), "--flow", "LEFT->UP"), 2)
+    assert "LEFT->UP" in line
+    assert "LEFT, RIGHT" in line
+
+
+def test_mirroring_from_a_cluster_nobody_reaches(file: Path, closed: tuple[int, int]) -> None:
+    began = time.monotonic()
+    result = drlib("mirror", str(file))
+    assert time.monotonic() - began < 15
+    line = told(result, 11)
+    assert str(closed[0]) in line or str(closed[1]) in line
+
+
+def test_translating_between_clusters_nobody_reaches(file: Path, closed: tuple[int, int]) -> None:
+    began = time.monotonic()
+    result = drlib("translate", str(file), "--flow", "LEFT->RIGHT")
+    assert time.monotonic() - began < 10
+    line = told(result, 11)
+    assert "LEFT and RIGHT cannot be reached" in line
+    assert str(closed[0]) in line
+    assert str(closed[1]) in line
+
+
+def test_the_status_of_clusters_nobody_reaches_is_told_and_not_an_error(file: Path) -> None:
+    result = drlib("status", str(file))
+    assert result.returncode == 11, result.stderr
+    assert result.stderr == ""
+    assert "UNKNOWN" in result.stdout
+    assert "SourceUnreachable LEFT->RIGHT" in result.stdout
+    assert "TargetUnreachable LEFT->RIGHT" in result.stdout
+
+
+def test_status_of_nothing_and_in_two_ways_at_once(file: Path) -> None:
+    assert "do not go together" in told(drlib("status", str(file), "--json", "--watch"), 2)
+    file.write_text(file.read_text().replace("enabled = true", "enabled = false"))
+    assert "no flow is enabled" in told(drlib("status", str(file)), 2)
+
+
+def test_metrics_at_what_is_no_address(file: Path) -> None:
+    assert "HOST:PORT" in drlib("mirror", str(file), "--metrics", "9464").stderr.splitlines()[-1]
+
+
+def test_an_unknown_runbook_names_those_there_are() -> None:
+    line = told(drlib("run", str(ROOT / "runbooks" / "failover-dril.yaml")), 2)
+    assert "failover-drill.yaml" in line
+
+
+@pytest.mark.parametrize(
+    ("pair", "words"),
+    [
+        ("recods_per_second=1", "Did you mean records_per_second?"),
+        ("backlog=many", "'many' is no int. Give an int, for example 30000."),
+        ("records_per_second=nan", "'nan' is no float"),
+        ("backlog", "it has no '='"),
+        ("run_dir=password=hunter", "looks like a secret"),
+    ],
+)
+def test_a_wrong_parameter_starts_nothing(tmp_path: Path, pair: str, words: str) -> None:
+    runs = tmp_path / "runs"
+    result = drlib("run", RUNBOOK, "--lab", "-p", pair, "--runs-dir", str(runs))
+    assert words in told(result, 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["mirror"], ["lab", "sideways"], ["translate", "f"]])
+def test_a_wrong_command_line(arguments: list[str]) -> None:
+    result = drlib(*arguments)
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert "drlib --help" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["lab"]])
+def test_a_command_alone_shows_its_help_and_nothing_else(arguments: list[str]) -> None:
+    result = drlib(*arguments)
+    assert result.returncode == 2
+    assert "Usage:" in result.stdout
+    assert result.stderr == ""
+
+
+def test_there_is_no_lab_to_stop(tmp_path: Path) -> None:
+    assert "There is no lab" in told(drlib("lab", "down", "--dir", str(tmp_path / "lab")), 2)
+
+
+def test_a_lab_without_java(tmp_path: Path) -> None:
+    result = drlib("lab", "up", "--dir", str(tmp_path / "lab"), PATH=str(tmp_path), JAVA_HOME=None)
+    assert "Java" in told(result, 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lab_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    result = drlib("lab", "up", "--dir", str(tmp_path / "labs" / "one"))
+    assert f"there is no folder {tmp_path / 'labs'}" in told(result, 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_with_its_lab_without_java_leaves_nothing(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    result = drlib("run", RUNBOOK, "--lab", "--runs-dir", str(tmp_path / "runs"), PATH=str(empty), JAVA_HOME=None)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert "Java is missing" in result.stderr.splitlines()[-1]
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]

@@ -1,0 +1,141 @@
+"""What an application is told by a pointer file: the cluster, its security, a change, and every way it can be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import drlib
+from drlib.client import pointer
+from drlib.client.active_cluster import NoPointer, StalePointer
+from drlib.client.pointer import Pointer, PointerConflict
+from drlib.client.pointer_topic import Words, counted, hear
+from drlib.errors import UsageError
+
+CLUSTERS = """
+clusters = LEFT, RIGHT
+LEFT.bootstrap.servers = left-1:9092, left-2:9092
+RIGHT.bootstrap.servers = right:9093
+RIGHT.security.protocol = SASL_SSL
+RIGHT.sasl.mechanism = SCRAM-SHA-512
+RIGHT.sasl.jaas.config = org.apache.kafka.common.security.scram.ScramLoginModule required \
+  username="orders" password="${env:ORDERS_PASSWORD}";
+"""
+LEFT = Pointer(1, "LEFT", "left-1:9092")
+RIGHT = Pointer(2, "RIGHT", "elsewhere:9093", "LEFT.", {"LEFT.orders": (3, 0)})
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "clusters.properties"
+    path.write_text(CLUSTERS)
+    return path
+
+
+@pytest.fixture
+def point(tmp_path: Path) -> Callable[[Pointer], Path]:
+    def write(one: Pointer) -> Path:
+        pointer.write_atomic(tmp_path / "pointer.json", one)
+        return tmp_path / "pointer.json"
+
+    return write
+
+
+def test_the_configuration_is_that_of_the_active_cluster(
+    config: Path, point: Callable[[Pointer], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert drlib.active_config("orders", config, pointer=point(LEFT)) == {
+        "bootstrap.servers": "left-1:9092,left-2:9092",
+        "security.protocol": "PLAINTEXT",
+    }
+    monkeypatch.setenv("ORDERS_PASSWORD", "s3cret")
+    found = drlib.active_config("orders", config, pointer=point(RIGHT))
+    assert found["bootstrap.servers"] == "right:9093"  # the file's address: it is this application's way in
+    assert (found["sasl.username"], found["sasl.password"]) == ("orders", "s3cret")
+
+
+def test_a_secret_is_looked_up_when_asked_for_and_never_shown(
+    config: Path, point: Callable[[Pointer], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ORDERS_PASSWORD", raising=False)
+    with drlib.ActiveCluster("orders", config, pointer=point(RIGHT)) as active:
+        told = active.current()
+        assert (told.alias, told.version) == ("RIGHT", 2)
+        with pytest.raises(UsageError, match="ORDERS_PASSWORD is not set"):
+            told.config()
+        monkeypatch.setenv("ORDERS_PASSWORD", "s3cret")
+        assert told.config()["sasl.password"] == "s3cret"
+        assert "ORDERS_PASSWORD" not in repr(told)
+        assert "s3cret" not in repr(told)
+
+
+def test_one_clients_file_takes_the_address_from_the_pointer(
+    tmp_path: Path, point: Callable[[Pointer], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = tmp_path / "client.properties"
+    client.write_text(
+        "security.protocol = SASL_PLAINTEXT\nsasl.mechanism = PLAIN\n"
+        "sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="u" password="${env:P}";\n'
+    )
+    monkeypatch.setenv("P", "x")
+    found = drlib.active_config("orders", client, pointer=point(RIGHT))
+    assert (found["bootstrap.servers"], found["security.protocol"]) == ("elsewhere:9093", "SASL_PLAINTEXT")
+    with pytest.raises(UsageError, match="names no clusters"):
+        drlib.active_config("orders", client)
+
+
+def test_a_change_is_heard_once(config: Path, point: Callable[[Pointer], Path]) -> None:
+    with drlib.ActiveCluster("orders", config, pointer=point(LEFT)) as active:
+        assert active.current().alias == "LEFT"
+        assert active.wait_for_change(0.01) is None
+        path = point(RIGHT)
+        changed = active.wait_for_change(5.0)
+        assert changed is not None
+        assert (changed.alias, changed.pointer.cutover) == ("RIGHT", {"LEFT.orders": (3, 0)})
+        assert active.wait_for_change(0.01) is None
+        path.unlink()
+        assert active.wait_for_change(0.1) is None
+        assert active.current() == changed
+        assert active.doubt() == "pointer.json is not there"
+
+
+def test_what_is_wrong_is_said(config: Path, point: Callable[[Pointer], Path], tmp_path: Path) -> None:
+    with pytest.raises(NoPointer, match="nobody has said which cluster orders is to use"):
+        drlib.active_config("orders", config, pointer=tmp_path / "none.json", timeout_s=0.05)
+    with pytest.raises(StalePointer, match=r"stands at version 1: version 2 is known"):
+        drlib.active_config("orders", config, pointer=point(LEFT), at_least=2)
+    with pytest.raises(UsageError, match=r"names MIDDLE: .* knows LEFT, RIGHT"):
+        drlib.active_config("orders", config, pointer=point(Pointer(7, "MIDDLE", "m:1")))
+    with pytest.raises(UsageError, match="not followed yet"):
+        drlib.ActiveCluster("orders", config, pointer=tmp_path / "pointer.json").current()
+
+
+def test_publishing_counts_on_from_what_is_there(config: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pointer.json"
+    first = drlib.publish_pointer(config, "LEFT", pointer=path)
+    assert (first.pointer, first.where) == (Pointer(1, "LEFT", "left-1:9092,left-2:9092"), ("pointer.json",))
+    drlib.publish_pointer(config, "RIGHT", pointer=path, remote_prefix="LEFT.", cutover={"LEFT.orders": (3,)})
+    assert pointer.read(path) == Pointer(2, "RIGHT", "right:9093", "LEFT.", {"LEFT.orders": (3,)})
+    with pytest.raises(UsageError, match="UP cannot be made active"):
+        drlib.publish_pointer(config, "UP", pointer=path)
+
+
+def test_the_words_of_a_topic(config: Path) -> None:
+    words: Words = {}
+    hear(words, b"*", pointer.encode(LEFT), "here")
+    hear(words, b"orders", pointer.encode(RIGHT), "here")
+    hear(words, b"bills", b"junk", "here")
+    assert counted(words, "orders") == [RIGHT, LEFT]
+    assert counted(words, "others") == counted(words, "*") == [LEFT]
+    with pytest.raises(UsageError, match="here is not a pointer"):
+        counted(words, "bills")
+    hear(words, b"bills", pointer.encode(RIGHT), "here")
+    assert counted(words, "bills") == [RIGHT, LEFT]
+    hear(words, b"orders", None, "here")
+    assert counted(words, "orders") == [LEFT]
+    hear(words, b"orders", pointer.encode(Pointer(1, "RIGHT", "h:1")), "here")
+    with pytest.raises(PointerConflict):
+        pointer.newest(counted(words, "orders"))

@@ -1,0 +1,62 @@
+"""A hold that nobody ends: from when each process saw it, for its limit and no longer."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drlib.client.pointer import Pointer, PointerWatcher, decode, encode, write_atomic
+from drlib.client.pointer_hold import HoldClock
+from drlib.errors import UsageError
+
+HELD = Pointer(7, "LEFT", "left:9092", hold=True, hold_limit_s=60.0)
+
+
+def test_it_ends_after_its_limit_counted_from_when_it_was_seen_and_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = [1000.0]
+    clock = HoldClock(lambda: now[0])
+    assert clock.applied(HELD) is HELD
+    now[0] += 59.9
+    assert clock.applied(HELD) is HELD
+    now[0] += 0.2
+    with caplog.at_level(logging.WARNING, "drlib.active"):
+        assert clock.applied(HELD) == clock.applied(HELD) == replace(HELD, hold=False)
+    assert [r.getMessage() for r in caplog.records] == [
+        "held for 60 s by version 7 of the pointer, and nobody has moved it: going on at LEFT"
+    ]
+    again = replace(HELD, version=8)
+    assert clock.applied(again) is again  # held anew
+    now[0] += 60.0
+    assert not (clock.applied(again) or HELD).hold
+
+
+def test_without_a_limit_it_never_ends_and_what_is_no_hold_is_left_alone() -> None:
+    now = [0.0]
+    clock = HoldClock(lambda: now[0])
+    forever, free = replace(HELD, hold_limit_s=0.0), replace(HELD, hold=False)
+    for pointer in (forever, free, None):
+        assert clock.applied(pointer) is pointer
+    now[0] = 1e9
+    for pointer in (forever, free, None):
+        assert clock.applied(pointer) is pointer
+
+
+def test_the_limit_is_in_the_pointer_and_older_ones_have_none(tmp_path: Path) -> None:
+    assert decode(encode(HELD)) == HELD
+    plain = replace(HELD, hold_limit_s=0.0)
+    assert b"limit" not in encode(plain)
+    assert decode(encode(plain)) == plain
+    for wrong in (b"-1", b"true", b'"60"'):
+        with pytest.raises(UsageError, match="is not a pointer"):
+            decode(encode(HELD).replace(b"60.0", wrong))
+    path = tmp_path / "pointer.json"
+    write_atomic(path, replace(HELD, hold_limit_s=0.05))
+    watcher = PointerWatcher(path, interval_s=0.0)
+    assert watcher.current() == replace(HELD, hold_limit_s=0.05)
+    while watcher.current() != replace(HELD, hold_limit_s=0.05, hold=False):
+        pass

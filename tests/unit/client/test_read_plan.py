@@ -1,0 +1,51 @@
+"""What waits for what after a move, and what a pointer means for one topic."""
+
+from __future__ import annotations
+
+import pytest
+
+import drlib
+from drlib.client.ordered_consumer import OrderedConsumer, read_plan
+from drlib.client.pointer import Pointer
+from drlib.client.read_plan import ReadPlan, Scope, held
+from drlib.errors import UsageError
+from drlib.model import TopicPartition
+
+LOCAL = [TopicPartition("orders", number) for number in range(4)]
+REMOTE = [TopicPartition("LEFT.orders", number) for number in range(3)]
+
+
+def test_by_partition_each_waits_for_its_own_and_a_new_one_for_none() -> None:
+    plan = ReadPlan("orders", "LEFT.orders", (5, 0, 7))
+    assert held(plan, {*LOCAL, *REMOTE}, {REMOTE[0]: 4, REMOTE[1]: 0, REMOTE[2]: 7}) == {LOCAL[0]}
+    assert held(plan, LOCAL, {}) == set(LOCAL[:3])
+
+
+def test_by_topic_all_wait_for_the_slowest() -> None:
+    plan = ReadPlan("orders", "LEFT.orders", (5, 0, 7), Scope.TOPIC)
+    assert held(plan, {*LOCAL, *REMOTE}, {REMOTE[0]: 4, REMOTE[1]: 0, REMOTE[2]: 7}) == set(LOCAL)
+    assert held(plan, LOCAL, {REMOTE[0]: 5, REMOTE[1]: 0}) == set(LOCAL)
+    assert held(plan, LOCAL, {REMOTE[0]: 5, REMOTE[1]: 0, REMOTE[2]: 9}) == set()
+    assert held(ReadPlan("orders", scope=Scope.TOPIC), LOCAL, {}) == set()
+
+
+def test_a_pointer_says_what_to_read_first_or_is_refused() -> None:
+    assert read_plan(Pointer(1, "LEFT", "h:1"), "orders", Scope.TOPIC) == ReadPlan("orders")
+    moved = Pointer(2, "RIGHT", "h:2", "LEFT.", {"LEFT.orders": (5, 7), "LEFT.fresh": ()})
+    assert read_plan(moved, "orders", Scope.TOPIC) == ReadPlan("orders", "LEFT.orders", (5, 7), Scope.TOPIC)
+    assert read_plan(moved, "fresh", Scope.TOPIC) == ReadPlan("fresh")
+    with pytest.raises(UsageError, match=r"version 2\) leaves open where LEFT.bills ends"):
+        read_plan(moved, "bills", Scope.TOPIC)
+
+
+def test_what_cannot_be_read_in_order_is_refused() -> None:
+    at = {"bootstrap.servers": "h:1"}
+    with pytest.raises(UsageError, match=r"LEFT.orders cannot be read first"):
+        OrderedConsumer(at, "group", "orders", remote="LEFT.orders")
+    with pytest.raises(UsageError, match="no scope lane"):
+        OrderedConsumer(at, "group", "orders", scope="lane")
+    with drlib.OrderedConsumer(at, "group", "orders") as idle:  # nothing is asked of a broker before the first poll
+        assert idle.commit() is drlib.CommitOutcome.ACKED
+        assert (idle.held, idle.assigned, idle.waits_for_commit) == (frozenset(), frozenset(), False)
+    assert idle.poll(0.01) is None
+    assert list(idle) == []

@@ -1,0 +1,138 @@
+"""Topic names across clusters, against the rules of Kafka's two replication policies."""
+
+import pytest
+
+from drlib.config.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy, should_mirror
+from drlib.errors import UsageError
+from drlib.model import Flow
+
+DEFAULT = DefaultReplicationPolicy()
+UNDERSCORE = DefaultReplicationPolicy(separator="_")
+TWO = DefaultReplicationPolicy(separator="__")
+TWO_DOTTED = DefaultReplicationPolicy(separator="__", internal_separator_enabled=False)
+IDENTITY = IdentityReplicationPolicy(source_alias="A")
+FLOW = Flow("A", "B")
+
+
+@pytest.mark.parametrize(
+    ("topic", "source", "upstream", "original"),
+    [
+        ("orders", None, None, "orders"),
+        ("A.orders", "A", "orders", "orders"),
+        ("B.A.orders", "B", "A.orders", "orders"),
+        ("orders.v1", "orders", "v1", "v1"),
+        # Java's String.split drops empty strings at the end and keeps them in front.
+        ("A.", None, None, "A."),
+        ("A..", None, None, "A.."),
+        ("A..x", "A", ".x", "x"),
+        (".x", "", "x", "x"),
+    ],
+)
+def test_default_policy_reads_names_as_java_does(topic: str, source: str | None, upstream: str | None, original: str):
+    assert DEFAULT.source_of(topic) == source
+    assert DEFAULT.upstream_topic(topic) == upstream
+    assert DEFAULT.original_topic(topic) == original
+
+
+def test_remote_topic_uses_the_separator():
+    assert DEFAULT.remote_topic("A", "orders") == "A.orders"
+    assert TWO.remote_topic("A", "orders") == "A__orders"
+    assert TWO.source_of("A__orders.v1") == "A"
+    assert TWO.source_of("A_orders") is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "checkpoints", "syncs", "journal"),
+    [
+        (DEFAULT, "A.checkpoints.internal", "mm2-offset-syncs.B.internal", "__drlib-journal.A.internal"),
+        (UNDERSCORE, "A_checkpoints_internal", "mm2-offset-syncs_B_internal", "__drlib-journal_A_internal"),
+        (TWO, "A__checkpoints__internal", "mm2-offset-syncs__B__internal", "__drlib-journal__A__internal"),
+        (TWO_DOTTED, "A.checkpoints.internal", "mm2-offset-syncs.B.internal", "__drlib-journal.A.internal"),
+        (IDENTITY, "A.checkpoints.internal", "mm2-offset-syncs.B.internal", "__drlib-journal.A.internal"),
+    ],
+)
+def test_internal_names_follow_the_separator_unless_told_not_to(policy, checkpoints, syncs, journal):
+    assert policy.heartbeats_topic == "heartbeats"
+    assert policy.checkpoints_topic("A") == checkpoints
+    assert policy.offset_syncs_topic("B") == syncs
+    assert policy.journal_topic("A") == journal
+    assert policy.is_checkpoints(checkpoints)
+    assert all(policy.is_internal(topic) for topic in (checkpoints, syncs, journal))
+
+
+@pytest.mark.parametrize(
+    ("topic", "internal"),
+    [
+        ("__consumer_offsets", True),
+        (".hidden", True),
+        ("mm2-offsets.CLUSTER.internal", True),
+        ("A.checkpoints.internal", True),
+        ("mm2-offsets-CLUSTER-internal", False),
+        ("mm2-offsets_CLUSTER_internal", False),
+        ("audit.internal", False),
+        ("audit-internal", False),
+        ("internal", False),
+    ],
+)
+def test_internal_topics_are_those_of_brokers_and_replicators(topic: str, internal: bool):
+    assert DEFAULT.is_internal(topic) is internal
+
+
+def test_internal_topics_follow_the_separator():
+    assert UNDERSCORE.is_internal("mm2-offsets_CLUSTER_internal")
+    assert not UNDERSCORE.is_internal("mm2-offsets.CLUSTER.internal")
+    assert not TWO_DOTTED.is_internal("mm2-offsets__CLUSTER__internal")
+
+
+def test_cycles_are_seen_any_number_of_hops_away():
+    assert DEFAULT.is_cycle("B.orders", "B")
+    assert DEFAULT.is_cycle("C.B.orders", "B")
+    assert not DEFAULT.is_cycle("C.orders", "B")
+    assert not DEFAULT.is_cycle("orders", "B")
+
+
+def test_a_name_that_carries_the_flows_own_source_has_been_around():
+    assert DEFAULT.is_cycle("A.orders", "B", "A")
+    assert not DEFAULT.is_cycle("A.orders", "B")
+
+
+def test_identity_policy_keeps_every_name_but_heartbeats():
+    assert IDENTITY.remote_topic("A", "orders") == "orders"
+    assert IDENTITY.source_of("orders") == "A"
+    assert IDENTITY.upstream_topic("B.orders") == "B.orders"
+    assert IDENTITY.original_topic("B.orders") == "B.orders"
+    assert IDENTITY.remote_topic("A", "heartbeats") == "A.heartbeats"
+    assert IDENTITY.source_of("heartbeats") is None
+    assert IDENTITY.source_of("A.heartbeats") == "A"
+    assert IDENTITY.is_heartbeats("B.A.heartbeats")
+
+
+def test_identity_policy_sees_cycles_of_heartbeats_only():
+    assert IDENTITY.is_cycle("B.heartbeats", "B")
+    assert not IDENTITY.is_cycle("B.orders", "B")
+
+
+def test_mirrored_topics_are_chosen_or_heartbeats_and_neither_internal_nor_cycles():
+    def mirrors(topic: str, chosen: bool, heartbeats: bool = True) -> bool:
+        return should_mirror(DEFAULT, FLOW, topic, lambda _: chosen, heartbeats_replication=heartbeats)
+
+    assert mirrors("orders", True)
+    assert not mirrors("orders", False)
+    assert mirrors("heartbeats", False)
+    assert mirrors("C.heartbeats", False)
+    assert not mirrors("heartbeats", False, heartbeats=False)
+    assert not mirrors("B.heartbeats", True)
+    assert not mirrors("B.orders", True)
+    assert not mirrors("__consumer_offsets", True)
+    assert not mirrors("__drlib-journal.C.internal", True)
+
+
+def test_a_topic_from_the_target_goes_home_under_its_own_name():
+    assert DEFAULT.downstream_topic(FLOW, "B.orders") == "orders"
+    assert DEFAULT.downstream_topic(FLOW, "orders") == "A.orders"
+    assert IDENTITY.downstream_topic(FLOW, "orders") == "orders"
+
+
+def test_an_empty_separator_is_refused():
+    with pytest.raises(UsageError, match="separator is empty"):
+        DefaultReplicationPolicy(separator="")

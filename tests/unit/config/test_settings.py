@@ -1,0 +1,340 @@
+"""A MirrorMaker 2 file as settings: defaults, precedence, notices and refusals."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from drlib.config.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_settings
+from drlib.errors import UsageError
+from drlib.model import Flow
+
+HEAD = """clusters = LEFT, RIGHT
+LEFT.bootstrap.servers = 127.0.0.1:19092
+RIGHT.bootstrap.servers = PLAINTEXT://127.0.0.1:19093, 127.0.0.1:19094
+LEFT->RIGHT.enabled = true
+"""
+
+Load = Callable[..., MirrorSettings]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    def write_and_load(text: str = "", head: str = HEAD) -> MirrorSettings:
+        path = tmp_path / "mm2.properties"
+        path.write_text(head + text)
+        return load_mirror_settings(path)
+
+    return write_and_load
+
+
+def test_defaults_are_those_of_mirror_maker(load: Load):
+    settings = load()
+    assert list(settings.clusters) == ["LEFT", "RIGHT"]
+    assert settings.clusters["RIGHT"].bootstrap_servers == ("127.0.0.1:19093", "127.0.0.1:19094")
+    assert settings.clusters["LEFT"].confluent() == {
+        "bootstrap.servers": "127.0.0.1:19092",
+        "security.protocol": "PLAINTEXT",
+    }
+    assert settings.flow("LEFT", "RIGHT") == FlowSettings(flow=Flow("LEFT", "RIGHT"), enabled=True)
+    assert settings.flow("RIGHT", "LEFT") == FlowSettings(flow=Flow("RIGHT", "LEFT"), enabled=False)
+    assert settings.enabled_flows == (settings.flow("LEFT", "RIGHT"),)
+    assert settings.notices == ()
+
+
+def test_a_flow_that_is_not_enabled_still_emits_heartbeats(load: Load):
+    assert load().flow("RIGHT", "LEFT").emit_heartbeats
+    assert not load("RIGHT->LEFT.emit.heartbeats.enabled = false").flow("RIGHT", "LEFT").emit_heartbeats
+
+
+def test_every_key_that_is_honoured_reaches_its_flow(load: Load):
+    flow = load(
+        """
+topics = orders, pay.*
+topics.exclude = .*-tmp
+groups = g.*
+groups.exclude = g-old
+replication.policy.separator = _
+replication.policy.internal.topic.separator.enabled = false
+replication.factor = 1
+heartbeats.topic.replication.factor = 1
+checkpoints.topic.replication.factor = 2
+offset-syncs.topic.replication.factor = -1
+refresh.topics.enabled = FALSE
+refresh.topics.interval.seconds = 5
+refresh.groups.interval.seconds = 6
+emit.checkpoints.interval.seconds = 7
+emit.heartbeats.interval.seconds = 8
+heartbeats.replication.enabled = false
+emit.offset-syncs.enabled = false
+offset.lag.max = 0
+offset-syncs.topic.location = target
+sync.topic.configs.interval.seconds = 9
+config.properties.exclude = a, b
+LEFT->RIGHT.use.defaults.from = source
+sync.group.offsets.enabled = true
+sync.group.offsets.interval.seconds = 10
+admin.timeout.ms = 11
+drlib.lanes = 12
+drlib.metrics.address = 127.0.0.1:9464
+drlib.group.positions.poll.ms = 13
+drlib.session.timeout.ms = 14
+drlib.remirror.topics = gone, away
+LEFT.consumer.client.id = quota-a
+LEFT->RIGHT.producer.override.client.id = quota-b
+"""
+    ).flow("LEFT", "RIGHT")
+    assert flow == FlowSettings(
+        flow=Flow("LEFT", "RIGHT"),
+        enabled=True,
+        topics=("orders", "pay.*"),
+        topics_exclude=(".*-tmp",),
+        groups=("g.*",),
+        groups_exclude=("g-old",),
+        policy=DefaultReplicationPolicy(separator="_", internal_separator_enabled=False),
+        replication_factor=1,
+        journal_replication_factor=1,
+        heartbeats_replication_factor=1,
+        checkpoints_replication_factor=2,
+        offset_syncs_replication_factor=-1,
+        refresh_topics=False,
+        refresh_topics_s=5,
+        refresh_groups_s=6,
+        emit_checkpoints_s=7,
+        emit_heartbeats_s=8,
+        heartbeats_replication=False,
+        emit_offset_syncs=False,
+        offset_lag_max=0,
+        offset_syncs_location="target",
+        sync_topic_configs_s=9,
+        config_properties_exclude=("a", "b"),
+        use_defaults_from="source",
+        sync_group_offsets=True,
+        sync_group_offsets_s=10,
+        admin_timeout_ms=11,
+        lanes=12,
+        metrics_address="127.0.0.1:9464",
+        group_positions_poll_ms=13,
+        session_timeout_ms=14,
+        source_client_id="quota-a",
+        target_client_id="quota-b",
+        remirror_topics=("gone", "away"),
+    )
+    assert flow.offset_syncs_topic == "mm2-offset-syncs.LEFT.internal"
+
+
+def test_identity_policy_knows_its_source(load: Load):
+    text = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    assert load(text).flow("LEFT", "RIGHT").policy == IdentityReplicationPolicy(source_alias="LEFT")
+    assert load(text).flow("RIGHT", "LEFT").policy == IdentityReplicationPolicy(source_alias="RIGHT")
+
+
+def test_a_key_of_a_flow_beats_the_top_and_never_stands_under_a_cluster(load: Load):
+    lines = (
+        "offset.lag.max = 3",
+        "LEFT.offset.lag.max = 4",
+        "RIGHT.offset.lag.max = 5",
+        "LEFT->RIGHT.offset.lag.max = 6",
+    )
+    for count, expected in enumerate((3, 3, 3, 6), 1):
+        assert load("\n".join(lines[:count])).flow("LEFT", "RIGHT").offset_lag_max == expected
+    assert [n.key for n in load("\n".join(lines)).notices] == ["LEFT.offset.lag.max", "RIGHT.offset.lag.max"]
+
+
+def test_a_client_is_named_by_the_flow_then_by_its_cluster_then_by_the_connector(load: Load):
+    lines = (
+        "LEFT->RIGHT.consumer.client.id = a",
+        "LEFT.consumer.client.id = b",
+        "LEFT->RIGHT.source.consumer.client.id = c",
+    )
+    for count, expected in enumerate("abc", 1):
+        assert load("\n".join(lines[:count])).flow("LEFT", "RIGHT").client_id("LEFT") == f"{expected}|drlib-LEFT"
+    settings = load("\n".join([*lines, "RIGHT.producer.client.id = d"]))
+    assert settings.flow("LEFT", "RIGHT").client_id("RIGHT") == "d|drlib-RIGHT"
+    assert settings.flow("RIGHT", "LEFT").client_id("LEFT") == "drlib-LEFT"
+    assert settings.notices == ()
+
+
+def test_our_own_keys_the_flow_beats_the_target_beats_the_source_beats_the_top(load: Load):
+    lines = ("drlib.lanes = 3", "LEFT.drlib.lanes = 4", "RIGHT.drlib.lanes = 5", "LEFT->RIGHT.drlib.lanes = 6")
+    for count, expected in enumerate((3, 4, 5, 6), 1):
+        assert load("\n".join(lines[:count])).flow("LEFT", "RIGHT").lanes == expected
+    assert load("\n".join(lines)).flow("RIGHT", "LEFT").lanes == 4
+
+
+def test_a_negative_interval_switches_the_work_off(load: Load):
+    flow = load("emit.heartbeats.interval.seconds = -1").flow("LEFT", "RIGHT")
+    assert not flow.emit_heartbeats
+
+
+def test_selection_on_a_flow(load: Load):
+    flow = load("topics = orders.*").flow("LEFT", "RIGHT")
+    assert flow.mirrors_topic("orders")
+    assert flow.mirrors_topic("heartbeats")
+    assert not flow.mirrors_topic("RIGHT.orders")
+    assert not flow.mirrors_topic("payments")
+    assert flow.mirrors_group("g")
+    assert not flow.mirrors_group("connect-x")
+    assert flow.mirrors_config("retention.ms")
+    assert not flow.mirrors_config("min.insync.replicas")
+
+
+def test_blank_filters_choose_nothing(load: Load):
+    flow = load("topics =\ngroups =").flow("LEFT", "RIGHT")
+    assert not flow.mirrors_topic("orders")
+    assert not flow.mirrors_group("g")
+
+
+def test_keys_without_effect_are_reported_once_with_line_and_reason(load: Load):
+    expected = {
+        "tasks.max": "drlib.lanes",
+        "consumer.client.id": "under a cluster or a flow only",
+        "LEFT.source.consumer.client.id": "A.consumer.",
+        "LEFT->RIGHT.client.id": "behind consumer. or producer. only",
+        "LEFT->RIGHT.target.consumer.client.id": "A->B.source.consumer.",
+        "LEFT->RIGHT.producer.client.id": "A->B.producer.override.",
+        "LEFT.consumer.fetch.max.bytes": "sized by the engine",
+        "LEFT.consumer.receive.buffer.bytes": "the operating system",
+        "LEFT->RIGHT.consumer.isolation.level": "committed records alone",
+        "LEFT->RIGHT.consumer.auto.offset.reset": "begins at its first record",
+        "RIGHT.producer.override.linger.ms": "as the source holds them",
+        "RIGHT.producer.acks": "idempotent",
+        "LEFT->RIGHT.admin.request.timeout.ms": "fencing counts on",
+        "LEFT.consumer.max.poll.records": "drlib.session.timeout.ms",
+        "LEFT->RIGHT.source.cluster.security.protocol": "under the cluster's alias",
+        "offset.storage.replication.factor": "no Connect worker",
+        "RIGHT.offset.flush.interval.ms": "no Connect worker",
+        "RIGHT.exactly.once.source.support": "no Connect worker",
+        "RIGHT.replication.factor": "never under a cluster",
+        "use.defaults.from": "under a flow only",
+        "enabled": "its own key",
+        "topic.creation.enable": "no Connect worker",
+        "LEFT.ssl.cipher.suites": "no such setting",
+        "topics.blacklist": "topics.exclude",
+        "some.plugin.setting": "neither Kafka nor drlib knows",
+        "LEFT->RIGHT.bootstrap.servers": "under its own alias",
+        "LEFT.clusters": "top level",
+        "transforms.x.type": "never converted",
+    }
+    values = {"LEFT->RIGHT.source.cluster.security.protocol": "PLAINTEXT", "LEFT->RIGHT.bootstrap.servers": "h:1"}
+    notices = load(
+        "".join(f"{key} = {values.get(key, 'hush')}\n" for key in expected) + "topics = a\ntopics = b\n"
+    ).notices
+    assert [notice.key for notice in notices] == [*expected, "topics"]
+    assert [notice.line for notice in notices] == list(range(5, 5 + len(notices)))
+    assert {n.key: n.text for n in notices if expected.get(n.key, "line ") not in n.text} == {}
+    assert not any("hush" in str(notice) for notice in notices)
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("topic = a", "topics"),
+        ("topics.exlude = a", "topics.exclude"),
+        ("LEFT->RIGHT.enabeld = true", "LEFT->RIGHT.enabled"),
+        ("RIGHT.bootstrap.server = h:1", "RIGHT.bootstrap.servers"),
+        ("task.max = 3", "tasks.max"),
+        ("emit.checkpoint.interval.seconds = 3", "emit.checkpoints.interval.seconds"),
+        ("consumer.fetch.max.byte = 3", "consumer.fetch.max.bytes"),
+        ("LEFT->RIGHT.producer.linger.sm = 3", "LEFT->RIGHT.producer.linger.ms"),
+        ("replication.policy.seperator = _", "replication.policy.separator"),
+        ("drlib.lane = 3", "drlib.lanes"),
+    ],
+)
+def test_a_slip_of_the_pen_is_refused_with_what_was_meant(load: Load, line: str, meant: str):
+    with pytest.raises(UsageError) as refused:
+        load(line)
+    assert "mm2.properties:5" in refused.value.what
+    assert refused.value.remedy == f"Did you mean {meant}?"
+    assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("offset.lag.max = many", "not a whole number"),
+        ("offset.lag.max = -1", "below 0"),
+        ("replication.factor = 0", "at least one replica"),
+        ("refresh.topics.interval.seconds = 0", "never rests"),
+        ("LEFT->RIGHT.sync.group.offsets.enabled = yes", "neither true nor false"),
+        ("offset-syncs.topic.location = middle", "not one of source, target"),
+        ("replication.policy.class = com.example.Policy", "not one of"),
+        ("topic.filter.class = com.example.Filter", "not one of"),
+        ("replication.policy.separator =", "topic name"),
+        ("drlib.lanes = 0", "below 1"),
+        ("drlib.lines.of.code = 3", "drlib has no such key"),
+        ("drlib.metrics.address = 9464", "not host:port"),
+        ("topics = \\\\p{IsGreek}", "IsGreek"),
+        ("security.protocol = TLS", "Kafka has PLAINTEXT, SSL"),
+        ("LEFT->RIGHT.consumer.security.protocol = SASL_SSL", "under the cluster's own alias"),
+        ("consumer.security.protocol = SASL_SSL", "under the cluster's own alias"),
+        ("LEFT.sasl.kerberos.kinit.cmd = /bin/sh", "run a command"),
+        ("LEFT->RIGHT.producer.plugin.library.paths = ./x", "load code"),
+        ("LEFT->MIDDLE.enabled = true", "does not name two different"),
+        ("LEFT->LEFT.enabled = true", "does not name two different"),
+        ("RIHGT.bootstrap.servers = h:1", "clusters lists LEFT, RIGHT"),
+        ("LEFT.bootstrap.servers = h", "not host:port"),
+        ("LEFT.bootstrap.servers = h:99999", "not host:port"),
+        ("LEFT.bootstrap.servers = 127.0.0.1:19094", "cannot mirror to itself"),
+        ("clusters = LEFT, R IGHT", "topic name"),
+        ("clusters = LEFT, LEFT", "listed twice"),
+        ("topics = ${env:DRLIB_TEST_NOT_SET}", "DRLIB_TEST_NOT_SET is not set"),
+        ("topics = ${vault:a:b}", "no provider vault"),
+    ],
+)
+def test_values_that_cannot_be_meant_are_refused_with_file_and_line(load: Load, text: str, why: str):
+    with pytest.raises(UsageError) as refused:
+        load(text)
+    assert why in refused.value.why
+    assert "mm2.properties:" in refused.value.what
+    assert refused.value.remedy
+
+
+def test_missing_clusters_and_servers_are_refused(load: Load):
+    with pytest.raises(UsageError, match="clusters is not set"):
+        load(head="topics = a\n")
+    with pytest.raises(UsageError, match=r"B\.bootstrap\.servers is not set"):
+        load(head="clusters = A, B\nA.bootstrap.servers = h:1\n")
+    with pytest.raises(UsageError, match="in common"):
+        load(head="clusters = A, B\nbootstrap.servers = h:1\n")
+
+
+def test_unknown_cluster_is_recognised_by_its_near_name(load: Load):
+    with pytest.raises(UsageError, match="Did you mean RIGHT"):
+        load("Rigth.bootstrap.servers = h:1")
+
+
+def test_an_alias_may_hold_a_period(load: Load):
+    head = "clusters = eu, eu.west\neu.bootstrap.servers = h:1\neu.west.bootstrap.servers = h:2\n"
+    settings = load("eu.west->eu.enabled = true", head=head)
+    assert settings.clusters["eu.west"].bootstrap_servers == ("h:2",)
+    assert [str(flow.flow) for flow in settings.enabled_flows] == ["eu.west->eu"]
+
+
+def test_references_are_looked_up_when_used_and_never_shown(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    secrets = tmp_path / "secrets.properties"
+    secrets.write_text("lanes = 7\nbad = hush\n")
+    monkeypatch.setenv("DRLIB_TEST_TOPICS", "orders")
+    settings = load(
+        f"topics = ${{env:DRLIB_TEST_TOPICS}}, pay\n"
+        f"drlib.lanes = ${{file:{secrets}:lanes}}\n"
+        "LEFT.sasl.jaas.config = ${env:DRLIB_TEST_NOT_SET}\n"
+        "LEFT.ssl.key.password = hush\n"
+    )
+    assert settings.flow("LEFT", "RIGHT").topics == ("orders", "pay")
+    assert settings.flow("LEFT", "RIGHT").lanes == 7
+    assert settings.clusters["LEFT"].security["sasl.jaas.config"] == "${env:DRLIB_TEST_NOT_SET}"
+    assert "hush" not in repr(settings)
+    with pytest.raises(UsageError) as refused:
+        load(f"drlib.lanes = ${{file:{secrets}:bad}}")
+    assert "hush" not in str(refused.value)
+    with pytest.raises(UsageError, match="holds no key other"):
+        load(f"drlib.lanes = ${{file:{secrets}:other}}")
+
+
+def test_an_unknown_flow_is_a_usage_error(load: Load):
+    with pytest.raises(UsageError, match="LEFT, RIGHT"):
+        load().flow("LEFT", "MIDDLE")

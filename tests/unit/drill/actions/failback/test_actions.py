@@ -1,0 +1,92 @@
+"""Steps of the way back, as far as no cluster is needed: their arguments, and what they would change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from repository_root import ROOT
+
+from drlib.client.pointer import Pointer, write_atomic
+from drlib.config.settings import ClusterSettings
+from drlib.drill.actions.failback import actions as failback_actions
+from drlib.drill.actions.failback import switchover as switchover_actions
+from drlib.drill.actions.failback import unreplicated_actions as tail_actions
+from drlib.drill.plan.plan import Argument, Call, Change, Drill, Fact, Mode, Step
+from drlib.drill.plan.progress import Reach
+from drlib.drill.scenarios.failover import round_trip as round_trip_actions
+from drlib.drill.step.action import Action, make_actions
+from drlib.drill.step.context import Workplace
+from drlib.errors import Deviated, UsageError
+from drlib.model import Flow
+from drlib.runbook.file import model
+from drlib.runs.abort import Abort
+
+FLOW = Flow("LEFT", "RIGHT")
+CLUSTERS = {alias: ClusterSettings(alias, ("127.0.0.1:1",)) for alias in ("LEFT", "RIGHT")}
+RUNBOOKS = ROOT / "runbooks"
+
+
+def made(place: Path, name: str, **arguments: str | int | bool | tuple[str, ...]) -> Action:
+    workplace = Workplace(clusters=CLUSTERS, flow=FLOW, run_dir=place, pointer=place / "pointer.json")
+    call = Call(name, tuple(Argument(key, value) for key, value in arguments.items()))
+    drill = Drill(name="d", flow=FLOW, mode=Mode.PLANNED, steps=(Step(name="one", title="One", action=call),))
+    makers = {
+        name: maker
+        for module in (tail_actions, failback_actions, switchover_actions, round_trip_actions)
+        for name, maker in module.makers(workplace).items()
+    }
+    return make_actions(drill, makers)["one"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "why"),
+    [
+        ("tail.settle", {}, "'how' is missing"),
+        ("tail.settle", {"how": "drop"}, "'drop' is none of recover, quarantine, leave"),
+        ("tail.recover", {"topics": 7}, "7 is not a list of texts"),
+        ("tail.recover", {"keep_order": "yes"}, "'yes' is not true or false"),
+        ("proof.round_trip", {"tail": "drop"}, "'drop' is none of"),
+    ],
+)
+def test_a_wrong_argument_is_named(tmp_path: Path, name: str, arguments: dict[str, str | int], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        made(tmp_path, name, **arguments)
+
+
+def test_a_move_is_planned_from_where_the_applications_are(tmp_path: Path) -> None:
+    step = made(tmp_path, "switchover.move")  # by default back from the drill's target to its source
+    entity = "active cluster, as pointer.json says"
+    assert step.observe() == (Fact(entity, None),)
+    assert step.changes((Fact(entity, "RIGHT"),)) == (Change(entity, "RIGHT", "LEFT"),)
+    assert step.changes((Fact(entity, "LEFT"),)) == ()
+    with pytest.raises(UsageError, match="the pointer names THIRD"):
+        step.changes((Fact(entity, "THIRD"),))
+    there = made(tmp_path, "switchover.move", source="LEFT", target="RIGHT")
+    assert there.changes((Fact(entity, "LEFT"),)) == (Change(entity, "LEFT", "RIGHT"),)
+
+
+def test_an_undo_lets_go_who_is_held_and_moves_nobody_back(tmp_path: Path) -> None:
+    step, pointer = made(tmp_path, "switchover.move"), tmp_path / "pointer.json"
+    with pytest.raises(UsageError, match="no pointer that applications follow"):
+        step.probe(())
+    write_atomic(pointer, Pointer(1, "RIGHT", "127.0.0.1:1", "LEFT.", {"LEFT.t": (5,)}))
+    assert step.probe(()) is Reach.UNTOUCHED
+    write_atomic(pointer, Pointer(2, "RIGHT", "127.0.0.1:1", "LEFT.", {"LEFT.t": (5,)}, True))
+    assert step.probe(()) is Reach.PARTLY
+    step.undo(step.changes(step.observe()))
+    assert step.probe(()) is Reach.UNTOUCHED
+    write_atomic(pointer, Pointer(4, "LEFT", "127.0.0.1:1", "RIGHT.", {}))
+    assert step.probe(()) is Reach.DONE
+    assert step.act((), Abort(tmp_path)) == {"stopped_seconds": None, "moved_before": True}
+    with pytest.raises(Deviated, match="applications stay at LEFT"):
+        step.undo(())
+
+
+@pytest.mark.parametrize("name", ["failback-drill", "planned-switchover"])
+def test_every_step_of_the_runbooks_can_be_named(name: str) -> None:
+    book = model.load(RUNBOOKS / f"{name}.yaml")
+    assert book.drill is not None
+    names = [step.name for step in book.drill.steps]
+    assert "go-home" in names
+    assert len(names) == len(set(names))

@@ -1,0 +1,36 @@
+"""Should one fail over at all: a table of what is seen and what is said."""
+
+import pytest
+
+from drlib.drill.actions.failover.triage_rules import Expected, Side, advise
+
+DEAD = Side("LEFT", silence="connection refused")
+WELL = Side("LEFT", 3, 1)
+LAME = Side("LEFT", 2, 1, leaderless=4)
+TARGET = Side("RIGHT", 3, 2)
+GONE, SERVING = Expected.GONE, Expected.SERVING
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected", "both", "reason", "go", "told"),
+    [
+        (DEAD, TARGET, GONE, (), "", True, "no answer: connection refused"),
+        (LAME, TARGET, GONE, (), "", True, "4 partitions without a leader"),
+        (WELL, TARGET, GONE, (), "", False, "LEFT answers: 3 brokers"),
+        (WELL, TARGET, GONE, (), "its site burns", True, "forced, 'its site burns'"),
+        (WELL, TARGET, SERVING, (), "", True, "RIGHT serves"),
+        (DEAD, TARGET, SERVING, (), "", False, "is to serve in a planned move"),
+        (WELL, TARGET, SERVING, ("orders",), "", False, "both sides are written to: orders"),
+        (LAME, TARGET, GONE, ("orders",), "", False, "both sides are written to: orders"),
+        (WELL, TARGET, SERVING, ("orders",), "known", True, "although both sides are written to"),
+        (DEAD, Side("RIGHT", silence="no answer"), GONE, (), "it must be", False, "RIGHT cannot take over"),
+        (DEAD, Side("RIGHT", 3, 1, leaderless=1), GONE, (), "it must be", False, "RIGHT cannot take over"),
+    ],
+)
+def test_what_is_seen_leads_to_an_advice_with_a_reason_and_a_remedy(
+    source: Side, target: Side, expected: Expected, both: tuple[str, ...], reason: str, go: bool, told: str
+) -> None:
+    advice = advise(source, target, expected, both, reason)
+    assert advice.go is go
+    assert told in advice.why
+    assert bool(advice.remedy) is not go

@@ -1,0 +1,174 @@
+"""Hooks as steps: what is remembered of a call decides whether it is made again, and nobody guesses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from drlib.config.settings import ClusterSettings
+from drlib.drill.actions.hooks import actions as hook_steps
+from drlib.drill.actions.hooks.actions import HookStep
+from drlib.drill.plan.plan import Argument, Call, Change, Drill, Fact, Mode, Step
+from drlib.drill.plan.progress import Reach
+from drlib.drill.run import planning
+from drlib.drill.step import step_output as details
+from drlib.drill.step.action import StepCall, make_actions
+from drlib.drill.step.context import Workplace
+from drlib.errors import Aborted, Deviated, UsageError
+from drlib.model import Flow
+from drlib.runs.abort import Abort
+
+FLOW = Flow("LEFT", "RIGHT")
+NOTE = "import sys; open(sys.argv[1], 'a').write(sys.argv[2])"
+
+
+def made(run_dir: Path, action: str = "hook.command", **arguments: object) -> HookStep:
+    """The step `tell` of a run in `run_dir`."""
+    values = tuple(
+        Argument(name, tuple(value) if isinstance(value, list) else value)  # type: ignore[arg-type]
+        for name, value in arguments.items()
+    )
+    place = Workplace(clusters={"RIGHT": ClusterSettings("RIGHT", ("127.0.0.1:1",))}, flow=FLOW, run_dir=run_dir)
+    step = hook_steps.makers(place)[action](StepCall(action, values, "tell"))
+    assert isinstance(step, HookStep)
+    return step
+
+
+def python(code: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-c", code, *map(str, arguments)]
+
+
+def changes(step: HookStep) -> tuple[Change, ...]:
+    return tuple(step.changes(step.observe()))
+
+
+def remembered(run_dir: Path) -> dict[str, object]:
+    return json.loads((run_dir / "hooks" / "tell.json").read_text())  # type: ignore[no-any-return]
+
+
+def test_a_command_is_called_once_and_put_back_by_its_undo(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    step = made(tmp_path, argv=python(NOTE, log, "do "), undo_argv=python(NOTE, log, "undo "))
+    planned = changes(step)
+    (change,) = planned
+    assert (change.entity, change.before) == ("hook tell", None)
+    assert "do " in str(change.after)
+    assert step.probe(planned) is Reach.UNTOUCHED
+    found = step.act(planned, Abort(tmp_path))
+    assert (found["outcome"], found["code"]) == ("ok", 0)
+    assert step.probe(planned) is Reach.DONE
+    assert step.observe()[0] == Fact("hook tell", change.after)
+    assert details.read_rows(tmp_path, "tell")[0]["outcome"] == "ok"
+    step.undo(planned)
+    step.undo(planned)
+    assert log.read_text() == "do undo "
+    assert step.probe(planned) is Reach.UNTOUCHED
+
+
+@pytest.mark.parametrize(
+    ("memory", "idempotent", "reach"),
+    [
+        (None, False, Reach.UNTOUCHED),
+        ({"outcome": None}, False, Reach.UNKNOWN),  # killed in the middle of the call
+        ({"outcome": None}, True, Reach.PARTLY),
+        ({"outcome": "unknown"}, False, Reach.UNKNOWN),
+        ({"outcome": "unknown"}, True, Reach.PARTLY),
+        ({"outcome": "refused"}, False, Reach.PARTLY),
+        ({"outcome": "not done"}, False, Reach.UNTOUCHED),
+        ({"outcome": "ok"}, False, Reach.DONE),
+        ({"outcome": "ok", "undone": True}, False, Reach.UNTOUCHED),
+    ],
+)
+def test_how_far_a_call_came_is_what_was_written_down(
+    tmp_path: Path, memory: dict[str, object] | None, idempotent: bool, reach: Reach
+) -> None:
+    step = made(tmp_path, argv=["true"], idempotent=idempotent)
+    planned = changes(step)
+    if memory is not None:
+        (tmp_path / "hooks").mkdir()
+        (tmp_path / "hooks" / "tell.json").write_text(json.dumps({"begun_ms": 1, "undone": False, **memory}))
+    assert step.probe(planned) is reach
+
+
+def test_an_answer_that_was_not_expected_is_told_with_what_it_said(tmp_path: Path) -> None:
+    step = made(tmp_path, argv=python("import sys; print('no room'); sys.exit(3)"))
+    with pytest.raises(Deviated, match=r"exit code 3, expected 0; it said: no room"):
+        step.act(changes(step), Abort(tmp_path))
+    assert remembered(tmp_path)["outcome"] == "refused"
+    assert made(tmp_path, argv=python("import sys; sys.exit(3)"), expected=[0, 3])
+
+
+def test_what_was_not_heard_of_again_is_unknown(tmp_path: Path) -> None:
+    step = made(tmp_path, argv=python("import time; time.sleep(60)"), timeout_seconds=0.3)
+    planned = changes(step)
+    with pytest.raises(Deviated, match="nobody knows"):
+        step.act(planned, Abort(tmp_path))
+    assert step.probe(planned) is Reach.UNKNOWN
+
+
+def test_an_abort_ends_a_call_and_is_no_failure(tmp_path: Path) -> None:
+    abort = Abort(tmp_path)
+    step = made(
+        tmp_path,
+        argv=python("import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(60)", tmp_path / "abort"),
+    )
+    planned = changes(step)
+    with pytest.raises(Aborted):
+        step.act(planned, abort)
+    assert step.probe(planned) is Reach.UNKNOWN
+
+
+def test_without_an_undo_nothing_is_said_to_be_undone(tmp_path: Path) -> None:
+    step = made(tmp_path, argv=["true"])
+    planned = changes(step)
+    step.act(planned, Abort(tmp_path))
+    with pytest.raises(Deviated, match="nothing was given that undoes it"):
+        step.undo(planned)
+
+
+def test_a_secret_is_a_reference_in_the_plan_and_has_to_have_a_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_TOKEN", "hunter2")
+    step = made(tmp_path, "hook.http", url="https://127.0.0.1:1/x", headers=["Authorization: Bearer ${env:HOOK_TOKEN}"])
+    drill = Drill(
+        name="d", flow=FLOW, mode=Mode.PRACTICE, steps=(Step(name="tell", title="t", action=Call("hook.http")),)
+    )
+    planning.write(planning.make_plan(drill, {"tell": step}), tmp_path)
+    assert "hunter2" not in (tmp_path / "plan.json").read_text()
+    monkeypatch.delenv("HOOK_TOKEN")
+    with pytest.raises(UsageError, match="HOOK_TOKEN is not set"):
+        changes(step)
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments", "told"),
+    [
+        ("hook.command", {}, "its argument 'argv' is missing"),
+        ("hook.command", {"argv": 3}, "is not a list of texts"),
+        ("hook.command", {"argv": ["true"], "timeout": 3}, "Did you mean timeout_seconds?"),
+        ("hook.command", {"argv": ["true"], "timeout_seconds": "soon"}, "is not a number from 0 on"),
+        ("hook.command", {"argv": ["true"], "attempts": 3}, "may not be tried 3 times"),
+        ("hook.command", {"argv": ["true"], "idempotent": 1}, "is not true or false"),
+        ("hook.command", {"argv": ["true"], "environment": ["NAME"]}, "is not a list of 'name=value'"),
+        ("hook.command", {"argv": ["no-such-program-here"]}, "there is no program no-such-program-here"),
+        ("hook.command", {"argv": ["true", "${env:TOKEN}"]}, "hands a secret over"),
+        ("hook.http", {"url": "http://127.0.0.1/", "expected": "fine"}, "is not a list of codes"),
+        ("hook.http", {"url": "http://127.0.0.1/", "headers": ["Authorization: Bearer x"]}, "holds a secret"),
+        ("hook.htpp", {}, "there is nothing of that name"),
+    ],
+)
+def test_what_is_wrong_with_a_hook_is_said_before_anything_is_called(
+    tmp_path: Path, action: str, arguments: dict[str, object], told: str
+) -> None:
+    values = tuple(Argument(n, tuple(v) if isinstance(v, list) else v) for n, v in arguments.items())  # type: ignore[arg-type]
+    drill = Drill(
+        name="d", flow=FLOW, mode=Mode.PRACTICE, steps=(Step(name="tell", title="t", action=Call(action, values)),)
+    )
+    place = Workplace(clusters={}, flow=FLOW, run_dir=tmp_path)
+    with pytest.raises(UsageError, match=told):
+        planning.make_plan(drill, make_actions(drill, hook_steps.makers(place)))
+    assert list(tmp_path.iterdir()) == []

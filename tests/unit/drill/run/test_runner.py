@@ -1,0 +1,588 @@
+"""The runner on steps that change real files: plans, refusals, approvals, aborts, and a process that dies anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from drlib.drill.plan.plan import Call, Change, Danger, Drill, Expectation, Fact, Mode, Plan, Rollback, Step, Targets
+from drlib.drill.plan.progress import Reach
+from drlib.drill.plan.states import DrillState
+from drlib.drill.run import planning
+from drlib.drill.run.permissions import Permissions
+from drlib.drill.run.runner import JOURNAL, Result, Runner
+from drlib.drill.run.step_thread import ABORT_S
+from drlib.drill.step.action import Action, Answer, Changes, Evidence, make_actions, make_probes, reach
+from drlib.errors import (
+    Aborted,
+    ApprovalMissing,
+    Deviated,
+    DeviatedRolledBack,
+    DrlibError,
+    HypothesisFailed,
+    LeaseHeld,
+    ObjectiveMissed,
+    StalePlan,
+    UsageError,
+)
+from drlib.model import Flow
+from drlib.runs import journal
+from drlib.runs.abort import Abort
+
+ONE = Step(name="one", title="One", action=Call("write"))
+TWO = Step(name="two", title="Two", action=Call("write"))
+DRILL = Drill(name="d", flow=Flow("A", "B"), mode=Mode.PLANNED, steps=(ONE, TWO))
+
+
+class Killed(BaseException):
+    """The process is gone: nothing of ours catches it."""
+
+
+@dataclass
+class WriteFile:
+    """Brings a file of its own; a second time would be an error."""
+
+    path: Path
+    fails: str = ""  # before, after
+    undo_fails: bool = False
+    kills: str = ""  # before, after, undo
+    hangs_s: float = 0.0
+    waits_s: float = 0.0
+    told: Evidence = field(default_factory=dict)
+    called: list[str] = field(default_factory=list)
+
+    def observe(self) -> Sequence[Fact]:
+        self.called.append("observe")
+        return (Fact(self.path.name, self.path.read_text() if self.path.exists() else None),)
+
+    def changes(self, observed: Sequence[Fact]) -> Changes:
+        self.called.append("changes")
+        return (Change(self.path.name, observed[0].value, "ours"),)
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        self.called.append("act")
+        self._die("before")
+        if self.fails == "before":
+            raise RuntimeError("it cannot be written")
+        if self.waits_s:
+            abort.wait(self.waits_s)
+        time.sleep(self.hangs_s)
+        with self.path.open("x") as file:
+            file.write("ours")
+        if self.fails == "after":
+            raise RuntimeError("the answer was lost")
+        self._die("after")
+        return self.told
+
+    def probe(self, changes: Changes) -> Reach:
+        self.called.append("probe")
+        return reach(self.observe(), changes)
+
+    def undo(self, changes: Changes) -> None:
+        self.called.append("undo")
+        self._die("undo")
+        if self.undo_fails:
+            raise RuntimeError("it cannot be removed")
+        self.path.unlink()
+
+    def cluster_id(self) -> str:
+        return "its-cluster"
+
+    def _die(self, where: str) -> None:
+        if self.kills == where:
+            self.kills = ""
+            raise Killed
+
+
+@dataclass
+class Setting:
+    """A run folder, and the steps' files beside it."""
+
+    root: Path
+    folder: Path
+    one: WriteFile
+    two: WriteFile
+    probes: dict[str, Answer] = field(default_factory=dict)
+
+    @property
+    def actions(self) -> dict[str, Action]:
+        return {"one": self.one, "two": self.two}
+
+    def plan(self, **changes: object) -> Plan:
+        return planning.make_plan(replace(DRILL, **changes), self.actions)  # type: ignore[arg-type]
+
+    def runner(self, plan: Plan, **more: object) -> Runner:
+        probes = {title: (lambda _, a=answer: a) for title, answer in self.probes.items()}
+        return Runner(self.folder, plan, self.actions, probes, **more)  # type: ignore[arg-type]
+
+    def events(self) -> list[str]:
+        lines = journal.read(self.folder / JOURNAL)
+        return [f"{line.event} {line.data['step'] or line.data['detail']}".strip() for line in lines]
+
+    def files(self) -> set[str]:
+        return {path.name for path in (self.one.path, self.two.path) if path.exists()}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Setting:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    return Setting(tmp_path, folder, WriteFile(tmp_path / "file-1"), WriteFile(tmp_path / "file-2"))
+
+
+def test_a_run_to_its_end_is_in_its_journal(here: Setting) -> None:
+    here.probes = {"all is well": Answer(True, "seen")}
+    plan = here.plan(hypothesis=(Expectation("all is well", Call("p")),))
+    result = here.runner(plan).run()
+    assert isinstance(result, Result)
+    assert result.ending.standing == ("one", "two")
+    assert here.files() == {"file-1", "file-2"}
+    assert here.events() == [
+        "run-started",
+        "hypothesis-held before",
+        "step-started one",
+        "step-succeeded one",
+        "step-started two",
+        "step-succeeded two",
+        "hypothesis-held after",
+        "run-ended passed",
+    ]
+    assert journal.read(here.folder / JOURNAL)[0].data["plan"] == plan.hash
+    assert planning.read(here.folder) == plan
+
+
+def test_planning_only_looks(here: Setting) -> None:
+    plan = here.plan()
+    assert set(here.one.called + here.two.called) == {"observe", "changes"}
+    assert here.files() == set()
+    assert list(here.folder.iterdir()) == []
+    assert plan.of("one").changes == (Change("file-1", None, "ours"),)
+
+
+def test_what_moves_while_a_plan_is_made_makes_none(here: Setting) -> None:
+    class Moving(WriteFile):
+        def changes(self, observed: Sequence[Fact]) -> Changes:
+            self.path.write_text("theirs")
+            return super().changes(observed)
+
+    here.two = Moving(here.two.path)
+    with pytest.raises(StalePlan, match="file-2 was not there and is theirs"):
+        here.plan()
+
+
+# -- refused before anything is done -----------------------------------------------------------------------------------
+
+
+def test_a_stale_plan_is_refused_by_name(here: Setting) -> None:
+    plan = here.plan()
+    here.two.path.write_text("theirs")
+    with pytest.raises(StalePlan, match="file-2 was not there and is theirs") as refused:
+        here.runner(plan).run()
+    assert refused.value.exit_code == 12
+    assert "act" not in here.one.called
+    assert journal.read(here.folder / JOURNAL) == ()
+
+
+def test_a_destructive_step_wants_the_clusters_id_typed(here: Setting) -> None:
+    plan = here.plan(steps=(ONE, replace(TWO, danger=Danger.DESTRUCTIVE)))
+    for typed in (frozenset(), frozenset({"another-cluster"})):
+        with pytest.raises(UsageError, match=r"step two destroys .*its-cluster"):
+            here.runner(plan, permissions=Permissions(cluster_ids=typed)).run()
+    assert here.files() == set()
+    here.runner(plan, permissions=Permissions(cluster_ids=frozenset({"its-cluster"}))).run()
+    assert here.files() == {"file-1", "file-2"}
+
+
+def test_a_lab_may_be_destroyed(here: Setting) -> None:
+    plan = here.plan(steps=(ONE, replace(TWO, danger=Danger.DESTRUCTIVE)))
+    here.runner(plan, permissions=Permissions(lab=True)).run()
+
+
+def test_a_folder_is_run_by_one_process_and_begun_once(here: Setting) -> None:
+    plan = here.plan()
+    with pytest.raises(UsageError, match="never begun"):
+        here.runner(plan).run(resume=True)
+    with here.runner(plan)._alone(), pytest.raises(LeaseHeld, match="another process"):
+        here.runner(plan).run()
+    here.runner(plan).run()
+    with pytest.raises(UsageError, match="was begun"):
+        here.runner(plan).run()
+    with pytest.raises(UsageError, match="it passed"):
+        here.runner(plan).run(resume=True)
+
+
+def test_another_plan_does_not_take_up_the_run(here: Setting) -> None:
+    here.two.kills = "before"
+    plan = here.plan()
+    with pytest.raises(Killed):
+        here.runner(plan).run()
+    with pytest.raises(UsageError, match="another plan"):
+        here.runner(Plan(replace(plan.drill, name="e"), plan.steps)).run(resume=True)
+
+
+@pytest.mark.parametrize(("old", "new"), [("ours", "mine"), ("planned", "practice"), ('"hash": "', '"hash": "0')])
+def test_a_plan_that_was_changed_in_its_file_is_refused(here: Setting, old: str, new: str) -> None:
+    path = planning.write(here.plan(), here.folder)
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(UsageError, match=r"plan\.json cannot be used"):
+        planning.read(here.folder)
+
+
+def test_an_action_nobody_knows_and_a_missing_argument_are_named(tmp_path: Path) -> None:
+    makers = {"write": lambda call: WriteFile(tmp_path / str(call.argument("file")))}
+    with pytest.raises(UsageError, match=r"step one: wirte.*There are: write"):
+        make_actions(replace(DRILL, steps=(replace(ONE, action=Call("wirte")),)), makers)
+    with pytest.raises(UsageError, match="its argument 'file' is missing"):
+        make_actions(DRILL, makers)
+    with pytest.raises(UsageError, match="hypothesis 'well': p"):
+        make_probes(replace(DRILL, hypothesis=(Expectation("well", Call("p")),)), {})
+
+
+# -- endings -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("holds", [False, None])
+def test_a_hypothesis_that_does_not_hold_begins_nothing(here: Setting, holds: bool | None) -> None:
+    here.probes = {"all is well": Answer(holds, "lag is 7")}
+    plan = here.plan(hypothesis=(Expectation("all is well", Call("p")),))
+    with pytest.raises(HypothesisFailed, match=r"'all is well' .*lag is 7"):
+        here.runner(plan).run()
+    assert here.files() == set()
+
+
+def test_a_failed_step_is_rolled_back(here: Setting) -> None:
+    here.two.fails = "before"
+    with pytest.raises(DeviatedRolledBack, match="step-failed two: RuntimeError: it cannot be written"):
+        here.runner(here.plan()).run()
+    assert here.files() == set()
+    assert here.events()[-3:] == ["undo-started one", "undo-succeeded one", "run-ended deviated"]
+
+
+def test_what_is_not_rolled_back_is_named_and_resumed(here: Setting) -> None:
+    here.two.fails = "before"
+    plan = here.plan(rollback=Rollback.NEVER)
+    with pytest.raises(Deviated, match="in place: one"):
+        here.runner(plan).run()
+    here.two.fails = ""
+    assert here.runner(plan).run(resume=True).ending.standing == ("one", "two")
+    assert here.one.called.count("act") == 1
+
+
+def test_what_is_not_rolled_back_can_be_later(here: Setting) -> None:
+    here.two.fails = "before"
+    plan = here.plan(rollback=Rollback.NEVER)
+    with pytest.raises(Deviated):
+        here.runner(plan).run()
+    with pytest.raises(DeviatedRolledBack):
+        here.runner(plan).run(rollback=True)
+    assert here.files() == set()
+
+
+def test_an_error_with_its_effect_is_an_answer_that_was_lost(here: Setting) -> None:
+    here.one.fails = "after"
+    here.runner(here.plan()).run()
+    assert here.files() == {"file-1", "file-2"}
+    assert here.events()[1:5] == ["step-started one", "step-failed one", "probed one", "step-succeeded one"]
+
+
+def test_an_undo_that_fails_ends_the_rollback_and_is_taken_up(here: Setting) -> None:
+    here.two.fails, here.one.undo_fails = "before", True
+    plan = here.plan()
+    with pytest.raises(Deviated, match=r"undo-failed one: .*it cannot be removed; in place: one"):
+        here.runner(plan).run()
+    here.one.undo_fails = False
+    with pytest.raises(DeviatedRolledBack):
+        here.runner(plan).run(resume=True)
+    assert here.files() == set()
+
+
+def test_what_somebody_moved_during_the_run_is_not_overwritten(here: Setting) -> None:
+    class Disturbing(WriteFile):
+        def act(self, changes: Changes, abort: Abort) -> Evidence:
+            found = super().act(changes, abort)
+            self.path.with_name("file-2").write_text("theirs")
+            return found
+
+    here.one = Disturbing(here.one.path)
+    with pytest.raises(DeviatedRolledBack, match="file-2 was not there and is theirs"):
+        here.runner(here.plan()).run()
+    assert here.two.path.read_text() == "theirs"
+    assert "act" not in here.two.called
+
+
+def test_what_cannot_be_told_ends_the_run_and_is_not_guessed(here: Setting) -> None:
+    class Changed(WriteFile):
+        def act(self, changes: Changes, abort: Abort) -> Evidence:
+            self.path.write_text("half")
+            raise RuntimeError("cut off")
+
+    here.two = Changed(here.two.path)
+    with pytest.raises(Deviated, match=r"two.*in place: one, two"):
+        here.runner(here.plan()).run()
+    assert here.two.path.read_text() == "half"
+    assert here.files() == {"file-1", "file-2"}
+
+
+@pytest.mark.parametrize(
+    ("told", "missed"),
+    [
+        ({"rto_seconds": 61.0, "rpo_records": 3}, "RTO in seconds: 61 of at most 60"),
+        ({"rto_seconds": 59.0, "rpo_records": 4}, "RPO in records: 4 of at most 3"),
+        ({"rto_seconds": 59.0}, "RPO in records: not measured"),
+        ({"rpo_records": 3}, ""),
+        ({"rpo_records": 3, "rpo_at_least": True}, ""),
+        ({"rpo_records": 4, "rpo_at_least": True}, "RPO in records: 4 of at most 3"),
+    ],
+)
+def test_objectives_are_held_against_what_was_measured(here: Setting, told: Evidence, missed: str) -> None:
+    here.two.told = told
+    runner = here.runner(here.plan(objectives=Targets(rto_seconds=60, rpo_records=3)))
+    if not missed:
+        assert len(runner.run().checks) == 2
+        return
+    with pytest.raises(ObjectiveMissed, match=missed):
+        runner.run()
+
+
+# -- approvals and aborts ----------------------------------------------------------------------------------------------
+
+
+def test_a_missing_approval_is_a_pause(here: Setting) -> None:
+    plan = here.plan(steps=(ONE, replace(TWO, approval=True)))
+    with pytest.raises(ApprovalMissing, match="nobody has approved two") as paused:
+        here.runner(plan).run()
+    assert paused.value.exit_code == 9
+    assert here.files() == {"file-1"}
+    with pytest.raises(ApprovalMissing):
+        here.runner(plan, permissions=Permissions(approved=frozenset({"one"}))).run(resume=True)
+    here.runner(plan, permissions=Permissions(approved=frozenset({"two"}))).run(resume=True)
+    assert here.files() == {"file-1", "file-2"}
+    assert here.one.called.count("act") == 1
+
+
+def test_an_approval_may_come_by_file_while_it_is_waited_for(here: Setting) -> None:
+    plan = here.plan(steps=(ONE, replace(TWO, approval=True)))
+    timer = threading.Timer(0.2, (here.folder / "approved").write_text, ["two\n"])
+    timer.start()
+    here.runner(plan, permissions=Permissions(approval_wait_s=10)).run()
+    timer.join()
+    assert "approved two" in here.events()
+
+
+def test_an_abort_ends_a_wait_and_rolls_back(here: Setting) -> None:
+    here.two.waits_s = 30
+    timer = threading.Timer(0.2, Abort(here.folder).request, ["somebody else"])
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(Aborted, match="somebody else asked for it") as stopped:
+        here.runner(here.plan()).run()
+    assert time.monotonic() - began < ABORT_S
+    assert stopped.value.exit_code == 8
+    assert here.files() == set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_an_abort_and_outlives_the_process(here: Setting, number: signal.Signals) -> None:
+    here.two.waits_s = 30
+    before = signal.getsignal(number)
+    timer = threading.Timer(0.2, os.kill, [os.getpid(), number])
+    timer.start()
+    with pytest.raises(Aborted, match=f"{number.name} asked for it"):
+        here.runner(here.plan()).run()
+    assert signal.getsignal(number) is before
+    assert (here.folder / "abort").read_text() == f"{number.name}\n"
+    assert here.files() == set()
+
+
+def test_what_was_aborted_and_stands_is_resumed_without_the_abort(here: Setting) -> None:
+    plan = here.plan(rollback=Rollback.NEVER)
+    Abort(here.folder).request("somebody")
+    with pytest.raises(Aborted, match="Nothing of it stands"):
+        here.runner(plan).run()
+    here = replace(here, folder=here.root / "again")
+    here.folder.mkdir()
+    here.two.waits_s = 30
+    timer = threading.Timer(0.2, Abort(here.folder).request, ["somebody"])
+    timer.start()
+    with pytest.raises(Aborted, match="in place: one"):
+        here.runner(plan).run()
+    here.two.waits_s = 0
+    here.runner(plan).run(resume=True)
+    assert here.files() == {"file-1", "file-2"}
+
+
+def test_a_step_that_does_not_end_is_left_alone_and_looked_at_later(here: Setting) -> None:
+    here.two.hangs_s = ABORT_S + 1.5
+    plan = here.plan()
+    timer = threading.Timer(0.2, Abort(here.folder).request, ["somebody"])
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(Aborted, match=r"did not end within 2 s"):
+        here.runner(plan).run()
+    assert time.monotonic() - began < ABORT_S + 1
+    assert here.files() == {"file-1"}  # nothing is undone while it may still act
+    for thread in threading.enumerate():
+        if thread.name == "drill-step":
+            thread.join()
+    with pytest.raises(Aborted):
+        here.runner(plan).run(resume=True)
+    assert here.files() == set()
+
+
+# -- killed ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rollback", [Rollback.NEVER, Rollback.ALWAYS])
+@pytest.mark.parametrize("where", ["before", "after", "undo"])
+@pytest.mark.parametrize("step", ["one", "two"])
+def test_killed_in_a_step_it_is_taken_up(here: Setting, step: str, where: str, rollback: Rollback) -> None:
+    plan = here.plan(rollback=rollback)
+    getattr(here, step).kills = where
+    if where == "undo" and rollback is Rollback.NEVER:
+        here.runner(plan).run()
+    else:
+        with pytest.raises(Killed):
+            here.runner(plan).run()
+        here.runner(plan).run(resume=True)
+    assert here.files() == (set() if rollback is Rollback.ALWAYS else {"file-1", "file-2"})
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_killed_at_any_line_of_its_journal_it_comes_to_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    whole = journal.DrillJournal.write
+
+    def attempt(number: int) -> tuple[set[str], str, int]:
+        root = tmp_path / f"{fails}-{number}"
+        (root / "run").mkdir(parents=True)
+        here = Setting(root, root / "run", WriteFile(root / "file-1"), WriteFile(root / "file-2"))
+        here.two.fails = "before" if fails else ""
+        plan, written, code = here.plan(), 0, -1
+
+        def write(self: journal.DrillJournal, event: str, **data: journal.Scalar) -> None:
+            nonlocal written
+            written += 1
+            if written == number:
+                raise Killed
+            whole(self, event, **data)
+
+        monkeypatch.setattr(journal.DrillJournal, "write", write)
+        for _ in range(3):
+            try:
+                begun = (here.folder / JOURNAL).exists() and journal.read(here.folder / JOURNAL)
+                here.runner(plan).run(resume=bool(begun))
+                code = 0
+            except Killed:
+                continue
+            except UsageError:  # it was killed after its last line
+                break
+            except DrlibError as error:
+                code = error.exit_code
+            break
+        ended = json.dumps([line.data for line in journal.read(here.folder / JOURNAL) if line.event == "run-ended"])
+        assert ended.count('"detail"') == 1
+        return here.files(), ended, code
+
+    expected = attempt(0)
+    assert expected[0] == (set() if fails else {"file-1", "file-2"})
+    for number in range(1, 10):
+        assert attempt(number) == expected
+
+
+# -- the flow's state --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Noticeboard:
+    """Where a flow stands, for runs of this process only."""
+
+    state: DrillState = DrillState.READY
+    run_id: str = ""
+    lost: bool = False
+    kills: list[DrillState] = field(default_factory=list)  # the process dies as it says so, before it is said
+
+    def confirm(self) -> None:
+        if self.lost:
+            raise LeaseHeld("the lease was lost", "somebody else", "Stop.")
+
+    def write(self, state: DrillState) -> None:
+        self.confirm()
+        if state in self.kills:
+            self.kills.remove(state)
+            raise Killed
+        self.state, self.run_id = state, "run"
+
+
+def test_a_run_moves_the_flow(here: Setting) -> None:
+    flow = Noticeboard()
+    here.runner(here.plan(), flow=flow).run()
+    assert flow.state is DrillState.FAILED_OVER
+
+
+def test_a_flow_that_is_elsewhere_is_refused_with_what_is_allowed(here: Setting) -> None:
+    with pytest.raises(UsageError, match=r"'fail-over' is refused.*failed-over.*Allowed now: reprotect"):
+        here.runner(here.plan(), flow=Noticeboard(DrillState.FAILED_OVER)).run()
+    assert here.files() == set()
+
+
+def test_a_run_that_stopped_leaves_the_flow_incomplete_for_itself_only(here: Setting) -> None:
+    flow = Noticeboard()
+    here.two.fails = "before"
+    plan = here.plan(rollback=Rollback.NEVER)
+    with pytest.raises(Deviated):
+        here.runner(plan, flow=flow).run()
+    assert flow.state is DrillState.INCOMPLETE
+    with pytest.raises(UsageError, match="by run another"):
+        here.runner(plan, flow=Noticeboard(DrillState.INCOMPLETE, "another")).run(resume=True)
+    here.two.fails = ""
+    here.runner(plan, flow=flow).run(resume=True)
+    assert flow.state is DrillState.FAILED_OVER
+
+
+def test_who_lost_the_lease_touches_nothing_more(here: Setting) -> None:
+    flow = Noticeboard()
+
+    class Losing(WriteFile):
+        def act(self, changes: Changes, abort: Abort) -> Evidence:
+            flow.lost = True
+            return super().act(changes, abort)
+
+    here.one = Losing(here.one.path)
+    with pytest.raises(LeaseHeld):
+        here.runner(here.plan(), flow=flow).run()
+    assert here.files() == {"file-1"}
+    assert "act" not in here.two.called
+    assert "undo" not in here.one.called
+
+
+@pytest.mark.parametrize("where", [DrillState.RUNNING, DrillState.FAILED_OVER])
+def test_killed_before_it_says_where_the_flow_stands_it_says_so_later(here: Setting, where: DrillState) -> None:
+    flow = Noticeboard(kills=[where])
+    plan = here.plan()
+    with pytest.raises(Killed):
+        here.runner(plan, flow=flow).run()
+    assert here.runner(plan, flow=flow).run(resume=True).ending.standing == ("one", "two")
+    assert flow.state is DrillState.FAILED_OVER
+    assert here.one.called.count("act") == 1
+    with pytest.raises(UsageError, match="is over"):
+        here.runner(plan, flow=flow).run(resume=True)
+
+
+def test_killed_before_it_says_that_it_failed_it_is_resumed(here: Setting) -> None:
+    flow = Noticeboard(kills=[DrillState.INCOMPLETE])
+    here.two.fails = "before"
+    plan = here.plan(rollback=Rollback.NEVER)
+    with pytest.raises(Killed):
+        here.runner(plan, flow=flow).run()
+    here.two.fails = ""
+    here.runner(plan, flow=flow).run(resume=True)
+    assert flow.state is DrillState.FAILED_OVER

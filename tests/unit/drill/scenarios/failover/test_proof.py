@@ -1,0 +1,44 @@
+"""What a group read again is weighed against what the mirror could have known of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from drlib.drill.scenarios.failover.proof import _weigh, uncrossed
+from drlib.lab.checker.report import GroupReport
+from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
+from drlib.runs.scorecard import Check, Verdict
+
+NAME = "group orders reads nothing again"
+
+
+def group(re_read: int | None, *last: tuple[int, int]) -> GroupReport:
+    return GroupReport("orders", re_read, 0, 0, last, True, 0, "evidence")
+
+
+def known(partition: int, offset: int, name: str = "orders") -> GroupTranslation:
+    there = Translation(offset, TranslationKind.EXACT)
+    source, target = TopicPartition("flights", partition), TopicPartition("LEFT.flights", partition)
+    return GroupTranslation(name, source, offset, target, there, 0)
+
+
+def test_the_gap_is_counted_per_partition_and_group() -> None:
+    positions = [known(0, 90), known(1, 200), known(0, 0, "other")]
+    assert uncrossed(group(0, (0, 100), (1, 200)), positions) == 10
+    assert uncrossed(group(0, (0, 100), (2, 7)), positions) == 17
+    assert uncrossed(group(0, (1, 150)), positions) == 0
+
+
+@pytest.mark.parametrize(
+    ("re_read", "gap", "verdict"),
+    [(10, 10, Verdict.CONDITIONS), (11, 10, Verdict.FAIL), (1, 0, Verdict.FAIL), (None, 10, Verdict.FAIL)],
+)
+def test_only_what_had_not_crossed_is_a_price(re_read: int | None, gap: int, verdict: Verdict) -> None:
+    check = Check(name=NAME, verdict=Verdict.FAIL, evidence="evidence")
+    assert _weigh(check, group(re_read), gap).verdict is verdict
+
+
+def test_other_checks_are_left_alone() -> None:
+    for name, verdict in ((NAME, Verdict.PASS), ("group orders skips nothing", Verdict.FAIL)):
+        check = Check(name=name, verdict=verdict, evidence="evidence")
+        assert _weigh(check, group(3), 10) is check

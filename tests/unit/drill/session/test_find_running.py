@@ -1,0 +1,118 @@
+"""Which drill a console shows: by folders alone, the one that lives first, and never a guess about one that is broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drlib.drill.plan.plan import Call, Drill, Mode, Rollback, Step
+from drlib.drill.plan.progress import Noted
+from drlib.drill.run import planning, request
+from drlib.drill.run.request import Request
+from drlib.drill.run.runner import JOURNAL, LOCK
+from drlib.drill.session import find_running as running
+from drlib.drill.session.find_running import Place
+from drlib.errors import UsageError
+from drlib.model import Flow
+from drlib.runs import lock as folder_lock
+from drlib.runs.journal import DrillJournal
+from drlib.ui.console.state import drill_of
+
+
+def run_in(runs: Path, name: str, lab: Path, *events: tuple[str, dict[str, str]]) -> Path:
+    """A run's folder as the runner leaves it."""
+    folder = runs / name
+    folder.mkdir(parents=True)
+    drill = Drill(
+        name="d",
+        flow=Flow("A", "B"),
+        mode=Mode.PRACTICE,
+        rollback=Rollback.NEVER,
+        hypothesis=(),
+        steps=tuple(Step(name=name, title=name.title(), action=Call("nothing")) for name in ("one", "two")),
+    )
+    planning.write(planning.make_plan(drill, {"one": _Nothing(), "two": _Nothing()}), folder)
+    Request(runbook=Path("d.yaml"), lab_dir=lab).write(folder)
+    journal = DrillJournal(folder / JOURNAL)
+    for event, data in events:
+        journal.write(event, **data)
+    journal.close()
+    return folder
+
+
+class _Nothing:
+    def observe(self) -> tuple[()]:
+        return ()
+
+    def changes(self, observed: object) -> tuple[()]:
+        return ()
+
+    def cluster_id(self) -> str:
+        return "none"
+
+
+STARTED = (str(Noted.STEP_STARTED), {"step": "one"})
+
+
+def test_nothing_is_found_where_nothing_was_begun(tmp_path: Path) -> None:
+    assert running.find(tmp_path / "runs", Place(lab_dir=tmp_path)) is None
+    run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path)
+    assert running.find(tmp_path / "runs", Place(lab_dir=tmp_path)) is None, "planned is not begun"
+
+
+def test_a_run_of_another_lab_is_no_business_of_this_one(tmp_path: Path) -> None:
+    run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path / "other", STARTED)
+    assert running.find(tmp_path / "runs", Place(lab_dir=tmp_path)) is None
+
+
+def test_the_one_that_lives_comes_before_a_newer_one(tmp_path: Path) -> None:
+    old = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
+    new = run_in(tmp_path / "runs", "20260102T000000Z-d-1", tmp_path, STARTED)
+    found = running.find(tmp_path / "runs", Place(lab_dir=tmp_path))
+    assert found is not None
+    assert (found.folder, found.alive) == (new, False)
+    seen = drill_of(found)
+    assert seen is not None
+    assert (seen.word, seen.abortable) == ("nobody runs it", False)
+    assert "--resume" in seen.note
+    with folder_lock.alone(old, LOCK, "", ""):
+        found = running.find(tmp_path / "runs", Place(lab_dir=tmp_path))
+        assert found is not None
+        assert (found.folder, found.alive) == (old, True)
+        seen = drill_of(found)
+        assert seen is not None
+        assert seen.current is not None
+        assert (seen.word, seen.current.name, seen.abortable) == ("running", "one", True)
+        running.abort(found, "anna")
+        found = running.find(tmp_path / "runs", Place(lab_dir=tmp_path))
+        assert found is not None
+        seen = drill_of(found)
+        assert seen is not None
+        assert (seen.word, seen.note, seen.abortable) == ("aborting", "asked for by anna", False)
+
+
+def test_nobody_running_it_is_no_abort_that_waits_for_the_next_one(tmp_path: Path) -> None:
+    folder = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
+    found = running.find(tmp_path / "runs", Place(lab_dir=tmp_path))
+    assert found is not None
+    with pytest.raises(UsageError, match="nobody runs it") as refused:
+        running.abort(found, "anna")
+    assert "--rollback" in str(refused.value)
+    assert not (folder / "abort").exists()
+
+
+def test_a_journal_that_was_changed_is_told_and_nothing_is_claimed(tmp_path: Path) -> None:
+    folder = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
+    path = folder / JOURNAL
+    path.write_text(path.read_text().replace('"one"', '"two"'))
+    seen = drill_of(running.find(tmp_path / "runs", Place(lab_dir=tmp_path)))
+    assert seen is not None
+    assert seen.word == "unknown"
+    assert "changed after the fact" in seen.note
+
+
+def test_a_broken_request_is_passed_over(tmp_path: Path) -> None:
+    folder = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
+    (folder / request.REQUEST_FILE).write_text("{")
+    assert running.find(tmp_path / "runs", Place(lab_dir=tmp_path)) is None

@@ -1,0 +1,349 @@
+"""Walking through a drill: it goes as far as it is told, waits there, and is taken up where it stood."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from testbed_drill_session import Stage
+
+from drlib.drill.plan.plan import Rollback
+from drlib.drill.session.session import DrillSession
+from drlib.drill.step import step_output as details
+from drlib.drill.step.step_output import Part
+from drlib.errors import Aborted, ApprovalMissing, Deviated, HypothesisFailed, UsageError
+from drlib.runs import journal
+from drlib.runs.scorecard import Check, Records, RtoSeconds, Scorecard, Verdict
+from drlib.ui.console.board import ApprovalButtons, LiveBoard
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def card(stage: Stage) -> Scorecard:
+    return Scorecard.read(stage.run_dir / "scorecard.json")
+
+
+def test_it_goes_as_far_as_it_is_told_and_no_further(stage: Stage) -> None:
+    with stage.open() as drill:
+        assert "file two" in repr(drill.plan())
+        assert not stage.done
+        drill.hypothesis()
+        assert not stage.done
+        shown = drill.until("two")
+        assert stage.done == ["one", "two"]
+        assert list(shown.rows) == [{"file": "two", "records": 1234}]
+        assert "files 1" in shown.note
+        verdict = drill.finish()
+    assert stage.done == ["one", "two", "three"]
+    assert verdict.title == "Verdict: pass"
+    assert card(stage).verdict is Verdict.PASS
+    assert card(stage).environment.items() >= {"one": "done", "two": "done", "three": "done"}.items()
+    assert not card(stage).rpo.measured  # no step looks for it
+
+
+def test_a_cell_that_is_run_twice_does_nothing_twice(stage: Stage) -> None:
+    with stage.open() as drill:
+        first, again = drill.until("one"), drill.until("one")
+        assert first == again
+        drill.finish()
+        assert drill.until("three").rows == [{"file": "three", "records": 1234}]
+    assert stage.done == ["one", "two", "three"]
+
+
+def test_a_run_left_in_the_middle_is_taken_up_by_another_kernel(stage: Stage) -> None:
+    with stage.open() as drill:
+        drill.until("one")
+    with stage.open() as drill:
+        assert drill.until("one").rows == [{"file": "one", "records": 1234}]
+        assert stage.done == ["one"]
+        drill.finish()
+    assert stage.done == ["one", "two", "three"]
+    with stage.open() as drill:  # and one that is over is shown
+        assert drill.finish().title == "Verdict: pass"
+    assert stage.done == ["one", "two", "three"]
+
+
+def test_what_ended_the_run_is_raised_and_in_the_scorecard(stage: Stage) -> None:
+    stage.fails = "two"
+    drill = stage.open()
+    with pytest.raises(Deviated, match="told to fail"):
+        drill.until("three")
+    with pytest.raises(Deviated, match="told to fail"):
+        drill.finish()
+    drill.close()
+    assert card(stage).verdict is Verdict.FAIL
+    assert "told to fail" in next(c.evidence for c in card(stage).checks if c.name == "the drill ran to its end")
+    with pytest.raises(Deviated), stage.open() as again:  # taken up, it is tried again
+        again.finish()
+
+
+def test_a_hypothesis_that_does_not_hold_ends_it_before_anything(stage: Stage) -> None:
+    stage.holds = False
+    with stage.open() as drill, pytest.raises(HypothesisFailed, match="all is well"):
+        drill.hypothesis()
+    assert stage.done == []
+    assert card(stage).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("how", ["button", "interrupt"])
+def test_an_abort_in_the_middle_of_a_step_rolls_back(stage: Stage, how: str, request: pytest.FixtureRequest) -> None:
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell begins what it sends back with it ignored
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+    stage.waits, stage.rollback = "two", Rollback.DEFAULT
+    drill = stage.open()
+    drill.until("one")
+
+    def later() -> None:
+        while "two" not in stage.done:
+            time.sleep(0.01)
+        if how == "button":
+            drill.abort()
+        else:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    began = time.monotonic()
+    with pytest.raises(Aborted):
+        drill.until("two")
+    assert time.monotonic() - began < 5  # the step would have taken 30
+    thread.join()
+    drill.close()
+    assert not (stage.run_dir / "one.txt").exists()
+
+
+def test_an_abort_between_two_cells_rolls_back_too(stage: Stage) -> None:
+    stage.rollback = Rollback.DEFAULT
+    drill = stage.open()
+    drill.until("two")
+    drill.abort()
+    with pytest.raises(Aborted):
+        drill.until("three")
+    drill.close()
+    assert stage.done == ["one", "two"]
+    assert not (stage.run_dir / "one.txt").exists()
+
+
+def test_a_missing_approval_is_a_pause(stage: Stage) -> None:
+    stage.approval = "two"
+    drill = stage.open()
+    with pytest.raises(ApprovalMissing, match="step two"):
+        drill.until("three")
+    (stage.run_dir / "approved").write_text("two\n")
+    assert drill.until("three").title == "Step three"
+    drill.close()
+    assert stage.done == ["one", "two", "three"]
+
+
+def test_a_step_it_lacks_is_refused_or_passed_over(stage: Stage) -> None:
+    with stage.open() as drill:
+        with pytest.raises(UsageError, match="one, two, three"):
+            drill.until("four")
+        assert "no part of d" in drill.until("four", optional=True).title
+    assert stage.done == []
+
+
+def test_parts_of_the_scorecard_are_joined_in_order() -> None:
+    one = Part(records=Records(lost=None), checks=(Check(name="a", verdict=Verdict.PASS, evidence="x"),))
+    two = Part(records=Records(lost=2), checks=(Check(name="b", verdict=Verdict.FAIL, evidence="y"),))
+    whole = details.joined([one, two, Part(rto_seconds=RtoSeconds(total=3.0), environment={"k": "v"})])
+    assert [check.name for check in whole.checks] == ["a", "b"]
+    assert whole.records == Records(lost=2)
+    assert (whole.rto_seconds, whole.environment) == (RtoSeconds(total=3.0), {"k": "v"})
+
+
+def test_what_a_step_keeps_is_private_and_whole(tmp_path: Path) -> None:
+    details.write_rows(tmp_path, "s", [{"a": 1}])
+    (path,) = (tmp_path / "details").iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert json.loads(path.read_text()) == [{"a": 1}]
+    assert details.read_rows(tmp_path, "other") == ()
+
+
+def paused(stage: Stage) -> tuple[DrillSession, LiveBoard]:
+    """A drill whose step two waits for approval, with a board that somebody looks at."""
+    stage.approval, stage.board = "two", LiveBoard(attended=lambda: True)
+    drill = stage.open()
+    drill.board()
+    assert stage.board.buttons is not None
+    assert stage.board.buttons.box.layout.display == "none"
+    with pytest.raises(ApprovalMissing):
+        drill.until("two")
+    assert stage.board.buttons.box.layout.display == "flex"
+    return drill, stage.board
+
+
+def test_a_click_approves_the_step_that_waits_in_the_name_that_was_typed(stage: Stage) -> None:
+    drill, board = paused(stage)
+    buttons = board.buttons
+    assert buttons is not None
+    assert buttons.approve.description == "Approve two"
+    buttons.name.value = "  "
+    buttons.approve.click()
+    assert "Say who" in buttons.said.value
+    assert not (stage.run_dir / "approved").exists()
+    buttons.name.value = "Ada  Lovelace"
+    buttons.approve.click()
+    buttons.approve.click()  # once is enough
+    assert (stage.run_dir / "approved").read_text() == "two by Ada Lovelace\n"
+    assert buttons.said.value == "approved by Ada Lovelace: run the cell again"
+    assert stage.done == ["one"]
+    drill.until("two")
+    assert buttons.box.layout.display == "none"
+    drill.finish()
+    assert stage.done == ["one", "two", "three"]
+    (noted,) = [line for line in journal.read(stage.run_dir / "journal.jsonl") if line.event == "approved"]
+    assert (noted.data["step"], noted.data["by"]) == ("two", "Ada Lovelace")
+
+
+def test_a_click_aborts_the_drill_that_waits_and_puts_it_back(stage: Stage) -> None:
+    stage.rollback = Rollback.DEFAULT
+    drill, board = paused(stage)
+    assert board.buttons is not None
+    assert (stage.run_dir / "one.txt").exists()
+    board.buttons.name.value = "Ada"
+    board.buttons.abort.click()
+    assert not (stage.run_dir / "one.txt").exists()
+    assert board.buttons.box.layout.display == "none"
+    with pytest.raises(Aborted, match="Ada, by the board's button"):
+        drill.until("two")
+    drill.close()
+    assert stage.done == ["one"]
+    assert card(stage).verdict is not Verdict.PASS
+
+
+def test_nothing_can_be_approved_that_does_not_wait(stage: Stage) -> None:
+    drill, _ = paused(stage)
+    with pytest.raises(UsageError, match="does not wait"):
+        drill.approve("three", "Ada")
+    drill.abort_paused("Ada")
+    with pytest.raises(UsageError, match="does not wait"):
+        drill.approve("two", "Ada")
+    assert stage.done == ["one"]
+    drill.close()
+
+
+class Somebody:
+    """At a board whose buttons are answered while a cell waits: does `then` once the cell does, on a thread."""
+
+    def __init__(
+        self, stage: Stage, then: Callable[[ApprovalButtons], None], *, present: Callable[[], bool] = lambda: True
+    ) -> None:
+        stage.approval = "two"
+        stage.board = self.board = LiveBoard(attended=lambda: True, answered=lambda: True, present=present)
+        self._then = then
+        self.said: list[str] = []
+        self._thread = threading.Thread(target=self._wait)
+
+    def _wait(self) -> None:
+        end = time.monotonic() + 20
+        while self.board.buttons is None or "the cell waits" not in self.board.buttons.said.value:
+            if time.monotonic() > end:
+                return
+            time.sleep(0.01)
+        self.said.append(self.board.buttons.approve.description)
+        self._then(self.board.buttons)
+
+    def __enter__(self) -> Somebody:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join()
+        assert self.said == ["Approve two"], "the cell never waited"
+
+
+def click(buttons: ApprovalButtons) -> None:
+    buttons.name.value = "Ada"
+    buttons.approve.click()
+
+
+def test_a_cell_that_waits_goes_on_when_the_button_is_pressed(stage: Stage) -> None:
+    with Somebody(stage, click) as ada:
+        drill = stage.open()
+        drill.board()
+        assert drill.until("two").rows == [{"file": "two", "records": 1234}]
+    assert ada.board.buttons is not None
+    assert ada.board.buttons.box.layout.display == "none"
+    drill.finish()
+    assert stage.done == ["one", "two", "three"]
+    (noted,) = [line for line in journal.read(stage.run_dir / "journal.jsonl") if line.event == "approved"]
+    assert noted.data["by"] == "Ada"
+
+
+def test_a_cell_that_waits_goes_on_by_the_line_in_the_file_too(stage: Stage) -> None:
+    with Somebody(stage, lambda _: (stage.run_dir / "approved").write_text("two by Bob\n") and None):
+        drill = stage.open()
+        drill.board()
+        drill.finish()
+    assert stage.done == ["one", "two", "three"]
+
+
+def test_a_cell_that_waits_ends_with_the_drill_when_that_is_aborted(stage: Stage) -> None:
+    stage.rollback = Rollback.DEFAULT
+    with Somebody(stage, lambda buttons: buttons.abort.click()):
+        drill = stage.open()
+        drill.board()
+        with pytest.raises(Aborted, match="by the board's button"):
+            drill.until("three")
+    drill.close()
+    assert stage.done == ["one"]
+    assert not (stage.run_dir / "one.txt").exists()
+
+
+def test_an_interrupt_ends_the_wait_and_leaves_the_pause(stage: Stage, request: pytest.FixtureRequest) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+
+    def interrupt(_: ApprovalButtons) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    with Somebody(stage, interrupt) as ada:
+        drill = stage.open()
+        drill.board()
+        with pytest.raises(ApprovalMissing, match="step two"):
+            drill.until("three")
+    assert ada.board.buttons is not None
+    assert ada.board.buttons.said.value == "then run the cell again"
+    assert (stage.run_dir / "one.txt").exists()
+    click(ada.board.buttons)
+    assert ada.board.buttons.said.value == "approved by Ada: run the cell again"
+    assert stage.done == ["one"]
+    drill.until("three")
+    drill.close()
+    assert stage.done == ["one", "two", "three"]
+
+
+def test_when_everybody_has_left_the_cell_waits_no_longer(stage: Stage) -> None:
+    gone = threading.Event()
+    with Somebody(stage, lambda _: gone.set(), present=lambda: not gone.is_set()):
+        drill = stage.open()
+        drill.board()
+        with pytest.raises(ApprovalMissing, match="step two"):
+            drill.until("three")
+    drill.close()
+    assert stage.done == ["one"]
+
+
+def test_a_cell_that_waits_keeps_nobody_from_taking_the_run_up_elsewhere(stage: Stage) -> None:
+    def elsewhere(_: ApprovalButtons) -> None:
+        other = Stage(stage.run_dir, approval="two", done=stage.done)
+        with other.open(approved=frozenset({"two"})) as drill:
+            drill.finish()
+
+    with Somebody(stage, elsewhere):
+        drill = stage.open()
+        drill.board()
+        assert drill.until("three").rows == [{"file": "three", "records": 1234}]
+    drill.close()
+    assert stage.done == ["one", "two", "three"]

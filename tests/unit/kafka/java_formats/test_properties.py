@@ -1,0 +1,49 @@
+"""Java's .properties grammar with line numbers."""
+
+from pathlib import Path
+
+import pytest
+
+from drlib.errors import UsageError
+from drlib.kafka.java_formats.properties import Entry, parse, read
+
+TEXT = r"""# a comment
+clusters = A, B
+! another, then a blank line
+
+  topics : one,\
+      two
+A->B.enabled true
+topics.exclude=a\\.b
+name=\u00fc\
+"""
+
+
+def test_grammar_and_lines():
+    assert parse(TEXT, Path("x")).entries == (
+        Entry(2, "clusters", "A, B"),
+        Entry(5, "topics", "one,two"),
+        Entry(7, "A->B.enabled", "true"),
+        Entry(8, "topics.exclude", r"a\.b"),
+        Entry(9, "name", "ü"),
+    )
+
+
+def test_windows_line_ends_count_once():
+    assert [entry.line for entry in parse("a=1\r\n\r\nb=2\rc=3", Path("x")).entries] == [1, 3, 4]
+
+
+def test_the_later_of_two_lines_counts_and_both_are_kept():
+    file = parse("a=1\na=2", Path("x"))
+    assert len(file.entries) == 2
+    assert file.effective()["a"] == Entry(2, "a", "2")
+
+
+def test_files_that_cannot_be_read_are_usage_errors(tmp_path: Path):
+    with pytest.raises(UsageError, match="No such file"):
+        read(tmp_path / "none.properties")
+    (tmp_path / "latin").write_bytes(b"a=\xfc")
+    with pytest.raises(UsageError, match="not UTF-8 at byte 2"):
+        read(tmp_path / "latin")
+    with pytest.raises(UsageError, match=r"x:2 is not a properties line"):
+        parse("a=1\nb=\\u12", Path("x"))

@@ -1,0 +1,391 @@
+"""A connection against a peer that does what no broker should: dies, is silent, answers wrongly, answers in crumbs."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
+
+from drlib.errors import Unreachable, UsageError
+from drlib.kafka.net import api_versions as versions
+from drlib.kafka.net import connection as transport
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.net.connection import MAX_FRAME, Connection, ConnectionLost
+from drlib.kafka.security.credentials import Security, Tls
+
+Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+ECHO = 0  # any API key will do for a peer that is no broker
+
+
+@asynccontextmanager
+async def listening(peer: Peer) -> AsyncIterator[int]:
+    """A server on a free port that treats every connection as `peer` does."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            await peer(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await server.wait_closed()
+
+
+@asynccontextmanager
+async def connected(port: int, **options: float) -> AsyncIterator[Connection]:
+    connection = await Connection.open("127.0.0.1", port, **options)  # type: ignore[arg-type]
+    try:
+        yield connection
+    finally:
+        connection.close(abort=True)
+        await connection.wait_closed()
+
+
+async def request(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """Correlation ID and body of the next request."""
+    size = int.from_bytes(await reader.readexactly(4), "big")
+    data = await reader.readexactly(size)
+    _, _, correlation_id, client = struct.unpack_from(">hhih", data)
+    return correlation_id, data[10 + client + 1 :]
+
+
+def answer(correlation_id: int, body: bytes) -> bytes:
+    return struct.pack(">ii", len(body) + 5, correlation_id) + b"\0" + body
+
+
+def ask(connection: Connection, body: bytes, timeout_s: float | None = None) -> asyncio.Future[bytes]:
+    return connection.submit(ECHO, 0, [body], bytes, timeout_s=timeout_s)
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while True:
+        correlation_id, body = await request(reader)
+        writer.write(answer(correlation_id, body))
+
+
+async def test_answers_of_every_size_come_whole_and_in_order() -> None:
+    bodies = [bytes([n % 251]) * size for n, size in enumerate([0, 1, 5, 70_000, 3, 32_768, 3_000_000, 2, 40_000, 1])]
+    async with listening(echo) as port, connected(port) as connection:
+        assert await asyncio.gather(*[ask(connection, body) for body in bodies * 3]) == bodies * 3
+        assert connection.in_flight == 0
+
+
+async def test_an_answer_in_crumbs_is_put_together() -> None:
+    async def crumbs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        out = b""
+        for _ in range(3):
+            correlation_id, body = await request(reader)
+            out += answer(correlation_id, body)
+        for at in range(0, len(out), 3):
+            writer.write(out[at : at + 3])
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async with listening(crumbs) as port, connected(port) as connection:
+        bodies = [b"first", b"", b"x" * 500]
+        assert await asyncio.gather(*[ask(connection, b) for b in bodies]) == bodies
+
+
+async def test_while_a_login_is_renewed_the_rest_waits_in_its_order() -> None:
+    seen: list[bytes] = []
+
+    async def notes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            correlation_id, body = await request(reader)
+            seen.append(body)
+            writer.write(answer(correlation_id, body))
+
+    async with listening(notes) as port, connected(port) as connection:
+        before = ask(connection, b"before")
+        connection.hold()
+        waiting = [ask(connection, body) for body in (b"one", b"two", b"three")]
+        waiting[1].cancel()
+        login = connection.submit(36, 0, [b"login"], bytes)
+        assert await asyncio.gather(before, login) == [b"before", b"login"]
+        assert not waiting[0].done()
+        assert connection.in_flight == 3
+        connection.release()
+        assert await waiting[0] == b"one"
+        assert await waiting[2] == b"three"
+        assert seen == [b"before", b"login", b"one", b"three"]
+
+
+async def test_what_waits_for_a_login_fails_unsent_when_the_connection_ends() -> None:
+    async with listening(echo) as port, connected(port) as connection:
+        connection.hold()
+        waiting = ask(connection, b"never sent", timeout_s=0.1)
+        with pytest.raises(ConnectionLost, match="in time"):
+            await waiting
+        later = ask(connection, b"x")
+        with pytest.raises(ConnectionLost):
+            await later
+
+
+async def test_every_pending_request_fails_when_the_peer_dies() -> None:
+    async def dies(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        correlation_id, body = await request(reader)
+        writer.write(answer(correlation_id, body))
+        await request(reader)
+
+    async with listening(dies) as port, connected(port) as connection:
+        first, *others = [ask(connection, b"%d" % i) for i in range(4)]
+        assert await first == b"0"
+        for other in others:
+            with pytest.raises(ConnectionLost):
+                await other
+        assert connection.is_lost
+        with pytest.raises(ConnectionLost):
+            await ask(connection, b"later")
+        with pytest.raises(ConnectionLost):
+            await connection.drain()
+
+
+@pytest.mark.parametrize("size", [MAX_FRAME + 1, 2**31 - 1, -1, 0, 3])
+async def test_a_length_no_broker_sends_is_refused(size: int) -> None:
+    async def hostile(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(struct.pack(">i", size) + bytes(100))
+        await reader.read()
+
+    async with listening(hostile) as port, connected(port) as connection:
+        with pytest.raises(ConnectionLost, match=f"{size} bytes"):
+            await ask(connection, b"hello")
+
+
+async def test_a_wrong_correlation_id_ends_the_connection() -> None:
+    async def confused(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        correlation_id, body = await request(reader)
+        writer.write(answer(correlation_id + 1, body))
+        await reader.read()
+
+    async with listening(confused) as port, connected(port) as connection:
+        with pytest.raises(ConnectionLost, match="answer 2 came where 1 was due"):
+            await ask(connection, b"hello")
+
+
+async def test_an_answer_nobody_asked_for_ends_the_connection() -> None:
+    async def talks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        correlation_id, body = await request(reader)
+        writer.write(answer(correlation_id, body) + answer(99, b""))
+        await reader.read()
+
+    async with listening(talks) as port, connected(port) as connection:
+        assert await ask(connection, b"hello") == b"hello"
+        await asyncio.wait_for(connection.wait_closed(), 5)
+        with pytest.raises(ConnectionLost, match="nobody asked for"):
+            await ask(connection, b"again")
+
+
+async def test_an_unreadable_answer_ends_the_connection() -> None:
+    async with listening(echo) as port, connected(port) as connection:
+        with pytest.raises(ConnectionLost, match="can't be read"):
+            await connection.submit(ECHO, 0, [b"abc"], lambda view: struct.unpack(">q", view))
+
+
+async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+
+
+async def test_a_silent_peer_is_given_up_at_the_first_missed_deadline() -> None:
+    async with listening(silent) as port, connected(port, request_timeout_s=30) as connection:
+        patient = ask(connection, b"patient")
+        hasty = ask(connection, b"hasty", timeout_s=0.1)
+        with pytest.raises(ConnectionLost, match="not answered in time"):
+            await asyncio.wait_for(hasty, 5)
+        with pytest.raises(ConnectionLost):
+            await patient
+
+
+async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, pieces: int = 1000) -> None:
+    """Answer one request twenty bytes at a time, and stop after `pieces`."""
+    correlation_id, body = await request(reader)
+    whole = answer(correlation_id, body)
+    for at in range(0, min(len(whole), 20 * pieces), 20):
+        writer.write(whole[at : at + 20])
+        await writer.drain()
+        await asyncio.sleep(0.02)
+    await reader.read()
+
+
+async def test_an_answer_that_keeps_coming_is_not_late() -> None:
+    async with listening(drip) as port, connected(port) as connection:
+        assert await ask(connection, b"x" * 400, timeout_s=0.1) == b"x" * 400
+
+
+@pytest.mark.parametrize("length", [400, 100_000])  # within the scratch buffer, and in a frame of its own
+async def test_an_answer_that_stops_coming_is(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    monkeypatch.setattr(transport, "SILENCE_S", 0.2)
+    async with listening(partial(drip, pieces=5)) as port, connected(port) as connection:
+        with pytest.raises(ConnectionLost, match="not answered in time"):
+            await asyncio.wait_for(ask(connection, b"x" * length, timeout_s=0.1), 5)
+
+
+async def test_a_cancelled_request_only_loses_its_answer() -> None:
+    async with listening(echo) as port, connected(port) as connection:
+        unwanted, wanted = ask(connection, b"unwanted"), ask(connection, b"wanted")
+        unwanted.cancel()
+        assert await wanted == b"wanted"
+
+
+async def test_drain_waits_for_a_peer_that_does_not_read() -> None:
+    go_on = asyncio.Event()
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await go_on.wait()
+        await echo(reader, writer)
+
+    async with listening(slow) as port, connected(port) as connection:
+        answers = [ask(connection, bytes(1 << 20)) for _ in range(24)]
+        draining = asyncio.create_task(connection.drain())
+        done, _ = await asyncio.wait({draining}, timeout=0.1)
+        assert not done
+        go_on.set()
+        await asyncio.wait_for(draining, 10)
+        assert {len(a) for a in await asyncio.gather(*answers)} == {1 << 20}
+
+
+async def test_abort_resets_the_peer_and_fails_what_was_pending() -> None:
+    seen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def watch(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await request(reader)
+            await reader.read()
+            seen.set_result("an orderly end")
+        except ConnectionResetError:
+            seen.set_result("a reset")
+
+    async with listening(watch) as port, connected(port) as connection:
+        pending = ask(connection, b"hello")
+        await asyncio.sleep(0)
+        connection.close(abort=True)
+        with pytest.raises(ConnectionLost, match="closed here"):
+            await pending
+        assert await asyncio.wait_for(seen, 5) == "a reset"
+
+
+async def test_socket_options_are_set() -> None:
+    async with listening(silent) as port, connected(port, user_timeout_ms=4321, linger_zero=True) as connection:
+        sock = connection._socket()
+        assert sock is not None
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 4321
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8) == struct.pack("ii", 1, 0)
+
+
+def closed_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+async def test_nobody_listens() -> None:
+    port = closed_port()
+    with pytest.raises(Unreachable, match=f"127.0.0.1:{port} can't be reached"):
+        await Connection.open("127.0.0.1", port)
+
+
+async def test_a_cluster_that_is_gone_is_named_with_all_its_addresses() -> None:
+    first, second = closed_port(), closed_port()
+    client = ClusterClient([f"127.0.0.1:{first}", f"127.0.0.1:{second}"], timeout_s=2)
+    with pytest.raises(Unreachable) as caught:
+        await client.connect()
+    assert f"127.0.0.1:{first}" in str(caught.value)
+    assert f"127.0.0.1:{second}" in str(caught.value)
+    await client.close()
+
+
+@pytest.mark.parametrize("address", ["", "host", "host:", ":9092", "host:x", "host:0", "host:70000"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="not a broker address"):
+        ClusterClient([address])
+
+
+async def test_a_silent_broker_is_passed_over() -> None:
+    """One of two brokers goes silent after the first answers: the other is asked, and asked first from then on."""
+    asked: list[str] = []
+    entry = ApiVersionsResponse.ApiVersion
+    versions_body = ApiVersionsResponse[0](
+        error_code=0,
+        api_keys=[entry(api_key=k, min_version=0, max_version=v) for k, v in versions.REQUIRED.values()],
+    ).encode()
+    metadata_version = versions.version("Metadata")
+    metadata_body = MetadataResponse[metadata_version](
+        throttle_time_ms=0, brokers=[], cluster_id="c", controller_id=1, topics=[]
+    ).encode()
+
+    def broker(name: str, answers: int) -> Peer:
+        left = answers
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal left
+            while True:
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                data = await reader.readexactly(size)
+                of_versions = int.from_bytes(data[:2], "big") == ApiVersionsRequest.API_KEY
+                if not of_versions:
+                    asked.append(name)
+                    left -= 1
+                    if left < 0:
+                        continue
+                out = data[4:8] + (bytes(versions_body) if of_versions else b"\0" + bytes(metadata_body))
+                writer.write(struct.pack(">i", len(out)) + out)
+
+        return serve
+
+    async with listening(broker("A", 1)) as first, listening(broker("B", 100)) as second:
+        client = ClusterClient([f"127.0.0.1:{first}", f"127.0.0.1:{second}"], timeout_s=0.3)
+        for _ in range(3):
+            assert (await client.metadata([])).cluster_id == "c"
+        assert asked == ["A", "A", "B", "B"]
+        await client.close()
+
+
+async def test_a_broker_that_is_too_old_is_refused() -> None:
+    async def old(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        data = await reader.readexactly(size)
+        assert int.from_bytes(data[:2], "big") == ApiVersionsRequest.API_KEY
+        entry = ApiVersionsResponse.ApiVersion
+        body = ApiVersionsResponse[0](error_code=0, api_keys=[entry(api_key=1, min_version=0, max_version=11)])
+        out = data[4:8] + bytes(body.encode())
+        writer.write(struct.pack(">i", len(out)) + out)
+        await reader.read()
+
+    async with listening(old) as port:
+        client = ClusterClient([f"127.0.0.1:{port}"])
+        with pytest.raises(UsageError, match=r"does not speak Produce v9, Fetch v13"):
+            await client.connect()
+        await client.close()
+
+
+@pytest.mark.parametrize("security", [Security(), Security(tls=Tls())], ids=["plain", "tls"])
+async def test_a_peer_that_hangs_up_without_a_word_is_unreachable_and_no_fault_is_guessed(security: Security) -> None:
+    async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+
+    async with listening(hangs_up) as port:
+        client = ClusterClient([f"127.0.0.1:{port}"], security=security, timeout_s=2)
+        with pytest.raises(Unreachable):
+            await client.connect()
+        await client.close()

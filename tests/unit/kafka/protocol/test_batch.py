@@ -1,0 +1,291 @@
+"""Batches as bytes: against what a real broker stored (`vectors/`), and for whatever bytes may come."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import google_crc32c
+import pytest
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from repository_root import TESTS
+
+from drlib.kafka.protocol import recode
+from drlib.kafka.protocol.aborted_transactions import AbortedFilter
+from drlib.kafka.protocol.batch import (
+    SEQUENCE_MODULUS,
+    BatchHeader,
+    ControlType,
+    CorruptBatch,
+    OutgoingBatch,
+    control_type,
+    iter_batches,
+    rewrite,
+    sequence_after,
+    verify,
+)
+from drlib.kafka.protocol.recode import Record, rebuild, records
+
+VECTORS: dict[str, Any] = json.loads((TESTS / "vectors" / "batches.json").read_text())
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+IDENTITY = {"producer_id": 4_000_000_001, "producer_epoch": 7, "base_sequence": 12345}
+
+
+def stored(name: str) -> list[tuple[BatchHeader, memoryview]]:
+    return list(iter_batches(bytes.fromhex(VECTORS[name]["bytes"])))
+
+
+def expected(name: str, reader: str = "records") -> list[Record]:
+    return [
+        Record(
+            offset,
+            timestamp,
+            None if key is None else bytes.fromhex(key),
+            None if value is None else bytes.fromhex(value),
+            tuple((k, None if v is None else bytes.fromhex(v)) for k, v in headers),
+        )
+        for offset, timestamp, key, value, headers in VECTORS[name][reader]
+    ]
+
+
+def verify_all(raw: bytearray) -> None:
+    for header, view in iter_batches(raw):
+        verify(view, header)
+
+
+def rewrite_all(raw: bytearray) -> None:
+    for header, view in iter_batches(raw):
+        rewrite(view, header, **IDENTITY)
+
+
+def whole(batch: OutgoingBatch) -> tuple[BatchHeader, memoryview]:
+    ((header, view),) = iter_batches(batch.head + bytes(batch.body))
+    assert len(view) == batch.size
+    return header, view
+
+
+@pytest.mark.parametrize("name", sorted(VECTORS))
+def test_records_are_those_a_kafka_client_reads(name: str) -> None:
+    found: list[Record] = []
+    for header, view in stored(name):
+        verify(view, header)
+        if not header.is_control:
+            found += records(view)
+    assert found == expected(name)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_rewrite_changes_the_header_and_nothing_else(codec: str) -> None:
+    ((header, view),) = stored(codec)
+    ours, bytes_of_ours = whole(rewrite(view, header, **IDENTITY))
+    verify(bytes_of_ours, ours)
+    assert bytes_of_ours[61:] == view[61:]
+    assert ours.codec == CODECS[codec]
+    assert (ours.base_offset, ours.leader_epoch, ours.attributes) == (0, -1, CODECS[codec])
+    assert (ours.producer_id, ours.producer_epoch, ours.base_sequence) == (4_000_000_001, 7, 12345)
+    assert (ours.length, ours.last_offset_delta, ours.count) == (header.length, header.last_offset_delta, header.count)
+    assert (ours.base_timestamp, ours.max_timestamp) == (header.base_timestamp, header.max_timestamp)
+    assert records(bytes_of_ours) == records(view)
+
+
+def test_rewrite_does_not_copy_the_body() -> None:
+    frame = bytearray(bytes.fromhex(VECTORS["lz4"]["bytes"]))
+    ((header, view),) = iter_batches(memoryview(frame))
+    batch = rewrite(view, header, **IDENTITY)
+    before = batch.body[0]
+    frame[61] ^= 0xFF
+    assert batch.body[0] == before ^ 0xFF
+
+
+def test_a_transactional_batch_leaves_as_an_ordinary_one() -> None:
+    header, view = stored("committed")[0]
+    assert header.is_transactional
+    ours, _ = whole(rewrite(view, header, **IDENTITY))
+    assert not ours.is_transactional
+    assert ours.attributes == 0
+
+
+def test_control_batches_say_what_they_mark() -> None:
+    committed, aborted = stored("committed"), stored("aborted")
+    assert [h.is_control for h, _ in committed] == [False, True]
+    assert control_type(committed[1][1]) is ControlType.COMMIT
+    assert control_type(aborted[1][1]) is ControlType.ABORT
+
+
+def test_the_reader_of_committed_data_leaves_out_the_aborted() -> None:
+    for name in ("committed", "aborted"):
+        batches = stored(name)
+        aborted = [(batches[0][0].producer_id, 0)] if name == "aborted" else []
+        keep = AbortedFilter(aborted)
+        found = [r for header, view in batches if keep.keep(header, view) for r in records(view)]
+        assert found == expected(name, "committed")
+
+
+def test_an_abort_marker_ends_one_transaction_only() -> None:
+    (data, data_view), (marker, marker_view) = stored("aborted")
+    keep = AbortedFilter([(data.producer_id, data.base_offset)])
+    assert not keep.keep(data, data_view)
+    assert not keep.keep(marker, marker_view)
+    assert keep.keep(data, data_view), "the producer's next transaction is not aborted"
+
+
+def test_a_compacted_batch_has_gaps_and_is_rebuilt_without() -> None:
+    header, view = next((h, v) for h, v in stored("compacted") if not h.contiguous)
+    assert header.count < header.last_offset_delta + 1
+    before = records(view)
+    ours, view = whole(rebuild(before, codec=header.codec, **IDENTITY))
+    assert ours.contiguous
+    assert [(r.timestamp, r.key, r.value, r.headers) for r in records(view)] == [
+        (r.timestamp, r.key, r.value, r.headers) for r in before
+    ]
+    assert [r.offset for r in records(view)] == list(range(len(before)))
+
+
+def test_log_append_time_is_every_record_s_time() -> None:
+    ((header, view),) = stored("log-append-time")
+    assert header.is_log_append_time
+    assert {r.timestamp for r in records(view)} == {header.max_timestamp}
+
+
+@pytest.mark.parametrize("name", sorted(CODECS))
+@given(data=st.data())
+@settings(max_examples=60)
+def test_a_flipped_bit_under_the_checksum_is_refused(name: str, data: st.DataObject) -> None:
+    raw = bytearray.fromhex(VECTORS[name]["bytes"])
+    at = data.draw(st.integers(17, len(raw) - 1))
+    raw[at] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(CorruptBatch):
+        rewrite_all(raw)
+    with pytest.raises(CorruptBatch):
+        verify_all(raw)
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+blobs = st.none() | st.binary(max_size=40)
+timestamps = st.integers(-(2**40), 2**42) | st.integers(-3, 3)
+record_lists = st.lists(
+    st.builds(
+        Record,
+        offset=st.just(0),
+        timestamp=timestamps,
+        key=blobs,
+        value=blobs,
+        headers=st.lists(st.tuples(texts, blobs), max_size=3).map(tuple),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(record_lists, st.sampled_from(range(5)), st.integers(0, 2**62), st.integers(0, 32767), st.integers(0, 2**33))
+def test_rebuilt_and_rewritten_records_are_the_records(
+    given_records: list[Record], codec: int, producer_id: int, epoch: int, sequence: int
+) -> None:
+    identity = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": sequence}
+    built, view = whole(rebuild(given_records, codec=codec, producer_id=1, producer_epoch=0, base_sequence=0))
+    verify(view, built)
+    numbered = [Record(i, r.timestamp, r.key, r.value, r.headers) for i, r in enumerate(given_records)]
+    assert records(view) == numbered
+    assert built.max_timestamp == max(r.timestamp for r in given_records)
+    ours, ours_view = whole(rewrite(view, built, **identity))
+    verify(ours_view, ours)
+    assert records(ours_view) == records(view)
+    assert ours.base_sequence == sequence % SEQUENCE_MODULUS
+    assert ours.contiguous
+
+
+@given(st.binary(max_size=400))
+def test_garbage_gives_batches_or_a_named_error(data: bytes) -> None:
+    read(data)
+
+
+@given(st.sampled_from(sorted(VECTORS)), st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=4))
+def test_damaged_batches_give_batches_or_a_named_error(name: str, damage: list[tuple[int, int]]) -> None:
+    raw = bytearray.fromhex(VECTORS[name]["bytes"])
+    for at, byte in damage:
+        raw[at % len(raw)] = byte
+    read(bytes(raw))
+
+
+@given(st.sampled_from(sorted(VECTORS)), st.integers(61, 300), st.binary(min_size=1, max_size=40))
+def test_a_damaged_body_under_a_right_checksum_is_a_named_error(name: str, at: int, damage: bytes) -> None:
+    raw = bytearray(stored(name)[0][1])
+    at = min(at, len(raw) - 1)
+    raw[at : at + len(damage)] = damage[: len(raw) - at]
+    struct.pack_into(">I", raw, 17, google_crc32c.value(bytes(raw[21:])))
+    read(bytes(raw))
+
+
+def read(data: bytes) -> None:
+    try:
+        total = 0
+        for header, view in iter_batches(data):
+            total += len(view)
+            if header.is_control:
+                control_type(view)
+            verify(view, header)
+            records(view)
+        assert total <= len(data)
+    except CorruptBatch:
+        pass
+
+
+@pytest.mark.parametrize("cut", [1, 16, 17, 60, 61, 200])
+def test_a_batch_cut_by_the_answer_s_end_is_left_out(cut: int) -> None:
+    raw = bytes.fromhex(VECTORS["none"]["bytes"])
+    assert len(list(iter_batches(raw + raw[:cut]))) == 1
+    assert list(iter_batches(raw[:cut])) == []
+
+
+@pytest.mark.parametrize(("length", "magic"), [(-1, 2), (0, 2), (48, 2), (49, 3), (13, 0), (21, 1), (-(2**31), 1)])
+def test_an_impossible_length_or_format_is_refused(length: int, magic: int) -> None:
+    raw = struct.pack(">qiib", 0, length, -1, magic) + bytes(100)
+    with pytest.raises(CorruptBatch):
+        list(iter_batches(raw))
+
+
+@pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)])
+def test_old_formats_are_found_decoded_and_rebuilt(magic: int, codec: int) -> None:
+    builder = LegacyRecordBatchBuilder(magic=magic, compression_type=codec, batch_size=1 << 20)
+    for i in range(5):
+        builder.append(i, 1000 + i if magic else None, b"k%d" % i, b"value " * 20)
+    raw = bytes(builder.build())
+    found: list[Record] = []
+    for header, view in iter_batches(raw):
+        assert (header.magic, header.count, header.contiguous) == (magic, 1, False)
+        verify(view, header)
+        found += records(view)
+    times = [1000 + i for i in range(5)] if magic else [-1] * 5
+    assert found == [Record(i, times[i], b"k%d" % i, b"value " * 20) for i in range(5)]
+    _, ours = whole(rebuild(found, codec=codec, **IDENTITY))
+    assert records(ours) == found
+    damaged = bytearray(raw)
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptBatch):
+        verify_all(damaged)
+
+
+def test_sequences_wrap() -> None:
+    assert sequence_after(SEQUENCE_MODULUS - 3, 3) == 0
+    assert sequence_after(SEQUENCE_MODULUS - 3, 4) == 1
+
+
+def test_nothing_can_be_rebuilt_from_nothing() -> None:
+    with pytest.raises(ValueError, match="needs a record"):
+        rebuild([], codec=0, **IDENTITY)
+
+
+def test_a_batch_of_the_old_format_does_not_move_verbatim() -> None:
+    builder = LegacyRecordBatchBuilder(magic=1, compression_type=0, batch_size=1000)
+    builder.append(0, 1, b"k", b"v")
+    ((header, view),) = iter_batches(bytes(builder.build()))
+    with pytest.raises(ValueError, match="verbatim"):
+        rewrite(view, header, **IDENTITY)
+
+
+def test_unreadable_bytes_are_named() -> None:
+    with pytest.raises(CorruptBatch, match="2 bytes"):
+        recode.records(b"ab")

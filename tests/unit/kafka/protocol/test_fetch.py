@@ -1,0 +1,273 @@
+"""The requests encoded by hand against kafka-python's own classes for them, and broker codes as errors."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol.producer import ProduceRequest, ProduceResponse
+
+from drlib.errors import UsageError
+from drlib.kafka.net import api_versions as versions
+from drlib.kafka.protocol import fetch as fetching
+from drlib.kafka.protocol import produce
+from drlib.kafka.protocol.batch import OutgoingBatch
+from drlib.kafka.protocol.error_codes import AUTHORIZATION, FENCED, REFUSED, RETRIABLE, BrokerError, name_of, raise_for
+from drlib.kafka.protocol.fetch import DivergingEpoch, FetchedPartition, FetchPartition
+from drlib.kafka.protocol.flexible import Reader, uvarint
+from drlib.kafka.protocol.produce import ProduceResult
+
+int16 = st.integers(-(2**15), 2**15 - 1)
+int32 = st.integers(-(2**31), 2**31 - 1)
+int64 = st.integers(-(2**63), 2**63 - 1)
+names = st.text("abcdefghijklmnop.é-", min_size=1, max_size=200)
+uuids = st.uuids(version=4)
+bodies = st.builds(
+    lambda head, body: OutgoingBatch(head, memoryview(body), 1, len(head) + len(body)),
+    st.binary(min_size=61, max_size=61),
+    st.binary(max_size=300),
+)
+
+
+@given(st.dictionaries(names, st.lists(st.tuples(int32, bodies), min_size=1, max_size=4), min_size=1, max_size=4))
+def test_a_produce_request_is_what_kafka_says(topics: dict[str, list[tuple[int, OutgoingBatch]]]) -> None:
+    ours = b"".join(produce.encode(topics, 12_345))
+    read = ProduceRequest[produce.VERSION].decode(ours)
+    assert (read.transactional_id, read.acks, read.timeout_ms) == (None, -1, 12_345)
+    assert {t.name: [(p.index, p.records) for p in t.partition_data] for t in read.topic_data} == {
+        topic: [(n, b.head + bytes(b.body)) for n, b in batches] for topic, batches in topics.items()
+    }
+    assert read.encode() == ours
+
+
+results = st.builds(
+    ProduceResult,
+    topic=names,
+    partition=int32,
+    error_code=int16,
+    base_offset=int64,
+    error_message=st.none() | st.text(min_size=1, max_size=20),
+)
+
+
+@given(st.lists(results, max_size=5))
+def test_a_produce_response_is_read_as_kafka_says(wanted: list[ProduceResult]) -> None:
+    topic = ProduceResponse.TopicProduceResponse
+    partition = topic.PartitionProduceResponse
+    answer = ProduceResponse[produce.VERSION](
+        responses=[
+            topic(
+                name=r.topic,
+                partition_responses=[
+                    partition(
+                        index=r.partition,
+                        error_code=r.error_code,
+                        base_offset=r.base_offset,
+                        log_append_time_ms=-1,
+                        log_start_offset=0,
+                        record_errors=[],
+                        error_message=r.error_message,
+                    )
+                ],
+            )
+            for r in wanted
+        ],
+        throttle_time_ms=7,
+    ).encode()
+    assert produce.decode(memoryview(answer)) == wanted
+
+
+def test_a_refused_record_s_own_message_is_given_where_there_is_no_other() -> None:
+    topic = ProduceResponse.TopicProduceResponse
+    partition = topic.PartitionProduceResponse
+    error = partition.BatchIndexAndErrorMessage(batch_index=3, batch_index_error_message="no key")
+    answer = ProduceResponse[produce.VERSION](
+        responses=[
+            topic(
+                name="t",
+                partition_responses=[
+                    partition(index=0, error_code=87, base_offset=-1, record_errors=[error], error_message=None)
+                ],
+            )
+        ],
+        throttle_time_ms=0,
+    ).encode()
+    assert produce.decode(memoryview(answer)) == [ProduceResult("t", 0, 87, -1, "no key")]
+
+
+asked = st.builds(
+    FetchPartition,
+    topic_id=st.sampled_from([uuid.UUID(int=7), uuid.UUID(int=8)]),
+    partition=int32,
+    offset=int64,
+    max_bytes=int32,
+    last_fetched_epoch=int32,
+    leader_epoch=int32,
+)
+
+
+forgotten = st.tuples(st.sampled_from([uuid.UUID(int=7), uuid.UUID(int=8)]), int32)
+
+
+@given(
+    st.lists(asked, max_size=6),
+    int32,
+    int32,
+    int32,
+    st.booleans(),
+    st.tuples(int32, int32),
+    st.lists(forgotten, max_size=4),
+)
+def test_a_fetch_request_is_what_kafka_says(
+    wanted: list[FetchPartition],
+    max_wait: int,
+    least: int,
+    most: int,
+    committed: bool,
+    session: tuple[int, int],
+    left: list[tuple[uuid.UUID, int]],
+) -> None:
+    ours = fetching.encode(
+        wanted,
+        max_wait_ms=max_wait,
+        min_bytes=least,
+        max_bytes=most,
+        read_committed=committed,
+        session=session,
+        forgotten=left,
+    )
+    read = FetchRequest[fetching.VERSION].decode(ours)
+    assert (read.max_wait_ms, read.min_bytes, read.max_bytes) == (max_wait, least, most)
+    assert (read.replica_id, read.isolation_level, read.session_id, read.session_epoch) == (
+        -1,
+        int(committed),
+        *session,
+    )
+    assert sorted((t.topic_id, p) for t in read.forgotten_topics_data for p in t.partitions) == sorted(left)
+    assert read.rack_id == ""
+    found = [
+        FetchPartition(
+            t.topic_id, p.partition, p.fetch_offset, p.partition_max_bytes, p.last_fetched_epoch, p.current_leader_epoch
+        )
+        for t in read.topics
+        for p in t.partitions
+    ]
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+    assert read.encode() == ours
+
+
+fetched = st.builds(
+    FetchedPartition,
+    topic_id=uuids,
+    partition=int32,
+    error_code=int16,
+    high_watermark=int64,
+    last_stable_offset=int64,
+    log_start_offset=int64,
+    aborted=st.lists(st.tuples(int64, int64), max_size=3).map(tuple),
+    diverging_epoch=st.none() | st.builds(DivergingEpoch, int32, int64),
+    current_leader=st.integers(0, 9),
+    preferred_read_replica=int32,
+    records=st.binary(max_size=50).map(memoryview),
+)
+
+
+def fetch_response(wanted: list[FetchedPartition], code: int) -> bytes:
+    topic = FetchResponse.FetchableTopicResponse
+    data = topic.PartitionData
+    topics = []
+    for w in wanted:
+        tagged = {"current_leader": data.LeaderIdAndEpoch(leader_id=w.current_leader, leader_epoch=1)}
+        if w.diverging_epoch is not None:
+            tagged["diverging_epoch"] = data.EpochEndOffset(
+                epoch=w.diverging_epoch.epoch, end_offset=w.diverging_epoch.end_offset
+            )
+        partition = data(
+            partition_index=w.partition,
+            error_code=w.error_code,
+            high_watermark=w.high_watermark,
+            last_stable_offset=w.last_stable_offset,
+            log_start_offset=w.log_start_offset,
+            aborted_transactions=[data.AbortedTransaction(producer_id=p, first_offset=o) for p, o in w.aborted],
+            preferred_read_replica=w.preferred_read_replica,
+            records=bytes(w.records),
+            **tagged,
+        )
+        topics.append(topic(topic_id=w.topic_id, partitions=[partition]))
+    return bytes(FetchResponse[fetching.VERSION](error_code=code, responses=topics, throttle_time_ms=3).encode())
+
+
+@given(st.lists(fetched, max_size=4), int16)
+def test_a_fetch_response_is_read_as_kafka_says(wanted: list[FetchedPartition], code: int) -> None:
+    found = fetching.decode(memoryview(fetch_response(wanted, code)))
+    assert (found.error_code, found.partitions) == (code, wanted)
+
+
+def test_fetched_records_are_views_of_the_frame() -> None:
+    one = FetchedPartition(uuid.UUID(int=7), 0, 0, 1, 1, 0, (), None, 1, -1, memoryview(b"records of some length"))
+    frame = bytearray(fetch_response([one], 0))
+    (found,) = fetching.decode(memoryview(frame)).partitions
+    frame[frame.index(b"records of")] = ord("R")
+    assert bytes(found.records[:10]) == b"Records of"
+
+
+@given(st.binary(max_size=120), st.booleans())
+def test_garbage_raises_one_kind_of_error(data: bytes, of_fetch: bool) -> None:
+    with contextlib.suppress(ValueError):
+        (fetching if of_fetch else produce).decode(memoryview(data))
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_varints(value: int) -> None:
+    assert Reader(memoryview(uvarint(value))).uvarint() == value
+
+
+def test_an_array_is_not_believed_beyond_the_bytes() -> None:
+    with pytest.raises(ValueError, match="array of 999999"):
+        Reader(memoryview(uvarint(1_000_000) + b"abc")).array()
+
+
+def test_codes_have_kafka_s_names_and_a_remedy() -> None:
+    error = BrokerError(47, "producing to orders-0")
+    assert (error.code, error.name, error.retriable) == (47, "INVALID_PRODUCER_EPOCH", False)
+    assert str(error) == (
+        "producing to orders-0 failed: the broker answered INVALID_PRODUCER_EPOCH (47), Producer attempted to produce"
+        " with an old epoch. Nothing to do: another worker holds the newer claim."
+    )
+    assert BrokerError(6, "fetching").retriable
+    assert BrokerError(4711, "fetching").name == "UNKNOWN_CODE_4711"
+    assert "no key" in str(BrokerError(87, "producing", "no key"))
+    raise_for(0, "nothing")
+    with pytest.raises(BrokerError, match="kafka-acls"):
+        raise_for(29, "fetching")
+
+
+def test_the_sets_do_not_overlap_and_every_code_has_a_name() -> None:
+    sets = [FENCED, REFUSED, AUTHORIZATION, RETRIABLE]
+    together = [code for codes in sets for code in codes]
+    assert len(together) == len(set(together))
+    assert not [code for code in together if name_of(code).startswith("UNKNOWN_CODE")]
+    assert {name_of(c) for c in FENCED} == {
+        "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "PRODUCER_FENCED"
+    }  # fmt: skip
+
+
+def test_an_old_broker_is_named_with_what_it_lacks() -> None:
+    offered = {key: (0, newest) for key, newest in versions.REQUIRED.values()}
+    versions.check("127.0.0.1:9092", offered)
+    offered[1] = (0, 12)
+    del offered[65]
+    with pytest.raises(UsageError, match=r"does not speak Fetch v13, DescribeTransactions v0"):
+        versions.check("127.0.0.1:9092", offered)
+    offered[0] = (10, 13)
+    with pytest.raises(UsageError, match="Produce v9"):
+        versions.check("127.0.0.1:9092", offered)
+
+
+def test_the_fence_never_uses_a_version_that_bumps_the_epoch() -> None:
+    assert versions.version("EndTxn") < 5
+    assert versions.version("AddPartitionsToTxn") == 3

@@ -1,0 +1,64 @@
+"""The pure decisions of the consuming side: which partitions wait, and what an unanswered commit was."""
+
+from __future__ import annotations
+
+import pytest
+
+from drlib.client.read_plan import ReadPlan, held
+from drlib.kafka.admin.descriptions import Record
+from drlib.lab.apps.consumer import settle
+from drlib.lab.checker.history import Mirrored
+from drlib.model import TopicPartition
+
+PLAN = ReadPlan("flights", "LEFT.flights", (10, 0, 5))
+
+
+def local(partition: int) -> TopicPartition:
+    return TopicPartition("flights", partition)
+
+
+def remote(partition: int) -> TopicPartition:
+    return TopicPartition("LEFT.flights", partition)
+
+
+@pytest.mark.parametrize(
+    ("reached", "waiting"),
+    [
+        ({}, {0, 1, 2}),
+        ({0: 0, 1: 0, 2: 0}, {0, 2}),
+        ({0: 9, 1: 0, 2: 5}, {0}),
+        ({0: 10, 1: 7, 2: 5}, set()),
+        ({0: 11, 1: 0, 2: 4}, {2}),
+    ],
+)
+def test_a_local_partition_waits_for_the_committed_cutover(reached: dict[int, int], waiting: set[int]) -> None:
+    assigned = [local(p) for p in range(4)] + [remote(p) for p in range(3)]
+    positions = {remote(p): offset for p, offset in reached.items()}
+    assert held(PLAN, assigned, positions) == {local(p) for p in waiting}
+
+
+def test_only_what_is_assigned_waits_and_without_a_remote_topic_nothing_does() -> None:
+    assert held(PLAN, [local(2)], {}) == {local(2)}
+    assert held(ReadPlan("flights"), [local(0)], {}) == set()
+    assert ReadPlan("flights").topics == ("flights",)
+    assert PLAN.topics == ("LEFT.flights", "flights")
+
+
+def record(name: str, partition: int, offset: int) -> Record:
+    return Record(local(partition), offset, 0, b"k", b"v", (("id", name.encode()),))
+
+
+def there(name: str, partition: int, offset: int) -> Mirrored:
+    return Mirrored("LEFT.flights", partition, offset, name, "k", 0, 0)
+
+
+def test_an_unanswered_commit_is_settled_by_where_the_group_stands() -> None:
+    batch = (record("a", 0, 7), record("b", 0, 8), record("c", 1, 3), record("d", 1, 4))
+    found = {"a": there("a", 0, 17), "b": there("b", 0, 18), "c": there("c", 1, 13)}
+    taken = settle(batch, found, {0: 19, 1: 14})
+    assert [r.offset for r in taken] == [7, 8, 3, 4]  # d was never mirrored: it will not come again
+    assert [r.offset for r in settle(batch[3:], found, {1: 13})] == [4]  # nothing says that it was not taken
+    # a commit that was not taken leaves d with nobody: before c, which comes again, nobody may have processed it
+    assert settle(batch, found, {0: 17, 1: 13}) == ()
+    assert [r.offset for r in settle(batch, found, {0: 18})] == [7]  # without a position it reads from the start
+    assert settle((), found, {0: 19}) == ()

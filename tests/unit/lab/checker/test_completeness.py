@@ -1,0 +1,40 @@
+"""What a group saw of several clusters, from literal histories."""
+
+from __future__ import annotations
+
+from drlib.lab.checker.completeness import EXAMPLES, fan_in
+from drlib.lab.checker.history import Consumed, Produced, ProducedStatus
+
+
+def sent(name: str, status: ProducedStatus = ProducedStatus.ACKED, cluster: str = "LEFT") -> Produced:
+    return Produced(name, "k", 0, cluster, "TOPIC1", 0, 0, 1, 2, status)
+
+
+def read(name: str, topic: str = "TOPIC1") -> Consumed:
+    return Consumed("readers", "LEFT", topic, 0, 0, name, "k", 0, 3)
+
+
+def test_everything_once_from_wherever_it_came_is_whole() -> None:
+    found = fan_in([sent("1"), sent("2", cluster="RIGHT")], [read("1"), read("2", "RIGHT.TOPIC1")])
+    assert found.whole
+    assert found.by_topic == {"TOPIC1": 1, "RIGHT.TOPIC1": 1}
+
+
+def test_missing_and_twice_are_counted_whole_and_named_in_part() -> None:
+    names = [str(number) for number in range(20)]
+    found = fan_in(map(sent, names), [read("0"), read("0"), read("0", "RIGHT.TOPIC1")])
+    assert (found.missing_count, found.missing) == (19, tuple(names[1 : EXAMPLES + 1]))
+    assert (found.doubled_count, found.doubled) == (1, ("0",))
+    assert not found.whole
+
+
+def test_a_record_in_doubt_may_be_there_or_not_and_one_nobody_sent_may_not() -> None:
+    doubt = sent("2", ProducedStatus.IN_DOUBT)
+    assert fan_in([sent("1"), doubt], [read("1")]).whole
+    assert fan_in([sent("1"), doubt], [read("1"), read("2")]).whole
+    found = fan_in([sent("1")], [read("1"), read("9")])
+    assert (found.unsent_count, found.whole) == (1, False)
+
+
+def test_nothing_due_proves_nothing() -> None:
+    assert not fan_in([], []).whole

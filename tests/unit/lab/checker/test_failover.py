@@ -1,0 +1,318 @@
+"""The checker on tiny literal histories: a clean move passes, and every planted fault is found and nothing else."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drlib.lab.checker import failover as checker
+from drlib.lab.checker.failover import CheckReport, Evidence, Finding, Verdict, check
+from drlib.lab.checker.history import CommitStatus, Committed, Consumed, Mirrored, Produced, ProducedStatus
+
+ACKED, IN_DOUBT, FOUND = ProducedStatus.ACKED, ProducedStatus.IN_DOUBT, ProducedStatus.MIRRORED
+
+
+def acked(name: int, key: str, n: int, partition: int, offset: int, cluster: str = "LEFT") -> Produced:
+    return Produced(
+        str(name), key, n, cluster, "flights", partition, offset, 1000 * name, 1000 * name + 5, ACKED, 7000 + name
+    )
+
+
+def mirrored(name: int, key: str, n: int, partition: int, offset: int, topic: str = "LEFT.flights") -> Mirrored:
+    return Mirrored(topic, partition, offset, str(name), key, n, 1000 * name, 7000 + name)
+
+
+def consumed(cluster: str, topic: str, partition: int, offset: int, name: int, key: str, n: int) -> Consumed:
+    return Consumed("arrivals", cluster, topic, partition, offset, str(name), key, n, 1000 * name + 50)
+
+
+def committed(
+    cluster: str, topic: str, partition: int, offset: int, status: CommitStatus = CommitStatus.ACKED
+) -> Committed:
+    return Committed("arrivals", cluster, topic, partition, offset, 9000, status)
+
+
+# Six flights acknowledged on LEFT in two partitions; a marker of the mirror shifts the offsets of partition 1 by one on
+# RIGHT. The group has committed up to 4 and 5 of them, reads the rest on RIGHT, then the two that came after the move.
+PRODUCED = (
+    acked(0, "UA1", 0, 0, 0),
+    acked(1, "AA2", 0, 1, 0),
+    acked(2, "UA1", 1, 0, 1),
+    acked(3, "AA2", 1, 1, 1),
+    acked(4, "UA1", 2, 0, 2),
+    acked(5, "AA2", 2, 1, 2),
+    acked(6, "UA1", 3, 0, 0, "RIGHT"),
+    acked(7, "AA2", 3, 1, 0, "RIGHT"),
+)
+MIRRORED = (
+    mirrored(0, "UA1", 0, 0, 0),
+    mirrored(2, "UA1", 1, 0, 1),
+    mirrored(4, "UA1", 2, 0, 2),
+    mirrored(1, "AA2", 0, 1, 1),
+    mirrored(3, "AA2", 1, 1, 2),
+    mirrored(5, "AA2", 2, 1, 3),
+    mirrored(6, "UA1", 3, 0, 0, "flights"),
+    mirrored(7, "AA2", 3, 1, 0, "flights"),
+)
+CONSUMED = (
+    consumed("LEFT", "flights", 0, 0, 0, "UA1", 0),
+    consumed("LEFT", "flights", 1, 0, 1, "AA2", 0),
+    consumed("LEFT", "flights", 0, 1, 2, "UA1", 1),
+    consumed("RIGHT", "LEFT.flights", 1, 2, 3, "AA2", 1),
+    consumed("RIGHT", "LEFT.flights", 0, 2, 4, "UA1", 2),
+    consumed("RIGHT", "LEFT.flights", 1, 3, 5, "AA2", 2),
+    consumed("RIGHT", "flights", 0, 0, 6, "UA1", 3),
+    consumed("RIGHT", "flights", 1, 0, 7, "AA2", 3),
+)
+COMMITTED = (
+    committed("LEFT", "flights", 0, 1),
+    committed("LEFT", "flights", 1, 1),
+    committed("LEFT", "flights", 0, 2),
+    committed("RIGHT", "LEFT.flights", 0, 3),
+    committed("RIGHT", "LEFT.flights", 1, 4),
+    committed("RIGHT", "flights", 0, 1),
+    committed("RIGHT", "flights", 1, 1),
+)
+CLEAN = Evidence("LEFT", "RIGHT", "flights", "LEFT.flights", ("arrivals",), PRODUCED, CONSUMED, COMMITTED, MIRRORED)
+
+LOST = "no acknowledged record is lost"
+TAIL = "what is lost is the unmirrored tail"
+TWICE = "no record is there twice"
+ORDER = "every key is in order"
+ALTERED = "no record is altered"
+INVENTED = "no record is invented"
+AFTER = "nothing acknowledged after the move is missing"
+AGAIN = "group arrivals reads nothing again"
+SKIPPED = "group arrivals skips nothing"
+GROUP_ORDER = "group arrivals sees every key in order"
+WHOLE = "the histories are whole"
+ALL = {LOST, TAIL, TWICE, ORDER, ALTERED, INVENTED, AFTER, AGAIN, SKIPPED, GROUP_ORDER, WHOLE}
+
+
+def with_verdict(report: CheckReport, verdict: Verdict) -> set[str]:
+    return {finding.name for finding in report.findings if finding.verdict is verdict}
+
+
+def without(name: int, topic: str = "LEFT.flights") -> tuple[Mirrored, ...]:
+    return tuple(row for row in MIRRORED if (row.topic, row.id) != (topic, str(name)))
+
+
+def finding(report: CheckReport, name: str) -> Finding:
+    return next(f for f in report.findings if f.name == name)
+
+
+def test_a_clean_move_passes_in_every_point() -> None:
+    report = check(CLEAN)
+    assert with_verdict(report, Verdict.PASS) == ALL
+    assert report.verdict is Verdict.PASS
+    assert (report.produced, report.mirrored, report.lost_count, report.lost_in_tail) == (6, 6, 0, True)
+    assert (report.rpo_records, report.rpo_seconds, report.invented_count) == (0, 0.0, 0)
+    (group,) = report.groups
+    assert (group.re_read, group.skipped, group.out_of_order, group.reached, group.behind) == (0, 0, 0, True, 0)
+    assert group.last_commit == ((0, 2), (1, 1))
+
+
+def test_a_lost_tail_is_the_rpo() -> None:
+    moved = replace(CLEAN, mirrored=without(5), consumed=tuple(r for r in CONSUMED if r.id != "5"))
+    report = check(moved)
+    assert with_verdict(report, Verdict.FAIL) == {LOST}
+    assert (report.lost_count, report.lost_in_tail, report.rpo_records, report.rpo_seconds) == (1, True, 1, 1.0)
+    assert [(r.id, r.key, r.partition, r.offset, r.acked_ms) for r in report.lost] == [("5", "AA2", 1, 2, 5005)]
+    assert check(replace(moved, rpo_records_allowed=1)).verdict is Verdict.PASS
+    assert "1 of 6" in finding(report, LOST).evidence
+
+
+def test_a_record_lost_in_the_middle_is_worse() -> None:
+    report = check(replace(CLEAN, mirrored=without(2), rpo_records_allowed=1))
+    assert with_verdict(report, Verdict.FAIL) == {TAIL}
+    assert (report.lost_in_tail, report.rpo_seconds) == (False, 0.0)
+
+
+def test_a_duplicate_in_the_mirror_topic() -> None:
+    report = check(replace(CLEAN, mirrored=(*MIRRORED, mirrored(5, "AA2", 2, 1, 4))))
+    assert {TWICE, SKIPPED} >= with_verdict(report, Verdict.FAIL) >= {TWICE}
+    assert report.duplicated_count == 1
+    assert report.duplicated[0].places == ("LEFT.flights-1@3", "LEFT.flights-1@4")
+
+
+def test_a_record_sent_again_although_it_was_mirrored() -> None:
+    extra = Mirrored("flights", 1, 1, "5", "AA2", 2, 5000, None)
+    report = check(replace(CLEAN, mirrored=(*MIRRORED, extra)))
+    assert with_verdict(report, Verdict.FAIL) == {TWICE}
+    assert report.duplicated[0].places == ("LEFT.flights-1@3", "flights-1@1")
+
+
+def test_two_records_swapped() -> None:
+    swapped = (*without(2)[:1], mirrored(4, "UA1", 2, 0, 1), mirrored(2, "UA1", 1, 0, 2), *without(2)[2:])
+    report = check(replace(CLEAN, mirrored=swapped))
+    assert ORDER in with_verdict(report, Verdict.FAIL)
+    (one,) = report.out_of_order
+    assert (one.where, one.key, one.n, one.after, one.place) == ("LEFT.flights", "UA1", 1, 2, "LEFT.flights-0@2")
+
+
+def test_an_older_record_in_the_local_topic_is_out_of_order() -> None:
+    late = (*PRODUCED[:6], replace(PRODUCED[6], n=1), PRODUCED[7])
+    there = (*MIRRORED[:6], replace(MIRRORED[6], n=1), MIRRORED[7])
+    read = (*CONSUMED[:6], replace(CONSUMED[6], n=1), CONSUMED[7])
+    report = check(replace(CLEAN, produced=late, mirrored=there, consumed=read))
+    assert with_verdict(report, Verdict.FAIL) == {ORDER, GROUP_ORDER}
+    assert report.groups[0].out_of_order == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"digest": 1}, "key, value, headers or timestamp"),
+        ({"key": "AA3"}, "key or number"),
+        ({"n": 9}, "key or number"),
+        ({"partition": 0, "offset": 3}, "partition, was 1"),
+    ],
+)
+def test_an_altered_record(change: dict[str, object], what: str) -> None:
+    changed = tuple(replace(row, **change) if row.id == "5" else row for row in MIRRORED)
+    report = check(replace(CLEAN, mirrored=changed))
+    assert ALTERED in with_verdict(report, Verdict.FAIL)
+    assert [(one.id, one.what) for one in report.altered] == [("5", what)]
+
+
+def test_an_invented_record() -> None:
+    foreign = Mirrored("LEFT.flights", 0, 3, "", "", -1, 0, None)
+    assert INVENTED in with_verdict(check(replace(CLEAN, mirrored=(*MIRRORED, foreign))), Verdict.FAIL)
+    # a producer that was killed wrote records its history may not know
+    report = check(replace(CLEAN, mirrored=(*MIRRORED, foreign), open=("producer",)))
+    assert {INVENTED, WHOLE} <= with_verdict(report, Verdict.UNKNOWN)
+
+
+def test_a_record_of_the_new_cluster_missing_there() -> None:
+    report = check(replace(CLEAN, mirrored=without(7, "flights")))
+    assert with_verdict(report, Verdict.FAIL) == {AFTER}
+
+
+def test_re_read_by_one() -> None:
+    twice = consumed("RIGHT", "LEFT.flights", 0, 1, 2, "UA1", 1)
+    report = check(replace(CLEAN, consumed=(*CONSUMED[:3], replace(twice, at_ms=2990), *CONSUMED[3:])))
+    assert with_verdict(report, Verdict.FAIL) == {AGAIN}
+    assert report.groups[0].re_read == 1
+    assert "read again: 2;" in report.groups[0].evidence
+
+
+def test_below_the_last_commit_is_re_read_even_if_the_first_reading_was_not_written_down() -> None:
+    once = tuple(r for r in CONSUMED if r.id != "2")
+    again = replace(consumed("RIGHT", "LEFT.flights", 0, 1, 2, "UA1", 1), at_ms=2990)
+    report = check(replace(CLEAN, consumed=(*once, again)))
+    assert AGAIN in with_verdict(report, Verdict.FAIL)
+    assert report.groups[0].re_read == 1
+
+
+def test_skipped_by_one() -> None:
+    report = check(replace(CLEAN, consumed=tuple(r for r in CONSUMED if r.id != "3")))
+    assert with_verdict(report, Verdict.FAIL) == {SKIPPED}
+    assert report.groups[0].skipped == 1
+    assert "LEFT.flights-1@2" in report.groups[0].evidence
+
+
+def test_skipped_in_the_local_topic() -> None:
+    report = check(replace(CLEAN, consumed=tuple(r for r in CONSUMED if r.id != "6")))
+    assert with_verdict(report, Verdict.FAIL) == {SKIPPED}
+
+
+def test_a_group_that_has_not_read_the_remote_topic_to_its_end_is_unknown() -> None:
+    fewer = tuple(r for r in CONSUMED if r.id not in ("5", "6", "7"))
+    commits = (*COMMITTED[:3], committed("RIGHT", "LEFT.flights", 0, 3), committed("RIGHT", "LEFT.flights", 1, 3))
+    report = check(replace(CLEAN, consumed=fewer, committed=commits))
+    assert with_verdict(report, Verdict.UNKNOWN) == {SKIPPED}
+    assert (report.groups[0].reached, report.groups[0].behind, report.groups[0].skipped) == (False, 3, 0)
+
+
+def test_a_commit_never_heard_of_that_was_taken_and_not_settled_shows_as_skipped() -> None:
+    # the group asked to commit 2 for partition 1, heard nothing, and went on at RIGHT behind record 3
+    commits = (*COMMITTED[:3], committed("LEFT", "flights", 1, 2, CommitStatus.UNKNOWN), *COMMITTED[3:])
+    report = check(replace(CLEAN, consumed=tuple(r for r in CONSUMED if r.id != "3"), committed=commits))
+    assert with_verdict(report, Verdict.FAIL) == {SKIPPED}
+    assert "never heard" in report.groups[0].evidence
+    # settled: the record counts as processed on LEFT, and its position as the last commit
+    settled = consumed("LEFT", "flights", 1, 1, 3, "AA2", 1)
+    rows = (*CONSUMED[:3], settled, *(r for r in CONSUMED[3:] if r.id != "3"))
+    resolved = (*commits[:4], committed("LEFT", "flights", 1, 2, CommitStatus.RESOLVED), *commits[4:])
+    report = check(replace(CLEAN, consumed=rows, committed=resolved))
+    assert report.verdict is Verdict.PASS
+    assert report.groups[0].last_commit == ((0, 2), (1, 2))
+
+
+def test_no_source_commit_is_unknown() -> None:
+    report = check(replace(CLEAN, committed=COMMITTED[3:]))
+    assert with_verdict(report, Verdict.UNKNOWN) >= {AGAIN, SKIPPED}
+    assert report.verdict is Verdict.UNKNOWN
+    assert (report.groups[0].re_read, report.groups[0].skipped) == (None, None)
+
+
+def test_a_record_in_doubt_is_neither_lost_nor_invented() -> None:
+    doubt = replace(PRODUCED[5], status=IN_DOUBT, partition=-1, offset=-1, acked_ms=-1)
+    found = replace(doubt, cluster="RIGHT", topic="LEFT.flights", partition=1, offset=3, status=FOUND)
+    report = check(replace(CLEAN, produced=(*PRODUCED[:5], doubt, found, *PRODUCED[6:])))
+    assert report.verdict is Verdict.PASS
+    assert (report.produced, report.mirrored) == (5, 6)
+
+
+def test_a_record_in_doubt_that_was_not_there_and_was_sent_again() -> None:
+    doubt = replace(PRODUCED[5], status=IN_DOUBT, partition=-1, offset=-1, acked_ms=-1)
+    sent_again = replace(acked(5, "AA2", 2, 1, 0, "RIGHT"), digest=1)
+    there = (
+        *(row for row in without(5) if row.id != "7"),
+        replace(mirrored(5, "AA2", 2, 1, 0, "flights"), digest=1),
+        mirrored(7, "AA2", 3, 1, 1, "flights"),
+    )
+    read = (
+        *(row for row in CONSUMED if row.id not in ("5", "7")),
+        consumed("RIGHT", "flights", 1, 0, 5, "AA2", 2),
+        consumed("RIGHT", "flights", 1, 1, 7, "AA2", 3),
+    )
+    commits = (*COMMITTED, committed("RIGHT", "flights", 1, 2))
+    produced = (*PRODUCED[:5], doubt, sent_again, *PRODUCED[6:])
+    report = check(replace(CLEAN, produced=produced, mirrored=there, consumed=read, committed=commits))
+    assert with_verdict(report, Verdict.FAIL) == set()
+    assert report.verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("gap", "unknown"),
+    [
+        ({"produced": None}, {LOST, TAIL, ALTERED, INVENTED, AFTER, AGAIN, SKIPPED, WHOLE}),
+        ({"produced": ()}, {LOST, TAIL, ALTERED, INVENTED, AFTER, AGAIN, SKIPPED}),
+        ({"mirrored": None}, ALL),
+        ({"consumed": None}, {AGAIN, SKIPPED, GROUP_ORDER, WHOLE}),
+        ({"consumed": ()}, {AGAIN, SKIPPED, GROUP_ORDER}),
+        ({"committed": None}, {AGAIN, WHOLE}),
+        ({"torn": 1}, {WHOLE}),
+        ({"open": ("arrivals.history",)}, {WHOLE}),
+        ({"missing": ("arrivals.history",)}, {WHOLE}),
+    ],
+)
+def test_what_is_missing_is_unknown_and_never_pass(gap: dict[str, object], unknown: set[str]) -> None:
+    report = check(replace(CLEAN, **gap))
+    assert unknown <= with_verdict(report, Verdict.UNKNOWN)
+    assert with_verdict(report, Verdict.FAIL) == set()
+    assert report.verdict is Verdict.UNKNOWN
+
+
+def test_no_content_hash_is_unknown() -> None:
+    bare = tuple(replace(row, digest=None) for row in MIRRORED)
+    report = check(replace(CLEAN, mirrored=bare))
+    assert with_verdict(report, Verdict.UNKNOWN) == {ALTERED}
+    assert report.altered_count is None
+
+
+def test_lists_are_bounded_and_counts_are_not() -> None:
+    many = tuple(acked(n, f"K{n}", 0, 0, n) for n in range(100))
+    report = check(replace(CLEAN, produced=many, mirrored=()))
+    assert (len(report.lost), report.lost_count, report.rpo_seconds) == (20, 100, 99.0)
+
+
+def test_it_shares_no_code_with_the_engine() -> None:
+    source = Path(checker.__file__).read_text()
+    imported = [node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    own = {module for module in imported if module is not None and module.startswith("drlib")}
+    assert own == {"drlib.lab.checker.history", "drlib.lab.checker.report"}

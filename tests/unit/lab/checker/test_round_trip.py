@@ -1,0 +1,175 @@
+"""The checker of a way there and back: each thing that must never be is seen, and each price is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from drlib.lab.checker.history import Committed, Consumed, History, Mirrored, Produced, ProducedStatus
+from drlib.lab.checker.report import Verdict
+from drlib.lab.checker.round_trip import Trip, TripReport, judge
+from drlib.mirror.offsets.unreplicated.rules import Settle
+
+HOME, AWAY, TOPIC = "LEFT", "RIGHT", "t"
+MIRROR, BACK = f"{HOME}.{TOPIC}", f"{AWAY}.{TOPIC}"
+
+
+def produced(name: str, n: int, cluster: str, ms: int, status: ProducedStatus = ProducedStatus.ACKED) -> Produced:
+    return Produced(name, "k", n, cluster, TOPIC, 0, n, ms, ms, status)
+
+
+def consumed(name: str, n: int, cluster: str, topic: str, ms: int) -> Consumed:
+    return Consumed("g", cluster, topic, 0, n, name, "k", n, ms)
+
+
+def there(topic: str, *names: str) -> tuple[Mirrored, ...]:
+    return tuple(Mirrored(topic, 0, offset, name, "k", 0, 0) for offset, name in enumerate(names))
+
+
+# a0 is mirrored, a1 and a2 are the tail; the group had read a0 and a1 on LEFT. b is written on RIGHT, c on LEFT again.
+PRODUCED = (
+    produced("a0", 0, HOME, 10),
+    produced("a1", 1, HOME, 20),
+    produced("a2", 2, HOME, 30),
+    produced("b", 3, AWAY, 2030),
+    produced("c", 4, HOME, 3000),
+)
+READ = (consumed("a0", 0, HOME, TOPIC, 11), consumed("a1", 1, HOME, TOPIC, 21))
+LEFT = there(TOPIC, "a0", "a1", "a2", "c")
+ABROAD, HOME_AGAIN = consumed("b", 3, AWAY, TOPIC, 2040), consumed("c", 4, HOME, TOPIC, 3010)
+
+QUARANTINED = Trip(
+    HOME,
+    AWAY,
+    TOPIC,
+    ("g",),
+    History(PRODUCED, (*READ, ABROAD, HOME_AGAIN)),
+    (*LEFT, *there(BACK, "b")),
+    (*there(MIRROR, "a0"), *there(TOPIC, "b")),
+    there("drlib.tail.LEFT.t", "a1", "a2"),
+    Settle.QUARANTINE,
+)
+RECOVERED = replace(
+    QUARANTINED,
+    history=History(
+        PRODUCED,
+        (
+            *READ,
+            ABROAD,
+            consumed("a1", 1, AWAY, TOPIC, 2050),
+            consumed("a2", 2, AWAY, TOPIC, 2060),
+            HOME_AGAIN,
+        ),
+    ),
+    home_log=(*LEFT, *there(BACK, "b", "a1", "a2")),
+    away_log=(*there(MIRROR, "a0"), *there(TOPIC, "b", "a1", "a2")),
+    quarantine=(),
+    settled=Settle.RECOVER,
+)
+
+
+def failed(report: TripReport) -> list[str]:
+    return [one.name for one in report.judgements if one.verdict is not Verdict.PASS]
+
+
+def test_a_quarantined_tail_costs_nothing() -> None:
+    report = judge(QUARANTINED)
+    assert (failed(report), report.verdict) == ([], Verdict.PASS)
+    assert (report.acknowledged, report.tail, report.quarantined, report.recovered, report.lost) == (5, 2, 2, 0, 0)
+    assert report.doubled == 0
+    assert judge(replace(QUARANTINED, home_log=(*LEFT, *there(BACK, "b", "b", "c")))).doubled == 2
+    assert [one.price for one in report.judgements if one.price] == []
+    assert report.pauses_s == (2.0, 0.97)
+
+
+def test_a_recovered_tail_has_its_price_told() -> None:
+    report = judge(RECOVERED)
+    assert failed(report) == []
+    (group,) = report.groups
+    assert (group.again, group.again_tail, group.again_failover, group.skipped) == (0, 1, 0, 0)
+    assert (group.late, group.out_of_order) == (1, 0)  # a2, behind b; a1 had been read before
+    assert sum(bool(one.price) for one in report.judgements) == 2
+
+
+def test_commits_that_died_with_the_source_are_a_price_of_the_failover_only() -> None:
+    again = consumed("a0", 0, AWAY, MIRROR, 2035)
+    trip = replace(QUARANTINED, history=History(PRODUCED, (*READ, again, ABROAD, HOME_AGAIN)))
+    assert failed(judge(trip)) == []
+    assert judge(trip).groups[0].again_failover == 1
+    planned = replace(trip, settled=None)
+    assert "group g reads nothing again" in failed(judge(planned))
+
+
+@pytest.mark.parametrize(
+    ("trip", "name"),
+    [
+        (replace(QUARANTINED, home_log=there(TOPIC, "a0", "a1", "a2", "c")), "no acknowledged record is lost"),
+        (replace(QUARANTINED, quarantine=there("q", "a1")), "the tail is accounted for"),
+        (replace(RECOVERED, away_log=(*there(MIRROR, "a0"), *there(TOPIC, "b", "a1"))), "the tail is accounted for"),
+        (replace(QUARANTINED, settled=None), "the tail is accounted for"),
+        (replace(QUARANTINED, home_log=(*LEFT, *there(BACK, "b", "b"))), "no record is there twice"),
+        (replace(QUARANTINED, home_log=(*LEFT, *there(BACK, "b", "c"))), "no record is there twice"),
+        (
+            replace(QUARANTINED, history=History(PRODUCED, (*READ, ABROAD))),
+            "group g skips nothing",
+        ),
+        (
+            replace(QUARANTINED, history=History(PRODUCED, (*READ, ABROAD, consumed("b", 3, HOME, BACK, 3005), HOME_AGAIN))),
+            "group g reads nothing again",
+        ),
+        (
+            replace(QUARANTINED, history=History(PRODUCED, (*READ, HOME_AGAIN, consumed("b", 3, HOME, BACK, 3020)))),
+            "group g sees every key in order",
+        ),
+        (replace(QUARANTINED, history=History(PRODUCED, (*READ, ABROAD, HOME_AGAIN), torn=1)), "the histories are whole"),
+        (replace(QUARANTINED, history=History(PRODUCED, ())), "group g skips nothing"),
+        (replace(QUARANTINED, home_log=()), "no acknowledged record is lost"),
+    ],
+)  # fmt: skip
+def test_what_must_never_be_is_seen(trip: Trip, name: str) -> None:
+    report = judge(trip)
+    assert name in failed(report)
+    assert report.verdict is not Verdict.PASS
+
+
+def test_what_was_in_doubt_and_stands_on_both_sides_is_nobodys_double() -> None:
+    doubted = (*PRODUCED, produced("d", 5, HOME, -1, ProducedStatus.IN_DOUBT), produced("d", 5, AWAY, 2031))
+    trip = replace(
+        QUARANTINED,
+        history=History(doubted, (*READ, ABROAD, consumed("d", 5, AWAY, TOPIC, 2041), replace(HOME_AGAIN, n=6))),
+        home_log=(*there(TOPIC, "a0", "a1", "a2", "d", "c"), *there(BACK, "b", "d")),
+        away_log=(*there(MIRROR, "a0"), *there(TOPIC, "b", "d")),
+        quarantine=there("q", "a1", "a2", "d"),
+    )
+    assert failed(judge(trip)) == []
+
+
+def test_what_was_in_doubt_is_read_again_at_a_price_and_only_where_it_may_be() -> None:
+    doubted = (*PRODUCED, produced("d", 5, HOME, -1, ProducedStatus.IN_DOUBT), produced("d", 5, AWAY, 2031))
+    base = replace(
+        QUARANTINED,
+        home_log=(*there(TOPIC, "a0", "a1", "a2", "d", "c"), *there(BACK, "b", "d")),
+        away_log=(*there(MIRROR, "a0"), *there(TOPIC, "b", "d")),
+        quarantine=there("q", "a1", "a2", "d"),
+    )
+    home, away = replace(HOME_AGAIN, n=6), consumed("d", 2, AWAY, TOPIC, 2036)
+    read_at_home = (*READ, consumed("d", 2, HOME, TOPIC, 22), away, ABROAD, home)
+    report = judge(replace(base, history=History(doubted, read_at_home)))
+    assert (failed(report), report.groups[0].again_failover) == ([], 1)
+    read_back = (*READ, away, ABROAD, consumed("a2", 2, HOME, TOPIC, 3001), consumed("d", 2, HOME, TOPIC, 3002), home)
+    trip = replace(base, history=History(doubted, read_back), quarantine=())
+    report = judge(replace(trip, settled=Settle.LEAVE))
+    assert (failed(report), report.groups[0].again_tail) == ([], 1)
+    assert "group g reads nothing again" in failed(judge(replace(trip, settled=Settle.RECOVER)))
+
+
+def test_a_tail_that_was_left_is_read_again_only_where_its_commit_was_never_answered() -> None:
+    a2 = consumed("a2", 2, HOME, TOPIC, 31)
+    read = (*READ, a2, ABROAD, replace(a2, at_ms=3005), HOME_AGAIN)
+    commit = Committed("g", HOME, TOPIC, 0, 2, 25)
+    trip = replace(QUARANTINED, history=History(PRODUCED, read, (commit,)), quarantine=(), settled=Settle.LEAVE)
+    report = judge(trip)
+    assert (failed(report), report.groups[0].again_tail) == ([], 1)
+    answered = replace(trip, history=History(PRODUCED, read, (replace(commit, offset=3),)))
+    assert "group g reads nothing again" in failed(judge(answered))

@@ -1,0 +1,182 @@
+"""The registry stops what it started, from any process, and never anything else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from repository_root import ROOT
+
+from drlib.errors import UsageError
+from drlib.files import write_whole
+from drlib.lab.processes import ProcessRegistry, wait_until
+
+SLEEPER = [sys.executable, "-S", "-c", "import time; print('up', flush=True); time.sleep(600)"]
+STUBBORN = [
+    sys.executable,
+    "-S",
+    "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)",
+]
+
+
+def started(registry: ProcessRegistry, name: str, argv: list[str]) -> int:
+    log = registry.root / f"{name}.log"
+    record = registry.start(name, argv, log=log)
+    assert wait_until(lambda: "up" in log.read_text(), 10)
+    return record.pid
+
+
+def started_ticks(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
+def ticks_since_boot() -> int:
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+
+
+def exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_stop_ends_it_and_takes_it_off_the_record(tmp_path: Path) -> None:
+    registry = ProcessRegistry(tmp_path / "lab")
+    pid = started(registry, "one", SLEEPER)
+    assert registry.alive("one")
+    assert os.getsid(pid) == pid
+
+    registry.stop("one")
+
+    assert not exists(pid)
+    assert registry.records() == ()
+
+
+def test_what_ignores_sigterm_is_killed_at_the_deadline(tmp_path: Path) -> None:
+    registry = ProcessRegistry(tmp_path / "lab")
+    pid = started(registry, "stubborn", STUBBORN)
+    registry.stop("stubborn", deadline_s=0.2)
+    assert not exists(pid)
+
+
+def test_a_paused_process_is_reported_and_stopped(tmp_path: Path) -> None:
+    registry = ProcessRegistry(tmp_path / "lab")
+    pid = started(registry, "one", SLEEPER)
+    assert registry.signal("one", signal.SIGSTOP)
+    assert wait_until(lambda: registry.status()[0].paused, 5)
+
+    registry.stop("one", deadline_s=5)
+
+    assert not exists(pid)
+
+
+def test_a_recycled_pid_is_left_alone(tmp_path: Path) -> None:
+    registry = ProcessRegistry(tmp_path / "lab")
+    bystander = subprocess.Popen(SLEEPER, stdout=subprocess.DEVNULL)
+    try:
+        # Both would otherwise start in one tick of 10 ms now and then, and no recycled pid ever does.
+        assert wait_until(lambda: ticks_since_boot() > started_ticks(bystander.pid), 5)
+        gone = started(registry, "one", SLEEPER)
+        registry.kill("one")
+        records = json.loads((tmp_path / "lab" / "processes.json").read_text())
+        assert records["one"]["pid"] == gone
+        records["one"]["pid"] = bystander.pid  # the kernel gave the number to somebody else
+        write_whole(tmp_path / "lab" / "processes.json", json.dumps(records))
+
+        assert not registry.alive("one")
+        assert not registry.signal("one", signal.SIGKILL)
+        assert not registry.kill("one")
+        registry.stop_all(deadline_s=0.2)
+
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_record_of_an_earlier_boot_is_left_alone(tmp_path: Path) -> None:
+    registry = ProcessRegistry(tmp_path / "lab")
+    pid = started(registry, "one", SLEEPER)
+    state = tmp_path / "lab" / "processes.json"
+    true = json.loads(state.read_text())
+    write_whole(state, json.dumps({"one": {**true["one"], "boot_id": "another"}}))
+
+    assert not registry.kill("one")
+    assert exists(pid)
+
+    write_whole(state, json.dumps(true))
+    assert registry.kill("one")
+
+
+def test_another_process_stops_everything(tmp_path: Path) -> None:
+    root = tmp_path / "lab"
+    registry = ProcessRegistry(root)
+    pids = [started(registry, name, SLEEPER) for name in ("one", "two")]
+    program = (
+        "import sys; from pathlib import Path; from drlib.lab.processes import ProcessRegistry;"
+        "ProcessRegistry(Path(sys.argv[1])).stop_all()"
+    )
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    subprocess.run([sys.executable, "-c", program, str(root)], check=True, env={**os.environ, "PYTHONPATH": path})
+
+    assert not registry.status()
+    registry.stop_all()  # nothing left to do but to collect the exit statuses
+    assert not any(exists(pid) for pid in pids)
+
+
+def test_children_die_with_their_parent_even_when_started_from_a_thread(tmp_path: Path) -> None:
+    root = tmp_path / "lab"
+    # The thread that asks ends at once: were the child bound to it, it would be dead before `alive` is printed.
+    program = (
+        "import sys, threading; from pathlib import Path; from drlib.lab.processes import ProcessRegistry\n"
+        "registry = ProcessRegistry(Path(sys.argv[1]))\n"
+        "thread = threading.Thread(target=registry.start, args=('one', sys.argv[2:]),"
+        " kwargs={'log': Path(sys.argv[1]) / 'one.log'})\n"
+        "thread.start(); thread.join()\n"
+        "print(registry.alive('one'), flush=True); sys.stdin.read()\n"
+    )
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(root), *SLEEPER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"True\n"
+        observer = ProcessRegistry(root)
+        assert wait_until(lambda: "up" in (root / "one.log").read_text(), 10)
+        assert observer.alive("one")
+        parent.kill()
+    assert wait_until(lambda: not observer.alive("one"), 5)
+
+
+def test_a_name_is_taken_while_its_process_lives(tmp_path: Path) -> None:
+    registry = ProcessRegistry(tmp_path / "lab")
+    started(registry, "one", SLEEPER)
+    try:
+        with pytest.raises(UsageError, match="running already"):
+            registry.start("one", SLEEPER, log=tmp_path / "log")
+        registry.kill("one")
+        assert started(registry, "one", SLEEPER)
+    finally:
+        registry.stop_all()
+
+
+def test_files_are_private(tmp_path: Path) -> None:
+    registry = ProcessRegistry(tmp_path / "lab")
+    started(registry, "one", SLEEPER)
+    registry.kill("one")
+    assert stat.S_IMODE((tmp_path / "lab").stat().st_mode) == 0o700
+    for path in (tmp_path / "lab").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path

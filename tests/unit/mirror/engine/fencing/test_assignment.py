@@ -1,0 +1,70 @@
+"""The consumer protocol's bytes: what is encoded is decoded, and garbage is a `DrlibError`."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drlib.errors import DrlibError
+from drlib.mirror.engine.fencing import assignment
+
+TOPICS = st.text(alphabet="abcXYZ019._-", min_size=1, max_size=249)
+PARTITIONS = st.lists(st.integers(0, 2**31 - 1), unique=True, max_size=50)
+
+
+@given(TOPICS, PARTITIONS)
+def test_partitions_come_back(topic: str, partitions: list[int]) -> None:
+    expected = {topic: tuple(partitions)} if partitions else {}
+    assert assignment.decode(assignment.encode(topic, partitions)) == expected
+
+
+def test_the_bytes_are_kafkas() -> None:
+    assert assignment.encode("ab", [1, 258]) == bytes.fromhex(
+        "0000 00000001 0002 6162 00000002 00000001 00000102 ffffffff"
+    )
+    assert assignment.encode("ab", []) == bytes.fromhex("0000 00000000 ffffffff")
+    assert assignment.subscription("ab") == bytes.fromhex("0000 00000001 0002 6162 ffffffff")
+
+
+def test_several_topics_are_read() -> None:
+    one, two = assignment.encode("one", [3]), assignment.encode("two", [4, 5])
+    both = struct.pack(">hi", 0, 2) + one[6:-4] + two[6:]
+    assert assignment.decode(both) == {"one": (3,), "two": (4, 5)}
+
+
+def test_no_bytes_assign_nothing() -> None:
+    assert assignment.decode(b"") == {}
+
+
+@given(TOPICS, PARTITIONS.filter(bool), st.data())
+def test_what_is_cut_off_is_refused(topic: str, partitions: list[int], data: st.DataObject) -> None:
+    whole = assignment.encode(topic, partitions)[:-4]  # user data is not read
+    cut = data.draw(st.integers(1, len(whole) - 1))
+    with pytest.raises(DrlibError, match="no consumer assignment"):
+        assignment.decode(whole[:cut])
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        struct.pack(">hih", 0, 1, -2) + bytes(20),
+        struct.pack(">hih", 0, 1, 1) + b"a" + struct.pack(">i", -1),
+        struct.pack(">hih", 0, 1, 1) + b"a" + struct.pack(">i", 2**31 - 1),
+        struct.pack(">hih", 0, 1, 1) + b"\xff" + struct.pack(">i", 0),
+        struct.pack(">hi", 0, -3),
+    ],
+    ids=["negative name", "negative count", "endless count", "no UTF-8", "negative topics"],
+)
+def test_lengths_that_cannot_be_are_refused(garbage: bytes) -> None:
+    with pytest.raises(DrlibError, match="no consumer assignment"):
+        assignment.decode(garbage)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_an_assignment_or_an_error_of_ours(data: bytes) -> None:
+    try:
+        found = assignment.decode(data)
+    except DrlibError:
+        return
+    assert all(isinstance(partition, int) for partitions in found.values() for partition in partitions)

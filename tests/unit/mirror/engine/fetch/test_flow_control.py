@@ -1,0 +1,66 @@
+"""The window fills a link of any bandwidth and length, and holds no more than it must."""
+
+from __future__ import annotations
+
+import heapq
+
+import pytest
+
+from drlib.mirror.engine.fetch.flow_control import Window
+
+
+def run(window: Window, *, bandwidth: float, delay_s: float, piece: int, seconds: float) -> tuple[float, int]:
+    """A link of `bandwidth` bytes/s, `delay_s` there and back: bytes/s over the second half, and the most outstanding."""
+    now, free, sequence, delivered, most = 0.0, 0.0, 0, 0, 0
+    coming: list[tuple[float, int, object]] = []
+    window.measured(delay_s)
+    while now < seconds:
+        while window.open:
+            free = max(free, now) + piece / bandwidth
+            sequence += 1
+            heapq.heappush(coming, (free + delay_s, sequence, window.sent(now, piece)))
+        most = max(most, window.outstanding)
+        now, _, flight = heapq.heappop(coming)
+        window.answered(flight, now, piece)  # type: ignore[arg-type]
+        if now > seconds / 2:
+            delivered += piece
+    return delivered / (seconds / 2), most
+
+
+@pytest.mark.parametrize("bandwidth", [1e6, 1.25e8, 2e9])
+@pytest.mark.parametrize("delay_s", [0.0002, 0.01, 0.2, 0.5])
+def test_any_link_is_filled(bandwidth: float, delay_s: float) -> None:
+    piece = max(256 << 10, int(bandwidth * delay_s / 50))
+    window = Window(least=4 << 20, most=8 << 30)
+    seconds = 30 * delay_s + 100 * piece / bandwidth + 4 * window.least / bandwidth
+    rate, most = run(window, bandwidth=bandwidth, delay_s=delay_s, piece=piece, seconds=seconds)
+    assert rate > 0.9 * bandwidth
+    assert most <= window.least + 2.6 * bandwidth * delay_s + 2 * piece
+
+
+def test_memory_bounds_it() -> None:
+    window = Window(least=1 << 20, most=8 << 20)
+    _, most = run(window, bandwidth=1e9, delay_s=0.2, piece=1 << 20, seconds=10)
+    assert most <= 9 << 20
+
+
+def test_it_forgets_a_rate_that_is_no_more() -> None:
+    window = Window(least=1 << 20, most=1 << 30)
+    window.measured(0.1)
+    window.answered(window.sent(0.0, 100), 0.1, 10 << 20)
+    assert window.size == pytest.approx((1 << 20) + 2 * (10 << 20), rel=0.01)
+    window.answered(window.sent(20.0, 100), 20.1, 1 << 10)
+    assert window.size < 2 << 20
+
+
+def test_a_slow_link_is_given_no_more_than_it_moves_in_a_few_seconds() -> None:
+    window = Window(least=16 << 20, most=80 << 20)
+    assert window.size == window.start
+    _, most = run(window, bandwidth=64e3, delay_s=0.05, piece=64 << 10, seconds=120)
+    assert most <= window.start + (64 << 10)
+
+
+def test_a_fast_link_is_not_kept_waiting_by_the_careful_start() -> None:
+    window = Window(least=16 << 20, most=80 << 20)
+    run(window, bandwidth=500e6, delay_s=0.0005, piece=128 << 10, seconds=0.02)
+    assert window.size >= 16 << 20

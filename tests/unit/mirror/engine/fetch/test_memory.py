@@ -1,0 +1,73 @@
+"""Bytes count as long as anybody can still look at them."""
+
+from __future__ import annotations
+
+import pytest
+
+from drlib.cli.sizes import parse_memory
+from drlib.errors import UsageError
+from drlib.mirror.engine.fetch.memory import Memory, data_share
+
+
+def test_a_hold_counts_until_the_last_reference_goes() -> None:
+    memory = Memory(100)
+    one = memory.hold(60)
+    other = one
+    assert memory.room()
+    two = memory.hold(60)
+    assert not memory.room()
+    del one
+    assert memory.held == 120
+    del other
+    assert memory.held == 60
+    assert memory.room()
+    two.resize(10)
+    assert memory.held == 10
+    two.resize(30)
+    assert memory.held == 30
+
+
+def test_who_waits_is_told_once_there_is_room() -> None:
+    memory = Memory(100)
+    told: list[str] = []
+    first, second = memory.hold(90), memory.hold(90)
+
+    def tell() -> None:
+        told.append("room")
+
+    memory.when_freed(tell)
+    memory.when_freed(tell)
+    del first
+    assert told == ["room"]
+    del second
+    assert told == ["room"]
+
+
+def test_a_copy_counts_beside_what_it_was_made_of_and_outlives_it() -> None:
+    memory = Memory(100)
+    frame = memory.hold(60)
+    copy = frame.beside(20)
+    assert memory.held == 80
+    del frame
+    assert memory.held == 20
+    del copy
+    assert memory.held == 0
+
+
+def test_a_worker_keeps_what_it_needs_itself_and_refuses_less() -> None:
+    assert data_share(256 << 20) == 128 << 20
+    assert data_share(1 << 30) == (1 << 30) - (128 << 20)
+    with pytest.raises(UsageError, match="at least 160MiB"):
+        data_share(100 << 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("256MiB", 256 << 20), ("1GiB", 1 << 30), ("300MB", 300_000_000), ("268435456", 256 << 20)]
+)
+def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
+    assert parse_memory(text) == size
+
+
+def test_what_is_no_size_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="--memory plenty is no size"):
+        parse_memory("plenty")

@@ -1,0 +1,46 @@
+"""When MirrorMaker 2 emits a checkpoint (MirrorCheckpointTask.checkpointIsMoreRecent)."""
+
+import pytest
+
+from drlib.mirror.mm2.checkpoints import CheckpointStore, should_emit
+from drlib.mirror.mm2.records import Checkpoint
+from drlib.model import TopicPartition
+
+TP = TopicPartition("A.t", 0)
+
+
+def checkpoint(up: int, down: int, group: str = "g") -> Checkpoint:
+    return Checkpoint(group, TP, up, down)
+
+
+@pytest.mark.parametrize(
+    ("up", "down", "emitted", "rule"),
+    [
+        (100, 200, False, "repeated"),
+        (101, 200, False, "the group moved but its translation did not"),
+        (101, 201, True, "the translation advanced"),
+        (100, 201, True, "the translation became better"),
+        (101, 199, False, "would only rewind the target"),
+        (99, 199, True, "the group went back on the source"),
+        (99, 200, True, "the group went back within one translation"),
+        (99, -1, False, "not translatable"),
+    ],
+)
+def test_after_a_checkpoint_of_100_at_200(up: int, down: int, emitted: bool, rule: str):
+    assert should_emit(checkpoint(up, down), checkpoint(100, 200)) is emitted, rule
+
+
+def test_the_first_of_a_group_is_emitted_when_it_can_be_translated():
+    assert should_emit(checkpoint(5, 0), None)
+    assert not should_emit(checkpoint(5, -1), None)
+
+
+def test_a_store_knows_each_group_by_itself_and_only_what_was_written():
+    store = CheckpointStore([checkpoint(100, 200)])
+    candidates = (checkpoint(100, 200), checkpoint(100, 200, "other"))
+    assert store.to_emit(candidates) == (candidates[1],)
+    assert store.to_emit(candidates) == (candidates[1],)
+    store.written(candidates[1])
+    assert store.to_emit(candidates) == ()
+    assert store.newest("other", TP) == candidates[1]
+    assert store.newest("nobody", TP) is None

@@ -1,0 +1,64 @@
+"""MM2's committed source offsets, as Connect writes them, and whether its connector is switched on."""
+
+from __future__ import annotations
+
+import pytest
+
+from drlib.mirror.mm2.connect_offsets import ConnectRecordUnreadable, copied, decode, source_connector_enabled
+from drlib.model import Flow, TopicPartition
+
+FLOW = Flow("A", "B")
+# As the real MirrorMaker 2 4.3.1 wrote them.
+T0 = b'["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"t"}]'
+T1 = b'["MirrorSourceConnector",{"cluster":"A","partition":1,"topic":"t"}]'
+BEAT = b'["MirrorHeartbeatConnector",{"sourceClusterAlias":"A","targetClusterAlias":"B"}]'
+STRIMZI = b'["A->B.MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"t"}]'
+
+
+def test_the_last_record_of_a_key_counts_and_null_deletes() -> None:
+    records = [
+        (T0, b'{"offset":5}'),
+        (T1, b'{"offset":9}'),
+        (T0, b'{"offset":2499}'),
+        (T1, None),
+        (BEAT, b'{"offset":0}'),
+    ]
+    assert copied(records, FLOW) == {TopicPartition("t", 0): 2499}
+
+
+def test_strimzi_names_its_connectors_after_the_flow() -> None:
+    assert copied([(STRIMZI, b'{"offset":7}')], FLOW) == {TopicPartition("t", 0): 7}
+    assert copied([(STRIMZI, b'{"offset":7}')], Flow("A", "C")) == {}
+    assert copied([(STRIMZI, b'{"offset":7}'), (T0, b'{"offset":6}')], FLOW) == {TopicPartition("t", 0): 7}
+
+
+def test_another_source_is_not_ours() -> None:
+    assert copied([(T0, b'{"offset":7}')], Flow("C", "B")) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"no json", b"{}"),
+        (None, b"{}"),
+        (b'["MirrorSourceConnector"]', b"{}"),
+        (T0, b"{}"),
+        (T0, b'{"offset":"x"}'),
+        (b'["MirrorSourceConnector",{"cluster":"A"}]', b'{"offset":1}'),
+    ],
+)
+def test_what_connect_does_not_write_is_an_error(key: bytes | None, value: bytes) -> None:
+    with pytest.raises(ConnectRecordUnreadable):
+        decode(key, value)
+
+
+def test_a_group_of_heartbeats_alone_does_not_copy() -> None:
+    on = (b"connector-MirrorSourceConnector", b'{"properties":{"enabled":"true"}}')
+    off = (b"connector-MirrorSourceConnector", b'{"properties":{"enabled":"false"}}')
+    other = (b"connector-MirrorCheckpointConnector", b'{"properties":{"enabled":"false"}}')
+    assert source_connector_enabled([off, on, other], FLOW)
+    assert not source_connector_enabled([on, off], FLOW)
+    assert not source_connector_enabled([on, (on[0], None)], FLOW)
+    assert source_connector_enabled([], FLOW), "without a word it is taken to be on"
+    with pytest.raises(ConnectRecordUnreadable):
+        source_connector_enabled([(on[0], b"[]")], FLOW)

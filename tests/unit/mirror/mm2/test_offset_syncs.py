@@ -1,0 +1,94 @@
+"""When MirrorMaker 2 emits an offset sync, against the cases of its own OffsetSyncWriterTest and its rules."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drlib.mirror.mm2.offset_syncs import OffsetSyncWriter
+from drlib.mirror.mm2.records import OffsetSync
+from drlib.model import TopicPartition
+
+TP = TopicPartition("topic", 0)
+
+
+def test_the_first_is_due_and_the_next_is_held():
+    writer = OffsetSyncWriter(2)
+    assert writer.acked(TP, 0, 1)
+    assert not writer.acked(TP, 1, 2)
+    assert writer.take_due() == (OffsetSync(TP, 0, 1),)
+    assert writer.take_due() == ()
+
+
+def test_a_commit_promotes_the_newest_held_pair():
+    writer = OffsetSyncWriter(50)
+    writer.acked(TP, 0, 100)
+    writer.acked(TP, 1, 101)
+    writer.acked(TP, 2, 102)
+    writer.commit()
+    assert writer.take_due() == (OffsetSync(TP, 2, 102),)
+    writer.commit()
+    assert writer.take_due() == ()
+
+
+@pytest.mark.parametrize(
+    ("up", "down", "due", "rule"),
+    [
+        (1, 101, False, "contiguous and fresh"),
+        (2, 102, True, "a gap upstream"),
+        (0, 101, True, "the same record again"),
+        (1, 99, True, "the target's log went back"),
+        (1, 110, False, "9 stale with a lag of 10"),
+        (1, 111, True, "10 stale with a lag of 10"),
+    ],
+)
+def test_each_rule_on_its_own(up: int, down: int, due: bool, rule: str):
+    writer = OffsetSyncWriter(10)
+    writer.acked(TP, 0, 100)
+    assert writer.acked(TP, up, down) is due, rule
+
+
+def test_a_due_pair_replaces_the_held_one():
+    writer = OffsetSyncWriter(10)
+    for up, down in ((0, 0), (1, 1), (5, 2)):
+        writer.acked(TP, up, down)
+    writer.commit()
+    assert writer.take_due() == (OffsetSync(TP, 5, 2),)
+
+
+def test_a_million_contiguous_records_are_due_every_lag_plus_one():
+    writer = OffsetSyncWriter(100)
+    due = [up for up in range(1000) if writer.acked(TP, up, up)]
+    assert due == [0, 101, 202, 303, 404, 505, 606, 707, 808, 909]
+
+
+def test_a_partition_that_comes_back_starts_anew():
+    writer = OffsetSyncWriter(100)
+    writer.acked(TP, 0, 0)
+    writer.forget(TP)
+    assert writer.take_due() == ()
+    assert writer.acked(TP, 1, 1)
+
+
+@given(
+    lag=st.integers(0, 12),
+    runs=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(-5, 5), st.integers(0, 40), st.sampled_from(["", "commit", "take"]))
+    ),
+)
+def test_whole_runs_give_the_same_pairs_as_single_records(lag: int, runs):
+    whole, single = OffsetSyncWriter(lag), OffsetSyncWriter(lag)
+    up = down = 20
+    for gap, shift, count, then in runs:
+        up, down = up + gap, max(down + shift, 0)
+        whole.acked_run(TP, up, down, count)
+        for step in range(count):
+            single.acked(TP, up + step, down + step)
+        up, down = up + count, down + count
+        if then == "commit":
+            whole.commit()
+            single.commit()
+        if then == "take":
+            assert whole.take_due() == single.take_due()
+    whole.commit()
+    single.commit()
+    assert whole.take_due() == single.take_due()

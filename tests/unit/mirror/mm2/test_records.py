@@ -1,0 +1,70 @@
+"""The bytes of MirrorMaker 2's records, against vectors written by its Java classes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drlib.mirror.mm2.records import Checkpoint, Heartbeat, MalformedRecord, OffsetSync
+from drlib.model import TopicPartition
+
+NAMES = st.text(max_size=60)
+OFFSETS = st.integers(-(2**63), 2**63 - 1)
+PARTITIONS = st.builds(TopicPartition, NAMES, st.integers(0, 2**31 - 1))
+
+
+@pytest.mark.parametrize(
+    ("record", "key", "value"),
+    [
+        (Heartbeat("A", "B", 1700000000000), "000141000142", "00000000018bcfe56800"),
+        (
+            Checkpoint("g", TopicPartition("A.t", 3), 150, 251),
+            "0001670003412e7400000003",
+            "0000000000000000009600000000000000fb0000",
+        ),
+        (OffsetSync(TopicPartition("t", 3), 150, 251), "00017400000003", "000000000000009600000000000000fb"),
+    ],
+)
+def test_bytes_are_those_of_the_java_classes(record, key: str, value: str):
+    assert record.key().hex() == key
+    assert record.value().hex() == value
+    assert type(record).decode(bytes.fromhex(key), bytes.fromhex(value)) == record
+
+
+@given(
+    st.one_of(
+        st.builds(Heartbeat, NAMES, NAMES, OFFSETS),
+        st.builds(Checkpoint, NAMES, PARTITIONS, OFFSETS, OFFSETS, NAMES),
+        st.builds(OffsetSync, PARTITIONS, OFFSETS, OFFSETS),
+    ),
+    st.binary(max_size=5),
+)
+def test_every_record_survives_and_trailing_bytes_are_skipped(record, tail: bytes):
+    assert type(record).decode(record.key() + tail, record.value() + tail) == record
+
+
+@pytest.mark.parametrize("kind", [Heartbeat, Checkpoint, OffsetSync])
+@given(key=st.one_of(st.none(), st.binary(max_size=40)), value=st.one_of(st.none(), st.binary(max_size=40)))
+def test_foreign_bytes_are_refused_or_read_but_never_crash(kind, key, value):
+    try:
+        found = kind.decode(key, value)
+    except MalformedRecord:
+        return
+    assert isinstance(found, kind)
+
+
+def test_tombstones_short_values_and_unknown_versions_are_malformed():
+    beat = Heartbeat("A", "B", 1)
+    for key, value in (
+        (beat.key(), None),
+        (beat.key(), beat.value()[:-1]),
+        (beat.key(), b"\0\1" + beat.value()[2:]),
+        (b"\xff\xff" + beat.key()[2:], beat.value()),
+        (b"\x00\x01\xff\x00\x01B", beat.value()),
+    ):
+        with pytest.raises(MalformedRecord):
+            Heartbeat.decode(key, value)
+
+
+def test_a_string_too_long_for_its_length_field_is_refused():
+    with pytest.raises(ValueError, match="at most 32767 bytes"):
+        Checkpoint("g" * 32768, TopicPartition("t", 0), 0, 0).key()

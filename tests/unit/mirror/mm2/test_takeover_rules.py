@@ -1,0 +1,166 @@
+"""A model of MM2 that is killed and started again at its committed offset, and what is decided behind it."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from drlib.mirror.journal.entries import ClaimId, Placement, Run, SourcePartition, Takeover, decode
+from drlib.mirror.mm2 import takeover_rules as takeover
+from drlib.mirror.mm2.takeover_rules import PAIRS_KEPT, Decision, Mark, decide, digest, sparse, usable_pairs, window
+from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.model import Translation, TranslationKind
+
+KEY = SourcePartition(uuid.uuid4(), 0)
+CLAIM = ClaimId(7, 0)
+
+
+def marks(contents: list[bytes], first: int = 0) -> list[Mark]:
+    return [Mark(first + i, content) for i, content in enumerate(contents)]
+
+
+@dataclass(frozen=True)
+class History:
+    """Two logs, MM2's last committed offset, the first offset without a copy, and the syncs it wrote."""
+
+    source: list[bytes]
+    mirror: list[bytes]
+    committed: int | None
+    reached: int
+    syncs: list[tuple[int, int]]
+
+    def compared(self) -> tuple[list[Mark], list[Mark]]:
+        """What the reader looks at: both logs from the window on."""
+        at = (0, 0) if self.committed is None else window(self.syncs, self.committed, len(self.mirror))
+        here = [mark for mark in marks(self.source) if mark.offset >= at[0]]
+        return here, [mark for mark in marks(self.mirror) if mark.offset >= at[1]]
+
+
+@st.composite
+def histories(draw: st.DrawFn, letters: int) -> History:
+    size = draw(st.integers(1, 40))
+    source = [n.to_bytes(4) for n in range(size)]
+    if letters < size:
+        source = [draw(st.integers(0, letters - 1)).to_bytes(4) for _ in range(size)]
+    mirror: list[bytes] = []
+    syncs: list[tuple[int, int]] = []
+    committed, reached = -1, 0
+    for _ in range(draw(st.integers(1, 4))):
+        end = draw(st.integers(committed + 1, size))
+        told = [n for n in range(committed + 1, end) if n == committed + 1 or draw(st.integers(0, 3)) == 0]
+        if draw(st.booleans()):
+            told = told[:-1]  # the last sync died with the process
+        syncs += [(offset, len(mirror) + offset - committed - 1) for offset in told]
+        mirror += source[committed + 1 : end]
+        reached = max(reached, end)
+        committed = draw(st.integers(committed, end - 1)) if end > committed + 1 else committed
+    return History(source, mirror, committed if committed >= 0 else None, reached, syncs)
+
+
+@pytest.fixture(params=[0, 1000])
+def margin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(takeover, "_MARGIN", request.param)
+
+
+@pytest.mark.usefixtures("margin")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(histories(letters=1000))
+def test_records_that_differ_are_told_exactly(history: History) -> None:
+    found = decide(*history.compared(), history.committed, 0)
+    assert (found.position, found.doubtful) == (history.reached, 0)
+
+
+@given(histories(letters=3))
+def test_records_that_repeat_are_never_skipped(history: History) -> None:
+    found = decide(*history.compared(), history.committed, 0)
+    assert found.position <= history.reached <= found.position + found.doubtful
+
+
+@pytest.mark.usefixtures("margin")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(histories(letters=1000), st.data())
+def test_a_group_in_the_copied_stretch_misses_nothing_and_reads_no_more_than_the_bound(
+    history: History, data: st.DataObject
+) -> None:
+    source, mirror = history.source, history.mirror
+    here, there = history.compared()
+    decision = decide(here, there, history.committed, 0)
+    pairs = usable_pairs(history.syncs, here, there, decision.position)
+    group = data.draw(st.integers(0, decision.position))
+    committed = -1 if history.committed is None else history.committed
+    offsets = PartitionMap()
+    offsets.apply(Takeover(KEY, decision.position, len(mirror), committed, 0, 1, pairs))
+    offsets.apply(Placement(KEY, CLAIM, 0, len(mirror)))
+    found = offsets.forward(group)
+    assert found.offset is not None
+    if group == decision.position:
+        assert found == Translation(len(mirror), TranslationKind.EXACT)
+        return
+    assert found.kind is TranslationKind.BOUNDED
+    assert {*source[group : decision.position]} <= {*mirror[found.offset :]}, "a record would be skipped"
+    unseen = next(i for i in range(found.offset, len(mirror)) if mirror[i] in source[group:])
+    assert unseen - found.offset <= found.records
+
+
+def test_a_mirror_with_other_content_proves_nothing() -> None:
+    found = decide(marks([b"a", b"b", b"c"], 10), marks([b"A", b"B"]), 10, 0)
+    assert found == Decision(11, 2, 0)
+
+
+def test_aborted_records_that_were_passed_over_do_not_end_the_search() -> None:
+    source = [Mark(0, b"a"), Mark(1, b"x", True), Mark(2, b"x", True), Mark(4, b"b")]
+    assert decide(source, marks([b"a", b"b"]), 0, 0) == Decision(5, 0, 3)
+
+
+def test_content_is_key_value_headers_and_time() -> None:
+    one = digest(b"k", b"v", [("h", b"1")], 5)
+    others = [
+        digest(b"k", b"v", [("h", b"1")], 6),
+        digest(b"k", b"v", [("h", None)], 5),
+        digest(b"k", b"v", [], 5),
+        digest(None, b"kv", [("h", b"1")], 5),
+        digest(b"k", None, [("h", b"1")], 5),
+        digest(b"", b"kv", [("h", b"1")], 5),
+        digest(b"k", b"v", [("h", b"1")], None),
+    ]
+    assert len({one, *others}) == 8
+    assert digest(b"k", b"v", [("h", b"1")], 5) == one
+
+
+def test_syncs_are_thinned_at_the_old_end() -> None:
+    pairs = usable_pairs(((n, n) for n in range(10_000)), marks([b"z"], 9_999), marks([b"z"], 9_999), 10_000)
+    assert len(pairs) <= PAIRS_KEPT
+    assert pairs[-100:] == tuple((n, n) for n in range(9_900, 10_000))
+    assert pairs[0] == (0, 0)
+
+
+def test_the_bound_is_what_stands_up_to_the_next_pair() -> None:
+    pairs = ((100, 90), (200, 190))
+    assert sparse(pairs, (300, 290), 100) == Translation(90, TranslationKind.BOUNDED, 100)
+    assert sparse(pairs, (300, 290), 150) == Translation(91, TranslationKind.BOUNDED, 99)
+    assert sparse(pairs, (300, 290), 299) == Translation(191, TranslationKind.BOUNDED, 99)
+    assert sparse(pairs, (300, 290), 5) == Translation(0, TranslationKind.BOUNDED, 90)
+
+
+def test_our_own_records_behind_the_copied_stretch_are_exact_in_both_directions() -> None:
+    taken = Takeover(KEY, 1000, 800, 990, 0, 1, ((500, 400), (900, 760)))
+    assert decode(taken.key(), taken.value()) == taken
+    offsets = PartitionMap()
+    for entry in (taken, Placement(KEY, CLAIM, 0, 801)):
+        offsets.apply(entry)
+    assert offsets.position == 1000
+    assert offsets.forward(1000) == Translation(801, TranslationKind.EXACT)
+    assert offsets.forward(1004) == Translation(801, TranslationKind.BEHIND, 4)
+    assert offsets.backward(800) == Translation(1000, TranslationKind.EXACT)
+    offsets.apply(Run(KEY, CLAIM, 0, 1002))
+    offsets.ack(CLAIM, 10)
+    assert offsets.forward(1000) == Translation(801, TranslationKind.EXACT), "1000 and 1001 were markers"
+    assert offsets.forward(1005) == Translation(804, TranslationKind.EXACT)
+    assert offsets.forward(950) == Translation(761, TranslationKind.BOUNDED, 39)
+    assert offsets.forward(950, target_log_start=780) == Translation(780, TranslationKind.BOUNDED, 20)
+    assert offsets.backward(800) == Translation(1002, TranslationKind.EXACT)
+    assert offsets.backward(780) == Translation(901, TranslationKind.BOUNDED, 99)

@@ -1,0 +1,348 @@
+"""Recovery against literal tails, and against random logs that a random cleaner went over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drlib.mirror.journal.entries import Ack, ClaimId, Entry, Placement, Run, Sealed, SourcePartition, Unsure
+from drlib.mirror.offsets.map.count_records import ForeignRange, Recovered, RecoveryContradiction, TailBatch, recover
+from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.model import TranslationKind
+
+P = SourcePartition(UUID(int=1), 0)
+C = ClaimId(9, 3)
+NEXT = ClaimId(9, 4)
+MODULUS = 1 << 31
+
+
+def ours(base: int, n: int, sequence: int, count: int | None = None) -> TailBatch:
+    return TailBatch(base, base + n - 1, n if count is None else count, 9, 3, sequence, False)
+
+
+def other(base: int, n: int, producer_id: int = 55, epoch: int = 0) -> TailBatch:
+    return TailBatch(base, base + n - 1, n, producer_id, epoch, 0, False)
+
+
+def control(base: int, producer_id: int = 9, epoch: int = 3) -> TailBatch:
+    return TailBatch(base, base, 1, producer_id, epoch, -1, True)
+
+
+def run(
+    tail: list[TailBatch], end: int, *, ack: Ack | None = None, placed: tuple[tuple[int, int], ...] = ((0, 1),)
+) -> Recovered:
+    return recover(
+        claim=C,
+        placements=[Placement(P, C, q, t) for q, t in placed],
+        ack=ack,
+        tail=tail,
+        tail_from=placed[0][1] if ack is None else ack.target_offset,
+        marker=end,
+    )
+
+
+def found(
+    q: int,
+    end: int,
+    *,
+    high: int | None = None,
+    placed: tuple[tuple[int, int], ...] = (),
+    foreign: tuple[ForeignRange, ...] = (),
+) -> Recovered:
+    top = q if high is None else high
+    return Recovered(q, q, top, q == top, tuple(Placement(P, C, n, t) for n, t in placed), end, foreign)
+
+
+class TestLiteralTails:
+    def test_nothing_was_sent(self) -> None:
+        assert run([control(1, 9, 4)], 2) == found(0, 1)
+
+    def test_an_empty_range(self) -> None:
+        assert run([], 1) == found(0, 1)
+
+    def test_two_batches_and_the_claimants_marker(self) -> None:
+        assert run([ours(1, 3, 0), ours(4, 2, 3), control(6, 9, 4)], 7) == found(5, 6)
+
+    def test_from_the_last_ack_on(self) -> None:
+        ack = Ack(P, C, 10, 11)
+        assert run([ours(11, 2, 10), control(13, 9, 4)], 14, ack=ack) == found(12, 13)
+        assert run([control(11, 9, 4)], 12, ack=ack) == found(10, 11)
+
+    def test_our_own_marker_shifts_what_follows(self) -> None:
+        tail = [ours(1, 2, 0), control(3), ours(4, 2, 2), ours(6, 1, 4)]
+        assert run(tail, 7) == found(5, 7, placed=((2, 4),))
+
+    def test_a_marker_after_our_last_batch_shifts_nothing(self) -> None:
+        assert run([ours(1, 2, 0), control(3), control(4, 9, 4)], 5) == found(2, 3)
+
+    def test_a_shift_the_journal_knows_is_not_told_again(self) -> None:
+        tail = [ours(1, 2, 0), control(3), ours(4, 2, 2)]
+        assert run(tail, 6, placed=((0, 1), (2, 4))) == found(4, 6)
+
+    def test_a_shift_before_the_first_batch(self) -> None:
+        assert run([other(1, 2), ours(3, 1, 0)], 4) == found(1, 4, placed=((0, 3),), foreign=(ForeignRange(1, 2),))
+
+    def test_foreign_batches_are_told_and_joined(self) -> None:
+        tail = [ours(1, 1, 0), other(2, 2), other(4, 3, 66), ours(7, 1, 1), other(8, 1)]
+        expected = found(2, 8, placed=((1, 7),), foreign=(ForeignRange(2, 5), ForeignRange(8, 1)))
+        assert run(tail, 9) == expected
+
+    @pytest.mark.parametrize(("producer_id", "epoch"), [(9, 2), (9, 4), (10, 3), (-1, -1)])
+    def test_ours_is_producer_id_and_epoch(self, producer_id: int, epoch: int) -> None:
+        assert run([other(1, 2, producer_id, epoch)], 3) == found(0, 1, foreign=(ForeignRange(1, 2),))
+
+    def test_a_cleaned_batch_counts_by_its_span(self) -> None:
+        assert run([ours(1, 5, 0, count=2), ours(6, 4, 5, count=0)], 10) == found(9, 10)
+
+    def test_what_the_cleaner_took_before_a_batch_is_in_its_sequence(self) -> None:
+        assert run([ours(4, 2, 3)], 6) == found(5, 6)
+
+    def test_markers_among_what_the_cleaner_took(self) -> None:
+        """Offsets 1..4 are gone and the sequence says that three of them were ours: the batch is placed anew."""
+        assert run([ours(5, 2, 3)], 7) == found(5, 7, placed=((3, 5),))
+
+    def test_missing_behind_our_last_batch_gives_bounds(self) -> None:
+        assert run([ours(1, 2, 0), control(5, 9, 4)], 6) == found(2, 3, high=4)
+        assert run([ours(1, 2, 0)], 5) == found(2, 3, high=4)
+        assert run([ours(1, 2, 0), other(4, 1), control(6, 9, 4)], 7) == found(
+            2, 3, high=4, foreign=(ForeignRange(4, 1),)
+        )
+        assert run([], 4) == found(0, 1, high=3)
+
+    def test_missing_before_the_log_start_counts(self) -> None:
+        ack = Ack(P, C, 10, 11)
+        assert run([control(14, 9, 4)], 15, ack=ack) == found(10, 11, high=13)
+        assert run([ours(13, 1, 12), control(14, 9, 4)], 15, ack=ack) == found(13, 14)
+
+    def test_a_batch_across_the_start_counts_from_there(self) -> None:
+        ack = Ack(P, C, 10, 11)
+        assert run([ours(6, 3, 5), ours(9, 4, 8), control(13, 9, 4)], 14, ack=ack) == found(12, 13)
+
+    def test_nothing_counts_from_the_marker_on(self) -> None:
+        assert run([ours(1, 2, 0), ours(3, 4, 2), ours(7, 1, 6)], 5) == found(4, 5)
+        assert run([ours(1, 2, 0), other(3, 1)], 3) == found(2, 3)
+
+    def test_the_sequence_wraps_at_31_bits(self) -> None:
+        ack = Ack(P, C, 3 * MODULUS - 2, 100)
+        placed = ((0, 1), (3 * MODULUS - 2, 100))
+        result = recover(
+            claim=C,
+            placements=[Placement(P, C, q, t) for q, t in placed],
+            ack=ack,
+            tail=[ours(100, 2, MODULUS - 2), ours(102, 5, 0)],
+            tail_from=100,
+            marker=107,
+        )
+        assert result == found(3 * MODULUS + 5, 107)
+        cleaned = recover(
+            claim=C,
+            placements=[Placement(P, C, q, t) for q, t in placed],
+            ack=ack,
+            tail=[ours(104, 3, 2)],
+            tail_from=100,
+            marker=107,
+        )
+        assert cleaned == result
+
+    @pytest.mark.parametrize(
+        ("tail", "says"),
+        [
+            ([ours(1, 2, 0), ours(3, 1, 1)], "has sequence 1 where 2 was due and 0 offsets are missing"),
+            ([ours(1, 2, 0), ours(3, 1, 3)], "has sequence 3 where 2 was due"),
+            ([ours(3, 1, 3)], "2 offsets are missing"),
+            ([ours(1, 2, MODULUS - 1)], "where 0 was due"),
+            ([ours(1, 2, 0), ours(5, 2, 0)], "sequence 0 where 2 was due and 2 offsets are missing"),
+        ],
+    )
+    def test_a_sequence_that_cannot_be(self, tail: list[TailBatch], says: str) -> None:
+        with pytest.raises(RecoveryContradiction, match=says):
+            run(tail, 20)
+
+    def test_a_record_below_its_placement(self) -> None:
+        with pytest.raises(RecoveryContradiction, match=r"record 2 .* stands at target offset 3, .* at 9"):
+            run([ours(1, 2, 0), ours(3, 1, 2)], 5, placed=((0, 1), (2, 9)))
+
+    def test_a_log_that_ends_below_what_was_acknowledged(self) -> None:
+        with pytest.raises(RecoveryContradiction, match="offset 11 were acknowledged, the log ends at 10"):
+            run([], 10, ack=Ack(P, C, 10, 11))
+
+    @pytest.mark.parametrize(
+        "there", [control(10, 9, 4), other(9, 3), ours(8, 4, 7)], ids=["marker", "stranger", "ours"]
+    )
+    def test_the_last_acknowledged_record_is_still_there_where_the_log_grew_again(self, there: TailBatch) -> None:
+        """Cut below what was acknowledged, a log grows beyond it by the markers of new claims alone."""
+        ack = Ack(P, C, 10, 11)
+        if there.producer_id == C.producer_id and not there.control:
+            assert run([there, control(12, 9, 4)], 13, ack=ack) == found(11, 12)
+            return
+        with pytest.raises(RecoveryContradiction, match="at 10 stands something else now"):
+            run([there, control(11, 9, 4), control(12, 9, 4)], 13, ack=ack)
+
+    def test_a_claim_that_was_never_placed(self) -> None:
+        with pytest.raises(RecoveryContradiction, match="no placement"):
+            recover(claim=C, placements=[], ack=None, tail=[], tail_from=0, marker=0)
+
+
+# -- random logs, random cleaners -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A mirror partition at a claim: what was appended, what the cleaner left of it, and what the journal knows."""
+
+    log: tuple[TailBatch, ...]
+    left: tuple[TailBatch, ...]
+    placements: tuple[Placement, ...]
+    ack: Ack | None
+    end: int
+    records: tuple[int, ...]  # target offset of each record of ours: the truth
+
+    def recover(self) -> Recovered:
+        tail_from = self.ack.target_offset if self.ack else self.placements[0].target_offset
+        # As a fetch gives it: whole batches, the first perhaps from before the range.
+        tail = [b for b in self.left if b.last_offset >= tail_from]
+        return recover(
+            claim=C, placements=self.placements, ack=self.ack, tail=tail, tail_from=tail_from, marker=self.end
+        )
+
+
+@st.composite
+def crashes(draw: st.DrawFn, *, cleaner: bool) -> Crash:
+    at = start = draw(st.integers(0, 3))
+    placements = [Placement(P, C, 0, at)]
+    log: list[TailBatch] = []
+    records: list[int] = []
+    ack: Ack | None = None
+    shifted = False
+    for step in draw(st.lists(st.sampled_from(["ours", "ours", "ours", "other", "marker", "ack"]), max_size=14)):
+        n = draw(st.integers(1, 4))
+        if step == "ours":
+            if shifted and draw(st.booleans()):
+                placements.append(Placement(P, C, len(records), at))  # the owner saw it and said so
+                shifted = False
+            log.append(ours(at, n, len(records) % MODULUS))
+            records += range(at, at + n)
+            at += n
+        elif step == "other":
+            log.append(other(at, n, *draw(st.sampled_from([(55, 0), (9, 2), (-1, -1)]))))
+            at, shifted = at + n, True
+        elif step == "marker":
+            log.append(control(at))
+            at, shifted = at + 1, True
+        elif records:
+            # Acknowledged so far, and whatever was shifted until here is in the journal by then.
+            ack = Ack(P, C, len(records), records[-1] + 1)
+            placements = _placements(records)
+    log.append(control(at, 9, 4))
+    left = list(log)
+    if cleaner:
+        start += draw(st.integers(0, 8))
+        fates = draw(st.lists(st.sampled_from(["keep", "drop", "thin"]), min_size=len(log), max_size=len(log)))
+        left = [
+            replace(b, count=0) if fate == "thin" else b
+            for b, fate in zip(log[:-1], fates, strict=False)
+            if fate != "drop" and b.last_offset >= start
+        ] + log[-1:]
+    return Crash(tuple(log), tuple(left), tuple(placements), ack, at + 1, tuple(records))
+
+
+def _placements(records: list[int]) -> list[Placement]:
+    breaks = [q for q in range(len(records)) if q == 0 or records[q] != records[q - 1] + 1]
+    return [Placement(P, C, q, records[q]) for q in breaks]
+
+
+def place(placements: list[Placement], q: int) -> int:
+    newest = {p.q: p for p in placements}
+    last = newest[max(n for n in newest if n <= q)]
+    return last.target_offset + q - last.q
+
+
+@settings(max_examples=500)
+@given(crashes(cleaner=False))
+def test_an_untouched_log_is_counted_exactly(crash: Crash) -> None:
+    result = crash.recover()
+    assert (result.q, result.low, result.high, result.exact) == (*(len(crash.records),) * 3, True)
+    placed = [*crash.placements, *result.placements]
+    assert [place(placed, q) for q in range(result.q)] == list(crash.records)
+    known = {(p.q, p.target_offset) for p in crash.placements}
+    assert not known & {(p.q, p.target_offset) for p in result.placements}
+    if crash.records:
+        assert result.target_end == crash.records[-1] + 1
+    told = {o for f in result.foreign for o in range(f.target_offset, f.target_offset + f.count)}
+    first = crash.ack.target_offset if crash.ack else 0
+    truth = {
+        o
+        for b in crash.log
+        if not b.control and (b.producer_id, b.epoch) != (9, 3)
+        for o in range(b.base_offset, b.last_offset + 1)
+    }
+    assert told == {o for o in truth if o >= first}
+
+
+@settings(max_examples=700)
+@given(crashes(cleaner=True))
+def test_bounds_after_a_cleaner_hold_the_truth(crash: Crash) -> None:
+    result = crash.recover()
+    kept = len(crash.records)
+    assert result.low == result.q <= kept <= result.high
+    assert result.exact == (result.low == result.high)
+    # The bounds are no wider than what is left of the log makes them.
+    seen = {o for b in crash.left for o in range(b.base_offset, b.last_offset + 1)}
+    mine = [b for b in crash.left if (b.producer_id, b.epoch, b.control) == (9, 3, False)]
+    after = max([b.last_offset + 1 for b in mine], default=0)
+    first = max(after, crash.ack.target_offset if crash.ack else crash.placements[0].target_offset)
+    assert result.high - result.low == sum(1 for o in range(first, crash.end) if o not in seen)
+    # Every record of ours that can still be read is where the placements say.
+    placed = [*crash.placements, *result.placements]
+    for q in range(result.q):
+        if crash.records[q] in {o for b in mine for o in range(b.base_offset, b.last_offset + 1)}:
+            assert place(placed, q) == crash.records[q]
+    # And those that are gone are placed between what is left of ours, in order.
+    ends = [place(placed, q) for q in range(result.q)]
+    assert ends == sorted(set(ends))
+
+
+@settings(max_examples=500)
+@given(crashes(cleaner=True), st.integers(1, 5), st.integers(0, 9))
+def test_the_map_after_recovery_never_skips_and_is_unknown_where_it_must_be(crash: Crash, gap: int, more: int) -> None:
+    """Runs of `gap` records with a marker after each; the next claim resumes and mirrors `more` records."""
+    sources = [q + q // gap for q in range(len(crash.records) + 60)]
+    journal: list[Entry] = [*crash.placements]
+    journal += [Run(P, C, q, sources[q]) for q in range(0, len(sources), gap)]
+    if crash.ack is not None:
+        journal.append(crash.ack)
+    result = crash.recover()
+    journal += [*result.placements, Sealed(P, C, result.q, result.exact)]
+    if not result.exact:
+        journal.append(Unsure(P, C, result.low, result.high, 0))
+    journal.append(Placement(P, NEXT, 0, crash.end))
+    again = range(result.q, result.q + more)
+    journal += [Run(P, NEXT, q - result.q, sources[q]) for q in again]
+    offsets = PartitionMap()
+    for entry in journal:
+        offsets.apply(entry)
+    offsets.ack(NEXT, more)
+    pairs = [*zip(sources, crash.records, strict=False)] + [(sources[q], crash.end + q - result.q) for q in again]
+    readable = {o for b in crash.left for o in range(b.base_offset, b.last_offset + 1)}
+    for g in range(sources[result.high] + 3):
+        answer = offsets.forward(g)
+        unseen = [t for s, t in pairs if s >= g]
+        # Where the answer is certain, only records that nobody can read any more may lie before it.
+        must = (
+            unseen
+            if answer.kind is TranslationKind.UNKNOWN or result.exact
+            else [t for t in unseen if t in readable or t >= crash.end]
+        )
+        if answer.offset is not None and must:
+            assert answer.offset <= min(must)
+        could_be = result.low < result.high and sources[result.low] <= g <= sources[result.high - 1]
+        if could_be:
+            assert answer.kind is TranslationKind.UNKNOWN
+        elif result.exact or g > sources[result.high - 1] or (result.low and g <= sources[result.low - 1]):
+            assert answer.kind is not TranslationKind.UNKNOWN
+        if answer.exact and answer.offset is not None:
+            assert [s for s, t in pairs if t >= answer.offset and s < g and (t in readable or t >= crash.end)] == []

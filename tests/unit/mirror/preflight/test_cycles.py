@@ -1,0 +1,38 @@
+"""Rings of flows that keep names."""
+
+from __future__ import annotations
+
+import pytest
+
+from drlib.mirror.preflight.cycles import TopicLoop, refuse_rings, ring
+from drlib.model import Flow
+
+
+def flows(*names: str, chosen: str = "t") -> list[tuple[Flow, object]]:
+    return [(Flow(*name.split(">")), lambda topic: topic.startswith(chosen)) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (("A>B",), ()),
+        (("A>B", "B>A"), ("A", "B", "A")),
+        (("A>B", "B>C"), ()),
+        (("A>B", "A>C", "B>C"), ()),
+        (("A>B", "B>C", "C>A"), ("A", "B", "C", "A")),
+        (("A>B", "B>C", "C>B"), ("B", "C", "B")),
+    ],
+)
+def test_a_ring_is_told_by_its_clusters(names: tuple[str, ...], found: tuple[str, ...]) -> None:
+    assert ring(flows(*names), "t1") == found  # type: ignore[arg-type]
+
+
+def test_what_one_flow_leaves_out_does_not_go_round() -> None:
+    both = [*flows("A>B", chosen="a"), *flows("B>A", chosen="b")]
+    refuse_rings(both, ["a1", "b1", "c"])  # type: ignore[arg-type]
+    with pytest.raises(TopicLoop, match=r"ab.*A -> B -> A.*do not overlap"):
+        refuse_rings([*flows("A>B", chosen="a"), *flows("B>A", chosen="ab")], ["a1", "ab"])  # type: ignore[arg-type]
+
+
+def test_heartbeats_are_prefixed_under_every_policy() -> None:
+    assert ring(flows("A>B", "B>A", chosen=""), "heartbeats") == ()  # type: ignore[arg-type]

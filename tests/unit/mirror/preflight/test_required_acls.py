@@ -1,0 +1,102 @@
+"""The pure parts of what is looked at before a flow begins: rights, names, clocks, who we are."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drlib.config.patterns.missing_topics import absent, distance
+from drlib.config.settings import ClusterSettings
+from drlib.mirror.preflight.principals import principal_of
+from drlib.mirror.preflight.required_acls import UNKNOWN_PRINCIPAL, Right, command, missing
+from drlib.rules.clocks import TOLERANCE_MS, skew
+
+
+def test_a_missing_right_is_what_is_lacking_and_no_more() -> None:
+    wanted = Right("topic", "orders", ("WRITE", "READ", "DESCRIBE"))
+    assert missing(wanted, {"WRITE"}) == Right("topic", "orders", ("READ",))  # WRITE implies DESCRIBE
+    assert missing(wanted, {"WRITE", "READ"}) is None
+    assert missing(wanted, {"ALL"}) is None
+    assert missing(wanted, ()) == wanted
+
+
+def test_the_command_is_the_one_a_person_can_paste() -> None:
+    right = Right("topic", "orders.v1", ("READ", "DESCRIBE_CONFIGS"))
+    assert command(right, "User:mirror", ["a:1", "b:2"]) == (
+        "kafka-acls.sh --bootstrap-server a:1,b:2 --add --allow-principal User:mirror "
+        "--operation Read --operation DescribeConfigs --topic orders.v1"
+    )
+    assert command(Right("cluster", "", ("CREATE",)), "User:m", ["a:1"]).endswith("--operation Create --cluster")
+
+
+def test_a_principal_with_spaces_stays_one_word() -> None:
+    words = shlex.split(command(Right("group", "g", ("READ",)), "User:CN=a b,O=c", ["a:1"]))
+    assert words[words.index("--allow-principal") + 1] == "User:CN=a b,O=c"
+
+
+@pytest.mark.parametrize(
+    ("security", "principal"),
+    [
+        ({}, "User:ANONYMOUS"),
+        ({"security.protocol": "PLAINTEXT"}, "User:ANONYMOUS"),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.jaas.config": 'x.ScramLoginModule required username="mirror" password="${env:P}";',
+            },
+            "User:mirror",
+        ),
+        (
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": 'PlainLoginModule required password="username" username="${env:WHO}";',
+            },
+            UNKNOWN_PRINCIPAL,
+        ),
+        ({"security.protocol": "SSL"}, UNKNOWN_PRINCIPAL),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, UNKNOWN_PRINCIPAL),
+    ],
+)
+def test_who_we_are_is_told_only_where_it_is_certain(security: dict[str, str], principal: str) -> None:
+    assert principal_of(ClusterSettings("A", ("a:1",), security)) == principal
+
+
+def test_literal_names_that_are_not_there_come_with_what_may_be_meant() -> None:
+    topics = {"orders", "payments", "audit.v1"}
+    assert absent(["orders", "paymnts", "audit.v1", "flights.*", "nowhere"], topics) == {
+        "paymnts": "payments",
+        "nowhere": None,
+    }
+    assert absent([".*", "a|b", "x[0-9]"], topics) == {}
+
+
+def test_a_swap_is_one_slip() -> None:
+    assert distance("oredrs", "orders") == 1
+    assert distance("", "ab") == 2
+
+
+@given(st.text("abc", max_size=6), st.text("abc", max_size=6))
+def test_distance_is_symmetric_and_zero_only_for_equals(one: str, other: str) -> None:
+    assert distance(one, other) == distance(other, one)
+    assert (distance(one, other) == 0) == (one == other)
+    assert abs(len(one) - len(other)) <= distance(one, other) <= max(len(one), len(other))
+
+
+@given(st.integers(-(10**9), 10**9), st.integers(0, 10_000), st.integers(0, 10_000))
+def test_the_true_skew_lies_within_the_bounds(true: int, there: int, back: int) -> None:
+    asked = 10**12
+    found = skew(asked, asked + there + true, asked + there + back)
+    assert found.low <= true <= found.high
+    if found.beyond_tolerance:
+        assert abs(true) > TOLERANCE_MS
+
+
+def test_a_skew_is_told_in_seconds_with_its_side() -> None:
+    assert str(skew(1000, 61_010, 1020)) == "60.0 s ahead of this machine's (to within 0.0 s)"
+    assert "behind" in str(skew(100_000, 40_000, 100_100))
+    assert not skew(0, 500, 3000).beyond_tolerance

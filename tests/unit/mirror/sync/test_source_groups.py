@@ -1,0 +1,51 @@
+"""Which checkpoints are written as the mirror goes on: the newest word is about where it is now."""
+
+from __future__ import annotations
+
+import uuid
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from drlib.mirror.engine.fetch.partition_stream import Stream
+from drlib.mirror.journal.entries import Placement, Run
+from drlib.mirror.journal.fields import ClaimId, SourcePartition
+from drlib.mirror.mm2.records import Checkpoint
+from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.mirror.status.worker_status import EventLog
+from drlib.mirror.sync.source_groups import GroupPositions, Position
+from drlib.model import TopicPartition
+
+SOURCE, TARGET = TopicPartition("t", 0), TopicPartition("A.t", 0)
+KEY, CLAIM = SourcePartition(uuid.UUID(int=1), 0), ClaimId(7, 0)
+
+
+class Written:
+    """What would be produced."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[int, int, int]] = []
+
+    def checkpoint(self, checkpoint: Checkpoint, position: int, as_of_ms: int) -> None:
+        self.said.append((checkpoint.upstream_offset, checkpoint.offset, position))
+
+
+@pytest.mark.parametrize("looks_first", [0, 1, 2])  # how often before anything is mirrored
+def test_a_group_that_was_known_before_the_mirror_had_anything_is_told_where_it_stands(looks_first: int) -> None:
+    stream = Stream(KEY, SOURCE, TARGET, CLAIM, PartitionMap(), position=0, target_next=1)
+    written: Any = Written()
+    settings: Any = SimpleNamespace(mirrors_group=lambda group: True)
+    unused: Any = None
+    groups = GroupPositions(settings, unused, unused, written, EventLog(), lambda partition: stream)
+    groups._learn("g", SOURCE, Position(500, "", 1))
+    stream.map.apply(Placement(KEY, CLAIM, 0, 1))
+    for _ in range(looks_first):
+        groups.emit()
+    stream.map.apply(Run(KEY, CLAIM, 0, 0))
+    for acked in (100, 3000):
+        stream.map.ack(CLAIM, acked)
+        stream.map.cover(acked)
+        groups.progressed(SOURCE)
+        groups.emit()
+    assert written.said[-1] == (500, 501, 500)

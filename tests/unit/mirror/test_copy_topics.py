@@ -1,0 +1,133 @@
+"""A copy before any cluster is asked: names, what is left to do, and command lines that cannot be meant."""
+
+from pathlib import Path
+
+import pytest
+from command_line import drlib, told
+
+from drlib.cli.mirror.copy import cluster
+from drlib.config.client_files import load_client_settings
+from drlib.config.settings import ClusterSettings
+from drlib.errors import LeaseHeld, UsageError
+from drlib.kafka.security.credentials import Password
+from drlib.mirror.copy_topics import Copy, CopyRequest, settings_for
+from drlib.mirror.status.worker_status import FlowStatus, LaneStatus, WorkerStatus
+from drlib.model import TopicPartition
+from drlib.rules.copying import to_go
+
+A, B = ClusterSettings("west", ("127.0.0.1:1",)), ClusterSettings("east", ("127.0.0.1:2",))
+
+
+def test_a_copy_is_known_by_the_cluster_ids_and_keeps_names():
+    settings = settings_for(CopyRequest(A, B, ("orders.*",)), "idA", "idB")
+    (flow,) = settings.enabled_flows
+    assert str(flow.flow) == "idA->idB"
+    assert settings.clusters["idA"].bootstrap_servers == A.bootstrap_servers
+    assert flow.policy.remote_topic("idA", "orders") == "orders"
+    assert flow.policy.journal_topic("idA") == "__drlib-journal.idA.internal"
+    assert [t for t in ("orders", "orders.v1", "payments") if flow.mirrors_topic(t)] == ["orders", "orders.v1"]
+    assert not flow.mirrors_group("any")
+
+
+def test_a_prefix_changes_names_and_nothing_else():
+    (flow,) = settings_for(CopyRequest(A, B, (".*",), prefix="old"), "idA", "idB").flows
+    assert flow.policy.remote_topic("idA", "orders") == "old.orders"
+    assert flow.policy.journal_topic("idA") == "__drlib-journal.idA.internal"
+
+
+@pytest.mark.parametrize(
+    "topic", ["__consumer_offsets", "mm2-configs.A.internal", "heartbeats", "A.heartbeats", "A.checkpoints.internal"]
+)
+@pytest.mark.parametrize("prefix", [None, "old"])
+def test_what_belongs_to_brokers_and_replicators_stays_behind(topic: str, prefix: str | None):
+    (flow,) = settings_for(CopyRequest(A, B, (".*",), prefix=prefix), "idA", "idB").flows
+    assert not flow.mirrors_topic(topic)
+
+
+def test_what_is_left_counts_from_the_log_start():
+    full, empty, begun = (TopicPartition("t", number) for number in range(3))
+    starts, ends = {full: 10, empty: 50, begun: 0}, {full: 30, empty: 50, begun: 8}
+    assert to_go(starts, ends, {}) == {full: 20, begun: 8}
+    assert to_go(starts, ends, {full: 30, begun: 5}) == {begun: 3}
+    assert to_go(starts, ends, {full: 31, begun: 9}) == {}
+
+
+def test_addresses_and_aliases():
+    assert cluster("h:1, g:2", "--from", None) == ClusterSettings("h:1, g:2", ("h:1", "g:2"))
+    for text in ("west", "h:", ":1", "h:0", "h:1,g", ""):
+        with pytest.raises(UsageError, match="--from"):
+            cluster(text, "--from", None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--from", "west", "--to", "127.0.0.1:1", "--topics", "a"], "--from west names no cluster"),
+        (["--from", "127.0.0.1:1", "--to", "127.0.0.1:2", "--topics", " "], "--topics is empty"),
+        (["--from", "127.0.0.1:1", "--to", "127.0.0.1:2", "--topics", "("], "never closed"),
+        (["--from", "127.0.0.1:1", "--to", "127.0.0.1:2", "--topics", "a", "--prefix", "a b"], "--prefix 'a b'"),
+    ],
+)
+def test_a_command_line_that_cannot_be_meant(arguments: list[str], words: str):
+    assert words in told(drlib("copy", *arguments), 2)
+
+
+def test_clusters_nobody_reaches_are_both_named():
+    line = told(drlib("copy", "--from", "127.0.0.1:1", "--to", "127.0.0.1:2", "--topics", "a"), 11)
+    assert "127.0.0.1:1 and 127.0.0.1:2 cannot be reached" in line
+
+
+def test_a_clients_own_file_says_how_a_cluster_is_reached_safely(tmp_path: Path):
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nacks=all\nbootstrap.servers=elsewhere:1\n"
+        'sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";\n'
+    )
+    settings, notices = load_client_settings(file, "h:1", ("h:1",))
+    assert (settings.bootstrap_servers, settings.secured) == (("h:1",), True)
+    assert settings.connection().sasl == Password("PLAIN", "u", "p")
+    assert [(n.line, n.key) for n in notices] == [(3, "acks"), (4, "bootstrap.servers")]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("security.protocol=TLS", "is not a protocol"),
+        ("sasl.mechanisms=PLAIN", "Did you mean sasl.mechanism?"),
+        ("ssl.engine.factory.class=my.Own", "is not allowed"),
+    ],
+)
+def test_a_clients_file_that_cannot_be_meant_is_refused_with_its_line(tmp_path: Path, line: str, words: str):
+    file = tmp_path / "client.properties"
+    file.write_text(f"# mine\n{line}\n")
+    arguments = ("--from", "127.0.0.1:1", "--from-config", str(file), "--to", "127.0.0.1:2", "--topics", "a")
+    said = told(drlib("copy", *arguments), 2)
+    assert words in said
+    assert f"{file}:2" in said
+
+
+def test_an_alias_is_reached_as_its_file_says_and_not_otherwise(tmp_path: Path):
+    file = tmp_path / "mm2.properties"
+    file.write_text("clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:2\n")
+    arguments = ("--from", "A", "--from-config", str(file), "--to", "B", "--topics", "a", str(file))
+    assert "--from-config does not go with the alias A" in told(drlib("copy", *arguments), 2)
+
+
+def test_lanes_that_are_missing_for_a_moment_are_not_another_worker():
+    now = 100.0
+    request = CopyRequest(A, B, ("t",))
+    copy = Copy(request, settings_for(request, "idA", "idB"), {}, {}, now=lambda: now)
+    whole = tuple(LaneStatus(n, "running", 1, 0) for n in range(2))
+
+    def over(lanes: tuple[LaneStatus, ...]) -> bool:
+        return copy._over(WorkerStatus(1, 0, "running", (FlowStatus("idA->idB", lanes, (), 0, 0),)))
+
+    assert not over(())
+    now += 19.0
+    assert not over(whole[:1])
+    assert not over(whole)
+    now += 19.0
+    assert not over(whole[:1])
+    now += 21.0
+    assert over(whole[:1])
+    assert isinstance(copy.problem, LeaseHeld)

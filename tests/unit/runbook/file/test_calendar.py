@@ -1,0 +1,63 @@
+"""Times of a schedule: what is read, what is refused, and the same times in systemd's words."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from drlib.runbook.file import calendar
+
+SAME = [
+    ("0 3 * * *", "*-*-* 03:00:00 UTC"),
+    ("30 4 1 * *", "*-*-01 04:30:00 UTC"),
+    ("0 3 1 */3 *", "*-01/3-01 03:00:00 UTC"),
+    ("*/15 * * * *", "*-*-* *:00/15:00 UTC"),
+    ("0 8-18/2 * * 1-5", "Mon,Tue,Wed,Thu,Fri *-*-* 08..18/2:00:00 UTC"),
+    ("5,35 0 * * 0", "Sun *-*-* 00:05,35:00 UTC"),
+    ("0 0 * * 7", "Sun *-*-* 00:00:00 UTC"),
+    ("0 0 * * */2", "Sun,Tue,Thu,Sat *-*-* 00:00:00 UTC"),
+]
+
+
+@pytest.mark.parametrize(("cron", "systemd"), SAME)
+def test_the_same_times_for_systemd(cron: str, systemd: str) -> None:
+    assert calendar.on_calendar(calendar.parse_cron(cron)) == systemd
+    analyze = shutil.which("systemd-analyze")
+    if analyze is not None:  # where there is a systemd, it has the last word
+        assert subprocess.run([analyze, "calendar", systemd], capture_output=True, check=False).returncode == 0
+
+
+def test_either_day_is_not_both_days() -> None:
+    with pytest.raises(ValueError, match="cron takes either, systemd would take both"):
+        calendar.on_calendar(calendar.parse_cron("0 3 1 * 1"))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("0 3 * *", "has 4 fields"),
+        ("60 3 * * *", "'60' is no minute"),
+        ("0 24 * * *", "'24' is no hour"),
+        ("0 3 0 * *", "'0' is no day of month"),
+        ("0 3 * JAN *", "'JAN' is no month"),
+        ("0 3 * * 8", "'8' is no day of week"),
+        ("0 5-3 * * *", "'5-3' is no hour"),
+        ("*/0 3 * * *", "step of 0"),
+        ("@daily", "has 1 fields"),
+        ("0 3 * * 1;rm", "is no day of week"),
+    ],
+)
+def test_what_cron_would_not_take_is_named(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        calendar.parse_cron(text)
+
+
+def test_how_often() -> None:
+    assert [calendar.every_hours(text) for text in ("12h", "30d", "4w")] == [12, 720, 672]
+    for wrong in ("0d", "30", "d", "1.5h", "-1d", "30 d", "1m"):
+        with pytest.raises(ValueError, match="no time between runs"):
+            calendar.every_hours(wrong)
+    assert str(calendar.usual_cron(168)) == "0 3 * * 1"
+    assert calendar.usual_cron(100) is None

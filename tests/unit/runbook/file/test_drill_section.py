@@ -1,0 +1,96 @@
+"""The `drill:` of a runbook: what it says becomes a drill, and what it cannot mean is refused where it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from drlib.drill.plan.plan import Argument, Danger, Mode, Rollback, Targets
+from drlib.errors import UsageError
+from drlib.model import Flow
+from drlib.runbook.file import drill_section, model
+from drlib.runs.scorecard import Objectives
+
+SECTION: dict[str, Any] = {
+    "flow": "LEFT->RIGHT",
+    "mode": "planned",
+    "hypothesis": [{"title": "RIGHT answers", "probe": "cluster.answers", "arguments": {"cluster": "RIGHT"}}],
+    "steps": [
+        {
+            "name": "create",
+            "title": "Create it",
+            "action": "topic.create",
+            "arguments": {"cluster": "RIGHT", "topic": "${topic}", "partitions": 3},
+        },
+        {
+            "name": "move",
+            "title": "Move them",
+            "action": "groups.translate",
+            "arguments": {"groups": "${groups}"},
+            "danger": "destructive",
+            "approval": True,
+        },
+    ],
+}
+
+
+def load(tmp_path: Path, **changed: Any) -> model.Runbook:
+    (tmp_path / "n.ipynb").write_text("{}")
+    document = {"name": "x", "title": "X", "notebook": "n.ipynb", "drill": {**SECTION, **changed}}
+    path = tmp_path / "x.yaml"
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    return model.load(path)
+
+
+def test_it_becomes_a_drill_with_the_notebooks_parameters(tmp_path: Path) -> None:
+    book = load(tmp_path)
+    assert book.drill is not None
+    assert book.file == (tmp_path / "x.yaml").resolve()
+    drill = drill_section.drill(book.drill, "x", Objectives(rto_seconds=5), {"topic": "t", "groups": ["a", "b"]})
+    assert (drill.flow, drill.mode, drill.rollback) == (Flow("LEFT", "RIGHT"), Mode.PLANNED, Rollback.DEFAULT)
+    assert drill.steps[0].action.arguments[1:] == (Argument("topic", "t"), Argument("partitions", 3))
+    assert drill.steps[1].action.arguments == (Argument("groups", ("a", "b")),)
+    assert (drill.steps[1].danger, drill.steps[1].approval) == (Danger.DESTRUCTIVE, True)
+    assert drill.objectives == Targets(rto_seconds=5.0)
+    assert drill.hypothesis[0].probe.arguments == (Argument("cluster", "RIGHT"),)
+
+
+def test_a_parameter_nobody_gave_is_named_with_its_step(tmp_path: Path) -> None:
+    book = load(tmp_path)
+    assert book.drill is not None
+    with pytest.raises(UsageError, match=r"step move: groups.*there is no parameter groups"):
+        drill_section.drill(book.drill, "x", Objectives(), {"topic": "t"})
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"mod": "planned"}, "drill.mod: there is no such key. Did you mean mode"),
+        ({"mode": "planed"}, "drill.mode"),
+        ({"flow": "LEFT"}, "drill.flow"),
+        ({"steps": [{"name": "a", "title": "A", "action": "x", "argument": {}}]}, "Did you mean arguments"),
+        ({"steps": [{"name": "a", "action": "x"}]}, "drill.steps.0.title: it is missing"),
+        ({"hypothesis": [{"title": "a", "prob": "x"}]}, "hypothesis.0"),
+    ],
+)
+def test_what_it_cannot_mean_is_refused(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        load(tmp_path, **changed)
+
+
+def test_no_steps_and_steps_of_one_name_are_refused(tmp_path: Path) -> None:
+    for steps in ([], [SECTION["steps"][0]] * 2):
+        book = load(tmp_path, steps=steps)
+        assert book.drill is not None
+        with pytest.raises(UsageError, match="names of their own"):
+            drill_section.drill(book.drill, "x", Objectives(), {"topic": "t"})
+
+
+def test_where_it_was_read_from_is_no_key_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("name: x\ntitle: X\nnotebook: n.ipynb\nfile: y\n")
+    with pytest.raises(UsageError, match="file: there is no such key"):
+        model.load(path)

@@ -1,0 +1,166 @@
+"""Parameters are refused, with what to do about it, before anything starts."""
+
+from pathlib import Path
+
+import pytest
+from tiny_notebook import write_notebook
+
+from drlib.errors import UsageError
+from drlib.runbook.file import parameters
+
+CELL = """
+run_dir: str = "runs"
+pace: float = 2.0
+count: int = 3
+quick: bool = False
+names: list[str] = ["a"]
+sizes: list[int] = [1]
+ceiling: float | None = None
+password: str = ""
+loose = 7
+"""
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> dict[str, parameters.Parameter]:
+    return parameters.declared(write_notebook(tmp_path / "n.ipynb", parameters=CELL))
+
+
+@pytest.mark.parametrize(
+    ("pair", "value"),
+    [
+        ("pace=1.5", 1.5),
+        ("pace=3", 3.0),
+        ("count=-4", -4),
+        ("quick=TRUE", True),
+        ("quick=false", False),
+        ("run_dir=a=b", "a=b"),
+        ("run_dir=", ""),
+        ("run_dir=5", "5"),
+        ("names=a, b,", ["a", "b"]),
+        ("names=", []),
+        ("sizes=1,2", [1, 2]),
+        ("ceiling=9", 9.0),
+        ("loose=8", 8),
+        ("password=env:KAFKA_PASSWORD", "env:KAFKA_PASSWORD"),
+        ("password=file:/run/secrets/kafka", "file:/run/secrets/kafka"),
+        ("password=", ""),
+    ],
+)
+def test_a_pair_is_read_as_its_parameters_type(
+    known: dict[str, parameters.Parameter], pair: str, value: object
+) -> None:
+    (found,) = parameters.parse([pair], known).values()
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("pair", "told"),
+    [
+        ("paec=1", "Did you mean pace?"),
+        ("zzz=1", "It takes run_dir, pace"),
+        ("pace", "it has no '='"),
+        ("pace=fast", "'fast' is no float. Give a float, for example 2.0."),
+        ("pace=nan", "is no float"),
+        ("pace=inf", "is no float"),
+        ("count=1.5", "'1.5' is no int"),
+        ("count=", "'' is no int"),
+        ("quick=1", "'1' is no bool"),
+        ("sizes=1,x", "'x' is no list[int]"),
+        ("ceiling=low", "'low' is no float. Give a float."),
+        ("password=hunter2", "looks like a secret"),
+        ("password=env:", "looks like a secret"),
+        ("run_dir=-----BEGIN RSA PRIVATE KEY-----", "looks like a secret"),
+        ("run_dir=scram required username=a password=b", "looks like a secret"),
+        ("names=https://me:hunter2@host/", "looks like a secret"),
+    ],
+)
+def test_a_wrong_pair_is_refused(known: dict[str, parameters.Parameter], pair: str, told: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parameters.parse([pair], known)
+    assert told in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_pair_given_twice_is_refused(known: dict[str, parameters.Parameter]) -> None:
+    with pytest.raises(UsageError, match="given twice"):
+        parameters.parse(["pace=1", "pace=2"], known)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"pace": 1},
+        {"pace": 1.5},
+        {"count": 4},
+        {"quick": True},
+        {"names": []},
+        {"sizes": [1, 2]},
+        {"ceiling": 3.5},
+        {"password": "env:P"},
+    ],
+)
+def test_a_runbooks_fitting_values_stay_as_they_are(known: dict[str, parameters.Parameter], given: dict) -> None:
+    assert parameters.check(given, known) == given
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"pace": "2"}, "'2' is no float"),
+        ({"pace": True}, "True is no float"),
+        ({"count": True}, "True is no int"),
+        ({"count": 1.0}, "1.0 is no int"),
+        ({"quick": 1}, "1 is no bool"),
+        ({"names": "a"}, "'a' is no list[str]"),
+        ({"names": [1]}, "is no list[str]"),
+        ({"sizes": [True]}, "is no list[int]"),
+        ({"run_dir": ["a"]}, "is no str"),
+        ({"cuont": 1}, "Did you mean count?"),
+        ({"password": "hunter2"}, "looks like a secret"),
+        ({"names": ["a", "token=hunter2"]}, "looks like a secret"),
+    ],
+)
+def test_a_runbooks_wrong_values_are_refused(known: dict[str, parameters.Parameter], given: dict, told: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parameters.check(given, known)
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        ("pace: float = 1 +", "line 1: invalid syntax"),
+        ("import os\nhome: str = os.environ['HOME']", "line 2: the default of home is no plain value"),
+        ("when: datetime = None", "when is no str, int"),
+        ("many: dict = {}", "many is no str, int"),
+        ("pace: float = 'fast'", "pace is no str, int"),
+        ("mixed: int | str = 1", "mixed is no str, int"),
+    ],
+)
+def test_a_cell_that_cannot_be_told_from_is_refused(tmp_path: Path, cell: str, told: str) -> None:
+    notebook = write_notebook(tmp_path / "n.ipynb", parameters=cell)
+    with pytest.raises(UsageError) as refused:
+        parameters.declared(notebook)
+    assert told in str(refused.value)
+    assert refused.value.exit_code == 2
+
+
+def test_the_cell_is_parsed_and_never_run(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    notebook = write_notebook(tmp_path / "n.ipynb", parameters=f"open({str(trace)!r}, 'w')\npace: float = 1.0")
+    assert list(parameters.declared(notebook)) == ["pace"]
+    assert not trace.exists()
+
+
+def test_a_notebook_without_the_cell_takes_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no cell is tagged 'parameters'"):
+        parameters.declared(write_notebook(tmp_path / "n.ipynb", parameters=None))
+
+
+@pytest.mark.parametrize("content", ["", "[]", "not a notebook", "{}"])
+def test_a_file_that_is_no_notebook_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "n.ipynb").write_text(content)
+    with pytest.raises(UsageError, match=r"n\.ipynb"):
+        parameters.declared(tmp_path / "n.ipynb")

@@ -1,0 +1,159 @@
+"""The drill's journal: a chain that shows every change, and that a killed writer does not break."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drlib.runs.journal import FIRST, DrillJournal, JournalTampered, Line, read, verify
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.jsonl"
+
+
+@pytest.fixture
+def written(path: Path) -> Path:
+    journal = DrillJournal(path)
+    for number in range(5):
+        journal.write("step-succeeded", step=f"step {number}", seconds=number / 3, records=number, note=None, ok=True)
+    journal.close()
+    return path
+
+
+def test_what_is_written_is_read_in_order_and_chained(written: Path) -> None:
+    lines = read(written)
+    assert [line.seq for line in lines] == [0, 1, 2, 3, 4]
+    assert [line.previous for line in lines] == [FIRST, *(line.hash for line in lines[:-1])]
+    assert lines[2].event == "step-succeeded"
+    assert lines[2].data == {"step": "step 2", "seconds": 2 / 3, "records": 2, "note": None, "ok": True}
+    assert datetime.fromisoformat(lines[0].at).utcoffset() == UTC.utcoffset(None)
+    assert [line.at for line in lines] == sorted(line.at for line in lines)
+
+
+def test_verifying_tells_how_much_stands(written: Path) -> None:
+    found = verify(written)
+    assert (found.lines, found.torn) == (5, False)
+    assert found.last == read(written)[-1].hash
+
+
+def test_only_the_owner_reads_it(written: Path) -> None:
+    assert written.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_empty_journal_stands(path: Path) -> None:
+    DrillJournal(path).close()
+    assert read(path) == ()
+    assert verify(path).last == FIRST
+
+
+def test_it_goes_on_where_it_ended(written: Path) -> None:
+    journal = DrillJournal(written)
+    journal.write("resumed")
+    journal.close()
+    assert [line.event for line in read(written)][-2:] == ["step-succeeded", "resumed"]
+    assert verify(written).lines == 6
+
+
+@pytest.mark.parametrize("line", range(5))
+def test_a_changed_value_shows_at_its_line(written: Path, line: int) -> None:
+    lines = written.read_text().splitlines(keepends=True)
+    body = json.loads(lines[line])
+    body["data"]["records"] += 1
+    lines[line] = json.dumps(body) + "\n"
+    written.write_text("".join(lines))
+    with pytest.raises(JournalTampered, match=f"line {line + 1} breaks the chain"):
+        read(written)
+
+
+def test_a_change_with_its_own_hash_made_again_shows_at_the_next_line(written: Path, path: Path) -> None:
+    lines = written.read_text().splitlines(keepends=True)
+    other = path.with_name("other.jsonl")
+    journal = DrillJournal(other)
+    journal.write("forged")
+    journal.close()
+    written.write_text(other.read_text() + "".join(lines[1:]))
+    with pytest.raises(JournalTampered, match="line 2 breaks the chain"):
+        read(written)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (lambda lines: lines[1:], 1),
+        (lambda lines: lines[:2] + lines[3:], 3),
+        (lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], 2),
+        (lambda lines: [*lines[:2], lines[1], *lines[2:]], 3),
+        (lambda lines: [*lines[:2], "{}\n", *lines[2:]], 3),
+        (lambda lines: [*lines[:2], "[]\n", *lines[2:]], 3),
+        (lambda lines: [*lines[:2], "\n", *lines[2:]], 3),
+    ],
+    ids=["first gone", "one gone", "two swapped", "one twice", "one put in", "no object", "empty line"],
+)
+def test_lines_taken_out_moved_or_put_in_show(written: Path, change, line: int) -> None:  # type: ignore[no-untyped-def]
+    written.write_text("".join(change(written.read_text().splitlines(keepends=True))))
+    with pytest.raises(JournalTampered, match=f"line {line} breaks"):
+        read(written)
+    with pytest.raises(JournalTampered):
+        DrillJournal(written)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 40, -1])
+def test_a_torn_last_line_is_dropped_told_and_written_over(written: Path, cut: int) -> None:
+    whole = written.read_bytes()
+    last = whole.splitlines(keepends=True)[-1]
+    written.write_bytes(whole[: -len(last)] + last[:cut])
+    assert (verify(written).lines, verify(written).torn) == (4, True)
+    assert len(read(written)) == 4
+    journal = DrillJournal(written)
+    journal.write("resumed")
+    journal.close()
+    assert (verify(written).lines, verify(written).torn) == (5, False)
+    assert read(written)[-1].event == "resumed"
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+
+
+@given(st.lists(st.dictionaries(st.text(min_size=1).filter(lambda key: key not in {"self", "event"}), SCALARS)))
+def test_any_values_come_back(tmp_path_factory: pytest.TempPathFactory, found: list[dict]) -> None:
+    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+    journal = DrillJournal(path)
+    for data in found:
+        journal.write("event", **data)
+    journal.close()
+    assert [line.data for line in read(path)] == found
+
+
+def test_a_value_that_is_none_of_ours_leaves_the_chain_as_it_was(path: Path) -> None:
+    journal = DrillJournal(path)
+    journal.write("first")
+    with pytest.raises(TypeError):
+        journal.write("broken", at=object())  # type: ignore[arg-type]
+    journal.write("second")
+    journal.close()
+    assert [line.event for line in read(path)] == ["first", "second"]
+
+
+def test_what_was_written_stands_after_sigkill(path: Path) -> None:
+    source = (
+        "import sys, pathlib\nfrom drlib.runs.journal import DrillJournal\n"
+        "journal = DrillJournal(pathlib.Path(sys.argv[1]))\nnumber = 0\n"
+        "while True:\n    journal.write('tick', number=number)\n    print(number, flush=True)\n    number += 1\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", source, str(path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        told = [int(process.stdout.readline()) for _ in range(50)]
+        os.kill(process.pid, signal.SIGKILL)
+    lines = read(path)
+    assert [line.data["number"] for line in lines] == list(range(len(lines)))
+    assert len(lines) >= len(told)
+    assert isinstance(lines[0], Line)

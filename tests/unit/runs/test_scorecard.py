@@ -1,0 +1,129 @@
+"""Scorecard and verdicts: a table of what leads to what."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from drlib.runs.scorecard import Check, Objectives, Records, Rpo, RtoSeconds, Scorecard, Verdict
+from drlib.runs.verdict import OBJECTIVE, exit_code, objective_checks, overall
+
+P, C, F, U = Verdict.PASS, Verdict.CONDITIONS, Verdict.FAIL, Verdict.UNKNOWN
+
+
+def checks(*verdicts: Verdict, prefix: str = "") -> list[Check]:
+    return [Check(name=f"{prefix}check {n}", verdict=v, evidence="seen") for n, v in enumerate(verdicts)]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "lost", "expected"),
+    [
+        ([], 0, U),
+        ([P], 0, P),
+        ([P, P], 0, P),
+        ([P], 5, C),
+        ([P], None, U),
+        ([P, C], 0, C),
+        ([C], 5, C),
+        ([C], None, U),
+        ([P, U], 0, U),
+        ([C, U], 5, U),
+        ([U], None, U),
+        ([P, F], 0, F),
+        ([F, U], 0, F),
+        ([U, F], None, F),
+        ([F, C], 5, F),
+    ],
+)
+def test_verdict_table(verdicts: list[Verdict], lost: int | None, expected: Verdict) -> None:
+    assert overall(checks(*verdicts), lost) is expected
+
+
+@pytest.mark.parametrize(
+    ("plain", "objectives", "code"),
+    [
+        ([P], [], 0),
+        ([P], [P], 0),
+        ([C], [P], 0),
+        ([P], [F], 7),
+        ([P], [F, F], 7),
+        ([C], [F], 7),
+        ([U], [F], 7),
+        ([F], [P], 6),
+        ([F], [F], 6),
+        ([U], [P], 6),
+        ([P], [U], 6),
+        ([], [], 6),
+    ],
+)
+def test_exit_code_table(plain: list[Verdict], objectives: list[Verdict], code: int) -> None:
+    found = [*checks(*plain), *checks(*objectives, prefix=OBJECTIVE)]
+    assert exit_code(overall(found, 0), found) == code
+
+
+@pytest.mark.parametrize(
+    ("objectives", "rto", "rpo", "expected"),
+    [
+        (Objectives(), 5.0, (3, 0.1), []),
+        (Objectives(rto_seconds=30), 12.5, (0, 0.0), [(P, "12.5 of at most 30, margin 17.5")]),
+        (Objectives(rto_seconds=30), 30.0, (0, 0.0), [(P, "30 of at most 30, margin 0")]),
+        (Objectives(rto_seconds=30), 30.001, (0, 0.0), [(F, "30.001 of at most 30, margin -0.001")]),
+        (Objectives(rto_seconds=30), None, (0, 0.0), [(U, "not measured")]),
+        (Objectives(rpo_records=0), 1.0, (0, 0.0), [(P, "0 of at most 0, margin 0")]),
+        (Objectives(rpo_records=0), 1.0, (1, 0.0), [(F, "1 of at most 0, margin -1")]),
+        (Objectives(rpo_records=20_000_000), 1.0, (12_345_678, 0.0), [(P, "12345678 of at most 20000000")]),
+        (Objectives(rpo_records=10, rpo_seconds=1), 1.0, (None, 2.0), [(U, "not measured"), (F, "2 of at most 1")]),
+    ],
+)
+def test_objectives_are_checks_of_their_own(
+    objectives: Objectives, rto: float | None, rpo: tuple[int | None, float | None], expected: list[tuple[Verdict, str]]
+) -> None:
+    found = objective_checks(objectives, RtoSeconds(total=rto), Rpo(records=rpo[0], seconds=rpo[1]))
+    assert [check.verdict for check in found] == [verdict for verdict, _ in expected]
+    for check, (_, evidence) in zip(found, expected, strict=True):
+        assert evidence in check.evidence
+        assert check.name.startswith(OBJECTIVE)
+
+
+def test_a_loss_of_which_only_the_least_is_known_is_a_condition() -> None:
+    """0 known to be missing is no 0 lost: the source died with what it acknowledged last."""
+    objectives = Objectives(rpo_records=10, rpo_seconds=1)
+    found = objective_checks(objectives, RtoSeconds(total=1.0), Rpo(records=0, seconds=2.0, at_least=True))
+    assert [check.verdict for check in found] == [Verdict.CONDITIONS, F]
+    assert found[0].evidence.startswith("at least 0 of at most 10; what the source acknowledged after its last word")
+    assert overall(found[:1], 0) is Verdict.CONDITIONS
+
+
+def card(**changes: object) -> Scorecard:
+    fields: dict[str, object] = {
+        "runbook": "drill",
+        "run_id": "one",
+        "verdict": P,
+        "rto_seconds": RtoSeconds(detect=1.5, total=None),
+        "rpo": Rpo(records=0, seconds=0.0),
+        "records": Records(produced=10),
+        "groups": (),
+        "checks": tuple(checks(P)),
+    }
+    return Scorecard.model_validate({**fields, **changes})
+
+
+def test_a_scorecard_comes_back_from_its_file_and_leaves_no_draft(tmp_path: Path) -> None:
+    path = tmp_path / "scorecard.json"
+    card().write(path)
+    card(run_id="two").write(path)
+    assert Scorecard.read(path) == card(run_id="two")
+    assert [p.name for p in tmp_path.iterdir()] == ["scorecard.json"]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"verdict": "maybe"}, {"score": 1}, {"rpo": {"records": "few"}}, {"records": {"lost": 1.5}}]
+)
+def test_what_is_no_scorecard_is_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        card(**changes)
+
+
+def test_a_scorecard_does_not_change() -> None:
+    with pytest.raises(ValidationError):
+        card().verdict = F  # type: ignore[misc]

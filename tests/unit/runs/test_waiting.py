@@ -1,0 +1,83 @@
+"""One wait for every step: what ends it, and what it says then."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from drlib.errors import Aborted, Unreachable
+from drlib.runs.abort import Abort
+from drlib.runs.waiting import wait_for, wait_on_lab
+
+FULL = """\
+import resource, signal, sys
+from pathlib import Path
+from drlib.runs.abort import Abort
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
+abort = Abort(Path(sys.argv[1]))
+abort.request("SIGINT")
+print(abort.requested)
+"""
+
+
+def test_it_ends_as_soon_as_it_holds(tmp_path: Path) -> None:
+    answers = iter([False, False, True])
+    wait_for(Abort(tmp_path), "three looks", lambda: next(answers), 60.0, "Look.", look_s=0.001)
+    assert next(answers, None) is None
+
+
+@pytest.mark.parametrize("abort", [True, False])
+def test_a_deadline_names_what_was_waited_for_and_what_to_do(tmp_path: Path, abort: bool) -> None:
+    with pytest.raises(Unreachable, match=r"waited for: godot: it was not so within 0.01 s\. Look at the road"):
+        wait_for(Abort(tmp_path) if abort else None, "godot", lambda: False, 0.01, "Look at the road.", look_s=0.001)
+
+
+def test_an_abort_ends_it_before_anything_is_looked_at_and_in_the_middle(tmp_path: Path) -> None:
+    looked: list[float] = []
+    abort = Abort(tmp_path)
+
+    def never() -> bool:
+        looked.append(time.monotonic())
+        if len(looked) == 2:
+            threading.Thread(target=abort.request, args=("somebody else",)).start()
+        return False
+
+    with pytest.raises(Aborted, match="somebody else asked for it"):
+        wait_for(abort, "nothing", never, 60.0, "Look.", look_s=0.001)
+    seen = len(looked)
+    with pytest.raises(Aborted):
+        wait_for(abort, "nothing", never, 60.0, "Look.")
+    assert len(looked) == seen
+
+
+def test_a_full_disk_keeps_nobody_from_stopping(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
+    with pytest.raises(Aborted, match="somebody asked for it"):  # the run, in another process
+        Abort(tmp_path).check()
+
+
+def test_a_lab_that_is_silent_for_a_moment_is_waited_for_and_one_that_stays_so_is_quoted(tmp_path: Path) -> None:
+    silent = Unreachable("LEFT gave no answer", "connection refused", "Look.")
+    answers = iter([silent, True])
+
+    def once() -> bool:
+        answer = next(answers)
+        if isinstance(answer, Unreachable):
+            raise answer
+        return answer
+
+    def always() -> bool:
+        raise silent
+
+    wait_on_lab(Abort(tmp_path), "LEFT serves", once, 60.0, tmp_path)
+    with pytest.raises(Unreachable, match=r"within 0 s; LEFT gave no answer: connection refused\. Look at the logs in"):
+        wait_on_lab(Abort(tmp_path), "LEFT serves", always, 0.0, tmp_path)
+    with pytest.raises(Unreachable, match="LEFT gave no answer: connection refused"):
+        wait_for(None, "LEFT serves", always, 60.0, "Look.")  # elsewhere an error ends the wait

@@ -1,0 +1,139 @@
+"""The judge of the soak finds what is planted, and nothing where nothing is."""
+
+from __future__ import annotations
+
+import pytest
+
+from soak.judge import (
+    Finding,
+    Log,
+    acknowledged_stand,
+    compare,
+    incarnations_stand,
+    map_is_exact,
+    newest_stand,
+)
+from soak.plan import dice_of, plan
+from soak.traffic import Traffic
+
+ROWS = [(at + at // 4, 100 + at, 7000 + at) for at in range(12)]  # a marker after every fourth record
+Rows = list[tuple[int, int, int]]
+
+
+def found(there: Rows, **told: object) -> list[str]:
+    return [f.what for f in compare("t-0", "on the source", Log(ROWS), "in the mirror", Log(there), **told)]  # type: ignore[arg-type]
+
+
+def moved(rows: Rows, by: int) -> Rows:
+    return [(o + by, n, d) for o, n, d in rows]
+
+
+def test_the_same_records_are_no_finding_wherever_they_stand() -> None:
+    assert found(moved(ROWS, 3)) == []
+
+
+@pytest.mark.parametrize(
+    ("planted", "expected"),
+    [
+        (ROWS[:5] + ROWS[6:], "1 records on the source are not in the mirror"),
+        (ROWS[:-1], "1 records on the source are not in the mirror"),
+        ([], "12 records on the source are not in the mirror"),
+        ([*ROWS, (99, 103, 7003)], "1 records stand more than once in the mirror, 0 told"),
+        ([*ROWS, (99, 55, 1)], "1 records in the mirror were never on the source"),
+        ([*ROWS[:3], (3, 103, 1), *ROWS[4:]], "1 records in the mirror are not as they were"),
+        ([*ROWS[:3], ROWS[4], ROWS[3], *ROWS[5:]], "1 records in the mirror come after later ones"),
+    ],
+)
+def test_a_planted_fault_is_found(planted: Rows, expected: str) -> None:
+    assert expected in found(planted)
+
+
+def test_only_what_was_told_is_forgiven() -> None:
+    lost = ROWS[:2] + ROWS[4:]
+    assert found(lost, may_miss=lambda offset: offset in (2, 3)) == []
+    assert found(lost, may_miss=lambda offset: offset == 2) != []
+    twice = [*ROWS[:6], *moved(ROWS[4:], 10)]
+    assert found(twice, may_double=2) == []
+    assert found(twice, may_double=1) == ["2 records stand more than once in the mirror, 1 told"]
+    assert found([*ROWS, (99, 55, 1)], in_doubt=frozenset({55})) == []
+
+
+def test_an_acknowledgement_stands_where_it_was_told() -> None:
+    assert acknowledged_stand("t-0", Log(ROWS), Log(ROWS)) == []
+    (finding,) = acknowledged_stand("t-0", Log(ROWS), Log(moved(ROWS, 20)))
+    assert finding.what == "12 records are not where the producer was told"
+    assert acknowledged_stand("t-0", Log(ROWS), Log(ROWS[1:]))
+
+
+def test_what_a_producer_doubled_stands_twice_on_both_sides_and_no_oftener() -> None:
+    source = [*ROWS[:3], (50, 101, 7001), (51, 102, 7002), *moved(ROWS[3:], 60)]
+    assert compare("t-0", "on the source", Log(source), "in the mirror", Log(moved(source, 5))) == []
+    assert acknowledged_stand("t-0", Log(ROWS[:3]), Log(source[:5]), may_double=5) == []
+    assert acknowledged_stand("t-0", Log(ROWS[:3]), Log(source[:5]))
+    (again,) = compare("t-0", "on the source", Log(source), "in the mirror", Log([*source, (99, 111, 7011)]))
+    assert again.what == "1 records stand more than once in the mirror, 0 told"
+    (fewer,) = compare("t-0", "on the source", Log(source), "in the mirror", Log(ROWS))
+    assert fewer.what == "2 records on the source are not in the mirror as often"
+
+
+def test_of_a_topic_made_again_the_last_life_is_whole_and_the_others_are_beginnings() -> None:
+    one, two = Log(ROWS[:6]), Log(ROWS[6:])
+
+    def judged(there: Rows, told: int = 1) -> list[Finding]:
+        return incarnations_stand("t-0", [one, two], Log(there), told)
+
+    assert judged(ROWS, told=0) == []
+    assert judged(ROWS[:4] + ROWS[6:]) == []
+    assert judged(ROWS[6:]) == []
+    assert judged(ROWS[:4] + ROWS[6:], told=0), "a silent loss"
+    assert judged(ROWS[:3] + ROWS[4:]), "a gap within an incarnation"
+    assert judged(ROWS[:-1])
+    assert judged(ROWS[6:] + ROWS[:6])
+
+
+def test_of_a_compacted_topic_the_newest_of_each_key_stands() -> None:
+    keys = {number: b"%d" % (number % 3) for _, number, _ in ROWS}
+    acked, cleaned = Log(ROWS), Log(ROWS[:1] + ROWS[7:])
+    assert newest_stand("t-0", acked, keys, cleaned, Log(ROWS[4:])) == []
+    assert newest_stand("t-0", acked, keys, cleaned, Log(ROWS[:11]))
+    assert newest_stand("t-0", acked, keys, Log(ROWS[:9]), acked)
+    assert newest_stand("t-0", acked, keys, cleaned, Log([*ROWS, (99, 109, 7009)]))
+
+
+def test_a_map_that_is_off_by_one_or_leaves_a_record_out_is_found() -> None:
+    here, there = Log(ROWS), Log((3 + at, n, d) for at, (_, n, d) in enumerate(ROWS))
+    segments = [(0, 3, 4), (5, 7, 4), (10, 11, 4)]
+    assert map_is_exact("t-0", segments, here, there) == []
+    assert map_is_exact("t-0", segments[:2], here, there)
+    assert map_is_exact("t-0", [*segments[:2], (10, 12, 4)], here, there)
+
+
+def test_a_seed_is_a_plan() -> None:
+    inside, outside, alone = ("a", "b"), ("c", "d", "e"), ("f",)
+
+    def first(seed: int, count: int) -> list[object]:
+        steps = plan(seed, inside, outside, alone)
+        return [next(steps) for _ in range(count)]
+
+    assert first(7, 50) == first(7, 50)
+    assert first(7, 80)[:50] == first(7, 50)
+    assert first(7, 50) != first(8, 50)
+    names = {name for step in first(7, 60) for name in step.faults}  # type: ignore[attr-defined]
+    assert names == {*inside, *outside, *alone}
+    assert dice_of(7, 3, "a").random() == dice_of(7, 3, "a").random() != dice_of(7, 4, "a").random()
+
+
+class Delivered:
+    """A delivery report. The client has no offset for what it takes for delivered without an answer."""
+
+    def __init__(self, number: int, offset: int | None) -> None:
+        self.value, self.key, self.partition = (lambda: b"%d x" % number), (lambda: b"1"), (lambda: 0)
+        self.offset = lambda: offset
+
+
+def test_what_is_called_delivered_without_an_offset_is_in_doubt() -> None:
+    traffic = Traffic("127.0.0.1:1", "t", 1, 7)
+    for number, offset in ((1, 0), (2, None), (3, -1001), (4, 1)):
+        traffic._told(0, None, Delivered(number, offset))  # type: ignore[arg-type]
+    assert list(traffic.acked[0].numbers) == [1, 4]
+    assert traffic.in_doubt == {2, 3}

@@ -1,0 +1,94 @@
+"""Files that are replaced whole: what readers see, what a failure leaves, and who may read them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from drlib.files import write_first, write_whole
+
+FULL = """\
+import resource, sys
+from pathlib import Path
+from drlib.files import write_whole
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+try:
+    write_whole(Path(sys.argv[1]), "x" * 1000)
+except OSError as error:
+    sys.exit(error.errno)
+"""
+
+
+@pytest.mark.parametrize("content", ["grün\n", b"\x00\xff", ""])
+def test_what_is_written_is_read_and_is_its_owners_alone(tmp_path: Path, content: str | bytes) -> None:
+    path = tmp_path / "one.json"
+    before = os.umask(0)
+    try:
+        write_whole(path, content)
+    finally:
+        os.umask(before)
+    assert path.read_bytes() == (content.encode() if isinstance(content, str) else content)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_reader_never_sees_a_part(tmp_path: Path) -> None:
+    path, over, seen = tmp_path / "one", threading.Event(), set[bytes]()
+    whole = {bytes([letter]) * 100_000 for letter in b"abc"}
+    write_whole(path, b"a" * 100_000)
+
+    def read() -> None:
+        while not over.is_set():
+            seen.add(path.read_bytes())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for _ in range(20):
+            for content in whole:
+                write_whole(path, content)
+    finally:
+        over.set()
+        reader.join()
+    assert seen
+    assert seen <= whole
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
+    path = tmp_path / "one"
+    write_whole(path, "old")
+    ended = subprocess.run([sys.executable, "-c", FULL, str(path)], check=False)
+    assert ended.returncode != 0
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_first_one_stays_and_is_whole_for_whoever_sees_it(tmp_path: Path) -> None:
+    for number in range(50):
+        path, seen = tmp_path / f"one-{number}", set[str]()
+        start = threading.Barrier(5)
+
+        def read(path: Path = path, start: threading.Barrier = start, seen: set[str] = seen) -> None:
+            start.wait()
+            while not path.exists():
+                pass
+            seen.add(path.read_text())
+
+        def write(name: str, path: Path = path, start: threading.Barrier = start) -> None:
+            start.wait()
+            write_first(path, name)
+
+        threads = [threading.Thread(target=write, args=(name,)) for name in ("left", "right", "third")]
+        threads += [threading.Thread(target=read) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert seen == {path.read_text()}
+        assert seen <= {"left", "right", "third"}
+    assert len(list(tmp_path.iterdir())) == 50

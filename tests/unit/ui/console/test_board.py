@@ -1,0 +1,100 @@
+"""The board of a drill: where the steps are, by the journal, and a picture that says it in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from drlib.drill.plan.plan import Call, Change, Drill, Mode, Plan, Step, StepPlan
+from drlib.drill.plan.progress import Noted
+from drlib.drill.session.board import BoardState, Stand, Waits, steps_of, waits_of
+from drlib.mirror.monitor.survey import GroupStanding, Survey
+from drlib.model import Flow
+from drlib.runs.journal import Line, Scalar
+from drlib.ui.console.board import LEAST_S, LiveBoard, Picture
+
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)
+STEPS = tuple(Step(name=n, title=f"Step <{n}>", action=Call("x")) for n in ("one", "two", "three"))
+DRILL = Drill(name="d", flow=Flow("A", "B"), mode=Mode.PLANNED, steps=STEPS)
+
+
+def line(second: float, event: Noted, **data: Scalar) -> Line:
+    return Line(0, (START + timedelta(seconds=second)).isoformat(), event, data, "", "")
+
+
+def test_each_step_is_where_its_last_line_says_with_its_time() -> None:
+    lines = [
+        line(0, Noted.RUN_STARTED),
+        line(1, Noted.STEP_STARTED, step="one"),
+        line(3.5, Noted.STEP_SUCCEEDED, step="one"),
+        line(4, Noted.STEP_STARTED, step="two"),
+    ]
+    now = START + timedelta(seconds=10)
+    found = [(s.name, s.stand, s.seconds) for s in steps_of(DRILL, lines, now)]
+    assert found == [("one", Stand.DONE, 2.5), ("two", Stand.RUNNING, 6.0), ("three", Stand.WAITING, None)]
+    lines += [
+        line(11, Noted.STEP_FAILED, step="two", error="no"),
+        line(12, Noted.UNDO_STARTED, step="one"),
+        line(13, Noted.UNDO_SUCCEEDED, step="one"),
+    ]
+    found = [(s.name, s.stand, s.seconds) for s in steps_of(DRILL, lines, now)]
+    assert found[:2] == [("one", Stand.PUT_BACK, 2.5), ("two", Stand.FAILED, 7.0)]
+
+
+def test_the_picture_says_it_in_words_and_escapes_what_comes_from_outside() -> None:
+    survey = Survey("A->B", 0, 1, source_error="<gone>", groups=(GroupStanding("g<1>", 2, 1234, 3, 1, 0, 5),))
+    state = BoardState(DRILL, steps_of(DRILL, (), START), survey, "", "look & see")
+    bundle = Picture(state)._repr_mimebundle_()
+    assert "0 of 3 steps" in bundle["text/plain"]
+    assert "one: waiting" in bundle["text/plain"]
+    assert "group g<1>: lag 1,234 records; positions 3 exact, 1 behind, 0 not translatable" in bundle["text/plain"]
+    assert "lag unknown" in bundle["text/plain"]
+    assert "Step &lt;one&gt;" in bundle["text/html"]
+    assert "g&lt;1&gt;" in bundle["text/html"]
+    assert "&lt;gone&gt;" in bundle["text/html"]
+    assert "look &amp; see" in bundle["text/html"]
+    assert "<gone>" not in bundle["text/html"]
+
+
+def test_what_waits_for_approval_is_said_with_what_it_changes_and_how_it_is_given() -> None:
+    steps = tuple(replace(step, approval=step.name != "one") for step in STEPS)
+    planned = [StepPlan(s.name, (), (Change(f"entity <{s.name}>", None, "held"),)) for s in steps]
+    plan = Plan(replace(DRILL, steps=steps), tuple(planned))
+    assert waits_of(plan, (), (), {}) == Waits("two", "Step <two>", ("entity <two>: not there -> held",), ("three",))
+    assert waits_of(plan, [line(1, Noted.APPROVED, step="two"), line(2, Noted.APPROVED, step="three")], (), {}) is None
+    waits = waits_of(plan, [line(1, Noted.APPROVED, step="two")], (), {})
+    assert waits == Waits("three", "Step <three>", ("entity <three>: not there -> held",))
+    text = Picture(BoardState(DRILL, (), note="an error", waits=waits))._repr_mimebundle_()
+    assert (
+        "three (Step <three>) waits for approval: press the button, put a line 'three' into approved"
+        in text["text/plain"]
+    )
+    assert "It changes entity &lt;three&gt;: not there -&gt; held." in text["text/html"]
+    assert "an error" not in text["text/plain"]  # it says the same
+    given = waits_of(plan, [line(1, Noted.APPROVED, step="two")], (), {"three": "Ada <3"})
+    assert (
+        "three was approved by Ada &lt;3"
+        in Picture(BoardState(DRILL, (), waits=given))._repr_mimebundle_()["text/html"]
+    )
+
+
+def test_it_is_drawn_at_most_four_times_a_second_and_at_the_end() -> None:
+    drawn: list[Picture] = []
+    moment = [0.0]
+
+    class Handle:
+        def update(self, picture: Picture) -> None:
+            drawn.append(picture)
+
+    board = LiveBoard(clock=lambda: moment[0])
+    state = BoardState(DRILL, ())
+    board.update(lambda: state)
+    assert drawn == []  # not opened: there is nowhere to draw
+    board._handle = Handle()
+    for _ in range(1000):
+        moment[0] += 0.01
+        board.update(lambda: state)
+    assert 10 / LEAST_S * 0.8 <= len(drawn) <= 10 / LEAST_S
+    before = len(drawn)
+    board.settle(state)
+    assert len(drawn) == before + 1

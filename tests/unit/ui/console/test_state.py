@@ -1,0 +1,215 @@
+"""What a console shows: unknown stays unknown, what is wrong is named, and every form says the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from drlib.drill.session.board import Stand, StepStand
+from drlib.lab.link.link import LinkState
+from drlib.lab.link.toxics import Toxics
+from drlib.lab.processes import ProcessStatus
+from drlib.mirror.monitor.flow_view import MIRRORING, NO_WORKER, FlowView
+from drlib.mirror.monitor.survey import GroupStanding, Survey
+from drlib.mirror.status.catch_up import Outlook
+from drlib.mirror.status.worker_status import Event, PartitionStatus
+from drlib.ui.console.picture import ROWS, ConsolePicture, html_of, text_of
+from drlib.ui.console.state import (
+    ClusterSeen,
+    ConsoleState,
+    DrillSeen,
+    clusters_of_lab,
+    clusters_of_surveys,
+    drill_of,
+    link_words,
+    standing,
+    topics_of,
+)
+from drlib.ui.display import PLOTLY
+
+NOW = 1_700_000_000_000
+
+
+def partition(topic: str, number: int, mirrored: int, end: int, lag_s: float | None = None) -> PartitionStatus:
+    return PartitionStatus(
+        topic, number, f"A.{topic}", 0, mirrored, mirrored, end, mirrored, outlook=Outlook(lag_s=lag_s), as_of_ms=NOW
+    )
+
+
+def view(*partitions: PartitionStatus, state: str = MIRRORING, **more: object) -> FlowView:
+    plain = {
+        "flow": "A->B",
+        "state": state,
+        "at_ms": NOW,
+        "members": 1,
+        "workers": ("w",),
+        "lanes": (),
+        "partitions": partitions,
+        "events": (),
+        "groups": (),
+        "records_per_s": 5.0,
+        "bytes_per_s": None,
+    }
+    return FlowView(**{**plain, **more})  # type: ignore[arg-type]
+
+
+def drill(word: str = "running", **more: object) -> DrillSeen:
+    steps = (
+        StepStand("one", "First <step>", Stand.DONE, 1.5),
+        StepStand("two", "Second", Stand.RUNNING, 0.5),
+        StepStand("three", "Third", Stand.WAITING),
+    )
+    plain = {
+        "name": "failover-drill",
+        "folder": Path("runs/x"),
+        "flow": "A->B",
+        "mode": "practice",
+        "word": word,
+        "steps": steps,
+        "alive": True,
+    }
+    return DrillSeen(**{**plain, **more})  # type: ignore[arg-type]
+
+
+def test_lag_of_a_topic_is_unknown_where_one_partition_is() -> None:
+    rows = topics_of(view(partition("t", 0, 5, 9, 2.0), partition("t", 1, 0, -1), partition("u", 0, 3, 3)))
+    assert [(r.topic, r.records, r.seconds) for r in rows] == [("t", None, None), ("u", 0, 0.0)]
+
+
+def test_lag_of_a_topic_adds_up_and_its_age_is_the_oldest() -> None:
+    (row,) = topics_of(view(partition("t", 0, 5, 9, 2.0), partition("t", 1, 1, 4, 7.5), partition("t", 2, 4, 4)))
+    assert (row.records, row.seconds, row.partitions) == (7, 7.5, 3)
+
+
+def test_the_age_of_a_lag_is_unknown_where_one_is() -> None:
+    (row,) = topics_of(view(partition("t", 0, 5, 9, 2.0), partition("t", 1, 1, 4, None)))
+    assert (row.records, row.seconds) == (7, None)
+
+
+def test_a_group_is_exact_only_when_all_of_it_is() -> None:
+    assert standing(GroupStanding("g", 3, 0, 3, 0, 0, 0)) == "exact"
+    assert standing(GroupStanding("g", 3, 9, 2, 1, 0, 1200)) == "2 of 3 exact, 1 behind by 1,200 in all"
+    assert "unknown" in standing(GroupStanding("g", 3, None, 2, 0, 1, 0))
+
+
+def process(name: str, state: str) -> ProcessStatus:
+    return ProcessStatus(name, 1, bool(state), state, Path("log"))
+
+
+def test_a_cluster_is_what_its_worst_broker_is() -> None:
+    links = [LinkState("A-1", 1, 2, False, Toxics(), Toxics(), 0, 0, 0)]
+    found = clusters_of_lab(
+        {"A": ["A-1", "A-2"], "B": ["B-1"], "C": ["C-1"], "D": ["D-1"]},
+        [process("A-1", "S"), process("A-2", ""), process("B-1", "T"), process("C-1", "S")],
+        links,
+    )
+    assert [(c.alias, c.word, c.well) for c in found] == [
+        ("A", "not running", False),
+        ("B", "paused", False),
+        ("C", "runs", True),
+        ("D", "unknown", None),
+    ]
+    assert found[0].detail == "A-2 not running"
+    assert (found[0].link, found[1].link) == ("healthy", "link unknown")
+
+
+def test_a_wrong_clock_is_said_in_every_form() -> None:
+    seen = clusters_of_lab(
+        {"A": ["A-1"], "B": ["B-1"]}, [process("A-1", "S"), process("B-1", "S")], [], {"A": 1_200_000}
+    )
+    assert [(c.alias, c.clock) for c in seen] == [("A", "clocks 20 min 00 s behind"), ("B", "")]
+    now = ConsoleState(NOW, seen)
+    assert "cluster A: runs, link unknown, clocks 20 min 00 s behind" in text_of(now)
+    assert "clocks 20 min 00 s behind" in html_of(now)
+
+
+def test_what_a_link_does_is_said_by_direction() -> None:
+    slow = Toxics(delay_ms=200, bandwidth=1e6)
+    assert link_words(LinkState("A-1", 1, 2, True, slow, slow, 0, 0, 0)) == "cut"
+    assert link_words(LinkState("A-1", 1, 2, False, slow, slow, 0, 0, 0)) == "200 ms late, 1 MB/s at most, both ways"
+    assert (
+        link_words(LinkState("A-1", 1, 2, False, Toxics(), Toxics(blackhole=True), 0, 0, 0)) == "silent from the broker"
+    )
+
+
+def test_a_cluster_that_was_silent_for_one_flow_is_silent() -> None:
+    found = clusters_of_surveys([Survey("A->B", NOW, 1), Survey("B->A", NOW, 1, source_error="no answer")])
+    assert [(c.alias, c.word) for c in found] == [("A", "answers"), ("B", "does not answer")]
+
+
+def test_no_run_is_no_drill() -> None:
+    assert drill_of(None) is None
+
+
+def test_the_current_step_is_the_one_that_runs_and_a_drill_nobody_runs_cannot_be_aborted() -> None:
+    current = drill().current
+    assert current is not None
+    assert current.name == "two"
+    assert drill().abortable
+    assert not drill(alive=False).abortable
+    assert not drill("aborting").abortable
+
+
+def state() -> ConsoleState:
+    lost = Event("Parked", "t-0", "it <b>cannot</b> be read", NOW, None, "Look at the record.")
+    past = Event("LaneFault", "0", "over", NOW, NOW + 1, "")
+    return ConsoleState(
+        NOW,
+        (ClusterSeen("A", "runs", link="healthy"), ClusterSeen("B", "not running", "B-1 not running", "cut")),
+        (
+            view(
+                partition("t", 0, 5, 9, 2.0),
+                events=(lost, past),
+                groups=(GroupStanding("readers", 1, None, 0, 0, 1, 0),),
+            ),
+        ),
+        drill(),
+        ("B was asked in vain",),
+    )
+
+
+def test_every_form_says_the_same_and_nothing_is_markup_that_came_from_outside() -> None:
+    text, page = text_of(state()), html_of(state())
+    for word in (
+        "A",
+        "B-1 not running",
+        "cut",
+        "mirroring",
+        "readers",
+        "Parked",
+        "Look at the record.",
+        "failover-drill",
+    ):
+        assert word in text, word
+        assert word in page, word
+    for said in (text, page):
+        assert "unknown" in said, "a group that cannot be translated"
+        assert "4 records" in said or ">4<" in said
+        assert "B was asked in vain" in said
+    assert "<b>cannot</b>" not in page
+    assert "First <step>" not in page
+    assert "<script" not in page
+
+
+def test_the_bundle_has_text_html_and_a_figure_and_gives_what_is_asked_for() -> None:
+    bundle = ConsolePicture(state())._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html", PLOTLY}
+    assert "A-&gt;B mirroring" in json.dumps(bundle[PLOTLY])
+    assert set(ConsolePicture(state())._repr_mimebundle_(include=["text/plain"])) == {"text/plain"}
+
+
+def test_a_picture_of_nothing_says_so_in_every_form() -> None:
+    bundle = ConsolePicture(ConsoleState(NOW, unseen=("the clusters are being asked",)))._repr_mimebundle_()
+    assert all("being asked" in (v if isinstance(v, str) else json.dumps(v)) for v in bundle.values())
+
+
+def test_a_flow_without_a_worker_is_not_called_caught_up() -> None:
+    said = text_of(ConsoleState(NOW, flows=(view(state=NO_WORKER),)))
+    assert "no worker" in said
+    assert "nothing behind" not in said
+
+
+def test_a_long_list_says_what_it_leaves_out() -> None:
+    many = view(*(partition(f"t{n}", 0, 0, n + 1, 1.0) for n in range(ROWS + 3)))
+    assert "and 3 topics more" in text_of(ConsoleState(NOW, flows=(many,)))
+    assert "and 3 rows more" in html_of(ConsoleState(NOW, flows=(many,)))

@@ -1,0 +1,225 @@
+"""The console's buttons: a plan before anything dangerous, a name to type, errors shown in place, and an end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from deadline import Deadline
+
+from drlib.errors import UsageError
+from drlib.ui.console import faults
+from drlib.ui.console.state import ClusterSeen, ConsoleState
+from drlib.ui.console.widget import ConsoleWidget
+
+NOW = 1_700_000_000_000
+
+
+class Cluster:
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.brokers = [SimpleNamespace(name="LEFT-1", alive=True)]
+        self.gate = threading.Event()
+
+    @property
+    def alive(self) -> bool:
+        return all(broker.alive for broker in self.brokers)
+
+    def kill(self) -> None:
+        self.calls.append("kill")
+
+    def resume(self) -> None:
+        self.calls.append("resume")
+
+    def start(self) -> None:
+        self.gate.wait(5)
+        self.calls.append("start")
+        raise UsageError("LEFT did not start", "its port is taken", "Look at its log.")
+
+
+class Watching:
+    """A look that never changes."""
+
+    def __init__(self, lab: object) -> None:
+        self.subject = SimpleNamespace(lab=lab)
+        self.closed = False
+        self.resting = False
+        self.gone: UsageError | None = None
+
+    def lab(self) -> object:
+        if self.gone is not None:
+            raise self.gone
+        return self.subject.lab
+
+    def state(self) -> ConsoleState:
+        return ConsoleState(NOW, (ClusterSeen("LEFT", "runs"),))
+
+    def run(self) -> None:
+        return None
+
+    def start(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def watching(cluster: Cluster, tmp_path: Path) -> Watching:
+    return Watching(SimpleNamespace(root=tmp_path, clusters={"LEFT": cluster, "RIGHT": Cluster()}))
+
+
+@pytest.fixture
+def widget(cluster: Cluster, watching: Watching):
+    found = ConsoleWidget(watching)  # type: ignore[arg-type]
+    yield found
+    cluster.gate.set()
+    found.close()
+
+
+def until(holds) -> None:
+    deadline = Deadline(5)
+    while not holds():
+        assert not deadline.passed
+        time.sleep(0.01)
+
+
+def test_a_dangerous_button_shows_its_plan_and_does_nothing_yet(widget: ConsoleWidget, cluster: Cluster) -> None:
+    widget.buttons["kill"].click()
+    assert "SIGKILL" in widget.plan.value
+    assert "Start puts it back" in widget.plan.value
+    assert widget.confirm_row.layout.display == "flex"
+    assert cluster.calls == []
+
+
+def test_without_the_name_it_is_refused_in_place_and_the_plan_stays(widget: ConsoleWidget, cluster: Cluster) -> None:
+    widget.buttons["kill"].click()
+    widget.typed.value = "RIGHT"
+    widget.confirm.click()
+    assert "the name typed is &#x27;RIGHT&#x27;" in widget.said.value
+    assert "Type LEFT" in widget.said.value
+    assert widget.confirm_row.layout.display == "flex"
+    assert cluster.calls == []
+
+
+def test_with_the_name_it_is_done(widget: ConsoleWidget, cluster: Cluster) -> None:
+    widget.buttons["kill"].click()
+    widget.typed.value = " LEFT "
+    widget.confirm.click()
+    until(lambda: "done" in widget.said.value)
+    assert cluster.calls == ["kill"]
+    assert widget.confirm_row.layout.display == "none"
+
+
+def test_a_plan_left_is_forgotten(widget: ConsoleWidget, cluster: Cluster) -> None:
+    widget.buttons["kill"].click()
+    widget.leave.click()
+    widget.typed.value = "LEFT"
+    widget.confirm.click()
+    assert "no button waits" in widget.said.value
+    assert cluster.calls == []
+
+
+def test_a_plan_is_about_the_cluster_it_was_shown_for(widget: ConsoleWidget, cluster: Cluster) -> None:
+    widget.buttons["kill"].click()
+    widget.cluster.value = "RIGHT"
+    assert widget.confirm_row.layout.display == "none", "another cluster needs another plan"
+    widget.typed.value = "RIGHT"
+    widget.confirm.click()
+    assert cluster.calls == []
+
+
+def test_a_click_returns_while_the_work_goes_on_and_its_error_is_shown(widget: ConsoleWidget, cluster: Cluster) -> None:
+    began = time.monotonic()
+    widget.buttons["start"].click()
+    assert time.monotonic() - began < 0.2
+    assert "under way" in widget.said.value
+    cluster.gate.set()
+    until(lambda: "did not start" in widget.said.value)
+    assert "its port is taken" in widget.said.value
+    assert "Look at its log." in widget.said.value
+
+
+def test_a_cluster_that_does_not_run_is_not_killed_again_and_the_next_step_is_named(
+    widget: ConsoleWidget, cluster: Cluster
+) -> None:
+    cluster.brokers[0].alive = False
+    for name in ("kill", "pause"):
+        widget.buttons[name].click()
+        widget.typed.value = "LEFT"
+        widget.confirm.click()
+        until(lambda: "none of its brokers runs" in widget.said.value)
+        assert "Press Start first." in widget.said.value
+        widget.said.value = ""
+    widget.buttons["resume"].click()
+    until(lambda: "none of its brokers runs" in widget.said.value)
+    assert cluster.calls == []
+
+
+def test_a_lab_that_was_taken_down_behind_its_back_is_said_to_be_gone(
+    widget: ConsoleWidget, watching: Watching, cluster: Cluster
+) -> None:
+    watching.gone = UsageError("There is no lab", ".lab holds no state.json", "Run `drlib lab up` first")
+    widget.buttons["resume"].click()
+    assert "There is no lab" in widget.said.value
+    assert "drlib lab up" in widget.said.value
+    widget.buttons["kill"].click()
+    widget.typed.value = "LEFT"
+    widget.confirm.click()
+    assert "There is no lab" in widget.said.value
+    assert cluster.calls == []
+
+
+def test_what_is_no_error_of_ours_is_told_by_its_kind_and_claims_nothing(
+    widget: ConsoleWidget, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resume() -> None:
+        raise TimeoutError("LEFT-1 (pid 7) outlived SIGKILL by 10 s")
+
+    monkeypatch.setattr(cluster, "resume", resume)
+    widget.buttons["resume"].click()
+    until(lambda: "TimeoutError" in widget.said.value)
+    assert "outlived SIGKILL" in widget.said.value
+    assert "What it had done until then stands" in widget.said.value
+
+
+def test_there_is_nothing_to_abort_and_it_says_so(widget: ConsoleWidget) -> None:
+    widget.abort.click()
+    assert "no drill runs here" in widget.said.value
+
+
+def test_without_a_lab_there_are_no_faults() -> None:
+    found = ConsoleWidget(Watching(None))  # type: ignore[arg-type]
+    assert found.lab_row.layout.display == "none"
+    found.buttons["heal"].click()
+    assert "no lab" in found.said.value
+    found.close()
+
+
+def test_closed_it_ends_its_threads_and_answers_no_click(widget: ConsoleWidget, cluster: Cluster) -> None:
+    widget.start()
+    assert [t for t in threading.enumerate() if t.name == "drlib-console-draw"]
+    widget.close()
+    widget.close()
+    assert not [t for t in threading.enumerate() if t.name.startswith("drlib-console-draw")]
+    widget.buttons["resume"].click()
+    assert "closed" in widget.said.value
+    assert cluster.calls == []
+
+
+def test_every_fault_has_a_plan_and_every_dangerous_one_a_way_back() -> None:
+    labels = {one.label for one in faults.FAULTS}
+    for one in faults.FAULTS:
+        assert "LEFT" in one.plan("LEFT")
+        assert "{" not in one.plan("LEFT")
+        assert not one.dangerous or one.undo.split(",")[0] in labels
+    with pytest.raises(UsageError, match="none of that name"):
+        faults.fault("explode")

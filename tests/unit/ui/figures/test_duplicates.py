@@ -1,0 +1,96 @@
+"""What people see of an analysis: the picture of duplicates, the line that says how far Spark is, report and terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+from rich.console import Console
+
+from drlib.analysis.duplicates.result import Cause, DuplicateReport, Heat
+from drlib.analysis.spark.jobs import Progress, SparkFailed
+from drlib.lab.checker.report import Verdict as Found
+from drlib.runs.scorecard import Check, Kind, Records, Rpo, RtoSeconds, Scorecard, Verdict
+from drlib.ui.figures import figures
+from drlib.ui.figures.duplicates import heat_figure
+from drlib.ui.report.report import write_report
+from drlib.ui.terminal.progress_bar import Bar
+from drlib.ui.terminal.run import print_scorecard
+
+T0 = 1_795_255_200_000  # 2026-11-21 10:00:00 UTC
+REPORT = DuplicateReport(
+    "LEFT.orders",
+    Found.FAIL,
+    (),
+    counts={Cause.REPLICATOR: 42},
+    heat=(Heat(2, T0, 30), Heat(2, T0 + 120_000, 10), Heat(0, T0 + 60_000, 2)),
+    step_ms=60_000,
+)
+
+
+def card(*checks: Check) -> Scorecard:
+    return Scorecard(
+        runbook="duplicates-audit",
+        run_id="20261121T100000Z-duplicates-audit-9f31c2",
+        verdict=Verdict.PASS,
+        rto_seconds=RtoSeconds(),
+        rpo=Rpo(),
+        records=Records(produced=100, mirrored=100, duplicated=0),
+        groups=(),
+        checks=checks or (Check(name="orders: nothing was copied twice", verdict=Verdict.PASS, evidence="0 of 100"),),
+        started_ms=T0,
+        finished_ms=T0 + 9000,
+        kind=Kind.ANALYSIS,
+    )
+
+
+def test_the_map_labels_each_row_with_its_number_and_says_utc_and_units() -> None:
+    figure = heat_figure({"orders": REPORT})
+    (heat,) = figure.data
+    assert list(heat.y) == ["orders-2", "orders-0"]
+    assert [list(row) for row in heat.z] == [[30, None, 10], [None, 2, None]]
+    assert {note.text for note in figure.layout.annotations} == {"<b>40</b>", "<b>2</b>"}
+    assert "UTC (2026-11-21), in steps of 60 s" in figure.layout.xaxis.title.text
+    assert (heat.colorbar.title.text, figure.layout.yaxis.title.text) == ("records", "partition")
+    assert {colour for _, colour in heat.colorscale} <= {"#e8f1f8", figures.SKY, figures.BLUE}
+    assert "http" not in json.dumps(json.loads(figure.to_json()))
+
+
+def test_without_a_duplicate_the_map_says_so_and_many_partitions_are_counted() -> None:
+    assert heat_figure({}).layout.annotations[0].text == "No duplicate was found."
+    many = DuplicateReport("t", Found.FAIL, (), heat=tuple(Heat(p, T0, p + 1) for p in range(50)), step_ms=1000)
+    figure = heat_figure({"t": many})
+    assert len(figure.data[0].y) == 40
+    assert "10 more partitions are not drawn" in figure.layout.xaxis.title.text
+    assert "t-49" in figure.data[0].y
+
+
+def test_a_line_says_how_far_spark_is() -> None:
+    assert repr(Bar(Progress("orders", 0, 0, 2.0))) == "orders: waiting for Spark, 2.00 s"
+    assert "6 of 12 tasks" in repr(Bar(Progress("orders", 6, 12, 2.0)))
+    assert repr(Bar(Progress("orders", 12, 12, 3.0, over=True))) == "orders: done, 12 tasks in 3.00 s"
+    assert "&lt;b&gt;" in Bar(Progress("<b>", 1, 2, 1.0))._repr_mimebundle_()["text/html"]
+
+
+def test_a_failure_of_spark_is_a_sentence_and_no_stack() -> None:
+    error = SparkFailed("orders", "java.lang.OutOfMemoryError: Java heap space\n\tat one.two.Three\n\tat four.Five\n")
+    assert str(error).startswith("Spark failed at orders: java.lang.OutOfMemoryError: Java heap space. ")
+    assert "one.two" not in str(error)
+
+
+def test_report_and_terminal_say_that_recovery_time_does_not_apply(tmp_path: Path) -> None:
+    page = write_report(card(), (), tmp_path, notebook=None).read_text()
+    text = re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]+>", " ", page, flags=re.S)
+    assert "does not apply: an analysis moves nothing" in text
+    assert "unknown" not in text.lower()
+    assert "Lost records" not in text
+    assert 'id="groups"' not in page
+    assert 'href="#rto"' not in page
+    assert "Mirrored" in text
+    shown = io.StringIO()
+    print_scorecard(card(), tmp_path / "report.html", Console(file=shown, width=80))
+    assert "does not apply: an analysis moves nothing" in shown.getvalue()
+    assert "100 mirrored, 0 duplicated" in shown.getvalue()
+    assert "unknown" not in shown.getvalue()

@@ -1,0 +1,98 @@
+"""The pictures of lag: what is drawn, and what is said where there is nothing to draw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log10
+
+from drlib.analysis.lag.result import HourOfLatency, LagReport, Series
+from drlib.analysis.lag.trend import Limits, Point, read
+from drlib.lab.checker.report import Verdict
+from drlib.model import Flow, TopicPartition
+from drlib.ui.figures.lag import lag_figure, latency_figure, worst
+
+BEGIN_S = 1_790_000_000.0
+LIMITS = Limits(retention_s=86400, objective_s=30)
+
+
+def series(partition: int, slope: float, *, group: str = "") -> Series:
+    points = tuple(Point(BEGIN_S + 60 * n, int(slope * n), int(100 * slope * n), slope * n) for n in range(30))
+    where = ("RIGHT", group, False) if group else ("LEFT", "LEFT->RIGHT", True)
+    return Series(*where, TopicPartition("orders", partition), LIMITS, points, read(points, LIMITS))
+
+
+def report(*found: Series, latencies: tuple[HourOfLatency, ...] = ()) -> LagReport:
+    return LagReport(Flow("LEFT", "RIGHT"), 0, 1, found, latencies, (), ())
+
+
+def test_each_line_has_its_name_at_its_end_and_the_limits_are_lines() -> None:
+    figure = lag_figure(report(series(0, 20.0), series(1, 0.0), series(2, 1.0, group="billing")))
+    texts = [annotation.text for annotation in figure.layout.annotations]
+    assert "orders-0: 9.67 min, 580 records" in texts
+    assert "orders-1: nothing behind" in texts
+    assert not any("billing" in text for text in texts)
+    assert "objective 30 s" in texts
+    assert "retention 24 h of orders" in texts
+    assert [shape.y0 for shape in figure.layout.shapes] == [30, 86400]
+    low, high = figure.layout.yaxis.range
+    assert low < log10(0.1)
+    assert high > log10(86400)
+    assert len({trace.line.dash for trace in figure.data}) == 2
+    assert not figure.layout.showlegend
+    assert "UTC" in figure.layout.xaxis.title.text
+    named = [a for a in figure.layout.annotations if a.text.startswith("orders-")]
+    assert abs(named[0].y - named[1].y) > 0.1  # none covers another
+
+
+def test_groups_are_named_with_their_cluster() -> None:
+    figure = lag_figure(report(series(0, 20.0), series(2, 1.0, group="billing")), groups=True)
+    assert len(figure.data) == 1
+    assert any(a.text.startswith("billing on RIGHT, orders-2: 29 s") for a in figure.layout.annotations)
+
+
+def test_only_the_worst_are_drawn() -> None:
+    many = [series(n, float(n)) for n in range(20)]
+    assert [one.partition.partition for one in worst(many)] == [19, 18, 17, 16, 15, 14]
+    assert len(lag_figure(report(*many)).data) == 6
+
+
+def test_nothing_known_is_said() -> None:
+    assert "Nothing is known" in lag_figure(report()).layout.annotations[0].text
+    assert "No record" in latency_figure(report()).layout.annotations[0].text
+
+
+def test_percentiles_by_hour() -> None:
+    hours = tuple(HourOfLatency("orders", 3_600_000 * n, 10, 0, 5, 50, 500 + n, 900) for n in range(3))
+    unread = HourOfLatency("orders", 0, 10, 10, None, None, None, None)
+    figure = latency_figure(report(latencies=(unread, *hours)))
+    assert [list(trace.y) for trace in figure.data] == [[5] * 3, [50] * 3, [500, 501, 502]]
+    assert figure.data[2].text[-1] == "orders p99: 502 ms"
+
+
+def test_a_report_is_as_good_as_its_worst_part_and_what_was_not_seen_is_no_pass() -> None:
+    fine = series(0, 0.0)
+    assert report(fine).verdict is Verdict.PASS
+    assert report(fine, series(1, 60.0)).verdict is Verdict.FAIL
+    assert report().verdict is Verdict.UNKNOWN
+    noted = LagReport(Flow("LEFT", "RIGHT"), 0, 1, (fine,), (), (), ("groups on RIGHT: away",))
+    assert noted.verdict is Verdict.UNKNOWN
+
+
+def test_a_lag_with_two_ends_is_named_as_one() -> None:
+    most = series(0, 1.0)
+    bounded = replace(most, least=Point(most.points[-1].at_s, 3, 300, 2.0))
+    figure = lag_figure(report(bounded))
+    assert "at most, as MirrorMaker 2 tells it" in figure.layout.title.text
+    assert "orders-0: 3 to 29 records, at most 29 s" in [a.text for a in figure.layout.annotations]
+    assert "at most" not in lag_figure(report(most)).layout.title.text
+
+
+def test_a_lag_with_two_ends_over_time_is_drawn_as_both() -> None:
+    most = series(0, 1.0)
+    certain = (Point(most.points[-2].at_s, 0, 0, 0.0), Point(most.points[-1].at_s, 3, 300, 2.0))
+    figure = lag_figure(report(replace(most, least=certain[-1], certain=certain)))
+    assert "at most (thick) and for certain (thin), as MirrorMaker 2 tells it" in figure.layout.title.text
+    upper, lower = figure.data
+    assert (upper.line.color, upper.line.width, lower.line.width) == (lower.line.color, 2, 1)
+    assert list(lower.y) == [0.1, 2.0]
+    assert lower.x[-1] == upper.x[-1]

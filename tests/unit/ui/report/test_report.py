@@ -1,0 +1,256 @@
+"""The report asks no network for anything, escapes everything, and never makes a number up."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+import stat
+from html.parser import HTMLParser
+from pathlib import Path
+
+import nbformat
+import pytest
+import sample_scorecard as sample
+
+from drlib.runs.scorecard import Check, GroupScore, LostExample, Mark, Verdict
+from drlib.ui.display import Shown
+from drlib.ui.report.notebook_cells import UnreadableNotebook, prose, safe_html
+from drlib.ui.report.report import MOST_LINES, MOST_LOST, write_report
+
+HOSTILE = '</script><script>alert(1)</script><img src="https://evil.example/x" onerror=alert(1)>"\'&{{ 7*7 }}'
+FETCHING = {"src", "href", "srcset", "data", "poster", "action", "formaction", "background", "xlink:href", "ping"}
+
+
+class Page(HTMLParser):
+    """What a browser would see: elements with attributes, text outside scripts, styles."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.styles: list[str] = []
+        self.scripts: list[str] = []
+        self.words: list[str] = []
+        self._in = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        self._in = tag
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._in == "script":
+            self.scripts[-1] += data
+        elif self._in == "style":
+            self.styles.append(data)
+        else:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+    def addresses(self) -> list[str]:
+        found = [value for _, attributes in self.elements for name, value in attributes.items() if name in FETCHING]
+        for css in [*self.styles, *(attributes.get("style", "") for _, attributes in self.elements)]:
+            found += re.findall(r"url\(\s*[\"']?([^\"')]*)", css)
+            found += re.findall(r"@import[^;]*", css)
+        return found
+
+
+def notebook(folder: Path, *cells: nbformat.NotebookNode) -> Path:
+    path = folder / "executed.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=list(cells)), path)
+    return path
+
+
+def code(source: str, *outputs: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    return nbformat.v4.new_code_cell(source, outputs=list(outputs), execution_count=3)
+
+
+def shown(**data: object) -> nbformat.NotebookNode:
+    return nbformat.v4.new_output("display_data", {name.replace("_", "/"): value for name, value in data.items()})
+
+
+def written(folder: Path, card=None, lines=None, executed: Path | None = None) -> tuple[str, Page]:  # type: ignore[no-untyped-def]
+    path = write_report(
+        card or sample.scorecard(), sample.journal(folder) if lines is None else lines, folder, notebook=executed
+    )
+    html = path.read_text()
+    return html, Page(html)
+
+
+def hostile_notebook(folder: Path) -> Path:
+    return notebook(
+        folder,
+        nbformat.v4.new_markdown_cell(
+            f"# Title\n\n![far](https://evil.example/p.png) [docs](https://docs.example/x) {HOSTILE}"
+        ),
+        code(
+            f"print({HOSTILE!r})",
+            shown(
+                text_html=f"<table onclick=x()><tr><td>kept</td></tr></table>{HOSTILE}<style>@import 'https://e.example'</style>"
+            ),
+            nbformat.v4.new_output("stream", name="stderr", text=f"\x1b[31mred\x1b[0m {HOSTILE}"),
+            shown(image_png="aGVsbG8="),
+        ),
+    )
+
+
+def test_nothing_is_fetched_whatever_the_notebook_holds(tmp_path: Path) -> None:
+    _, page = written(tmp_path, executed=hostile_notebook(tmp_path))
+    assert page.addresses(), "the parser found no address at all, not even the page's own"
+    assert [a for a in page.addresses() if not a.startswith(("#", "data:"))] == []
+    assert not {tag for tag, _ in page.elements} & {"iframe", "object", "embed", "form", "base", "video", "audio"}
+    assert [name for _, attributes in page.elements for name in attributes if name.startswith("on")] == []
+
+
+def test_the_policy_forbids_the_network_and_names_the_only_scripts(tmp_path: Path) -> None:
+    import base64
+
+    _, page = written(tmp_path, executed=hostile_notebook(tmp_path))
+    policy = next(a["content"] for t, a in page.elements if t == "meta" and "Security" in a.get("http-equiv", ""))
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+    assert "http" not in policy.replace("http-equiv", "")
+    kinds = [attributes.get("type") for tag, attributes in page.elements if tag == "script"]
+    assert kinds == ["application/json", None, None]
+    for script in page.scripts[1:]:
+        assert f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" in policy
+
+
+def test_plotly_is_there_once(tmp_path: Path) -> None:
+    html, page = written(tmp_path)
+    assert html.count("* plotly.js v") == 1
+    charts = {a["id"] for _, a in page.elements if a.get("class") == "chart"}
+    assert set(json.loads(page.scripts[0])) == charts
+    assert len(charts) == 3
+
+
+def test_hostile_text_is_text(tmp_path: Path) -> None:
+    card = sample.scorecard(
+        checks=(Check(name=HOSTILE, verdict=Verdict.FAIL, evidence=HOSTILE),),
+        groups=(GroupScore(group=HOSTILE, re_read=1, skipped=2, positions={HOSTILE: 3}),),
+        lost_examples=(LostExample(id=HOSTILE, key=HOSTILE, partition=0, offset=1, acked_ms=1),),
+        marks=(Mark(name=HOSTILE, at_ms=sample.START, detail=HOSTILE),),
+        environment={HOSTILE: HOSTILE},
+        run_id=HOSTILE,
+    )
+    html, page = written(tmp_path, card)
+    assert "<img" not in html.split('<script type="application/json"')[0]
+    assert [t for t, _ in page.elements].count("script") == 3
+    assert "{{ 7*7 }}" in page.text
+    assert page.text.count("alert(1)") >= 8
+    assert "<" not in page.scripts[0]
+
+
+def test_what_was_not_measured_is_unknown_and_never_zero(tmp_path: Path) -> None:
+    _, page = written(tmp_path, sample.unmeasured(), lines=())
+    assert "UNKNOWN" in page.text
+    assert "How many records were lost is unknown" in page.text
+    assert "unknown to unknown, unknown in all" in page.text
+    cells = re.findall(r"(?<![\w.,-])0(?: s| records)?(?![\w.,:-])", page.text)
+    assert cells == [], "a number nobody measured is shown as 0"
+    assert page.text.count("unknown") > 20
+
+
+def test_zero_is_zero(tmp_path: Path) -> None:
+    records = sample.scorecard().records.model_copy(update={"lost": 0})
+    _, page = written(tmp_path, sample.scorecard(records=records, lost_examples=()))
+    assert "None: every acknowledged record" in page.text
+
+
+def test_lists_are_bounded_and_the_rest_is_counted(tmp_path: Path) -> None:
+    one = sample.scorecard().lost_examples[0]
+    lost = tuple(one.model_copy(update={"id": f"lost-{n}"}) for n in range(MOST_LOST + 7))
+    records = sample.scorecard().records.model_copy(update={"lost": 1000})
+    lines = sample.journal(tmp_path) * 100
+    _, page = written(tmp_path, sample.scorecard(lost_examples=lost, records=records), lines)
+    assert len(re.findall(r"lost-\d+", page.text)) == MOST_LOST
+    assert f"{1000 - MOST_LOST} more are not listed" in page.text
+    assert f"{len(lines) - MOST_LINES} more lines" in page.text
+
+
+def test_files_beside_it_are_hashed(tmp_path: Path) -> None:
+    (tmp_path / "scorecard.json").write_bytes(b"{}\n")
+    (tmp_path / ".hidden").write_bytes(b"x")
+    _, page = written(tmp_path)
+    assert hashlib.sha256(b"{}\n").hexdigest() in page.text
+    assert ".hidden" not in page.text
+    assert hashlib.sha256((tmp_path / "journal.jsonl").read_bytes()).hexdigest() in page.text
+
+
+def test_only_its_owner_reads_it_and_nothing_else_is_left(tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("old")
+    written(tmp_path, lines=())
+    assert stat.S_IMODE((tmp_path / "report.html").stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_headings_go_down_one_at_a_time_and_tables_are_labelled(tmp_path: Path) -> None:
+    html, page = written(tmp_path, executed=notebook(tmp_path, nbformat.v4.new_markdown_cell("# A\n\n## B\n\ntext")))
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    tags = [tag for tag, _ in page.elements]
+    assert tags.count("table") == tags.count("caption")
+    assert all("scope" in attributes for tag, attributes in page.elements if tag == "th")
+    assert {"header", "nav", "main", "footer"} <= set(tags)
+    assert '<html lang="en">' in html
+
+
+def test_the_notebooks_prose_code_outputs_and_charts_are_shown(tmp_path: Path) -> None:
+    from drlib.ui.figures.figures import rto_figure
+
+    bundle = Shown("A table", [{"n": 1}], rto_figure(sample.scorecard()))._repr_mimebundle_()
+    executed = notebook(
+        tmp_path,
+        nbformat.v4.new_markdown_cell("## Fail over\n\nIt *moves*. See [docs](https://docs.example/x)."),
+        code("drill.run()", nbformat.v4.new_output("display_data", bundle), shown(text_plain="plain")),
+    )
+    _, page = written(tmp_path, executed=executed)
+    assert "Fail over" in page.text
+    assert "docs (https://docs.example/x)" in page.text
+    assert "drill.run()" in page.text
+    assert "A table" in page.text
+    assert "plain" in page.text
+    assert len(json.loads(page.scripts[0])) == 4
+    assert ("details", {}) in page.elements
+
+
+def test_a_file_that_is_no_notebook_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "executed.ipynb").write_text("not json")
+    with pytest.raises(UnreadableNotebook, match=r"executed\.ipynb cannot be shown"):
+        write_report(sample.scorecard(), (), tmp_path, notebook=tmp_path / "executed.ipynb")
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<script>alert(1)",
+        "<svg><script>alert(1)</script></svg>",
+        '<a href="javascript:alert(1)">x</a>',
+        '<img src="//evil.example/x">',
+        '<div style="background:url(https://evil.example)">x</div>',
+        '<b onmouseover="alert(1)">x</b>',
+        "<scr<script></script>ipt>alert(1)</script>",
+    ],
+)
+def test_nothing_in_an_output_runs_or_fetches(html: str) -> None:
+    page = Page(safe_html(html))
+    assert not {tag for tag, _ in page.elements} & {"script", "svg", "style"}
+    assert page.addresses() == []
+    assert all(name not in {"style", "onmouseover"} for _, attributes in page.elements for name in attributes)
+
+
+def test_prose_keeps_tables() -> None:
+    tags = [tag for tag, _ in Page(prose("|a|b|\n|-|-|\n|1|2|")).elements]
+    assert tags.count("td") == 2

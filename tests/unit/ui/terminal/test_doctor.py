@@ -1,0 +1,82 @@
+"""What a person and a script see of readiness, and which drills count as on record."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from sample_scorecard import scorecard, unmeasured
+
+from drlib.drill.readiness.checks.observations import Drills
+from drlib.drill.readiness.doctor import drills_in
+from drlib.drill.readiness.score import Finding, Readiness, Verdict
+from drlib.ui.terminal.doctor import readiness_of
+from drlib.ui.terminal.readiness_json import as_json_text
+
+NOW = 1_795_255_200_000
+
+
+def readiness() -> Readiness:
+    fix = "kafka-topics.sh --bootstrap-server right:9092 --alter --topic LEFT.orders --partitions 3"
+    return Readiness(
+        "LEFT->RIGHT",
+        NOW,
+        (
+            Finding("target-answers", "", Verdict.OK, "RIGHT has 3 brokers", "", NOW + 1),
+            Finding("partitions", "orders", Verdict.WARN, "2 partitions, 3 of [bold]LEFT.orders\x1b[2J", fix, NOW + 1),
+            *(Finding("partitions", f"t{n}", Verdict.WARN, "2 partitions, 3", fix, NOW + 1) for n in range(5)),
+            Finding("worker", "LEFT->RIGHT", Verdict.CRITICAL, "nobody", "Start one: drlib mirror f", NOW + 1),
+            Finding("lag", "", Verdict.UNKNOWN, "the source does not answer", "", NOW + 1),
+        ),
+    )
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_worst_comes_first_and_every_line_fits(width: int) -> None:
+    out = io.StringIO()
+    Console(file=out, width=width, highlight=False).print(readiness_of([readiness()], 80))
+    lines = out.getvalue().splitlines()
+    assert all(len(line) <= width for line in lines)
+    assert "NOT READY" in lines[0]
+    assert "score 11 of 100, 80 asked" in lines[0]
+    text = out.getvalue()
+    places = [text.index(word) for word in ("every lane", "the objective", "as many partitions", "RIGHT has 3 brokers")]
+    assert places == sorted(places)
+    assert "[bold]LEFT.orders" in text
+    assert "\x1b" not in text
+    assert "and 3 more, all in --json" in text
+    assert "--partitions 3" in text
+
+
+def test_json_has_every_finding_with_its_fix_and_expiry() -> None:
+    (row,) = json.loads(as_json_text([readiness()], 80))
+    assert (row["flow"], row["score"], row["minimum"], row["ready"]) == ("LEFT->RIGHT", 11, 80, False)
+    assert [f["verdict"] for f in row["findings"]] == ["critical", "unknown", *["warn"] * 6, "ok"]
+    assert row["findings"][0] == {
+        "id": "worker",
+        "entity": "LEFT->RIGHT",
+        "title": "a worker mirrors every lane",
+        "verdict": "critical",
+        "weight": 10,
+        "evidence": "nobody",
+        "fix": "Start one: drlib mirror f",
+        "expires_at_ms": NOW + 1,
+    }
+
+
+def test_drills_on_record_are_read_newest_first_and_broken_ones_are_named(tmp_path: Path) -> None:
+    assert drills_in(tmp_path / "nowhere") == Drills(str(tmp_path / "nowhere"), ())
+    for name, card in (("a", scorecard(run_id="old", finished_ms=NOW - 5)), ("b", unmeasured()),
+                       ("c", scorecard(run_id="new", finished_ms=NOW))):  # fmt: skip
+        (tmp_path / name).mkdir()
+        card.write(tmp_path / name / "scorecard.json")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "scorecard.json").write_text('{"verdict": "pass"}')
+    (tmp_path / "e").mkdir()
+    found = drills_in(tmp_path)
+    assert isinstance(found, Drills)
+    assert [(drill.run, drill.verdict) for drill in found.runs[:2]] == [("new", "conditions"), ("old", "conditions")]
+    assert found.unreadable == ("d", "e")

@@ -1,0 +1,55 @@
+"""What JupyterLab is started with: this machine only, nothing asked of a network, nobody's own settings touched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from drlib.cli.notebook import lab_line
+from drlib.errors import UsageError
+from drlib.ui import jupyterlab
+
+
+def test_it_listens_to_this_machine_alone_and_speaks_encrypted_to_kernels(tmp_path: Path) -> None:
+    line = jupyterlab.command(8901, browser=False, state=tmp_path, run=tmp_path, arguments=["--debug"])
+    for wanted in ("--ServerApp.ip=127.0.0.1", "--ServerApp.port=8901", "--KernelManager.transport_encryption=auto"):
+        assert wanted in line
+    assert line[-1] == "--debug"
+    assert not [word for word in line if "token" in word.lower()], (
+        "its token is the server's own and in no command line"
+    )
+
+
+def test_all_its_folders_are_its_own(tmp_path: Path) -> None:
+    found = jupyterlab.environment(tmp_path / "state", tmp_path / "run")
+    assert found["JUPYTER_CONFIG_DIR"] == str(tmp_path / "state" / "config")
+    line = jupyterlab.command(1, browser=False, state=tmp_path / "state", run=tmp_path / "run")
+    dirs = dict(word.removeprefix("--LabApp.").split("=", 1) for word in line if "_dir=" in word)
+    assert {name: Path(one).parent.name for name, one in dirs.items()} == {
+        "app_settings_dir": "state",
+        "user_settings_dir": "state",
+        "workspaces_dir": "run",
+    }
+
+
+def test_news_are_off_before_anybody_is_asked(tmp_path: Path) -> None:
+    jupyterlab.prepare(tmp_path)
+    jupyterlab.prepare(tmp_path)
+    found = json.loads((tmp_path / "application" / "overrides.json").read_text())
+    assert found["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+
+
+def test_the_project_is_found_from_below_and_missed_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "notebooks").mkdir()
+    with pytest.raises(UsageError, match="00_start_here"):
+        jupyterlab.find_project(tmp_path / "notebooks")
+    (tmp_path / "notebooks" / "00_start_here.ipynb").touch()
+    assert jupyterlab.find_project(tmp_path / "notebooks") == tmp_path
+
+
+def test_that_there_is_no_lab_is_one_line_with_the_command(tmp_path: Path) -> None:
+    told = lab_line(tmp_path / ".lab")
+    assert "drlib lab up" in told
+    assert "\n" not in told
