@@ -61,7 +61,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 unit: setup
-	$(BIN)/python -m pytest -q -n 2 tests/unit tests/contract
+	$(BIN)/python -m pytest -q -n 2 tests/unit tests/contract tests/repository
 
 integration: setup
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not long and not mm2" tests/integration

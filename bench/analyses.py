@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Final
 from bench.meter import Meter, machine_cpu
 from bench.site import create_topics
 from bench.wire_load import leader
-from drlib.config.settings import ClusterSettings
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import ProduceResult
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import OutgoingBatch
 from drlib.kafka.protocol.error_codes import raise_for
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.model import TopicPartition
 
@@ -185,9 +185,10 @@ def measure(name: str, left: str, right: str, records: int, *, memory: str, skew
     """One analysis in this process. Raises RuntimeError where it does not find what is there."""
     from pyspark import SparkContext
 
+    from drlib.analysis.audit.compare import rehearse
     from drlib.analysis.spark.session import start_in_background
 
-    with start_in_background("bench", driver_memory=memory, long_runs=True).result() as spark:
+    with start_in_background("bench", warm_up=rehearse, driver_memory=memory, long_runs=True).result() as spark:
         gateway = SparkContext._gateway
         jvm = Meter([gateway.proc.pid] if gateway is not None else [])
         driver = Meter([os.getpid()])

@@ -30,6 +30,7 @@ from bench.site import SOURCE, Site, create_topics, python_path
 from bench.sources import TOPIC
 from bench.workloads import Kind, Workload
 from drlib.client import pointer as pointers
+from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.plan import Argument
 from drlib.drill.run.registry import action_makers
@@ -243,7 +244,7 @@ def _switchover(scene: _Scene) -> dict[str, float]:
     home, away, topic = scene.flow.source, scene.flow.target, scene.topic
     pointer = scene.place.pointer
     assert pointer is not None, "a switchover has a pointer"
-    pointers.write_atomic(pointer, pointers.Pointer(1, home, scene.site.source_direct))
+    pointer_file.write_atomic(pointer, pointers.Pointer(1, home, scene.site.source_direct))
     cast = Cast(scene.site.lab, scene.place.run_dir / "history")
     rate = float(scene.workload.records)
     names = {_PRODUCER, *scene.groups}
@@ -337,7 +338,7 @@ def _scene(site: Site, workload: Workload, tag: str) -> Iterator[_Scene]:
                 pointer=Path(folder) / pointers.POINTER_NAME,
             )
             if workload.kind is Kind.FAILOVER and place.pointer is not None:
-                pointers.write_atomic(place.pointer, pointers.Pointer(1, source, site.source_direct))
+                pointer_file.write_atomic(place.pointer, pointers.Pointer(1, source, site.source_direct))
             yield _Scene(site, workload, place, topic, record.pid)
     finally:
         site.lab.registry.stop(name, deadline_s=15.0)

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from deadline import Deadline
 from repository_root import ROOT
 
-from drlib.client import pointer
+from drlib.client import pointer, pointer_file
 from drlib.lab.apps import specs
 from drlib.lab.checker.history import History
 from drlib.lab.checker.history_files import read_history
@@ -77,7 +77,7 @@ class Stage:
         return self.folder / pointer.POINTER_NAME
 
     def point(self, version: int, active: str, bootstrap: str, **more: object) -> None:
-        pointer.write_atomic(self.pointer, pointer.Pointer(version, active, bootstrap, **more))  # type: ignore[arg-type]
+        pointer_file.write_atomic(self.pointer, pointer.Pointer(version, active, bootstrap, **more))  # type: ignore[arg-type]
 
     def producer(self, topic: str, **more: object) -> Application:
         spec = specs.ProducerSpec(str(self.pointer), str(self._history("producer")), topic=topic, **more)  # type: ignore[arg-type]

@@ -12,7 +12,6 @@ import signal
 import sys
 from pathlib import Path
 
-from drlib.config.settings import ClusterSettings
 from drlib.drill.actions import topics_and_groups as actions
 from drlib.drill.plan.plan import Argument, Call, Drill, Mode, Plan, Rollback, Step
 from drlib.drill.run import planning
@@ -23,6 +22,7 @@ from drlib.drill.step.action import make_actions
 from drlib.drill.step.context import Workplace
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow, TopicPartition
 from drlib.runs.journal import DrillJournal
 

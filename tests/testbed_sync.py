@@ -6,12 +6,12 @@ from contextlib import suppress
 
 from fix_engine import Engine, wait_for
 
-from drlib.config.settings import ClusterSettings
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin import ClusterRefused, CommittedOffset
 from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.descriptions import ConfigChange
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.status import worker_status as status
-from drlib.mirror.sync.rules.configs import ConfigChange
 from drlib.model import TopicPartition
 
 

@@ -20,7 +20,8 @@ from drlib.cli.mirror.service import service_app
 from drlib.cli.mirror.size import size
 from drlib.cli.mirror.translate import translate
 from drlib.cli.notebook import notebook
-from drlib.cli.sizes import DEFAULT_MEMORY, Memory, parse_memory
+from drlib.cli.options import Memory
+from drlib.config.quantities import DEFAULT_MEMORY, parse_memory
 from drlib.errors import UsageError
 
 app = typer.Typer(

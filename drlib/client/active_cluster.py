@@ -17,14 +17,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from drlib.client import pointer as pointers
-from drlib.client.pointer import Pointer, PointerSource, PointerWatcher
+from drlib.client import pointer_file
+from drlib.client.pointer import Pointer, PointerSource
+from drlib.client.pointer_file import PointerWatcher
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Published, publish, read_pointer
 from drlib.client.pointer_watch import PointerTopicWatcher
 from drlib.config.client_files import load_client_settings
-from drlib.config.settings import ClusterSettings, load_mirror_settings
+from drlib.config.settings import load_mirror_settings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.java_formats import properties
+from drlib.kafka.security.cluster_settings import ClusterSettings
 
 _LOG: Final = logging.getLogger("drlib.active")
 _LOOK_S: Final = 0.05
@@ -254,7 +256,7 @@ def publish_pointer(
     if file is None:
         found = read_pointer(tuple(clusters.values()), application, topic=topic, timeout_s=timeout_s).pointer
     elif file.exists():
-        found = pointers.read(file)
+        found = pointer_file.read(file)
     fresh = Pointer(
         1 if found is None else found.version + 1,
         active,
@@ -265,5 +267,5 @@ def publish_pointer(
     )
     if file is None:
         return publish(tuple(clusters.values()), fresh, application, topic=topic, timeout_s=timeout_s)
-    pointers.write_atomic(file, fresh)
+    pointer_file.write_atomic(file, fresh)
     return Published(fresh, (file.name,))

@@ -29,11 +29,11 @@ from drlib.client.active_cluster import Active, ActiveCluster
 from drlib.client.ordered_member import Batch, CommitOutcome, OrderedMember
 from drlib.client.pointer import Pointer
 from drlib.client.read_plan import ReadPlan, Scope
-from drlib.config.settings import ClusterSettings
 from drlib.errors import UsageError
 from drlib.kafka.admin import login_check as preflight
 from drlib.kafka.admin.descriptions import Isolation, Record
 from drlib.kafka.admin.errors import as_drlib_error
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
 _LOG: Final = logging.getLogger("drlib.ordered")

@@ -25,18 +25,18 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import KafkaException, Producer
 
 from drlib.client.pointer import Pointer, PointerConflict, decode, encode, newest
-from drlib.config.settings import ClusterSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.kafka.admin.errors import as_drlib_error
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
 TOPIC: Final = "drlib.active.internal"
 EVERYONE: Final = "*"
 _CONFIG: Final = {"cleanup.policy": "compact"}
 _CLAIMS: Final = 6  # looks; one fewer tries, as the last try is looked at too
-_QUIET: Final = logging.getLogger("drlib.clusters.librdkafka")
+_QUIET: Final = logging.getLogger("drlib.librdkafka")
 Answer = TypeVar("Answer")
 
 Words = dict[str, Pointer | UsageError]  # by key, the last word; an error where it is not a pointer

@@ -20,10 +20,10 @@ from confluent_kafka import TopicPartition as Partition
 from drlib.client.pointer import Pointer, newest
 from drlib.client.pointer_hold import HoldClock
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Words, counted, hear
-from drlib.config.settings import ClusterSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin import login_check as preflight
 from drlib.kafka.admin.errors import as_drlib_error, code_of
+from drlib.kafka.security.cluster_settings import ClusterSettings
 
 _ASK_EVERY_S: Final = 2.0
 _ASK_S: Final = 1.5
@@ -31,7 +31,7 @@ _POLL_S: Final = 0.1
 _NO_TOPIC: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
-_QUIET: Final = logging.getLogger("drlib.clusters.librdkafka")
+_QUIET: Final = logging.getLogger("drlib.librdkafka")
 
 
 class PointerTopicWatcher:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from drlib.config.keys import SECURITY_PREFIXES
 from drlib.config.notices import Notice, check_keys
-from drlib.config.settings import ClusterSettings
 from drlib.kafka.java_formats import properties
+from drlib.kafka.security.cluster_settings import ClusterSettings
 
 NOT_SECURITY = "only keys that begin with security., ssl. or sasl. count in this file"
 

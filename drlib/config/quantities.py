@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from pydantic import ByteSize, TypeAdapter, ValidationError
+
 from drlib.errors import UsageError
 
 _PREFIXES: Final = {
@@ -71,3 +73,19 @@ def said_seconds(time: float) -> str:
             length = _SECONDS[unit]
             return f"{time / length:.3g} {unit}"
     return f"{time:.3g} s"
+
+
+DEFAULT_MEMORY = "256MiB"
+
+
+_MEMORY = TypeAdapter(ByteSize)
+
+
+def parse_memory(text: str) -> int:
+    """Bytes. Raises `UsageError`."""
+    try:
+        return int(_MEMORY.validate_python(text))
+    except ValidationError:
+        raise UsageError(
+            f"--memory {text} is no size", "it is not a number with a unit", "Write 256MiB or 1GiB."
+        ) from None

@@ -29,8 +29,7 @@ from drlib.config.values import Lookup, Values
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import properties
 from drlib.kafka.java_formats.properties import Entry, PropertiesFile
-from drlib.kafka.security import java_keys as security
-from drlib.kafka.security.credentials import Protocol, Security
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 
 TOPICS_EXCLUDE_DEFAULT: Final = r"mm2.*\.internal, .*\.replica, __.*"
@@ -53,29 +52,6 @@ _FILTERS: Final = (
 )
 
 Recorder = Callable[[str, Sequence[Lookup]], None]  # a cluster's alias or a flow, and what was asked of the file for it
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
-    """How to reach one cluster. `security` holds Java's keys with their references unresolved, and is never printed."""
-
-    alias: str
-    bootstrap_servers: tuple[str, ...]
-    security: Mapping[str, str] = field(default_factory=dict, repr=False)
-    cluster_id: str = ""  # the only cluster that is meant; "" for whichever answers first
-
-    @property
-    def secured(self) -> bool:
-        """Does a connection begin with TLS or a login?"""
-        return security.protocol(self.alias, self.security) is not Protocol.PLAINTEXT
-
-    def connection(self) -> Security:
-        """`security` with its references looked up and its stores opened, now. Raises `UsageError`."""
-        return security.read(self.alias, self.security)
-
-    def confluent(self) -> dict[str, object]:
-        """librdkafka's configuration for this cluster, secrets included: for its clients only, never to be shown."""
-        return {"bootstrap.servers": ",".join(self.bootstrap_servers), **security.librdkafka(self.connection())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ Rules: a machine is an application's, by its name, or every one that works with 
 behind is a small file of the lab, and none means right. Applications of the lab stamp records by it and read it anew a few
 times a second, so nothing is restarted. A stamp that was written stays as it is: setting a clock right mends only what
 comes. Brokers, workers, histories and waits keep this machine's clock: a process cannot have another CLOCK_REALTIME without
-root (time_namespaces(7) leaves it alone). Not for: judging by how much a clock is off (`drlib.rules.clocks`).
+root (time_namespaces(7) leaves it alone). Not for: judging a clock (`drlib.kafka.net.authorized_operations`).
 """
 
 from __future__ import annotations

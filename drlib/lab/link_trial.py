@@ -23,7 +23,6 @@ from typing import Final, Self
 from confluent_kafka import Producer
 from javaproperties import join_key_value
 
-from drlib.config.settings import ClusterSettings
 from drlib.errors import Unreachable, UsageError
 from drlib.files import write_whole
 from drlib.kafka.admin.cluster import Cluster
@@ -31,6 +30,7 @@ from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.net import requests
 from drlib.kafka.protocol.batch import iter_batches
 from drlib.kafka.protocol.error_codes import raise_for
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.lab.link.sizing import KIB, LinkSpec
 from drlib.lab.processes import wait_until

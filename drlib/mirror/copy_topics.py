@@ -17,18 +17,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from drlib.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from drlib.config.replication_policy import (
+    HEARTBEATS,
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+)
+from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.admin.reachability import answers
 from drlib.kafka.net.cluster_client import ClusterMetadata
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror import worker
 from drlib.mirror.engine.fetch.memory import DEFAULT_WORKER
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
-from drlib.mirror.offsets.translation.translate_groups import answers
 from drlib.mirror.status import worker_status as status
 from drlib.model import Flow, TopicPartition
-from drlib.rules.copying import EXCLUDED, policy_for, to_go
 
 IDLE_STATES = ("EMPTY", "DEAD")
 PATIENCE_SESSIONS = 2.0
@@ -239,3 +245,32 @@ def _another_runs(request: CopyRequest) -> LeaseHeld:
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(names[:5]) or "none"
     return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
+
+
+# What belongs to brokers and replicators, and would only confuse on another cluster.
+EXCLUDED = ("__.*", r"mm2.*\.internal", HEARTBEATS, rf".*\.{HEARTBEATS}", r".*\.checkpoints\.internal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixPolicy(DefaultReplicationPolicy):
+    """`orders` becomes `prefix.orders`; journals and groups still bear the source's cluster ID."""
+
+    prefix: str
+
+    def remote_topic(self, source_alias: str, topic: str) -> str:
+        return f"{self.prefix}{self.separator}{topic}"
+
+
+def policy_for(source: str, prefix: str | None) -> ReplicationPolicy:
+    """Names as they are without a prefix. `source` is the source's cluster ID."""
+    return IdentityReplicationPolicy(source_alias=source) if not prefix else PrefixPolicy(prefix=prefix)
+
+
+def to_go(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], mirrored: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Offsets still to copy of each partition that has any, of what was between `starts` and `ends`."""
+    left = {
+        partition: end - max(starts.get(partition, 0), mirrored.get(partition, 0)) for partition, end in ends.items()
+    }
+    return {partition: count for partition, count in left.items() if count > 0}

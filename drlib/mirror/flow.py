@@ -18,11 +18,12 @@ from functools import partial
 from typing import Any
 
 from drlib.config.patterns.missing_topics import absent
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.protocol.error_codes import BrokerError
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.engine.fencing.membership import Membership
 from drlib.mirror.engine.fencing.producer_expiration import Expiry

@@ -18,7 +18,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from drlib.client.pointer import POINTER_NAME
-from drlib.config.settings import ClusterSettings, load_mirror_settings
+from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.plan import Drill, Plan
 from drlib.drill.readiness import gate
 from drlib.drill.run import planning, registry, request
@@ -30,6 +30,7 @@ from drlib.drill.session.session import DrillSession, Leased
 from drlib.drill.step.action import Action, Probe, make_actions, make_probes
 from drlib.drill.step.context import Workplace
 from drlib.errors import UsageError
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.runbook.file import drill_section, model
 from drlib.runbook.file import parameters as notebook_parameters

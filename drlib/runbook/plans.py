@@ -211,8 +211,8 @@ def roll_back(folder: Path, asked: Request, granted: Granted) -> Ending:
             runner = Runner(folder, plan, opened.actions, opened.probes, flow=flow, permissions=permissions)
             try:
                 runner.run(rollback=True)
-            except (Aborted, DeviatedRolledBack) as ended:  # how it ended; that it was put back is what was asked for
-                error = ended
+            except (Aborted, DeviatedRolledBack) as stopped:  # how it ended; that it was put back is what was asked for
+                error = stopped
             finally:
                 session_score.write(plan, folder, error)
                 folders.seal(folder)

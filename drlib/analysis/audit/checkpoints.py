@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from drlib.analysis.audit.result import CheckpointAudit
-from drlib.config.settings import ClusterSettings
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, MalformedRecord
 from drlib.model import TopicPartition
 

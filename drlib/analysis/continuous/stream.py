@@ -26,11 +26,11 @@ from pyspark.sql import functions as sf
 from drlib.analysis.audit.compare import reading_failure
 from drlib.analysis.continuous.bucket_sums import SumsFolder, bucket_sums
 from drlib.analysis.spark.topics import FETCH_MAX_WAIT_MS, TIMEOUT_S, java_options
-from drlib.config.settings import ClusterSettings
 from drlib.errors import DrlibError
 from drlib.files import write_whole
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.translation.external_files import committed
 from drlib.model import TopicPartition
 

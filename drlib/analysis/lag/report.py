@@ -30,10 +30,11 @@ from drlib.analysis.lag.mm2_offset_syncs import Told, read_told
 from drlib.analysis.lag.result import CHECKPOINTED, Asked, HourOfLatency, LagReport, Series
 from drlib.analysis.lag.trend import Limits, read, shares
 from drlib.analysis.spark.topics import pin_range, read_topic
-from drlib.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.group_offsets import committed
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.checker.report import Verdict
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.status.catch_up import retention_of

@@ -43,6 +43,7 @@ class AnalysisSession:
         master: str = "local[2]",
         tell: Teller = lambda _: None,
     ) -> None:
+        from drlib.analysis.audit.compare import rehearse
         from drlib.analysis.spark.session import is_running, start_in_background
 
         self.name = name
@@ -51,7 +52,7 @@ class AnalysisSession:
         self._master = master
         self._began_ms = int(time.time() * 1000)
         self._own_spark = not is_running()
-        self._session = start_in_background(name, master=master, long_runs=True)
+        self._session = start_in_background(name, warm_up=rehearse, master=master, long_runs=True)
         self._jobs = Jobs(self._session, tell)
         self._asked = tuple(topics)
         self._pairs: tuple[Pair, ...] = ()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,19 +102,22 @@ def shuffling(spark: SparkSession, offsets: int) -> Iterator[None]:
 
 
 def start_in_background(
-    app_name: str, *, master: str = "local[2]", driver_memory: str = "2g", long_runs: bool = False
+    app_name: str,
+    *,
+    warm_up: Callable[[SparkSession], object],
+    master: str = "local[2]",
+    driver_memory: str = "2g",
+    long_runs: bool = False,
 ) -> Future[SparkSession]:
-    """Start the session on a thread while something else runs; `.result()` gives it, or raises what starting raised.
+    """Start the session on a thread while something else runs; `.result()` returns it, or raises what starting raised.
 
-    It also audits one record against itself, so that the JVM has loaded and compiled what an audit needs: 5 s of CPU
-    that the first real audit then does not take.
+    `warm_up` runs on the new session, so that the JVM has loaded and compiled what the first query needs:
+    `drlib.analysis.audit.compare.rehearse` saves a first audit 5 s of CPU.
     """
 
     def start() -> SparkSession:
-        from drlib.analysis.audit.compare import rehearse
-
         session = spark_session(app_name, master=master, driver_memory=driver_memory, long_runs=long_runs)
-        rehearse(session)
+        warm_up(session)
         return session
 
     pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")

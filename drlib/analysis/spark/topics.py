@@ -23,12 +23,12 @@ from pydantic import TypeAdapter
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from drlib.config.settings import ClusterSettings
 from drlib.errors import UsageError
 from drlib.files import write_whole
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation
 from drlib.kafka.java_formats.references import resolve
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.java_keys import HONOURED
 from drlib.model import TopicPartition
 

@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from drlib.cli.sizes import DEFAULT_MEMORY, Memory, parse_memory
+from drlib.cli.options import Memory
 from drlib.config.patterns import selection
-from drlib.config.settings import ClusterSettings, MirrorSettings
+from drlib.config.quantities import DEFAULT_MEMORY, parse_memory
+from drlib.config.settings import MirrorSettings
 from drlib.errors import UsageError
+from drlib.kafka.security.cluster_settings import ClusterSettings
 
 
 def copy(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from drlib.analysis.spark.session import spark_session
 from drlib.cli.mirror.worker_output import StatePrinter
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
@@ -46,6 +47,7 @@ def on_spark(
 
     mirror_on_spark(
         Wanted(file, master, 1 if workers is None else workers, memory_bytes, metrics, given),
+        start_session=spark_session,
         tell=tell,
         on_state=on_state,
     )

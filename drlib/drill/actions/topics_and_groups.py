@@ -12,7 +12,6 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drlib.config.settings import ClusterSettings
 from drlib.drill.plan.plan import Call, Change, Fact, Value
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import ActionMaker, Changes, Evidence, reach
@@ -22,6 +21,7 @@ from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.admin.errors import GroupNotEmpty
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from drlib.clusters.blocking import blocking
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.drill.readiness.checks.checks import examine
 from drlib.drill.readiness.checks.objectives import Objectives, Terms
@@ -18,6 +17,7 @@ from drlib.drill.readiness.checks.observations import Drill, Drills, Unseen
 from drlib.drill.readiness.observe import look
 from drlib.drill.readiness.score import Readiness
 from drlib.errors import UsageError
+from drlib.kafka.admin.connect import blocking
 from drlib.model import Flow
 from drlib.runs.scorecard import Scorecard
 

@@ -25,7 +25,6 @@ from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from drlib.config.settings import ClusterSettings
 from drlib.drill.plan import lease_record as drill_lease
 from drlib.drill.plan.lease_record import Holder, LeaseRecord
 from drlib.drill.plan.states import DrillState
@@ -33,6 +32,7 @@ from drlib.errors import DrlibError, LeaseHeld, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range
 from drlib.kafka.admin.errors import as_drlib_error
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow, TopicPartition
 
 SESSION_TIMEOUT_MS: Final = 10_000

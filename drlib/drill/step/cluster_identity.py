@@ -6,9 +6,9 @@ plan, and what is typed before something is destroyed.
 
 from __future__ import annotations
 
-from drlib.config.settings import ClusterSettings
 from drlib.drill.plan.plan import Fact
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
 
 
 def cluster_id(cluster: ClusterSettings) -> str:

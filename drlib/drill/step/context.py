@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from drlib.config.settings import ClusterSettings, MirrorSettings, load_mirror_settings
+from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.model import Flow
 

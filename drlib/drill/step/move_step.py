@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drlib.drill.actions.failover.triage_rules import Expected
 from drlib.drill.plan.plan import Fact
-from drlib.drill.step.action import Looking, StepCall
-from drlib.drill.step.arguments import choice
+from drlib.drill.step.action import Looking
 from drlib.drill.step.cluster_identity import cluster_id, identity
 from drlib.drill.step.step import PlacedStep
 from drlib.errors import Unreachable
-from drlib.mirror.offsets.translation.translate_groups import who_answers
+from drlib.kafka.admin.reachability import who_answers
 from drlib.runs.journal import Scalar
 
 
@@ -38,11 +36,6 @@ class TargetStep(Looking):
 
     def cluster_id(self) -> str:
         return cluster_id(self.step.target)
-
-
-def expected(call: StepCall) -> Expected:
-    """What the person who runs it expects of the source; gone, where nothing is said."""
-    return choice(call, "expect", Expected, Expected.GONE)
 
 
 def answer(question: str, told: Scalar) -> dict[str, Scalar]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from drlib.config.settings import ClusterSettings
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import StepCall
 from drlib.drill.step.arguments import word
 from drlib.drill.step.context import Workplace
 from drlib.drill.step.step_output import Part, Row
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 from drlib.runs.scorecard import Mark
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drlib.client import pointer as pointers
+from drlib.client import pointer_file
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
 from drlib.lab.apps import specs
@@ -150,7 +151,7 @@ class Stage:
         create_topics(self.lab.clusters[self.flow.target].bootstrap, STANDBY_TOPICS)
         self.histories.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self.pointer_path.exists():
-            pointers.write_atomic(self.pointer_path, pointers.Pointer(1, self.flow.source, start.bootstrap))
+            pointer_file.write_atomic(self.pointer_path, pointers.Pointer(1, self.flow.source, start.bootstrap))
         produce, traffic = specs.ProducerMode, self.traffic
         self._produce(
             "flights", produce.FLIGHTS, records_per_second=traffic.records_per_second, backlog=traffic.backlog
@@ -167,11 +168,16 @@ class Stage:
         """Does this drill's application run, or did it end as it should?"""
         return self.running(name) or (name == ENDS_BY_ITSELF and self.history(name).exists())
 
+    def _history_in_spec(self, name: str) -> str:
+        path = self._spec_path(name)
+        if name in GROUPS:
+            return specs.load(path, specs.ConsumerSpec).history
+        return specs.load(path, specs.ProducerSpec).history
+
     def refuse_strangers(self) -> None:
         """Raises `UsageError` where an application runs that writes another drill's history."""
         for name in APPLICATIONS:
-            kind = specs.ConsumerSpec if name in GROUPS else specs.ProducerSpec
-            if self.running(name) and specs.load(self._spec_path(name), kind).history != str(self.history(name)):
+            if self.running(name) and self._history_in_spec(name) != str(self.history(name)):
                 raise UsageError(
                     f"the lab's application {name} runs for another drill",
                     "its history is written to another run's folder",

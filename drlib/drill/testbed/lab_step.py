@@ -104,9 +104,9 @@ def topics(lab: Lab, wanted: Iterable[tuple[str, str]]) -> tuple[Fact, ...]:
         by_cluster.setdefault(cluster, []).append(topic)
     facts = []
     for alias, expected in by_cluster.items():
-        with Cluster(lab.clusters[alias].settings()) as cluster:
-            found = cluster.topics(expected)
-        facts += [Fact(_topic(alias, name), THERE if name in found else None) for name in sorted(set(expected))]
+        with Cluster(lab.clusters[alias].settings()) as handle:
+            existing = handle.topics(expected)
+        facts += [Fact(_topic(alias, name), THERE if name in existing else None) for name in sorted(set(expected))]
     return tuple(facts)
 
 

@@ -16,9 +16,9 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
 
-from drlib.config.settings import ClusterSettings
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.kafka.admin.errors import OffsetsGone, as_drlib_error, unreachable
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
 _BATCH: Final = 1000

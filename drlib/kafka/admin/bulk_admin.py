@@ -17,11 +17,9 @@ from confluent_kafka.admin import AclOperation, AlterConfigOpType, ConfigEntry, 
 
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.admin.descriptions import CommittedOffset, ConfigChange, ConfigSource, ConfigValue, GroupState
 from drlib.kafka.admin.errors import as_drlib_error, code_of
 from drlib.kafka.admin.group_offsets import commit, committed
-from drlib.mirror.sync.rules.configs import ConfigChange, ConfigSource, ConfigValue
-from drlib.mirror.sync.rules.group_offsets import GroupState
 from drlib.model import TopicPartition
 
 AT_ONCE: Final = 1000  # partitions in one request; a controller takes 10,000 (`ReplicationControlManager`)

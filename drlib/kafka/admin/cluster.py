@@ -33,7 +33,6 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from drlib.config.settings import ClusterSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin import bounded_read as scan
 from drlib.kafka.admin import login_check as preflight
@@ -55,6 +54,7 @@ from drlib.kafka.admin.errors import (
     code_of,
 )
 from drlib.kafka.admin.group_offsets import commit, committed
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
 DEFAULT_TIMEOUT_S: Final = 15.0
@@ -66,7 +66,7 @@ _MEMBERS_IN_THE_WAY: Final = ("UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP")
 _LOOK_S: Final = 0.1  # between two questions to brokers that have just come up
 _TOLD_S: Final = 0.01
 _TOLD_AT_MOST_S: Final = 3.0  # a deleted topic may have been made again by somebody
-_QUIET: Final = logging.getLogger("drlib.clusters.librdkafka")
+_QUIET: Final = logging.getLogger("drlib.librdkafka")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 

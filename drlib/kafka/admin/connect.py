@@ -6,8 +6,13 @@ Not for: librdkafka's clients, which take `ClusterSettings.confluent()`.
 
 from __future__ import annotations
 
-from drlib.config.settings import ClusterSettings
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
 from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.security.cluster_settings import ClusterSettings
 
 
 def wire_client(cluster: ClusterSettings, *, client_id: str, timeout_s: float = 10.0) -> ClusterClient:
@@ -15,3 +20,12 @@ def wire_client(cluster: ClusterSettings, *, client_id: str, timeout_s: float = 
     return ClusterClient(
         cluster.bootstrap_servers, security=cluster.connection(), client_id=client_id, timeout_s=timeout_s
     )
+
+
+Answer = TypeVar("Answer")
+
+
+def blocking(work: Coroutine[object, object, Answer]) -> Answer:
+    """What `work` returns or raises."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()

@@ -7,7 +7,7 @@ Not for: anything that asks a broker.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, IntEnum, StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
@@ -73,3 +73,51 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class ConfigSource(IntEnum):
+    """Where a topic's value comes from; the numbers are those of DescribeConfigs (`ConfigEntry.ConfigSource`)."""
+
+    UNKNOWN = 0
+    TOPIC = 1  # set on the topic itself
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+    @classmethod
+    def of(cls, number: int) -> ConfigSource:
+        return cls(number) if number in cls._value2member_map_ else cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """One setting of a topic as DescribeConfigs tells it; a sensitive one has no value."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool = False
+    sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """SET `new`, or DELETE where `new` is None. `old` is the topic's own value before, None where it had none."""
+
+    name: str
+    old: str | None
+    new: str | None
+
+    def __str__(self) -> str:
+        old, new = self.old if self.old is not None else "(default)", self.new if self.new is not None else "(default)"
+        return f"{self.name}: {old} -> {new}"
+
+
+class GroupState(Enum):
+    """`ConsumerGroupState` and `GroupState`, as far as writing positions is concerned."""
+
+    ABSENT = "absent"  # DEAD, or not found
+    EMPTY = "empty"
+    ACTIVE = "active"  # has members, or is about to
+    UNKNOWN = "unknown"

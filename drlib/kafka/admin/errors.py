@@ -11,9 +11,9 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from drlib.config.settings import ClusterSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin import login_check as preflight
+from drlib.kafka.security.cluster_settings import ClusterSettings
 
 EXPLAIN_S: Final = 1.0  # how long a failed call looks for a reason that has a name
 

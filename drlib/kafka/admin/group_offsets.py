@@ -19,16 +19,15 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-from drlib.clusters.blocking import blocking
-from drlib.config.settings import ClusterSettings
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.admin.errors import ClusterRefused, unreachable
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import COORDINATOR_LOAD_IN_PROGRESS, BrokerError
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
 Positions = Mapping[TopicPartition, CommittedOffset]

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from drlib.config.settings import ClusterSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.errors import SecurityFault
 
 

@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from drlib.config.settings import ClusterSettings
 from drlib.errors import UsageError
 from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.net import acl_requests as acls
 from drlib.kafka.net.connection import Connection
+from drlib.kafka.protocol.acls import TopicAcl
 from drlib.kafka.protocol.error_codes import SECURITY_DISABLED, BrokerError
-from drlib.mirror.sync.rules.acls import TopicAcl
+from drlib.kafka.security.cluster_settings import ClusterSettings
 
 Answer = TypeVar("Answer")
 

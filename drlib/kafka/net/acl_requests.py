@@ -14,8 +14,8 @@ from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeA
 
 from drlib.kafka.net.api_versions import version
 from drlib.kafka.net.connection import Connection
+from drlib.kafka.protocol.acls import Operation, PatternType, Permission, TopicAcl
 from drlib.kafka.protocol.error_codes import BrokerError, raise_for
-from drlib.mirror.sync.rules.acls import Operation, PatternType, Permission, TopicAcl
 
 TOPIC: Final = 2
 ANY: Final = 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from kafka.protocol.admin import DescribeGroupsRequest, DescribeQuorumRequest
@@ -19,7 +20,6 @@ from drlib.errors import Unreachable
 from drlib.kafka.net.api_versions import version
 from drlib.kafka.net.cluster_client import COORDINATOR_DEADLINE_S, ELECTING, ClusterClient
 from drlib.kafka.protocol.error_codes import AUTHORIZATION, BrokerError
-from drlib.rules.clocks import Skew, skew
 
 _OPERATIONS: Final = {
     3: "READ",
@@ -108,3 +108,28 @@ async def clock_skew(client: ClusterClient) -> Skew | None:
 
 def _names(operations: Iterable[int]) -> frozenset[str]:
     return frozenset(_OPERATIONS[o] for o in operations if o in _OPERATIONS)
+
+
+TOLERANCE_MS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """Bounds of (their clock - ours), ms."""
+
+    low: int
+    high: int
+
+    @property
+    def beyond_tolerance(self) -> bool:
+        return self.low > TOLERANCE_MS or self.high < -TOLERANCE_MS
+
+    def __str__(self) -> str:
+        middle = (self.low + self.high) / 2
+        side = "ahead of" if middle > 0 else "behind"
+        return f"{abs(middle) / 1000:.1f} s {side} this machine's (to within {(self.high - self.low) / 2000:.1f} s)"
+
+
+def skew(asked_ms: int, theirs_ms: int, answered_ms: int) -> Skew:
+    """`asked_ms` and `answered_ms` by our clock, `theirs_ms` by the other one."""
+    return Skew(theirs_ms - answered_ms, theirs_ms - asked_ms)

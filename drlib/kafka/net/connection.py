@@ -30,7 +30,6 @@ from drlib.kafka.protocol import produce
 from drlib.kafka.protocol.batch import OutgoingBatch
 from drlib.kafka.protocol.flexible import NO_TAGS, Reader
 from drlib.kafka.protocol.produce import ProduceResult
-from drlib.wire.reasons import of_os_error
 
 __all__ = ["Connection", "ConnectionLost", "ProduceResult"]
 
@@ -409,3 +408,14 @@ class Connection(asyncio.BufferedProtocol):
         sock = self._socket()
         if sock is not None and sock.fileno() >= 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_ZERO)
+
+
+def of_os_error(error: OSError) -> str:
+    """Such as "connection refused, nothing listens there"; what is not known keeps the system's own text."""
+    if isinstance(error, socket.gaierror):
+        return f"the name is not known ({error.strerror or error})"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused, nothing listens there"
+    if isinstance(error, ConnectionResetError):
+        return "the connection was reset"
+    return error.strerror or str(error) or type(error).__name__

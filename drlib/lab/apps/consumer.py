@@ -22,7 +22,8 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from drlib.client.ordered_member import CommitOutcome, OrderedMember
-from drlib.client.pointer import Pointer, PointerWatcher
+from drlib.client.pointer import Pointer
+from drlib.client.pointer_file import PointerWatcher
 from drlib.client.read_plan import ReadPlan
 from drlib.kafka.admin.descriptions import Record
 from drlib.lab.apps import specs

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from drlib.client.pointer import Pointer, PointerWatcher
+from drlib.client.pointer import Pointer
+from drlib.client.pointer_file import PointerWatcher
 from drlib.errors import Unreachable
 from drlib.lab.apps import flights, specs, transactions
 from drlib.lab.apps.fleet import Fleet, Sent

@@ -19,7 +19,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from drlib.client.pointer import Pointer, PointerWatcher
+from drlib.client.pointer import Pointer
+from drlib.client.pointer_file import PointerWatcher
 from drlib.lab.apps import flights, specs
 from drlib.lab.apps.fleet import Sent, place, record_headers
 from drlib.lab.apps.flights import Flight

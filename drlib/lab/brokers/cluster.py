@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from drlib.config.settings import ClusterSettings
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.brokers.broker import HOST, Broker, BrokerFailed, BrokerSpec, new_id
 from drlib.lab.brokers.security import LabSecurity, Vault
 from drlib.lab.ports import free_ports

@@ -15,20 +15,14 @@ Source: `MirrorSourceTask`, `OffsetSyncStore`. Not for: reading anything (`drlib
 
 from __future__ import annotations
 
-import hashlib
-import struct
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.model import Translation, TranslationKind
-
 PAIRS_KEPT: Final = 256
 _MARGIN: Final = 1000  # records looked at before the first that matters: syncs of a killed MM2 may be lost
 _SHORT: Final = 100_000  # a mirror this long is compared whole where its beginning matters
-_LENGTH: Final = struct.Struct(">iq")
 
 Pairs = tuple[tuple[int, int], ...]  # (source offset, target offset) of the same record
 
@@ -56,17 +50,6 @@ class Decision:
     @property
     def exact(self) -> bool:
         return self.doubtful == 0
-
-
-def digest(
-    key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]], timestamp: int | None
-) -> bytes:
-    """16 bytes that two records share when their content is the same; `timestamp` None leaves it out."""
-    content = hashlib.blake2b(digest_size=16)
-    for part in (key, value, *(p for name, held in headers for p in (name.encode(), held))):
-        content.update(_LENGTH.pack(-1 if part is None else len(part), -1 if timestamp is None else timestamp))
-        content.update(part or b"")
-    return content.digest()
 
 
 def decide(source: Sequence[Mark], target: Sequence[Mark], committed: int | None, first: int) -> Decision:
@@ -156,17 +139,3 @@ def usable_pairs(
         half = len(kept) // 2
         kept = kept[:half:2] + kept[half:]
     return tuple(kept)
-
-
-def sparse(pairs: Sequence[tuple[int, int]], end: tuple[int, int], position: int) -> Translation:
-    """`position`, below `end`[0], in the copied stretch whose last pair of positions is `end`.
-
-    `records` is the bound on what is read again: what stands between the answer and the next pair.
-    """
-    index = bisect_right(pairs, position, key=lambda pair: pair[0]) - 1
-    start = 0
-    if index >= 0:
-        upstream, downstream = pairs[index]
-        start = downstream if upstream == position else downstream + 1
-    following = pairs[index + 1][1] if index + 1 < len(pairs) else end[1]
-    return Translation(start, TranslationKind.BOUNDED, max(0, following - start))

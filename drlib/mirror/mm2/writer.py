@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, Heartbeat, OffsetSync
 
 POSITION_HEADER = "drlib.position"  # the group's committed source offset, where the mirror was behind it

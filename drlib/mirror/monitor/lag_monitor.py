@@ -20,11 +20,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.batch import iter_batches
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fetch.partition_stream import Outgoing, Pulse, Stream
 from drlib.mirror.monitor.open_transactions import OpenTransactions
 from drlib.mirror.monitor.retention import RetentionWatch

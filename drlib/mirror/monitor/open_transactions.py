@@ -14,10 +14,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fetch.partition_stream import Stream
 from drlib.mirror.status.worker_status import EventLog
 from drlib.model import TopicPartition

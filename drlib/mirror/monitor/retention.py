@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.status.catch_up import Retention, retention_in
 from drlib.mirror.status.worker_status import EventLog, pause_s
 from drlib.mirror.threads import in_daemon

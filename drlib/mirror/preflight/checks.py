@@ -15,12 +15,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.net.authorized_operations import group_rights, topic_rights
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, WrongCluster
 from drlib.kafka.protocol.error_codes import TRANSACTIONAL_ID_AUTHORIZATION_FAILED, BrokerError
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.journal.entries import Clusters
 from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.preflight.principals import principal_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from drlib.config.settings import ClusterSettings
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.preflight.required_acls import ANONYMOUS, UNKNOWN_PRINCIPAL
 
 _USER: Final = re.compile(r"""\busername\s*=\s*(?:"([^"\\$]+)"|'([^'\\$]+)'|([^\s;"'$]+))""")

@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from drlib.analysis.spark.session import spark_session
 from drlib.config.settings import MirrorSettings, from_file
 from drlib.errors import Aborted, DrlibError, LeaseHeld, Unreachable, UsageError
 from drlib.kafka.java_formats import properties
@@ -85,8 +84,20 @@ class Post:
     waits: bool = False
 
 
+class StartSession(Protocol):
+    """Starts a Spark session, as `drlib.analysis.spark.session.spark_session` does."""
+
+    def __call__(
+        self, app_name: str, *, master: str, driver_memory: str, connector: bool, settings: Mapping[str, str]
+    ) -> SparkSession: ...
+
+
 def mirror_on_spark(
-    wanted: Wanted, *, tell: Callable[[str], None], on_state: Callable[[int, WorkerStatus], None]
+    wanted: Wanted,
+    *,
+    start_session: StartSession,
+    tell: Callable[[str], None],
+    on_state: Callable[[int, WorkerStatus], None],
 ) -> None:
     """Mirror the enabled flows of a file with workers on Spark until SIGTERM or SIGINT.
 
@@ -105,7 +116,7 @@ def mirror_on_spark(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark's page is to be seen from here alone
     flows = ", ".join(str(f.flow) for f in settings.flows if f.enabled)
     travelling = _travelling(file, tell)
-    session = _session(f"drlib mirror {flows}", wanted, spark)
+    session = _session(start_session, f"drlib mirror {flows}", wanted, spark)
     try:
         Crew(session.sparkContext, wanted, travelling, flows, tell, on_state).run()
     finally:
@@ -159,13 +170,11 @@ def _travelling(file: PropertiesFile, tell: Callable[[str], None]) -> Properties
     return None if secrets else file
 
 
-def _session(name: str, wanted: Wanted, settings: Mapping[str, str]) -> SparkSession:
+def _session(start: StartSession, name: str, wanted: Wanted, settings: Mapping[str, str]) -> SparkSession:
     from py4j.protocol import Py4JError
 
     try:
-        return spark_session(
-            name, master=wanted.master, driver_memory=DRIVER_MEMORY, connector=False, settings=settings
-        )
+        return start(name, master=wanted.master, driver_memory=DRIVER_MEMORY, connector=False, settings=settings)
     except (Py4JError, OSError, RuntimeError, TypeError) as error:  # TypeError: of a context that stopped half-way
         raise Unreachable(
             f"Spark did not start on {wanted.master}",

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.mirror.sync.rules.configs import ConfigValue
+from drlib.kafka.admin.descriptions import ConfigValue
 
 UNLIMITED: Final = -1
 SHARE: Final = 0.1  # of a retention: less than this left is a warning, whatever the rates

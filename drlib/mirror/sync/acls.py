@@ -6,16 +6,18 @@ Rules: decided in `drlib.mirror.sync.rules.acls`; rules are created, never delet
 
 from __future__ import annotations
 
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
 from drlib.errors import Unreachable
 from drlib.kafka.net import acl_requests as acls
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import Connection
+from drlib.kafka.protocol.acls import TopicAcl
 from drlib.kafka.protocol.error_codes import AUTHORIZATION, SECURITY_DISABLED, BrokerError
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.preflight.checks import not_authorized
 from drlib.mirror.preflight.required_acls import Right
 from drlib.mirror.status.worker_status import EventLog
-from drlib.mirror.sync.rules.acls import TopicAcl, mirrored, missing
+from drlib.mirror.sync.rules.acls import mirrored, missing
 
 OFF, REFUSED = "AclSyncOff", "AclRefused"
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.descriptions import ConfigChange, ConfigValue
 from drlib.kafka.admin.errors import ClusterRefused
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.preflight.checks import not_authorized
 from drlib.mirror.preflight.required_acls import Right
 from drlib.mirror.status.worker_status import EventLog
-from drlib.mirror.sync.rules.configs import ConfigChange, ConfigValue, Desired, changes, desired, drift
+from drlib.mirror.sync.rules.configs import Desired, changes, desired, drift
 from drlib.mirror.threads import in_daemon
 
 DRIFT, REFUSED, UNREADABLE = "TopicConfigDrift", "TopicConfigRefused", "TopicConfigUnreadable"

@@ -11,17 +11,18 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping
 
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.bulk_admin import Upkeep, Wanted
+from drlib.kafka.admin.descriptions import ConfigValue
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import AUTHORIZATION, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.preflight.checks import not_authorized
 from drlib.mirror.preflight.required_acls import Right
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.sync.configs import wanted_settings
-from drlib.mirror.sync.rules.configs import ConfigValue
 
 HEARD_OF_S = 15.0  # until every broker knows a topic that one of them has made
 REFUSED, DELETED, FORBIDDEN = "MirrorTopicRefused", "SourceTopicDeleted", "SourceTopicForbidden"

@@ -14,16 +14,17 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.bulk_admin import Upkeep
-from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.offsets.map.follow_journal import JournalFollower
 from drlib.mirror.preflight.checks import not_authorized
 from drlib.mirror.preflight.required_acls import Right
 from drlib.mirror.status.worker_status import EventLog
-from drlib.mirror.sync.rules.group_offsets import FINDINGS, Decision, GroupMemory, GroupState, Wanted, decide
+from drlib.mirror.sync.rules.group_offsets import FINDINGS, Decision, GroupMemory, Wanted, decide
 from drlib.mirror.sync.source_groups import Position
 from drlib.mirror.threads import in_daemon
 from drlib.model import TopicPartition, Translation, TranslationKind

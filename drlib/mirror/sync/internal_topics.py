@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.bulk_admin import Upkeep, Wanted
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.mirror.status.worker_status import EventLog
 

@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.bulk_admin import Upkeep
 from drlib.kafka.admin.errors import ClusterRefused
@@ -31,6 +31,7 @@ from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import iter_batches
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch.partition_stream import Stream
 from drlib.mirror.engine.fetch.round_trip_time import heard

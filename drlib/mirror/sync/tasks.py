@@ -3,7 +3,7 @@
 Rules: only what the file asks for is done, each at its own interval (`drlib.mirror.sync.periodic`), and each reports
 under its own
 name.
-Not for: what is decided; that is `drlib.rules.{config,acl,group}_sync`.
+Not for: what is decided; that is `drlib.mirror.sync.rules`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
 from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.follow_journal import JournalFollower
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.sync.acls import AclSync

@@ -43,7 +43,12 @@ def send(alert: Alert, card: Scorecard, code: int, error: str, run_dir: Path) ->
 
 def send_refused(alert: Alert, runbook: str, refusal: DrlibError) -> str:
     """POST that a run was refused before it had a folder. Returns why it was not delivered, empty when it was."""
-    body = {"runbook": runbook, "verdict": "unknown", "exit_code": refusal.exit_code, "error": str(refusal)}
+    body: dict[str, Scalar] = {
+        "runbook": runbook,
+        "verdict": "unknown",
+        "exit_code": refusal.exit_code,
+        "error": str(refusal),
+    }
     return _post(alert, body, HookContext("", "", ""))[1]
 
 

@@ -3,7 +3,7 @@
 Rules: every call works from any process that can read the folder, as everything is in it and in its lab; what a
 player did is on disk with its outcome. A player is told symptoms, never causes, until it is finished. Finishing
 measures what the clusters do; nothing a player says makes it over. Its own lab is taken down when it is finished; one
-that was lent stays up. Not for: drawing (`drlib.views.incident`), playing by itself (`solving`).
+that was lent stays up. Not for: drawing (`pictures`), playing by itself (`reference_player`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ what when.
 
 Rules: as in `figures`: labels instead of a legend, times in UTC or in seconds that say from when, no meaning by
 colour alone (a shape says right or wrong as well). What is not known is said. A player's view names no cause. Not
-for: measuring or judging (`drlib.rules.incident_*`).
+for: measuring or judging (`drlib.training.incidents.rules`).
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class DrillSeen:
         """The step that runs, else the first that waits; None when all are done."""
         running = [step for step in self.steps if step.stand is Stand.RUNNING]
         waiting = [step for step in self.steps if step.stand is Stand.WAITING]
-        return (running or waiting or [None])[0]
+        return next(iter(running or waiting), None)
 
     @property
     def abortable(self) -> bool:

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from drlib.clusters.blocking import blocking
 from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_settings
 from drlib.drill.session import find_running as running
 from drlib.drill.session.find_running import Place, Run
 from drlib.errors import DrlibError, UsageError
+from drlib.kafka.admin.connect import blocking
 from drlib.lab import clocks
 from drlib.lab.lab import Lab
 from drlib.mirror.monitor import worker_client as hearing

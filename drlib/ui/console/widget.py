@@ -15,6 +15,7 @@ import getpass
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from html import escape
 from typing import Any, Final
 
@@ -75,7 +76,7 @@ class ConsoleWidget:
         self.confirm.on_click(self._answered(self._confirmed))
         self.leave.on_click(self._answered(self._leave))
         for name, button in self.buttons.items():
-            button.on_click(self._answered(lambda name=name: self._pressed(name)))
+            button.on_click(self._answered(partial(self._pressed, name)))
         self.cluster.observe(lambda _: self._left(), names="value")  # a plan is about the cluster it was shown for
         for control in (self.abort, self.cluster, self.typed, self.confirm, self.leave, *self.buttons.values()):
             answer_while_busy(control)

@@ -14,7 +14,8 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from drlib.analysis.lag.result import LagReport, Point, Series
+from drlib.analysis.lag.result import LagReport, Series
+from drlib.analysis.lag.trend import Point
 from drlib.config.quantities import said_seconds
 from drlib.ui.figures import figures
 from drlib.ui.layout import spread

@@ -24,9 +24,10 @@ from drlib.analysis.lag.result import Asked
 from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
 from drlib.analysis.sessions.nightly_audit import NightlyAudit
 from drlib.analysis.sessions.place import AnalysisPlace, find_place
-from drlib.config.settings import ClusterSettings, load_mirror_settings
+from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.checker.report import Verdict as Found
 from drlib.lab.lab import Lab
 from drlib.model import Flow

@@ -13,6 +13,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
+from drlib.analysis.audit.compare import rehearse
 from drlib.analysis.audit.result import Fault, Verdict
 from drlib.analysis.audit.staged import audit_topics
 from drlib.analysis.spark.session import spark_session, start_in_background
@@ -220,7 +221,7 @@ def test_a_topic_or_a_cluster_that_is_not_there_is_said_in_a_sentence(
 
 def test_asking_again_gives_the_session_that_runs(spark: SparkSession) -> None:
     assert spark_session("another name") is spark
-    warmed: Future[SparkSession] = start_in_background("a third name")
+    warmed: Future[SparkSession] = start_in_background("a third name", warm_up=rehearse)
     assert warmed.result(60) is spark
 
 

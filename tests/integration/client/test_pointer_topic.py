@@ -17,7 +17,7 @@ from drlib.client.active_cluster import NoPointer
 from drlib.client.pointer import Pointer, PointerConflict, encode
 from drlib.client.pointer_topic import Published, publish, read_pointer
 from drlib.client.pointer_watch import PointerTopicWatcher
-from drlib.config.settings import ClusterSettings
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.lab.ports import free_ports
 

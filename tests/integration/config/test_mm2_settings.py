@@ -17,10 +17,10 @@ from drlib.config.settings import (
     CONFIG_PROPERTIES_EXCLUDE_DEFAULT,
     GROUPS_EXCLUDE_DEFAULT,
     TOPICS_EXCLUDE_DEFAULT,
-    ClusterSettings,
     FlowSettings,
 )
 from drlib.kafka.admin import Cluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.mirror.mm2.records import Checkpoint, Heartbeat
 from drlib.model import Flow, TopicPartition

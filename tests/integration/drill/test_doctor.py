@@ -19,7 +19,7 @@ from confluent_kafka import Consumer
 from fix_engine import Engine, alter, create_topic, produce, wait_for
 from sample_scorecard import scorecard
 
-from drlib.config.settings import ClusterSettings, load_mirror_settings
+from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions import probes
 from drlib.drill.plan.plan import Argument, Call, Mode
 from drlib.drill.readiness import gate
@@ -31,6 +31,7 @@ from drlib.drill.step.context import Workplace
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import jars
 from drlib.lab.lab import Lab
 from drlib.model import Flow, TopicPartition

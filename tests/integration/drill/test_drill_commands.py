@@ -17,10 +17,10 @@ import pytest
 from fix_engine import wait_for
 from testbed_commands import BEFORE, DONE, Stage, kernel_of, wait_fast
 
-from drlib.config.settings import ClusterSettings
 from drlib.drill.run.lease import Lease
 from drlib.drill.run.runner import JOURNAL
 from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.model import Flow, TopicPartition
 from drlib.runs import folder as folders

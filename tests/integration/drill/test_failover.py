@@ -18,7 +18,7 @@ from repository_root import ROOT
 from testbed_moves import Place, step
 
 from drlib import open_drill, publish_pointer
-from drlib.client import pointer as pointers
+from drlib.client import pointer_file
 from drlib.client.pointer_topic import read_pointer
 from drlib.drill.plan.plan import Mode, Rollback
 from drlib.drill.run.request import Request
@@ -57,8 +57,8 @@ class Flowing:
         """What the clusters' pointer says, for applications that follow a file."""
         found = read_pointer([self.lab.clusters["RIGHT"].settings()]).pointer
         assert found is not None
-        version = pointers.read(self.stage.pointer_path).version + 1
-        pointers.write_atomic(self.stage.pointer_path, replace(found, version=version))
+        version = pointer_file.read(self.stage.pointer_path).version + 1
+        pointer_file.write_atomic(self.stage.pointer_path, replace(found, version=version))
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_a_planned_move_loses_nothing_and_is_put_back_even_if_its_process_dies(
         step("translate", "groups.translate", groups=GROUPS_OF_LAB, positions_from="source"),
         rollback=Rollback.ALWAYS,
     )
-    before = pointers.read(flowing.stage.pointer_path)
+    before = pointer_file.read(flowing.stage.pointer_path)
     assert testbed_moves.in_process(tmp_path, drill, flowing.place, kill=4) == -9  # the fence has begun
     assert testbed_moves.in_process(tmp_path, drill, flowing.place, kill=9) == -9  # rolling back, or about to
     assert testbed_moves.in_process(tmp_path, drill, flowing.place) == 0
@@ -144,7 +144,7 @@ def test_a_planned_move_loses_nothing_and_is_put_back_even_if_its_process_dies(
     assert {row["meaning"] for row in rows} == {"exact"}
     undone = [line.data["step"] for line in lines(tmp_path, "undo-succeeded")]
     assert undone == ["translate", "drain", "fence", "decide"]
-    after = pointers.read(flowing.stage.pointer_path)
+    after = pointer_file.read(flowing.stage.pointer_path)
     assert (after.active, after.hold, after.version) == ("LEFT", False, before.version + 2)
     assert all(not flowing.positions("RIGHT", group) for group in GROUPS)
     seen = flowing.stage.done("flights")

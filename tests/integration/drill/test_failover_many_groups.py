@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fix_engine import Engine, create_topic, produce
 
-from drlib.config.settings import ClusterSettings, load_mirror_settings
+from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.groups.translate import TranslateGroups
 from drlib.drill.plan.plan import Argument
 from drlib.drill.step.action import StepCall
@@ -19,6 +19,7 @@ from drlib.drill.step.move_step import MovingStep
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.admin.group_offsets import commit_all, committed
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 import pytest
 from deadline import Deadline
 
-from drlib.config.settings import ClusterSettings
 from drlib.drill.plan import lease_record as drill_lease
 from drlib.drill.plan.states import DrillState
 from drlib.drill.run.lease import Lease, LeaseLost, read_record
 from drlib.errors import LeaseHeld
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 
 SESSION_MS = 6000  # the least a broker takes unasked: group.min.session.timeout.ms

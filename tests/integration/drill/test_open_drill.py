@@ -14,13 +14,13 @@ from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
 from drlib import open_drill
-from drlib.config.settings import ClusterSettings
 from drlib.drill.plan.plan import Call, Drill, Mode, Step
 from drlib.drill.session.board import BoardState, FlowWatch
 from drlib.drill.session.session import DrillSession
 from drlib.drill.step.context import Workplace
 from drlib.errors import LeaseHeld, StalePlan, UsageError
 from drlib.kafka.admin.cluster import Cluster as Handle
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.lab.workload.cast import Cast
 from drlib.lab.workload.mirrors import Mesh

@@ -11,7 +11,6 @@ import pytest
 import testbed_drill
 from fix_engine import wait_for
 
-from drlib.config.settings import ClusterSettings
 from drlib.drill.plan.plan import Rollback
 from drlib.drill.plan.states import DrillState
 from drlib.drill.run import planning
@@ -21,6 +20,7 @@ from drlib.errors import StalePlan, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.admin.errors import ClusterRefused
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow, TopicPartition
 from drlib.runs import journal
 from drlib.runs.abort import Abort

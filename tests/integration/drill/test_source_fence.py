@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from fix_engine import create_topic, produce, read_all, wait_for
 
 from drlib.client import pointer as pointers
+from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.applications.deny_writes import WriteRules
 from drlib.drill.plan.plan import Argument
@@ -24,8 +25,8 @@ from drlib.drill.step.action import Action, StepCall
 from drlib.drill.step.context import Workplace
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.topic_acls import NoAuthorizer, create_rules, topic_rules
+from drlib.kafka.protocol.acls import Operation, Permission, TopicAcl
 from drlib.lab.lab import Lab, mirror_properties
-from drlib.mirror.sync.rules.acls import Operation, Permission, TopicAcl
 from drlib.model import Flow
 from drlib.runs.abort import Abort
 
@@ -87,7 +88,7 @@ def made(bootstrap: str, other: str, tmp_path: Path) -> Source:
     keys = mirror_properties("LEFT", "RIGHT", {"LEFT": bootstrap, "RIGHT": other}, topics=f"{tag}.*")
     file.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
     pointer = tmp_path / "pointer.json"
-    pointers.write_atomic(pointer, pointers.Pointer(1, "LEFT", bootstrap))
+    pointer_file.write_atomic(pointer, pointers.Pointer(1, "LEFT", bootstrap))
     (tmp_path / "runs" / "run").mkdir(parents=True)
     place = Workplace(
         clusters=load_mirror_settings(file).clusters,
@@ -131,7 +132,7 @@ def test_writing_is_denied_to_all_and_exactly_that_is_taken_back(source: Source)
     before = source.rules()
     with pytest.raises(UsageError, match=f"writing to {bare} .* locks out"):
         source.do(source.step("source.fence", deny_write=".*"))
-    assert (source.rules(), pointers.read(source.place.pointer).hold) == (before, False)  # type: ignore[arg-type]
+    assert (source.rules(), pointer_file.read(source.place.pointer).hold) == (before, False)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no topic of LEFT"):
         source.do(source.step("source.fence", deny_write="no-such.*"))
 
@@ -153,7 +154,7 @@ def test_writing_is_denied_to_all_and_exactly_that_is_taken_back(source: Source)
     fence.undo(changes)
     fence.undo(changes)
     assert source.rules() == before
-    assert not pointers.read(source.place.pointer).hold  # type: ignore[arg-type]
+    assert not pointer_file.read(source.place.pointer).hold  # type: ignore[arg-type]
     wait_for("everybody writes again", lambda: source.written(bare) and source.written(ruled))
 
 
@@ -208,14 +209,14 @@ def test_a_producer_that_follows_no_pointer_is_named_without_the_rule(source: So
 def test_a_hold_that_would_run_out_is_made_one_that_does_not(source: Source) -> None:
     path = source.place.pointer
     assert path is not None
-    pointers.write_atomic(path, pointers.Pointer(2, "LEFT", source.bootstrap, hold=True, hold_limit_s=60.0))
+    pointer_file.write_atomic(path, pointers.Pointer(2, "LEFT", source.bootstrap, hold=True, hold_limit_s=60.0))
     fence = source.step("source.fence", still_s=0.2)
     changes = fence.changes(fence.observe())
     assert [(change.before, change.after) for change in changes] == [("write", "held")]
     fence.act(changes, Abort(source.place.run_dir))
-    assert pointers.read(path) == pointers.Pointer(3, "LEFT", source.bootstrap, hold=True)
+    assert pointer_file.read(path) == pointers.Pointer(3, "LEFT", source.bootstrap, hold=True)
     fence.undo(changes)
-    assert pointers.read(path).hold_limit_s == 60.0
+    assert pointer_file.read(path).hold_limit_s == 60.0
 
 
 def test_a_cluster_without_an_authorizer_says_so(left: str, right: str, tmp_path: Path) -> None:
@@ -223,7 +224,7 @@ def test_a_cluster_without_an_authorizer_says_so(left: str, right: str, tmp_path
     fence = open_to_all.step("source.fence", deny_write=".*")
     with pytest.raises(NoAuthorizer, match="LEFT has no ACL rules: its brokers have no authorizer"):
         fence.changes(fence.observe())
-    assert not pointers.read(open_to_all.place.pointer).hold  # type: ignore[arg-type]
+    assert not pointer_file.read(open_to_all.place.pointer).hold  # type: ignore[arg-type]
 
 
 @pytest.mark.long
@@ -251,6 +252,6 @@ def test_the_way_home_takes_away_what_the_way_out_denied(tmp_path: Path) -> None
         home = found.step("switchover.move", run="home", source="RIGHT", target="LEFT")
         told = found.do(home)
         assert (told["write_rules_lifted"], told["rpo_records"]) == (4, 0)
-        assert pointers.read(tmp_path / "pointer.json").active == "LEFT"
+        assert pointer_file.read(tmp_path / "pointer.json").active == "LEFT"
         assert found.rules() == before
         wait_for("producers write at home", lambda: all(found.written(topic) for topic in found.topics))

@@ -19,6 +19,7 @@ from testbed_applications import Application, Stage, stage
 
 import drlib
 from drlib.client import pointer as pointers
+from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.failback import actions as failback_actions
 from drlib.drill.actions.failback import switchover as switchover_actions
@@ -74,7 +75,7 @@ class Both:
 
     @property
     def active(self) -> str:
-        return pointers.read(self.on.pointer).active
+        return pointer_file.read(self.on.pointer).active
 
     def ends(self, alias: str, topic: str) -> dict[TopicPartition, int]:
         with Cluster(self.place.cluster(alias)) as cluster:
@@ -198,7 +199,7 @@ def test_a_record_that_comes_late_is_taken_along(both: Both, monkeypatch: pytest
     monkeypatch.setattr(group_writing, "write_all", late)
     there = both.there()
     assert (both.active, there["rpo_records"], next(rounds)) == (away, 0, 3)
-    cutover = pointers.read(both.on.pointer).cutover[f"{home}.{topic}"]
+    cutover = pointer_file.read(both.on.pointer).cutover[f"{home}.{topic}"]
     ends = both.ends(away, f"{home}.{topic}")
     assert cutover == tuple(ends[p] for p in sorted(ends))
     assert len(list(scan.scan(both.engine.right, f"{home}.{topic}"))) == 601
@@ -248,7 +249,7 @@ def test_what_does_not_stand_still_is_let_go_on_where_it_was(both: Both) -> None
         assert deaf.poll(20) is not None
         with pytest.raises(Deviated, match=f"applications stay at {home}.*{topic}.deaf"):
             both.act("switchover.move", source=home, target=away, held_s=1.0)
-        held = pointers.read(both.on.pointer)
+        held = pointer_file.read(both.on.pointer)
         assert (held.active, held.hold) == (home, False)
         step = both.step("switchover.move", source=home, target=away)
         assert step.probe(()) is Reach.UNTOUCHED
@@ -261,7 +262,7 @@ def test_what_does_not_stand_still_is_let_go_on_where_it_was(both: Both) -> None
     ):
         first = consumer.poll(20)
         assert first is not None
-        held = pointers.read(both.on.pointer)
+        held = pointer_file.read(both.on.pointer)
         both.on.point(held.version + 1, home, both.engine.left, hold=True)
         wait_for("it hands out nothing more", lambda: consumer.poll(0.2) is None)
         assert consumer.waits_for_commit
@@ -309,17 +310,17 @@ def test_applications_go_on_by_themselves_when_whoever_holds_them_died(both: Bot
     where = [str(path) for path in (both.engine.properties, both.place.run_dir, both.on.pointer)]
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, home, away, *where])
     try:
-        wait_for("they are held", lambda: pointers.read(both.on.pointer).hold)
+        wait_for("they are held", lambda: pointer_file.read(both.on.pointer).hold)
     finally:
         holder.kill()
         holder.wait(10)
-    held = pointers.read(both.on.pointer)
+    held = pointer_file.read(both.on.pointer)
     assert (held.hold, held.hold_limit_s) == (True, 2.0)
     stood = seen(producer, home, "produced")
     wait_for("they go on", lambda: seen(producer, home, "produced") > stood + 200, 20)
     read = seen(reader, home, "consumed")
     wait_for("the group reads on", lambda: seen(reader, home, "consumed") > read + 100, 20)
-    assert pointers.read(both.on.pointer) == held  # nobody but they themselves has let them go
+    assert pointer_file.read(both.on.pointer) == held  # nobody but they themselves has let them go
     pause_s = max(b.sent_ms - a.sent_ms for a, b in itertools.pairwise(producer.history().produced)) / 1000
     assert 1.5 < pause_s < 10.0
 

@@ -13,11 +13,11 @@ from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from deadline import Deadline
 from fix_engine import wait_for
 
-from drlib.config.settings import ClusterSettings
 from drlib.errors import Unreachable
 from drlib.kafka.admin import Cluster, ClusterRefused, CommittedOffset, GroupNotEmpty, Isolation, OffsetsGone, Range
 from drlib.kafka.admin import bulk_admin as upkeep
 from drlib.kafka.admin.bulk_admin import Upkeep, Wanted
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.lab.ports import free_ports
 from drlib.mirror.mm2 import consumer_offsets

@@ -15,7 +15,6 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from deadline import Deadline
 
-from drlib.config.settings import ClusterSettings
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
@@ -25,6 +24,7 @@ from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, OutgoingBatch, iter_batches, rewrite
 from drlib.kafka.protocol.error_codes import FENCED, REFUSED, BrokerError, raise_for
 from drlib.kafka.protocol.recode import Record, rebuild, records
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

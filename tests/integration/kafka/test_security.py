@@ -24,11 +24,11 @@ import javaproperties
 import pytest
 from fix_engine import Engine, create_topic, produce, read_all
 
-from drlib.config.settings import ClusterSettings
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster as Handle
 from drlib.kafka.java_formats.properties import read as read_properties
 from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.errors import Fault, SecurityFault
 from drlib.lab.brokers.certificates import Authority
 from drlib.lab.brokers.cluster import Cluster

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 from testbed_applications import log_ends, stage, wait_until
 
-from drlib.client.pointer import Pointer, PointerWatcher
+from drlib.client.pointer import Pointer
+from drlib.client.pointer_file import PointerWatcher
 from drlib.lab.apps.process import Stop, read_status
 from drlib.lab.apps.specs import ProducerMode, ProducerSpec
 from drlib.lab.apps.transactions import Transactions

@@ -17,9 +17,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
 from drlib import translate_offsets
-from drlib.config.settings import ClusterSettings
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.status import worker_status as status
 from drlib.model import TopicPartition as Partition
 from drlib.model import TranslationKind

@@ -10,8 +10,9 @@ from fix_engine import produce, read_all, wait_for
 from fix_flows import Replicator
 from testbed_mm2 import consume_some, java
 
-from drlib.config.settings import ClusterSettings, load_mirror_settings
+from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin import Cluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.model import Flow, TopicPartition
 

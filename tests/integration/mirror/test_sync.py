@@ -15,12 +15,11 @@ from fix_engine import Engine, create_topic, produce, read_all, traffic, wait_fo
 from testbed_sync import alter, cluster, events, move, position, wait_event
 
 from drlib.kafka.admin import CommittedOffset, GroupNotEmpty, Range
+from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource, GroupState
 from drlib.lab.lab import Lab
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.status import worker_status as status
 from drlib.mirror.sync.configs import _alter
-from drlib.mirror.sync.rules.configs import ConfigChange, ConfigSource
-from drlib.mirror.sync.rules.group_offsets import GroupState
 from drlib.model import TopicPartition
 
 Fresh = Callable[..., str]

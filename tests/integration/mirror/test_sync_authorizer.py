@@ -22,8 +22,8 @@ from testbed_sync import alter, events, move, position, wait_event
 
 from drlib.kafka.net import acl_requests as acls
 from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol.acls import Operation, PatternType, Permission, TopicAcl
 from drlib.lab.lab import Lab
-from drlib.mirror.sync.rules.acls import Operation, PatternType, Permission, TopicAcl
 
 PREFIXED = ResourcePatternType.PREFIXED
 ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from fix_engine import Engine, create_topic, produce, read_all, wait_for
 from tiny_notebook import write_notebook
 
-from drlib.config.settings import ClusterSettings, MirrorSettings, load_mirror_settings
+from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.actions.failback import unreplicated_actions as tail_actions
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
@@ -25,6 +25,7 @@ from drlib.drill.step.context import Workplace
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, Isolation
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.unreplicated.find import HistoryParted, read_tail
 from drlib.mirror.offsets.unreplicated.rules import EXAMPLES, Settle
 from drlib.mirror.offsets.unreplicated.settle import read_ledger, settle_tail

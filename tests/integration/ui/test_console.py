@@ -14,12 +14,12 @@ from fix_lab import LabFactory
 from tiny_notebook import tiny_runbook
 
 import drlib
-from drlib.client import pointer as pointers
+from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
-from drlib.config.settings import ClusterSettings
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, Range
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.apps.specs import ProducerSpec
 from drlib.lab.lab import Lab
 from drlib.lab.workload.cast import Cast
@@ -94,7 +94,7 @@ def test_skewed_clocks_stamp_what_is_written_from_then_on_and_set_clocks_ends_it
 ) -> None:
     topic = fresh_topic("clocks")
     create_topic(left, topic, 1)
-    pointers.write_atomic(tmp_path / "pointer.json", Pointer(1, "LEFT", left))
+    pointer_file.write_atomic(tmp_path / "pointer.json", Pointer(1, "LEFT", left))
     cast = Cast(lab, tmp_path)
     spec = ProducerSpec(
         str(tmp_path / "pointer.json"), str(cast.history_path("stamps")), topic=topic, records_per_second=50.0

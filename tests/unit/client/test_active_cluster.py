@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import drlib
-from drlib.client import pointer
+from drlib.client import pointer, pointer_file
 from drlib.client.active_cluster import NoPointer, StalePointer
 from drlib.client.pointer import Pointer, PointerConflict
 from drlib.client.pointer_topic import Words, counted, hear
@@ -37,7 +37,7 @@ def config(tmp_path: Path) -> Path:
 @pytest.fixture
 def point(tmp_path: Path) -> Callable[[Pointer], Path]:
     def write(one: Pointer) -> Path:
-        pointer.write_atomic(tmp_path / "pointer.json", one)
+        pointer_file.write_atomic(tmp_path / "pointer.json", one)
         return tmp_path / "pointer.json"
 
     return write
@@ -118,7 +118,7 @@ def test_publishing_counts_on_from_what_is_there(config: Path, tmp_path: Path) -
     first = drlib.publish_pointer(config, "LEFT", pointer=path)
     assert (first.pointer, first.where) == (Pointer(1, "LEFT", "left-1:9092,left-2:9092"), ("pointer.json",))
     drlib.publish_pointer(config, "RIGHT", pointer=path, remote_prefix="LEFT.", cutover={"LEFT.orders": (3,)})
-    assert pointer.read(path) == Pointer(2, "RIGHT", "right:9093", "LEFT.", {"LEFT.orders": (3,)})
+    assert pointer_file.read(path) == Pointer(2, "RIGHT", "right:9093", "LEFT.", {"LEFT.orders": (3,)})
     with pytest.raises(UsageError, match="UP cannot be made active"):
         drlib.publish_pointer(config, "UP", pointer=path)
 

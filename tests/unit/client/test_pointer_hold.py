@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drlib.client.pointer import Pointer, PointerWatcher, decode, encode, write_atomic
+from drlib.client.pointer import Pointer, decode, encode
+from drlib.client.pointer_file import PointerWatcher, write_atomic
 from drlib.client.pointer_hold import HoldClock
 from drlib.errors import UsageError
 

@@ -7,13 +7,12 @@ from command_line import drlib, told
 
 from drlib.cli.mirror.copy import cluster
 from drlib.config.client_files import load_client_settings
-from drlib.config.settings import ClusterSettings
 from drlib.errors import LeaseHeld, UsageError
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.credentials import Password
-from drlib.mirror.copy_topics import Copy, CopyRequest, settings_for
+from drlib.mirror.copy_topics import Copy, CopyRequest, settings_for, to_go
 from drlib.mirror.status.worker_status import FlowStatus, LaneStatus, WorkerStatus
 from drlib.model import TopicPartition
-from drlib.rules.copying import to_go
 
 A, B = ClusterSettings("west", ("127.0.0.1:1",)), ClusterSettings("east", ("127.0.0.1:2",))
 

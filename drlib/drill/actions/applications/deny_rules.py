@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.mirror.sync.rules.acls import WILDCARD, Operation, PatternType, Permission, TopicAcl
+from drlib.kafka.protocol.acls import WILDCARD, Operation, PatternType, Permission, TopicAcl
 
 EVERYBODY: Final = "User:*"
 _ANY_HOST: Final = "*"

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from drlib.config.settings import ClusterSettings
 from drlib.drill.step import step_output as details
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.kafka.admin.topic_acls import create_rules, delete_rules
-from drlib.mirror.sync.rules.acls import Operation, PatternType, Permission, TopicAcl
+from drlib.kafka.protocol.acls import Operation, PatternType, Permission, TopicAcl
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.runs.journal import Scalar
 
 

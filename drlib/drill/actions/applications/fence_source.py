@@ -34,11 +34,12 @@ from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.move_step import MovingStep, answer
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.reachability import who_answers
 from drlib.kafka.admin.topic_acls import topic_rules
 from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
-from drlib.mirror.offsets.translation.translate_groups import who_answers
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
+from drlib.runs.journal import Scalar
 from drlib.runs.waiting import LOOK_S
 
 _LEAVE_S: Final = 10.0  # for the members of a group to commit and leave
@@ -111,7 +112,9 @@ class FenceSource:
             self._deny(found)
         ends = self._until_still(found, abort)
         busy = self._until_left(abort)
-        rows = [{"topic": p.topic, "partition": p.partition, "ends at": end} for p, end in sorted(ends.items())]
+        rows: list[Mapping[str, Scalar]] = [
+            {"topic": p.topic, "partition": p.partition, "ends at": end} for p, end in sorted(ends.items())
+        ]
         self.step.show(rows)
         return {
             "fenced": True,

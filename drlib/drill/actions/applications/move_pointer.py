@@ -23,6 +23,7 @@ from drlib.drill.step.move_step import MovingStep
 from drlib.kafka.admin.cluster import Cluster
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
+from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
 
 
@@ -58,7 +59,7 @@ class MovePointer:
             missing = self.pointer.write(now.pointer, after)
         at_ms = moments.mark(run_dir, "act")
         self.step.keep(Mark(name="applications moved", at_ms=at_ms, detail=f"the pointer names {flow.target}"))
-        ends = [
+        ends: list[Mapping[str, Scalar]] = [
             {"topic": topic, "partition": partition, "remote topic ends at": end}
             for topic, each in after.cutover.items()
             for partition, end in enumerate(each)

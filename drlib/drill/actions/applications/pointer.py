@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from drlib.client import pointer as pointers
+from drlib.client import pointer_file
 from drlib.client.pointer import Pointer, PointerConflict
 from drlib.client.pointer_topic import EVERYONE, TOPIC, publish, read_pointer
-from drlib.config.settings import ClusterSettings
 from drlib.drill.step import step_output as details
 from drlib.drill.step.context import Workplace
 from drlib.errors import Deviated, Unreachable
-from drlib.mirror.offsets.translation.translate_groups import who_answers
+from drlib.kafka.admin.reachability import who_answers
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.runs.journal import Scalar
 
 NOBODY = "nobody"
 
@@ -56,7 +58,7 @@ class PointerPlace:
         """Raises `Unreachable` when nobody answers, `PointerConflict` for two words of one version, `UsageError`."""
         if self._place.pointer is not None:
             try:
-                return Read(pointers.read(self._place.pointer), {})
+                return Read(pointer_file.read(self._place.pointer), {})
             except FileNotFoundError:
                 return Read(None, {})
         answering, silent = self._who()
@@ -68,13 +70,13 @@ class PointerPlace:
 
         Raises `PointerConflict` where somebody was first.
         """
-        rows = [
+        rows: list[Mapping[str, Scalar]] = [
             {"which": "before", "pointer": None if before is None else pointers.encode(before).decode()},
             {"which": "after", "pointer": pointers.encode(after).decode()},
         ]
         details.write_rows(self._place.run_dir, self._file, rows)
         if self._place.pointer is not None:
-            pointers.write_atomic(self._place.pointer, after)
+            pointer_file.write_atomic(self._place.pointer, after)
             return {}
         answering, silent = self._who()
         published = publish(answering, after, self._application)
@@ -111,7 +113,7 @@ class PointerPlace:
             return
         back = replace(kept.before, version=now.version + 1)
         if self._place.pointer is not None:
-            pointers.write_atomic(self._place.pointer, back)
+            pointer_file.write_atomic(self._place.pointer, back)
         else:
             publish(self._who()[0], back, self._application)
 

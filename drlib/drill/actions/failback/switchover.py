@@ -45,10 +45,9 @@ from drlib.drill.step.step_output import Part
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.bulk_admin import Upkeep
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import CommittedOffset, Range
+from drlib.kafka.admin.descriptions import CommittedOffset, GroupState, Range
 from drlib.mirror.offsets.translation.two_way import Known, group_positions, groups_of, read_known
 from drlib.mirror.offsets.unreplicated.lag import Behind, behind, mirrored_topics
-from drlib.mirror.sync.rules.group_offsets import GroupState
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.scorecard import Check, Mark, Verdict

@@ -10,7 +10,6 @@ Not for: groups (`group_actions`), rehearsing (`rehearsal`), what was written on
 
 from __future__ import annotations
 
-from drlib.config.settings import ClusterSettings
 from drlib.drill.actions.applications.fence_source import FenceSource, Unfence
 from drlib.drill.actions.applications.move_pointer import MovePointer
 from drlib.drill.actions.failover.drain import DrainMirror
@@ -21,7 +20,8 @@ from drlib.drill.step.arguments import word
 from drlib.drill.step.context import Workplace
 from drlib.drill.step.move_step import MovingStep
 from drlib.errors import Unreachable
-from drlib.mirror.offsets.translation.translate_groups import who_answers
+from drlib.kafka.admin.reachability import who_answers
+from drlib.kafka.security.cluster_settings import ClusterSettings
 
 
 def makers(workplace: Workplace) -> dict[str, ActionMaker]:

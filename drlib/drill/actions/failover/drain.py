@@ -12,14 +12,15 @@ from typing import Final
 
 from drlib.drill.actions.failover import flow_state as mirror_word
 from drlib.drill.actions.failover.flow_state import Word
+from drlib.drill.actions.failover.triage import expected
 from drlib.drill.actions.failover.triage_rules import Expected
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.arguments import number
-from drlib.drill.step.move_step import MovingStep, TargetStep, expected
+from drlib.drill.step.move_step import MovingStep, TargetStep
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range
-from drlib.mirror.offsets.translation.translate_groups import who_answers
+from drlib.kafka.admin.reachability import who_answers
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.clusters.blocking import blocking
 from drlib.drill.step.context import Workplace
 from drlib.drill.testbed.failover_testbed import SILENT_EVENTS, Stage
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import blocking
 from drlib.kafka.admin.descriptions import Range
 from drlib.mirror.monitor import worker_client as hearing
 from drlib.mirror.monitor.flow_view import FlowView

@@ -12,18 +12,18 @@ import time
 from collections.abc import Mapping
 
 from drlib.client.pointer_topic import EVERYONE
-from drlib.config.settings import ClusterSettings
 from drlib.drill.actions.applications.pointer import PointerPlace, said
 from drlib.drill.actions.failover import flow_state as mirror_word
-from drlib.drill.actions.failover.triage_rules import Side, advise
+from drlib.drill.actions.failover.triage_rules import Expected, Side, advise
 from drlib.drill.step import rto_clock as moments
-from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.arguments import word
-from drlib.drill.step.move_step import MovingStep, TargetStep, answer, expected
+from drlib.drill.step.action import Changes, Evidence, StepCall
+from drlib.drill.step.arguments import choice, word
+from drlib.drill.step.move_step import MovingStep, TargetStep, answer
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.reachability import who_answers
 from drlib.kafka.net.cluster_client import ClusterMetadata
-from drlib.mirror.offsets.translation.translate_groups import who_answers
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
@@ -125,3 +125,8 @@ class Triage(TargetStep):
 
 def _clock(at_ms: int | None) -> str | None:
     return None if at_ms is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at_ms / 1000))
+
+
+def expected(call: StepCall) -> Expected:
+    """What the person who runs it expects of the source; gone, where nothing is said."""
+    return choice(call, "expect", Expected, Expected.GONE)

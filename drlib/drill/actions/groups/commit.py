@@ -12,16 +12,15 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from drlib.config.settings import ClusterSettings
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.plan.progress import Reach
 from drlib.errors import Deviated, DrlibError
 from drlib.kafka.admin.bulk_admin import Upkeep
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.kafka.admin.group_offsets import Positions, commit_all, committed, take_away
-from drlib.mirror.sync.rules.group_offsets import GroupState
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 from drlib.runs.waiting import LOOK_S
 

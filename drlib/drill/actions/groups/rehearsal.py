@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from drlib.config.patterns.selection import matches, validate
-from drlib.config.settings import ClusterSettings
 from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.commit import TIMEOUT_S
 from drlib.drill.actions.groups.rules import PositionMove
@@ -28,6 +27,7 @@ from drlib.drill.step.step_output import Part
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range, Record
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition, TranslationKind
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar

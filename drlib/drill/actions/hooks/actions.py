@@ -24,7 +24,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from drlib.client import pointer as pointers
+from drlib.client import pointer_file
 from drlib.drill.actions.hooks import hook as hooks
 from drlib.drill.actions.hooks import run as hook_run
 from drlib.drill.actions.hooks.hook import CommandHook, HookContext, HttpHook, Outcome
@@ -222,7 +222,7 @@ class HookStep:
         active = "unknown"
         if self.workplace.pointer is not None:
             with contextlib.suppress(DrlibError, OSError):
-                active = pointers.read(self.workplace.pointer).active
+                active = pointer_file.read(self.workplace.pointer).active
         return HookContext(self.workplace.run_dir.name, str(self.workplace.flow), active)
 
     @property

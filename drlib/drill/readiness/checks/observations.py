@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from drlib.kafka.admin.descriptions import ConfigChange
 from drlib.mirror.status.event_log import Event
-from drlib.mirror.sync.rules.configs import ConfigChange
 from drlib.model import TopicPartition, TranslationKind
 
 

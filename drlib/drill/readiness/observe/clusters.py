@@ -10,13 +10,14 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
 from drlib.drill.readiness.checks.observations import Beat, Identity, Lack, Reach, Unseen
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.admin.descriptions import Range
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, WrongCluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.journal.entries import Clusters
 from drlib.mirror.mm2.records import Heartbeat, MalformedRecord
 from drlib.mirror.offsets.map.journal_log import read_journal

@@ -11,15 +11,15 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from drlib.config.settings import ClusterSettings, FlowSettings, MirrorSettings
+from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.drill.readiness.checks.observations import Placed, Reader, Readers, There, Unseen
 from drlib.errors import DrlibError
 from drlib.kafka.admin.bulk_admin import Upkeep
-from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.net.cluster_client import ClusterMetadata
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.offsets.translation.translate_groups import Positions, checkpointed_positions
-from drlib.mirror.sync.rules.group_offsets import GroupState
 from drlib.model import TopicPartition, Translation, TranslationKind
 
 

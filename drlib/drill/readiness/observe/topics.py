@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from drlib.config.settings import ClusterSettings, FlowSettings
+from drlib.config.settings import FlowSettings
 from drlib.drill.readiness.checks.observations import Copies, Durability, Mirrored, Settings, Unseen
 from drlib.errors import DrlibError
 from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.descriptions import ConfigValue
 from drlib.kafka.net.cluster_client import ClusterMetadata
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.status.catch_up import retention_in
 from drlib.mirror.sync.configs import wanted_settings
-from drlib.mirror.sync.rules.configs import ConfigValue, changes
+from drlib.mirror.sync.rules.configs import changes
 
 TopicSettings = Mapping[str, tuple[ConfigValue, ...] | DrlibError]
 

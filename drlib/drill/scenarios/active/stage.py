@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib.client import pointer as pointers
+from drlib.client import pointer_file
 from drlib.drill.testbed.traffic_counts import CastCounts
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -122,7 +123,7 @@ class ActiveStage:
         """The pointer of this data centre's applications, which always names this data centre."""
         path = self.lab.root / f"{self.topic}-pointer-{cluster}.json"
         if not path.exists():
-            pointers.write_atomic(path, pointers.Pointer(1, cluster, self.lab.clusters[cluster].bootstrap))
+            pointer_file.write_atomic(path, pointers.Pointer(1, cluster, self.lab.clusters[cluster].bootstrap))
         return path
 
     # -- clusters --------------------------------------------------------------------------------------------------

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 from pydantic import TypeAdapter
 
 from drlib.analysis.audit.result import AuditResult
-from drlib.config.settings import ClusterSettings
 from drlib.drill.step.step_output import Part
 from drlib.drill.testbed.failover_testbed import GROUPS, Stage
 from drlib.files import write_whole
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import jars
 from drlib.lab.checker.failover import check
 from drlib.lab.checker.history_files import read_history
@@ -55,10 +55,11 @@ class Proof:
 
     def warm_up(self) -> None:
         """Start Spark while something else runs."""
+        from drlib.analysis.audit.compare import rehearse
         from drlib.analysis.spark.session import start_in_background
 
         if self._session is None:
-            self._session = start_in_background("failover-drill")
+            self._session = start_in_background("failover-drill", warm_up=rehearse)
 
     @property
     def report(self) -> CheckReport | None:

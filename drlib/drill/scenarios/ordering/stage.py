@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from drlib.client import pointer as pointers
+from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.client.read_plan import Scope
 from drlib.drill.testbed.traffic_counts import CastCounts
@@ -82,7 +82,7 @@ class OrderingStage:
     def pointer(self) -> Pointer | None:
         """Where the applications are sent now; None before there are any."""
         try:
-            return pointers.read(self.pointer_path)
+            return pointer_file.read(self.pointer_path)
         except FileNotFoundError:
             return None
 
@@ -98,7 +98,7 @@ class OrderingStage:
         now = self.pointer()
         version = 1 if now is None else now.version + 1
         bootstrap = self.lab.clusters[cluster].bootstrap
-        pointers.write_atomic(self.pointer_path, Pointer(version, cluster, bootstrap, prefix, dict(cutover), hold))
+        pointer_file.write_atomic(self.pointer_path, Pointer(version, cluster, bootstrap, prefix, dict(cutover), hold))
 
     # -- applications ----------------------------------------------------------------------------------------------
 

@@ -10,9 +10,8 @@ import asyncio
 import time
 from typing import Final
 
-from drlib.clusters.blocking import blocking
 from drlib.config.settings import MirrorSettings
-from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.model import Flow

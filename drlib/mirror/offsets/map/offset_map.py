@@ -30,8 +30,8 @@ from drlib.mirror.journal.entries import (
     Takeover,
     Unsure,
 )
-from drlib.mirror.mm2.takeover_rules import sparse
 from drlib.mirror.offsets.map.segments import MapContradiction, SegmentList
+from drlib.mirror.offsets.map.sparse_syncs import sparse
 from drlib.model import Segment, Translation, TranslationKind
 
 __all__ = ["MapContradiction", "PartitionMap"]

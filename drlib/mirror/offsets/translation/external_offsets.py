@@ -20,11 +20,11 @@ from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_settings
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.reachability import who_answers
 from drlib.mirror.journal.entries import SourcePartition, TopicNames
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.offsets.translation.failback_position import returned
-from drlib.mirror.offsets.translation.translate_groups import who_answers
 from drlib.mirror.offsets.translation.two_way import Known, read_known
 from drlib.model import Flow, OffsetTranslation, TopicPartition, Translation, TranslationKind
 

@@ -7,26 +7,23 @@ Ack, so a worker that was killed changes nothing. Committing refuses groups with
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drlib.clusters.blocking import blocking
-from drlib.config.settings import ClusterSettings, MirrorSettings
+from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.descriptions import CommittedOffset, Range
 from drlib.kafka.admin.group_offsets import committed
-from drlib.kafka.net.cluster_client import ClusterMetadata
+from drlib.kafka.admin.reachability import _ask, _refuse_silence
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 
 ASK_S = 15.0  # for the positions of all groups
-ANSWER_S = 5.0  # what a cluster has to answer the first question; the work itself has longer deadlines
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,45 +117,6 @@ def translate_groups(
             continue  # a topic this flow does not mirror
         found.append(GroupTranslation(group, source, known.offset, target, there, known.as_of_ms, known.metadata))
     return tuple(found)
-
-
-def who_answers(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata | Unreachable]:
-    """Who each cluster is and what topics it has, by alias, or why it does not answer within `ANSWER_S`. Blocks."""
-    return blocking(_ask(clusters))
-
-
-async def _ask(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata | Unreachable]:
-    """What each says of all its topics, all asked at once: a slow client would ask them one after another."""
-
-    async def one(cluster: ClusterSettings) -> ClusterMetadata | Unreachable:
-        client = wire_client(cluster, client_id="drlib-translate", timeout_s=ANSWER_S)
-        try:
-            return await client.metadata(None)
-        except Unreachable as error:
-            return error
-        finally:
-            await client.close()
-
-    found = await asyncio.gather(*map(one, clusters))
-    return {cluster.alias: answer for cluster, answer in zip(clusters, found, strict=True)}
-
-
-def answers(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata]:
-    """Who each cluster is and what topics it has, by alias. Raises `Unreachable` naming every silent one."""
-    found = blocking(_ask(clusters))
-    _refuse_silence({alias: answer for alias, answer in found.items() if isinstance(answer, Unreachable)})
-    return {alias: answer for alias, answer in found.items() if isinstance(answer, ClusterMetadata)}
-
-
-def _refuse_silence(silent: Mapping[str, Unreachable]) -> None:
-    if not silent:
-        return
-    aliases = " and ".join(sorted(silent))
-    raise Unreachable(
-        f"{aliases} cannot be reached",
-        "; ".join(dict.fromkeys(error.why for _, error in sorted(silent.items()))),
-        f"Start {aliases}, or correct their addresses (bootstrap.servers).",
-    )
 
 
 async def _read(settings: MirrorSettings, flow: Flow) -> tuple[Maps, Mapping[TopicPartition, int]]:

@@ -23,11 +23,12 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from drlib.config.settings import ClusterSettings, MirrorSettings
+from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.kafka.admin.errors import as_drlib_error
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.unreplicated import ledger
 from drlib.mirror.offsets.unreplicated import rules as tails
 from drlib.mirror.offsets.unreplicated.find import Tail, read_stretches, refuse_workers, written_since
@@ -41,7 +42,7 @@ TRY_S: Final = 30.0
 _LEDGER: Final = TopicPartition(ledger.TOPIC, ledger.PARTITION)
 _ROOM: Final = 64 << 10  # that the headers may add to a record
 _FOREVER: Final = str(2**63 - 1)
-_QUIET: Final = logging.getLogger("drlib.clusters.librdkafka")
+_QUIET: Final = logging.getLogger("drlib.librdkafka")
 
 
 @dataclass(frozen=True, slots=True)

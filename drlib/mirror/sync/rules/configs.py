@@ -11,23 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import Final
 
-
-class ConfigSource(IntEnum):
-    """Where a topic's value comes from; the numbers are those of DescribeConfigs (`ConfigEntry.ConfigSource`)."""
-
-    UNKNOWN = 0
-    TOPIC = 1  # set on the topic itself
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-
-    @classmethod
-    def of(cls, number: int) -> ConfigSource:
-        return cls(number) if number in cls._value2member_map_ else cls.UNKNOWN
+from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource, ConfigValue
 
 
 class Action(Enum):
@@ -47,17 +34,6 @@ ACTIONS: Final[Mapping[ConfigSource, Action]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigValue:
-    """One setting of a topic as DescribeConfigs tells it; a sensitive one has no value."""
-
-    name: str
-    value: str | None
-    source: ConfigSource
-    read_only: bool = False
-    sensitive: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Desired:
     """What a mirror topic should look like: values `own` to the topic, and names that are `unset`."""
 
@@ -67,19 +43,6 @@ class Desired:
     def same(self, other: Desired, name: str) -> bool:
         """Do both want the same of this setting?"""
         return self.own.get(name) == other.own.get(name) and (name in self.unset) == (name in other.unset)
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
-    """SET `new`, or DELETE where `new` is None. `old` is the topic's own value before, None where it had none."""
-
-    name: str
-    old: str | None
-    new: str | None
-
-    def __str__(self) -> str:
-        old, new = self.old if self.old is not None else "(default)", self.new if self.new is not None else "(default)"
-        return f"{self.name}: {old} -> {new}"
 
 
 def desired(source: Iterable[ConfigValue], copied: Callable[[str], bool], *, defaults_from_source: bool) -> Desired:

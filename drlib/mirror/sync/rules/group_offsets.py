@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from drlib.kafka.admin.descriptions import GroupState
 from drlib.model import TopicPartition, Translation, TranslationKind
 
 STILL_LOOKS: Final = 10
@@ -32,15 +33,6 @@ WRITABLE: Final[Mapping[TranslationKind, bool]] = {
     TranslationKind.BOUNDED: True,  # at most some records again, none skipped
     TranslationKind.UNKNOWN: False,
 }
-
-
-class GroupState(Enum):
-    """`ConsumerGroupState` and `GroupState`, as far as writing positions is concerned."""
-
-    ABSENT = "absent"  # DEAD, or not found
-    EMPTY = "empty"
-    ACTIVE = "active"  # has members, or is about to
-    UNKNOWN = "unknown"
 
 
 class Verdict(Enum):

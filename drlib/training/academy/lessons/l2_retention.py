@@ -16,9 +16,8 @@ from typing import Final
 import plotly.graph_objects as go
 
 from drlib.kafka.admin.bulk_admin import Upkeep
-from drlib.kafka.admin.descriptions import Record
+from drlib.kafka.admin.descriptions import ConfigChange, Record
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
-from drlib.mirror.sync.rules.configs import ConfigChange
 from drlib.model import TranslationKind
 from drlib.training.academy.lesson import BREAK, Found, Lesson
 from drlib.training.academy.pictures import Line, lines
@@ -68,7 +67,9 @@ class LagAndRetention(Lesson):
         """What RIGHT lacks now, how old it is, and what retention leaves for it."""
         self.need(TRAFFIC, "lesson.traffic()")
         orders, clicks = self._clock(self.topic, self._missing()), self._clock(self.clicks, self._missing_clicks())
-        rows = [{"what": what, "orders": now, "clicks": clicks[what]} for what, now in orders.items()]
+        rows: list[Mapping[str, object]] = [
+            {"what": what, "orders": now, "clicks": clicks[what]} for what, now in orders.items()
+        ]
         gone = {"orders": self._lost(self.topic, BEFORE), "clicks": self._lost(self.clicks, CLICKS)}
         rows.append({"what": "deleted by LEFT before they were mirrored", **gone})
         return Shown("Two clocks", rows, note="Lag is what is lost with LEFT. Retention loses it without any fire.")

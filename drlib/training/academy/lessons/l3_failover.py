@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException, Producer
 
 from drlib.client.active_cluster import active_config
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions, translate_groups
-from drlib.model import TopicPartition
+from drlib.model import GroupTranslation, TopicPartition
 from drlib.training.academy.lesson import BREAK, Found
 from drlib.training.academy.move_lesson import ANSWER_S, Moving, doubts
 from drlib.training.academy.pictures import bars
@@ -158,7 +158,7 @@ class UnplannedFailover(Moving):
         found = checkpointed_positions(self.stage.settings, OVER)
         return {key: known.offset for key, known in found.items()}
 
-    def _translated(self):  # type: ignore[no-untyped-def]
+    def _translated(self) -> list[GroupTranslation]:
         found = translate_groups(self.stage.settings, OVER, [self.group], source_alive=False)
         return [one for one in found if one.source.topic == self.topic]
 

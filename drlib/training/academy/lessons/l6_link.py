@@ -79,7 +79,7 @@ class TheLongLink(Lesson):
         link = LinkSpec(WIDE, RTT_MS / 1000)
         measured = self.numbers.get("client", 0)
         formula = sizing.sequential(link, REQUEST)
-        rows = [
+        rows: list[Mapping[str, object]] = [
             {"what": "the line", "KB/s": WIDE // _KB},
             {"what": f"a client that waits for {REQUEST // _KB} KB each time, measured", "KB/s": measured // _KB},
             {"what": "the same by the formula B·D / (B·RTT + D)", "KB/s": round(formula / _KB)},

@@ -17,7 +17,7 @@ from typing import Final
 
 from confluent_kafka import Producer
 
-from drlib.client import pointer as pointers
+from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -104,7 +104,7 @@ class Scene:
         self.start_mirror()
         self.print_menus(MENU)
         for name in (*PRODUCERS, *READERS):
-            pointers.write_atomic(self.pointer_path(name), Pointer(1, "LEFT", self.bootstrap("LEFT")))
+            pointer_file.write_atomic(self.pointer_path(name), Pointer(1, "LEFT", self.bootstrap("LEFT")))
         for name in PRODUCERS:
             self.cast.start(name, self._producer(name))
         for name, topic in READERS.items():
@@ -230,7 +230,7 @@ class Scene:
         """Let application `name` work at `site`. A reader at RIGHT reads the mirror up to where it ends now, then the
         local topic."""
         path = self.pointer_path(name)
-        before = pointers.read(path)
+        before = pointer_file.read(path)
         if before.active == site:
             return
         prefix, cutover = None, {}
@@ -238,7 +238,7 @@ class Scene:
             prefix = "LEFT."
             if name in READERS:
                 cutover = self._mirror_ends(READERS[name])
-        pointers.write_atomic(path, Pointer(before.version + 1, site, self.bootstrap(site), prefix, cutover))
+        pointer_file.write_atomic(path, Pointer(before.version + 1, site, self.bootstrap(site), prefix, cutover))
 
     def _mirror_ends(self, topic: str) -> dict[str, tuple[int, ...]]:
         remote = f"LEFT.{topic}"

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from drlib.config.settings import ClusterSettings
 from drlib.drill.actions.topics_and_groups import CreateTopic, makers
 from drlib.drill.plan.lease_record import LeaseRecord, decode, group, key
 from drlib.drill.plan.plan import Argument, Call, Change, Drill, Fact, Mode, Step
@@ -13,6 +12,7 @@ from drlib.drill.plan.states import DrillState
 from drlib.drill.step.action import make_actions, reach
 from drlib.drill.step.context import Workplace
 from drlib.errors import UsageError
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 
 RIGHT = ClusterSettings("RIGHT", ("127.0.0.1:1",))

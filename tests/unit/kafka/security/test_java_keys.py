@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from repository_root import ROOT
 
-from drlib.config.settings import ClusterSettings
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import jaas
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.credentials import ClientCredentials, Password, Security, Tls, UnsecuredJws
 from drlib.kafka.security.java_keys import librdkafka, read
 

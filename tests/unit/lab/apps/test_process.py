@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from drlib.client import pointer
-from drlib.client.pointer import Pointer, PointerConflict, PointerWatcher
+from drlib.client import pointer, pointer_file
+from drlib.client.pointer import Pointer, PointerConflict
+from drlib.client.pointer_file import PointerWatcher
 from drlib.errors import Unreachable, UsageError
 from drlib.lab.apps import specs
 from drlib.lab.apps.pacing import Pace
@@ -20,8 +21,8 @@ RIGHT = Pointer(2, "RIGHT", "127.0.0.1:2", "LEFT.", {"LEFT.flights": (3, 0)})
 
 def test_a_pointer_comes_back_as_it_was(tmp_path: Path) -> None:
     for one in (LEFT, RIGHT, Pointer(3, "RIGHT", "h:1", hold=True)):
-        pointer.write_atomic(tmp_path / "pointer.json", one)
-        assert pointer.read(tmp_path / "pointer.json") == one
+        pointer_file.write_atomic(tmp_path / "pointer.json", one)
+        assert pointer_file.read(tmp_path / "pointer.json") == one
     assert [path.name for path in tmp_path.iterdir()] == ["pointer.json"]
     assert (LEFT.remote_topic("flights"), RIGHT.remote_topic("flights")) == (None, "LEFT.flights")
 
@@ -56,9 +57,9 @@ def test_a_watcher_sees_a_move_and_never_goes_back(tmp_path: Path) -> None:
     path = tmp_path / "pointer.json"
     watcher = PointerWatcher(path, interval_s=0.0)
     assert watcher.current() is None
-    pointer.write_atomic(path, LEFT)
+    pointer_file.write_atomic(path, LEFT)
     assert watcher.current() == LEFT
-    pointer.write_atomic(path, RIGHT)
+    pointer_file.write_atomic(path, RIGHT)
     assert watcher.current() == RIGHT
     assert watcher.doubt() == ""
     path.write_bytes(pointer.encode(LEFT))
@@ -70,7 +71,7 @@ def test_a_watcher_sees_a_move_and_never_goes_back(tmp_path: Path) -> None:
     path.unlink()
     assert watcher.current() == RIGHT
     assert watcher.doubt() == "pointer.json is not there"
-    pointer.write_atomic(path, Pointer(3, "LEFT", "h:1"))
+    pointer_file.write_atomic(path, Pointer(3, "LEFT", "h:1"))
     assert watcher.wait_newer(2, 1.0) == Pointer(3, "LEFT", "h:1")
     assert watcher.doubt() == ""
     assert watcher.wait_newer(3, 0.01) is None
@@ -78,12 +79,12 @@ def test_a_watcher_sees_a_move_and_never_goes_back(tmp_path: Path) -> None:
 
 def test_a_version_is_written_once_and_never_an_older_one(tmp_path: Path) -> None:
     path = tmp_path / "pointer.json"
-    pointer.write_atomic(path, RIGHT)
-    pointer.write_atomic(path, RIGHT)
+    pointer_file.write_atomic(path, RIGHT)
+    pointer_file.write_atomic(path, RIGHT)
     for late in (LEFT, Pointer(2, "LEFT", "127.0.0.1:1")):
         with pytest.raises(PointerConflict, match="it holds version 2, which names RIGHT"):
-            pointer.write_atomic(path, late)
-    assert pointer.read(path) == RIGHT
+            pointer_file.write_atomic(path, late)
+    assert pointer_file.read(path) == RIGHT
     assert [entry.name for entry in tmp_path.iterdir()] == ["pointer.json"]
 
 
@@ -100,7 +101,7 @@ def test_a_watcher_looks_no_more_often_than_it_was_told(tmp_path: Path) -> None:
     path = tmp_path / "pointer.json"
     watcher = PointerWatcher(path, interval_s=3600.0)
     assert watcher.current() is None
-    pointer.write_atomic(path, LEFT)
+    pointer_file.write_atomic(path, LEFT)
     assert watcher.current() is None
 
 
@@ -109,7 +110,7 @@ def test_waiting_for_a_pointer_ends(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match="no pointer"):
         watcher.wait(0.01)
     assert watcher.wait(60.0, stopping=lambda: True) is None
-    pointer.write_atomic(tmp_path / "pointer.json", LEFT)
+    pointer_file.write_atomic(tmp_path / "pointer.json", LEFT)
     assert watcher.wait(1.0) == LEFT
 
 

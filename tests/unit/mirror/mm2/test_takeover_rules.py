@@ -9,10 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drlib.kafka.protocol.digest import digest
 from drlib.mirror.journal.entries import ClaimId, Placement, Run, SourcePartition, Takeover, decode
 from drlib.mirror.mm2 import takeover_rules as takeover
-from drlib.mirror.mm2.takeover_rules import PAIRS_KEPT, Decision, Mark, decide, digest, sparse, usable_pairs, window
+from drlib.mirror.mm2.takeover_rules import PAIRS_KEPT, Decision, Mark, decide, usable_pairs, window
 from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.mirror.offsets.map.sparse_syncs import sparse
 from drlib.model import Translation, TranslationKind
 
 KEY = SourcePartition(uuid.uuid4(), 0)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drlib.config.patterns.missing_topics import absent, distance
-from drlib.config.settings import ClusterSettings
+from drlib.kafka.net.authorized_operations import TOLERANCE_MS, skew
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.preflight.principals import principal_of
 from drlib.mirror.preflight.required_acls import UNKNOWN_PRINCIPAL, Right, command, missing
-from drlib.rules.clocks import TOLERANCE_MS, skew
 
 
 def test_a_missing_right_is_what_is_lacking_and_no_more() -> None:

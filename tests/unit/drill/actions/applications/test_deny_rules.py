@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drlib.drill.actions.applications.deny_rules import WriteFence, write_fence
-from drlib.mirror.sync.rules.acls import Operation, PatternType, Permission, TopicAcl
+from drlib.kafka.protocol.acls import Operation, PatternType, Permission, TopicAcl
 
 ALL = "User:*"
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from drlib.client import pointer as pointers
+from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
-from drlib.config.settings import ClusterSettings
 from drlib.drill.actions.applications.pointer import PointerPlace
 from drlib.drill.step.context import Workplace
 from drlib.errors import Deviated
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 
 HERE = Pointer(3, "LEFT", "127.0.0.1:1")
@@ -25,7 +25,7 @@ def place(tmp_path: Path) -> Workplace:
 
 def test_a_hold_and_a_move_are_put_back_one_after_the_other_and_again(place: Workplace) -> None:
     assert place.pointer is not None
-    pointers.write_atomic(place.pointer, HERE)
+    pointer_file.write_atomic(place.pointer, HERE)
     fence, move = PointerPlace(place, "fence"), PointerPlace(place, "move")
     fence.write(HERE, HELD)
     move.write(HELD, THERE)
@@ -33,21 +33,21 @@ def test_a_hold_and_a_move_are_put_back_one_after_the_other_and_again(place: Wor
     assert move.kept().after == THERE  # type: ignore[union-attr]
     move.put_back()
     move.put_back()
-    assert pointers.read(place.pointer) == Pointer(6, "LEFT", "127.0.0.1:1", hold=True)
+    assert pointer_file.read(place.pointer) == Pointer(6, "LEFT", "127.0.0.1:1", hold=True)
     fence.put_back()
     fence.put_back()
-    assert pointers.read(place.pointer) == Pointer(7, "LEFT", "127.0.0.1:1")
+    assert pointer_file.read(place.pointer) == Pointer(7, "LEFT", "127.0.0.1:1")
 
 
 def test_a_pointer_somebody_else_moved_is_left(place: Workplace) -> None:
     assert place.pointer is not None
-    pointers.write_atomic(place.pointer, HERE)
+    pointer_file.write_atomic(place.pointer, HERE)
     move = PointerPlace(place, "move")
     move.write(HERE, THERE)
-    pointers.write_atomic(place.pointer, Pointer(6, "THIRD", "127.0.0.1:3"))
+    pointer_file.write_atomic(place.pointer, Pointer(6, "THIRD", "127.0.0.1:3"))
     with pytest.raises(Deviated, match=r"THIRD \(version 6\)"):
         move.put_back()
-    assert pointers.read(place.pointer).active == "THIRD"
+    assert pointer_file.read(place.pointer).active == "THIRD"
 
 
 def test_what_was_never_there_is_gone_again(place: Workplace) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from repository_root import ROOT
 
-from drlib.client.pointer import Pointer, write_atomic
-from drlib.config.settings import ClusterSettings
+from drlib.client.pointer import Pointer
+from drlib.client.pointer_file import write_atomic
 from drlib.drill.actions.failback import actions as failback_actions
 from drlib.drill.actions.failback import switchover as switchover_actions
 from drlib.drill.actions.failback import unreplicated_actions as tail_actions
@@ -18,6 +18,7 @@ from drlib.drill.scenarios.failover import round_trip as round_trip_actions
 from drlib.drill.step.action import Action, make_actions
 from drlib.drill.step.context import Workplace
 from drlib.errors import Deviated, UsageError
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 from drlib.runbook.file import model
 from drlib.runs.abort import Abort

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from drlib.config.settings import ClusterSettings
 from drlib.drill.actions.hooks import actions as hook_steps
 from drlib.drill.actions.hooks.actions import HookStep
 from drlib.drill.plan.plan import Argument, Call, Change, Drill, Fact, Mode, Step
@@ -18,6 +17,7 @@ from drlib.drill.step import step_output as details
 from drlib.drill.step.action import StepCall, make_actions
 from drlib.drill.step.context import Workplace
 from drlib.errors import Aborted, Deviated, UsageError
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 from drlib.runs.abort import Abort
 

@@ -50,8 +50,8 @@ from drlib.drill.readiness.score import (
     gate_without_source,
 )
 from drlib.errors import ReadinessError
+from drlib.kafka.admin.descriptions import ConfigChange
 from drlib.mirror.status.event_log import Event
-from drlib.mirror.sync.rules.configs import ConfigChange
 from drlib.model import TopicPartition, TranslationKind
 
 NOW = 1_795_255_200_000

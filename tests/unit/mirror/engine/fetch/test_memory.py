@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.cli.sizes import parse_memory
+from drlib.config.quantities import parse_memory
 from drlib.errors import UsageError
 from drlib.mirror.engine.fetch.memory import Memory, data_share
 

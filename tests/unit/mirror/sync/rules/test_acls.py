@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.mirror.sync.rules.acls import COPIED, Operation, PatternType, Permission, TopicAcl, mirrored, missing
+from drlib.kafka.protocol.acls import Operation, PatternType, Permission, TopicAcl
+from drlib.mirror.sync.rules.acls import COPIED, mirrored, missing
 
 ALLOW, DENY = Permission.ALLOW, Permission.DENY
 

@@ -6,16 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drlib.mirror.sync.rules.configs import (
-    ACTIONS,
-    ConfigChange,
-    ConfigSource,
-    ConfigValue,
-    Desired,
-    changes,
-    desired,
-    drift,
-)
+from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource, ConfigValue
+from drlib.mirror.sync.rules.configs import ACTIONS, Desired, changes, desired, drift
 
 S = ConfigSource
 NAMES = ("retention.ms", "cleanup.policy", "min.insync.replicas", "segment.ms")

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drlib.kafka.admin.descriptions import GroupState
 from drlib.mirror.sync.rules.group_offsets import (
     STILL_LOOKS,
     WRITABLE,
     Decision,
     GroupMemory,
-    GroupState,
     Verdict,
     Wanted,
     Written,

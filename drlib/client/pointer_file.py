@@ -1,0 +1,148 @@
+"""The active-cluster pointer as one small file.
+
+Rules: the file is replaced by an atomic rename under a lock on its folder, so a reader sees the old version or the new one
+and never half of one. A writer whose version is already taken is refused; a reader ignores a version that goes back.
+Not for: what a pointer says (`drlib.client.pointer`), nor its form in Kafka (`drlib.client.pointer_topic`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from drlib.client.pointer import Pointer, PointerConflict, decode, encode
+from drlib.client.pointer_hold import HoldClock
+from drlib.errors import Unreachable, UsageError
+
+
+def read(path: Path) -> Pointer:
+    """Raises FileNotFoundError, UsageError."""
+    return decode(path.read_bytes(), path.name)
+
+
+def write_atomic(path: Path, pointer: Pointer) -> None:
+    """Replaces the pointer in one step; what a reader sees afterwards is on disk.
+
+    Writing the same pointer again changes nothing. Raises `PointerConflict` when the file holds this version with
+    other content, or a newer one.
+    """
+    with _locked(path.parent) as folder:
+        try:
+            found = read(path)
+        except FileNotFoundError:
+            found = None
+        if found == pointer:
+            return
+        if found is not None and found.version >= pointer.version:
+            raise PointerConflict(
+                f"{path.name} was not changed to version {pointer.version}",
+                f"it holds version {found.version}, which names {found.active}",
+                f"Read it again, and write version {found.version + 1} if that is still right.",
+            )
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        with fresh.open("wb") as file:
+            file.write(encode(pointer))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        os.fsync(folder)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[int]:
+    """One writer at a time in `folder`; the lock goes with its process."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+class PointerWatcher:
+    """The newest pointer of a file, looked at no more often than every `interval_s` seconds. A `PointerSource`."""
+
+    def __init__(self, path: Path, interval_s: float = 0.05) -> None:
+        self._path = path
+        self._interval_s = interval_s
+        self._looked = float("-inf")
+        self._seen: tuple[int, int, int] | None = None
+        self._pointer: Pointer | None = None
+        self._doubt = ""
+        self._hold = HoldClock()
+
+    def current(self) -> Pointer | None:
+        """The pointer as of at most `interval_s` ago; None while there has never been one.
+
+        A pointer that is deleted or goes back to an older version is ignored: applications stay where they are, and
+        `doubt()` says why; so it is with a file that is no longer a pointer. Raises UsageError if it never was one.
+        """
+        return self._hold.applied(self._newest())
+
+    def _newest(self) -> Pointer | None:
+        now = time.monotonic()
+        if now - self._looked < self._interval_s:
+            return self._pointer
+        self._looked = now
+        try:
+            stat = self._path.stat()
+            seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if seen == self._seen:
+                return self._pointer
+            fresh = read(self._path)
+        except FileNotFoundError:
+            self._seen = None
+            self._doubt = f"{self._path.name} is not there"
+            return self._pointer
+        except UsageError as error:
+            if self._pointer is None:
+                raise
+            self._doubt = str(error)
+            return self._pointer
+        self._seen = seen
+        if self._pointer is None or fresh.version >= self._pointer.version:
+            self._pointer = fresh
+            self._doubt = ""
+        else:
+            self._doubt = f"{self._path.name} went back from version {self._pointer.version} to {fresh.version}"
+        return self._pointer
+
+    def doubt(self) -> str:
+        return self._doubt
+
+    def settled(self) -> bool:
+        return True
+
+    def wait_newer(self, version: int, timeout_s: float) -> Pointer | None:
+        """The first pointer newer than `version` within `timeout_s` seconds, else None."""
+        until = time.monotonic() + timeout_s
+        while True:
+            pointer = self.current()
+            if pointer is not None and pointer.version > version:
+                return pointer
+            left = until - time.monotonic()
+            if left <= 0:
+                return None
+            time.sleep(min(self._interval_s, left))
+
+    def wait(self, deadline_s: float, stopping: Callable[[], bool] = lambda: False) -> Pointer | None:
+        """The first pointer; None when `stopping()` came first. Raises Unreachable after `deadline_s` seconds."""
+        until = time.monotonic() + deadline_s
+        while not stopping():
+            if (pointer := self.current()) is not None:
+                return pointer
+            if time.monotonic() > until:
+                raise Unreachable(
+                    f"no pointer at {self._path.name}",
+                    f"waited {deadline_s:g} s for it",
+                    "Start the lab, then the traffic",
+                )
+            time.sleep(self._interval_s)
+        return None
+
+    def close(self) -> None:
+        """Nothing is held open."""

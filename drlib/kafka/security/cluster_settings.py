@@ -1,0 +1,32 @@
+"""How to reach one cluster: its addresses, and its security keys with their references unresolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from drlib.kafka.security import java_keys as security
+from drlib.kafka.security.credentials import Protocol, Security
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """How to reach one cluster. `security` holds Java's keys with their references unresolved, and is never printed."""
+
+    alias: str
+    bootstrap_servers: tuple[str, ...]
+    security: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cluster_id: str = ""  # the only cluster that is meant; "" for whichever answers first
+
+    @property
+    def secured(self) -> bool:
+        """Does a connection begin with TLS or a login?"""
+        return security.protocol(self.alias, self.security) is not Protocol.PLAINTEXT
+
+    def connection(self) -> Security:
+        """`security` with its references looked up and its stores opened, now. Raises `UsageError`."""
+        return security.read(self.alias, self.security)
+
+    def confluent(self) -> dict[str, object]:
+        """librdkafka's configuration for this cluster, secrets included: for its clients only, never to be shown."""
+        return {"bootstrap.servers": ",".join(self.bootstrap_servers), **security.librdkafka(self.connection())}
