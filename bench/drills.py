@@ -37,7 +37,7 @@ from drlib.drill.run.registry import action_makers
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Evidence, StepCall
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError
 from drlib.files import write_whole
 from drlib.kafka.admin.cluster import Cluster
@@ -45,10 +45,10 @@ from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.admin.group_offsets import commit_all, committed
 from drlib.lab.apps import specs
 from drlib.lab.checker import scan
-from drlib.lab.checker.round_trip import Trip, judge
+from drlib.lab.checker.round_trip import Trip, check_round_trip
 from drlib.lab.lab import mirror_properties
 from drlib.lab.processes import wait_until
-from drlib.lab.workload.cast import Cast
+from drlib.lab.workload.cast import LabApplications
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.mirror.offsets.unreplicated.lag import behind
 from drlib.model import Flow, TopicPartition
@@ -87,7 +87,7 @@ class _Scene:
 
     site: Site
     workload: Workload
-    place: Workplace
+    place: DrillContext
     topic: str
     worker: int
 
@@ -245,7 +245,7 @@ def _switchover(scene: _Scene) -> dict[str, float]:
     pointer = scene.place.pointer
     assert pointer is not None, "a switchover has a pointer"
     pointer_file.write_atomic(pointer, pointers.Pointer(1, home, scene.site.source_direct))
-    cast = Cast(scene.site.lab, scene.place.run_dir / "history")
+    cast = LabApplications(scene.site.lab, scene.place.run_dir / "history")
     rate = float(scene.workload.records)
     names = {_PRODUCER, *scene.groups}
     produce = specs.ProducerSpec(
@@ -281,7 +281,7 @@ def _switchover(scene: _Scene) -> dict[str, float]:
         tuple(itertools.chain(*(scan.scan(bootstrap, name) for name in (topic, scene.mirror(other)))))
         for bootstrap, other in ((scene.site.source_direct, away), (scene.site.target_direct, home))
     ]
-    report = judge(Trip(home, away, topic, scene.groups, cast.history(*sorted(names)), logs[0], logs[1]))
+    report = check_round_trip(Trip(home, away, topic, scene.groups, cast.history(*sorted(names)), logs[0], logs[1]))
     return {
         "producers held": max(report.pauses_s),
         "lost": report.lost,
@@ -330,7 +330,7 @@ def _scene(site: Site, workload: Workload, tag: str) -> Iterator[_Scene]:
     record = site.lab.registry.start(name, argv, log=log, env={"PYTHONPATH": python_path()["PYTHONPATH"]})
     try:
         with tempfile.TemporaryDirectory(prefix="run-", dir=site.root) as folder:
-            place = Workplace(
+            place = DrillContext(
                 clusters=load_mirror_settings(file).clusters,
                 flow=flow,
                 run_dir=Path(folder),

@@ -19,7 +19,7 @@ from drlib.drill.run.lease import Lease
 from drlib.drill.run.permissions import Permissions
 from drlib.drill.run.runner import JOURNAL, Runner
 from drlib.drill.step.action import make_actions
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -51,8 +51,8 @@ def make_plan(bootstrap: str, wanted: Drill) -> Plan:
     return planning.make_plan(wanted, make_actions(wanted, actions.makers(workplace(bootstrap, Path(), wanted.flow))))
 
 
-def workplace(bootstrap: str, folder: Path, flow: Flow) -> Workplace:
-    return Workplace(clusters={ALIAS: ClusterSettings(ALIAS, (bootstrap,))}, flow=flow, run_dir=folder)
+def workplace(bootstrap: str, folder: Path, flow: Flow) -> DrillContext:
+    return DrillContext(clusters={ALIAS: ClusterSettings(ALIAS, (bootstrap,))}, flow=flow, run_dir=folder)
 
 
 def run(folder: str, bootstrap: str, kill: str, how: str, lease_wait_s: float | None) -> None:

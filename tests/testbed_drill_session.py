@@ -13,8 +13,8 @@ from drlib.drill.run.permissions import Permissions
 from drlib.drill.session.session import DrillSession
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Answer, Changes, Evidence, reach
-from drlib.drill.step.context import Workplace
-from drlib.drill.step.step_output import Part
+from drlib.drill.step.context import DrillContext
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Deviated
 from drlib.model import Flow
 from drlib.runs.abort import Abort
@@ -50,7 +50,7 @@ class MakeFile:
             raise Deviated("it did not work", "it was told to fail", "Tell it otherwise.")
         self._path.write_text("x")
         details.write_rows(self.run_dir, self.step, [{"file": self.step, "records": 1234}])
-        details.write_part(self.run_dir, self.step, Part(environment={self.step: "done"}))
+        details.write_part(self.run_dir, self.step, ScorecardPart(environment={self.step: "done"}))
         return {"files": 1}
 
     def probe(self, changes: Changes) -> Reach:
@@ -92,7 +92,7 @@ class Stage:
             else planning.make_plan(drill, actions)
         )
         planning.write(plan, self.run_dir)
-        place = Workplace(clusters={}, flow=FLOW, run_dir=self.run_dir)
+        place = DrillContext(clusters={}, flow=FLOW, run_dir=self.run_dir)
         probes = {"all is well": lambda _: Answer(self.holds, "looked")}
         granted = Permissions(lab=True, **permissions)
         return DrillSession(plan, place, actions, probes, permissions=granted, board=self.board)

@@ -19,7 +19,7 @@ from drlib.drill.run import planning, registry
 from drlib.drill.run.permissions import Permissions
 from drlib.drill.run.runner import JOURNAL, Runner
 from drlib.drill.step.action import make_actions
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError
 from drlib.lab.lab import Lab
 from drlib.model import Flow
@@ -39,16 +39,16 @@ class Place:
     source: str = "LEFT"
     target: str = "RIGHT"
 
-    def workplace(self, folder: Path) -> Workplace:
+    def workplace(self, folder: Path) -> DrillContext:
         flow = Flow(self.source, self.target)
         if not self.lab:
             path = Path(self.properties)
             clusters = load_mirror_settings(path).clusters
             pointer = Path(self.pointer) if self.pointer else None
-            return Workplace(clusters=clusters, flow=flow, run_dir=folder, properties=path, pointer=pointer)
+            return DrillContext(clusters=clusters, flow=flow, run_dir=folder, properties=path, pointer=pointer)
         lab = Lab.attach(Path(self.lab))
         file = lab.root / "connect-mirror-maker.properties"
-        return Workplace(
+        return DrillContext(
             clusters={alias: cluster.settings() for alias, cluster in lab.clusters.items()},
             flow=flow,
             run_dir=folder,

@@ -351,5 +351,5 @@ class OrderedConsumer:
 
 def _check_login(cluster: ClusterSettings) -> None:
     """librdkafka would try a refused login for ever. Raises `SecurityFault`."""
-    if cluster.secured and (found := preflight.fault(cluster, _LOGIN_S)) is not None:
+    if cluster.secured and (found := preflight.explain_refusal(cluster, _LOGIN_S)) is not None:
         raise found

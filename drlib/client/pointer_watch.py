@@ -87,7 +87,7 @@ class PointerTopicWatcher:
     def _follow(self, settings: ClusterSettings) -> None:
         while not self._stopping.is_set():
             try:
-                if settings.secured and (found := preflight.fault(settings, _ASK_S)) is not None:
+                if settings.secured and (found := preflight.explain_refusal(settings, _ASK_S)) is not None:
                     raise found
                 self._consume(settings)
             except DrlibError as error:  # a secret that is not there yet, a refused login: told, and tried again

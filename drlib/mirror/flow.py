@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from drlib.config.patterns.missing_topics import absent
+from drlib.config.patterns.missing_topics import missing_topics
 from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.connect import wire_client
@@ -28,7 +28,7 @@ from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.engine.fencing.membership import Membership
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.mirror.engine.fetch.memory import Memory
-from drlib.mirror.engine.fetch.partition_stream import Outgoing, Stream
+from drlib.mirror.engine.fetch.partition_stream import Outgoing, PartitionStream
 from drlib.mirror.engine.lane.lane import Housekeeping, Lane
 from drlib.mirror.engine.lane.state import LaneState
 from drlib.mirror.engine.lane.topics import LaneTopic
@@ -40,13 +40,13 @@ from drlib.mirror.monitor.cluster_watch import watch
 from drlib.mirror.monitor.flow_status import flow_status
 from drlib.mirror.monitor.lag_monitor import Forecasts
 from drlib.mirror.preflight.checks import Grants, Preflight
-from drlib.mirror.preflight.cycles import ring
+from drlib.mirror.preflight.cycles import find_cycle
 from drlib.mirror.read_batches import until_listed
 from drlib.mirror.status.worker_status import EventLog, FlowStatus
 from drlib.mirror.sync.create_topics import MirrorTopics
 from drlib.mirror.sync.internal_topics import internal_topics, make, read_expiry
 from drlib.mirror.sync.source_groups import GroupPositions
-from drlib.mirror.sync.tasks import InStep
+from drlib.mirror.sync.tasks import SyncTasks
 from drlib.model import TopicPartition
 
 WORKER = "worker"  # who reports what outlives a flow that is begun anew
@@ -76,7 +76,7 @@ class FlowRunner:
     _expiry: Expiry = field(default_factory=Expiry)
     _lanes: dict[int, Lane] = field(default_factory=dict)
     _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
-    _streams: dict[TopicPartition, Stream] = field(default_factory=dict)
+    _streams: dict[TopicPartition, PartitionStream] = field(default_factory=dict)
     _topics: dict[int, tuple[LaneTopic, ...]] = field(default_factory=dict)
     _member: Membership | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -142,11 +142,11 @@ class FlowRunner:
                 self.journal_topic,
                 self.settings.lanes,
                 self.settings.session_timeout_ms,
-                self._own,
+                self._on_assignment,
             )
             await self._until_stopped()
         finally:
-            self.events.alone(WORKER)  # whoever reported for this flow has ended with it
+            self.events.retract_others(WORKER)  # whoever reported for this flow has ended with it
             await self._source.close()
             await self._target.close()
 
@@ -164,7 +164,7 @@ class FlowRunner:
             asyncio.create_task(self.membership.run()),
             asyncio.create_task(self._groups.run()),
             asyncio.create_task(self._refresh()),
-            asyncio.create_task(self._announce()),
+            asyncio.create_task(self._emit_heartbeats()),
             *(asyncio.create_task(duty) for duty in self._in_step().duties()),
             asyncio.create_task(self._forecasts.run()),
             asyncio.create_task(watch("Source", self.settings.flow.source, self._source, self.events)),
@@ -201,14 +201,14 @@ class FlowRunner:
         found = {
             name: topic
             for name, topic in metadata.topics.items()
-            if topic.error_code == 0 and self.settings.mirrors_topic(name) and not self._goes_round(name)
+            if topic.error_code == 0 and self.settings.mirrors_topic(name) and not self._is_in_cycle(name)
         }
         self._tell_absent(metadata)
         known = {topic.source for topics in self._topics.values() for topic in topics}
         gone = await self._mirrors.gone(self._source, known - found.keys())
         self._mirrors.found(found)
         have = {name: _partitions(there, policy.remote_topic(flow.source, name)) for name in found}
-        have |= await self._out_of_sight([name for name, count in have.items() if not count])
+        have |= await self._hidden_mirrors([name for name, count in have.items() if not count])
         missing = {n: len(topic.partitions) for n, topic in found.items() if len(topic.partitions) > have[n]}
         self._mirrors.lacking(missing)
         if missing:
@@ -241,7 +241,7 @@ class FlowRunner:
         self._topics = shared
         return changed
 
-    async def _out_of_sight(self, names: Collection[str]) -> dict[str, int]:
+    async def _hidden_mirrors(self, names: Collection[str]) -> dict[str, int]:
         """Partitions, as they were, of the mirror topics we copied to and that the target does not show us any more."""
         before: dict[str, int] = defaultdict(int)
         for topic in (topic for topics in self._topics.values() for topic in topics):
@@ -251,7 +251,7 @@ class FlowRunner:
 
     def _tell_absent(self, metadata: ClusterMetadata) -> None:
         """Topics the file names one by one and that are not there, as far as we may see."""
-        now = absent(self.settings.topics, metadata.topics)
+        now = missing_topics(self.settings.topics, metadata.topics)
         for entry, meant in now.items():
             detail = f"{self.settings.flow.source} has no topic {entry} that we may see"
             remedy = f"Did you mean {meant}? " if meant else ""
@@ -261,9 +261,9 @@ class FlowRunner:
             self.events.resolve("TopicNotFound", entry)
         self._absent = set(now)
 
-    def _goes_round(self, topic: str) -> bool:
+    def _is_in_cycle(self, topic: str) -> bool:
         """True, and told, for a topic made since the start that flows of ours would copy in a ring."""
-        found = ring([(f.flow, f.mirrors_topic) for f in self.keeping], topic)
+        found = find_cycle([(f.flow, f.mirrors_topic) for f in self.keeping], topic)
         if found:
             self.events.open("TopicLoop", topic, f"not mirrored: it would go round {' -> '.join(found)}")
         return bool(found)
@@ -278,7 +278,7 @@ class FlowRunner:
                 if await self._discover():
                     for number, lane in self._lanes.items():
                         if lane.topics != self._topics[number]:
-                            lane.retopic(self._topics[number])
+                            lane.reassign(self._topics[number])
                 failed_before = False
                 self.events.resolve("DiscoveryFailed", str(self.settings.flow))
             except (Unreachable, BrokerError, DrlibError, TimeoutError, OSError) as error:
@@ -290,8 +290,8 @@ class FlowRunner:
                     continue
                 self.events.open("DiscoveryFailed", str(self.settings.flow), str(error))
 
-    def _in_step(self) -> InStep:
-        return InStep(
+    def _in_step(self) -> SyncTasks:
+        return SyncTasks(
             self.settings,
             (self._source, self.source_settings),
             (self._target, self.target_settings),
@@ -308,7 +308,7 @@ class FlowRunner:
 
     # -- lanes ---------------------------------------------------------------------------------------------------
 
-    async def _own(self, lanes: Collection[int]) -> None:
+    async def _on_assignment(self, lanes: Collection[int]) -> None:
         """The group gave us these lanes: end the others, begin the new ones."""
         for number in [n for n in self._lanes if n not in lanes]:
             lane = self._lanes.pop(number)
@@ -340,7 +340,7 @@ class FlowRunner:
                 loss_policy=self.settings.source_loss_policy,
                 grants=Grants(self.settings, self.source_settings, self.target_settings),
             )
-            self.events.belongs(lane.name, str(flow))
+            self.events.register_lane(lane.name, str(flow))
             self._lanes[number] = lane
             self._tasks[number] = asyncio.create_task(lane.run())
             self._tasks[number].add_done_callback(partial(self._ended, number=number))
@@ -355,14 +355,14 @@ class FlowRunner:
 
     # -- what the lanes tell (pump.Observer) -----------------------------------------------------------------------
 
-    def progressed(self, stream: Stream) -> None:
+    def progressed(self, stream: PartitionStream) -> None:
         if self._streams.get(stream.source) is not stream:
             self._streams[stream.source] = stream
             self._groups.known(stream.source)
         self._groups.progressed(stream.source)
         self._forecasts.progressed(stream)
 
-    def acked(self, stream: Stream, item: Outgoing) -> None:
+    def acked(self, stream: PartitionStream, item: Outgoing) -> None:
         target = item.target
         for source, count in item.pieces:
             self._syncs.acked_run(stream.source, source, target, count)
@@ -372,7 +372,7 @@ class FlowRunner:
         self._forecasts.acked(stream, item)
         self.progressed(stream)
 
-    async def _announce(self) -> None:
+    async def _emit_heartbeats(self) -> None:
         """Heartbeats by the owner of lane 0; offset syncs by everybody for their own partitions."""
         beat_at = commit_at = 0.0
         loop = asyncio.get_running_loop()

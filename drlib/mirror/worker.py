@@ -25,7 +25,7 @@ from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch import memory
 from drlib.mirror.flow import WORKER, FlowRunner
-from drlib.mirror.preflight.cycles import refuse_rings, ring
+from drlib.mirror.preflight.cycles import find_cycle, refuse_rings
 from drlib.mirror.status import worker_status as status
 from drlib.mirror.status.endpoint import Endpoint
 from drlib.mirror.status.systemd import ServiceManager
@@ -173,7 +173,7 @@ async def _refuse_rings(settings: MirrorSettings, flows: Sequence[FlowSettings])
     """Raises `TopicLoop`. Topics made later are looked at when they are found (`FlowRunner`)."""
     keeping = [f for f in flows if isinstance(f.policy, IdentityReplicationPolicy)]
     aliases = sorted({alias for f in keeping for alias in (f.flow.source, f.flow.target)})
-    if not ring([(f.flow, lambda _: True) for f in keeping], "any"):
+    if not find_cycle([(f.flow, lambda _: True) for f in keeping], "any"):
         return
     # What a file names or matches counts whether or not there is such a topic yet.
     topics = {pattern.replace(".*", "any-topic") for f in keeping for pattern in f.topics}

@@ -28,7 +28,7 @@ from drlib.drill.run.request import Request
 from drlib.drill.run.runner import JOURNAL, Flow
 from drlib.drill.session.session import DrillSession, Leased
 from drlib.drill.step.action import Action, Probe, make_actions, make_probes
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
@@ -100,7 +100,7 @@ class Opened:
     """A drill with its steps and probes at work; so far nobody was asked anything. `close` ends a lab that was started."""
 
     drill: Drill
-    workplace: Workplace
+    workplace: DrillContext
     actions: Mapping[str, Action]
     probes: Mapping[str, Probe]
     lease: Leased
@@ -196,13 +196,13 @@ def _readiness(opened: Opened, asked: Request) -> str:
 
 def _workplace(
     wanted: Drill, place: Path, lab_dir: str, properties: str, wants: LabSection, start_lab: bool
-) -> tuple[Workplace, Callable[[], None]]:
+) -> tuple[DrillContext, Callable[[], None]]:
     if lab_dir and properties:
         raise UsageError("a lab and a properties file", "a drill is on one of them", "Leave one of them out.")
     if properties:
         path = Path(properties).absolute()
         clusters = load_mirror_settings(path).clusters
-        found = Workplace(clusters=clusters, flow=wanted.flow, run_dir=place, properties=path)
+        found = DrillContext(clusters=clusters, flow=wanted.flow, run_dir=place, properties=path)
         for alias in (wanted.flow.source, wanted.flow.target):
             found.cluster(alias)
         return found, lambda: None
@@ -213,7 +213,7 @@ def _workplace(
     lab, own = _lab(Path(lab_dir), wants, start_lab)
     file = lab.root / "connect-mirror-maker.properties"
     clusters = {a: ClusterSettings(a, tuple(c.bootstrap.split(","))) for a, c in lab.clusters.items()}
-    found = Workplace(
+    found = DrillContext(
         clusters=clusters,
         flow=wanted.flow,
         run_dir=place,
@@ -248,7 +248,7 @@ def _lab(root: Path, wants: LabSection, start: bool) -> tuple[Lab, bool]:
     return lab, True
 
 
-def _lease(workplace: Workplace) -> Callable[[], AbstractContextManager[Flow | None]]:
+def _lease(workplace: DrillContext) -> Callable[[], AbstractContextManager[Flow | None]]:
     def take() -> Lease:
         resumed = (workplace.run_dir / JOURNAL).exists()
         target = workplace.cluster(workplace.flow.target)

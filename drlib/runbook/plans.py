@@ -22,7 +22,7 @@ from typing import Final
 
 from drlib.drill.plan import progress as drill_progress
 from drlib.drill.plan.plan import Plan, Step
-from drlib.drill.plan.progress import Ending, Over
+from drlib.drill.plan.progress import Over, RunOutcome
 from drlib.drill.readiness import gate
 from drlib.drill.run import planning, request
 from drlib.drill.run.permissions import Permissions, refuse_untyped
@@ -195,7 +195,7 @@ def take_up(folder: Path, asked: Request, granted: Granted) -> tuple[Runbook, Re
     return book, asked.granted(granted.approved, granted.cluster_ids)
 
 
-def roll_back(folder: Path, asked: Request, granted: Granted) -> Ending:
+def roll_back(folder: Path, asked: Request, granted: Granted) -> RunOutcome:
     """Put back what stands of a run, whatever its strategy. Raises `Deviated` when something cannot be put back."""
     _, asked = take_up(folder, asked, granted)
     wait_for_the_dead(folder)
@@ -237,7 +237,7 @@ def ending_of(folder: Path, plan: Plan) -> Over | None:
 # -- abort ---------------------------------------------------------------------------------------------------------
 
 
-def abort(folder: Path, wait_s: float) -> tuple[Ending | None, float]:
+def abort(folder: Path, wait_s: float) -> tuple[RunOutcome | None, float]:
     """Ask the run to stop and roll back by its strategy; how it ended and the seconds that took, None when it has not.
 
     Raises `UsageError` for a run that is over or that nobody runs.

@@ -17,8 +17,8 @@ from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, Isolation, Range, Record
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import Cast
-from drlib.lab.workload.mirrors import POLICY, Mesh
+from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.mirrors import POLICY, LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.model import Flow, TopicPartition
@@ -48,8 +48,8 @@ class Tour:
         self._lab, self._own = Lab.attach_or_up(Path(lab_dir))
         self._topic = topic
         self._copy = POLICY.remote_topic(FLOW.source, topic)
-        cast = Cast(self._lab, self._lab.root)
-        self._mesh = Mesh(cast, f"{topic}-mirror", topic, (FLOW,), positions=True, lanes=2)
+        cast = LabApplications(self._lab, self._lab.root)
+        self._mesh = LabMirrors(cast, f"{topic}-mirror", topic, (FLOW,), positions=True, lanes=2)
         self._abort = Abort(self._lab.root)
 
     def __enter__(self) -> Self:

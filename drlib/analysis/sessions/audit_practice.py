@@ -22,8 +22,8 @@ from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, Range, Record
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import Cast
-from drlib.lab.workload.mirrors import POLICY, Mesh
+from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.mirrors import POLICY, LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.model import Flow, TopicPartition
@@ -49,9 +49,11 @@ class Practice:
     flow: Flow
 
     @property
-    def mesh(self) -> Mesh:
+    def mesh(self) -> LabMirrors:
         names = ", ".join(topic.name for topic in TOPICS)
-        return Mesh(Cast(self.lab, self.lab.root), "audit-mirror", names, (self.flow,), positions=True, lanes=2)
+        return LabMirrors(
+            LabApplications(self.lab, self.lab.root), "audit-mirror", names, (self.flow,), positions=True, lanes=2
+        )
 
     @property
     def _look(self) -> str:

@@ -21,8 +21,8 @@ from drlib.analysis.sessions.place import AnalysisPlace, lab_for, place_on
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import Cast
-from drlib.lab.workload.mirrors import Mesh
+from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.mirrors import LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
@@ -51,8 +51,10 @@ class LagPractice:
     slow: bool = True
 
     @property
-    def mesh(self) -> Mesh:
-        return Mesh(Cast(self.lab, self.lab.root), "lag-mirror", TOPIC.name, (self.flow,), positions=True, lanes=2)
+    def mesh(self) -> LabMirrors:
+        return LabMirrors(
+            LabApplications(self.lab, self.lab.root), "lag-mirror", TOPIC.name, (self.flow,), positions=True, lanes=2
+        )
 
     @property
     def properties(self) -> Path:

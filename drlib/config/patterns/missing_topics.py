@@ -16,7 +16,7 @@ def is_literal(entry: str) -> bool:
     return not _PATTERN & set(entry)
 
 
-def absent(entries: Iterable[str], topics: Collection[str]) -> dict[str, str | None]:
+def missing_topics(entries: Iterable[str], topics: Collection[str]) -> dict[str, str | None]:
     """Literal entries that no topic bears, each with the topic that may be meant (the nearest, then the first)."""
     there = set(topics)
     return {e: _nearest(e, there) for e in entries if is_literal(e) and e not in there and e.strip()}

@@ -21,7 +21,7 @@ from drlib.drill.readiness.score import MINIMUM
 from drlib.drill.step import arguments
 from drlib.drill.step.action import Answer, Probe, ProbeMaker
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.mirror.monitor.survey import Surveyor
@@ -32,7 +32,7 @@ _WITHIN_S: Final = 10.0
 _LOOK_S: Final = 0.2
 
 
-def probes(workplace: Workplace) -> dict[str, ProbeMaker]:
+def probes(workplace: DrillContext) -> dict[str, ProbeMaker]:
     """The probes of this module. A maker raises KeyError for an argument that is missing, `UsageError` for a wrong one."""
     return {
         "cluster.answers": functools.partial(_cluster_answers, workplace),
@@ -43,7 +43,7 @@ def probes(workplace: Workplace) -> dict[str, ProbeMaker]:
     }
 
 
-def _cluster_answers(workplace: Workplace, call: Call) -> Probe:
+def _cluster_answers(workplace: DrillContext, call: Call) -> Probe:
     arguments.only(call, ("cluster",))
     settings = workplace.cluster(arguments.required(call, "cluster"))
 
@@ -58,7 +58,7 @@ def _cluster_answers(workplace: Workplace, call: Call) -> Probe:
     return probe
 
 
-def _topic_exists(workplace: Workplace, call: Call) -> Probe:
+def _topic_exists(workplace: DrillContext, call: Call) -> Probe:
     arguments.only(call, ("cluster", "topic", "partitions"))
     settings, topic = workplace.cluster(arguments.required(call, "cluster")), arguments.required(call, "topic")
     wanted = arguments.whole(call, "partitions", 0)
@@ -74,7 +74,7 @@ def _topic_exists(workplace: Workplace, call: Call) -> Probe:
     return probe
 
 
-def _group_active(workplace: Workplace, call: Call) -> Probe:
+def _group_active(workplace: DrillContext, call: Call) -> Probe:
     arguments.only(call, ("cluster", "group", "within_seconds"))
     settings, group = workplace.cluster(arguments.required(call, "cluster")), arguments.required(call, "group")
     within_s = arguments.number(call, "within_seconds", _WITHIN_S)
@@ -97,7 +97,7 @@ def _group_active(workplace: Workplace, call: Call) -> Probe:
     return lambda abort: _within(within_s, abort, look)
 
 
-def _mirror_lag(workplace: Workplace, call: Call) -> Probe:
+def _mirror_lag(workplace: DrillContext, call: Call) -> Probe:
     arguments.only(call, ("at_most", "within_seconds"))
     most, within_s = arguments.whole(call, "at_most", None), arguments.number(call, "within_seconds", _WITHIN_S)
 
@@ -121,7 +121,7 @@ def _mirror_lag(workplace: Workplace, call: Call) -> Probe:
     return lambda abort: _within(within_s, abort, look)
 
 
-def _readiness(workplace: Workplace, call: Call) -> Probe:
+def _readiness(workplace: DrillContext, call: Call) -> Probe:
     arguments.only(call, ("at_least",))
     least = arguments.whole(call, "at_least", MINIMUM)
 

@@ -16,7 +16,7 @@ from drlib.drill.plan.plan import Call, Change, Fact, Value
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import ActionMaker, Changes, Evidence, reach
 from drlib.drill.step.cluster_identity import cluster_id, identified
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
@@ -26,7 +26,7 @@ from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 
 
-def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
     """The actions of this module. A maker raises KeyError for an argument that is missing."""
     return {
         "topic.create": functools.partial(_create_topic, workplace.clusters),

@@ -73,7 +73,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RunOutcome:
     """How a run ended. `standing` are the steps whose changes are, or may be, in place, in the drill's order."""
 
     outcome: Outcome
@@ -127,14 +127,14 @@ class Undo:
 class End:
     """Note that the run ended."""
 
-    ending: Ending
+    ending: RunOutcome
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
     """The run has ended. `resumable`: resuming it could still change what stands."""
 
-    ending: Ending
+    ending: RunOutcome
     resumable: bool
 
 
@@ -222,7 +222,7 @@ def decide(drill: Drill, notes: Iterable[Note]) -> Next:
     now = fold(notes)
     outcome = _outcome(now)
     if now.ended:
-        ending = Ending(outcome or Outcome.PASSED, standing(drill, now))
+        ending = RunOutcome(outcome or Outcome.PASSED, standing(drill, now))
         unfinished = ending.outcome in (Outcome.DEVIATED, Outcome.ABORTED)
         return Over(ending, resumable=unfinished and bool(ending.standing))
     look = _look(drill, now)
@@ -238,8 +238,8 @@ def decide(drill: Drill, notes: Iterable[Note]) -> Next:
         if undo is not None:
             return undo
         stands = standing(drill, now)
-        return End(Ending(Outcome.DEVIATED if stands and outcome is Outcome.PASSED else outcome, stands))
-    return End(Ending(outcome, standing(drill, now)))
+        return End(RunOutcome(Outcome.DEVIATED if stands and outcome is Outcome.PASSED else outcome, stands))
+    return End(RunOutcome(outcome, standing(drill, now)))
 
 
 def may_abort(notes: Iterable[Note]) -> bool:
@@ -352,7 +352,7 @@ def destructive(drill: Drill) -> tuple[Step, ...]:
     return tuple(step for step in drill.steps if step.danger is Danger.DESTRUCTIVE)
 
 
-def closing_event(drill: Drill, ending: Ending) -> DrillEvent:
+def closing_event(drill: Drill, ending: RunOutcome) -> DrillEvent:
     """What the run's end is to the flow's state. A practice that cleaned up has been tested all the same."""
     if ending.outcome is Outcome.PASSED and (ending.standing or drill.mode is Mode.PRACTICE):
         return DrillEvent.SUCCEEDED
@@ -363,7 +363,7 @@ def closing_event(drill: Drill, ending: Ending) -> DrillEvent:
     return DrillEvent.ABORT if ending.outcome is Outcome.ABORTED else DrillEvent.FAILED
 
 
-def exit_code(ending: Ending) -> int:
+def exit_code(ending: RunOutcome) -> int:
     """The exit code of a run that ended so, before its objectives are looked at."""
     match ending.outcome:
         case Outcome.PASSED:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from drlib.drill.plan.plan import Mode
 from drlib.drill.readiness.doctor import doctor
-from drlib.drill.readiness.score import MINIMUM, Verdict, gate, gate_without_source
-from drlib.drill.step.context import Workplace
+from drlib.drill.readiness.score import MINIMUM, Severity, gate, gate_without_source
+from drlib.drill.step.context import DrillContext
 from drlib.errors import ReadinessError, UsageError
 
 SKIPPED = "skipped: "
@@ -35,7 +35,7 @@ def refuse_skip(mode: Mode, reason: str | None) -> None:
         raise UsageError("the readiness gate is not skipped", "no reason was given", "Say why: --skip-gate 'REASON'.")
 
 
-def pass_gate(workplace: Workplace, mode: Mode, *, skip: str | None = None, minimum: int = MINIMUM) -> str:
+def pass_gate(workplace: DrillContext, mode: Mode, *, skip: str | None = None, minimum: int = MINIMUM) -> str:
     """What became of the gate, in words, empty where there is none to pass. `skip` is the reason to pass over it.
 
     Raises `ReadinessError` when it is closed, `UsageError` for a skip that may not be.
@@ -46,7 +46,7 @@ def pass_gate(workplace: Workplace, mode: Mode, *, skip: str | None = None, mini
     if skip is not None:
         return SKIPPED + " ".join(skip.split())
     found = doctor(workplace.mirror_settings(), flow=workplace.flow, runs=_runs(workplace.run_dir))
-    gone = mode is Mode.EMERGENCY and found[0].verdict("source-answers") is Verdict.CRITICAL
+    gone = mode is Mode.EMERGENCY and found[0].verdict("source-answers") is Severity.CRITICAL
     try:
         if gone:
             gate_without_source(found[0])
@@ -58,7 +58,7 @@ def pass_gate(workplace: Workplace, mode: Mode, *, skip: str | None = None, mini
     return f"open: {found[0].flow} scores {found[0].score} of 100, {minimum} asked"
 
 
-def _asked(workplace: Workplace) -> bool:
+def _asked(workplace: DrillContext) -> bool:
     if workplace.properties is None:
         return False
     if workplace.lab is None:

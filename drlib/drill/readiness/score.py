@@ -27,15 +27,15 @@ HOUR_S: Final = 3600
 DAY_S: Final = 86_400
 
 
-class Verdict(StrEnum):
+class Severity(StrEnum):
     OK = "ok"
     WARN = "warn"
     CRITICAL = "critical"
     UNKNOWN = "unknown"
 
 
-HALVES: Final[Mapping[Verdict, int]] = {Verdict.OK: 2, Verdict.WARN: 1, Verdict.UNKNOWN: 0, Verdict.CRITICAL: 0}
-WORST_FIRST: Final = (Verdict.CRITICAL, Verdict.UNKNOWN, Verdict.WARN, Verdict.OK)
+HALVES: Final[Mapping[Severity, int]] = {Severity.OK: 2, Severity.WARN: 1, Severity.UNKNOWN: 0, Severity.CRITICAL: 0}
+WORST_FIRST: Final = (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARN, Severity.OK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Finding:
 
     check: str
     entity: str
-    verdict: Verdict
+    verdict: Severity
     evidence: str
     fix: str
     expires_ms: int
@@ -106,7 +106,7 @@ class Readiness:
     at_ms: int
     findings: tuple[Finding, ...]
 
-    def verdict(self, check: str) -> Verdict:
+    def verdict(self, check: str) -> Severity:
         """The worst of the check's findings; unknown when there is none."""
         return worst(finding.verdict for finding in self.findings if finding.check == check)
 
@@ -117,7 +117,7 @@ class Readiness:
 
     @property
     def critical(self) -> tuple[Finding, ...]:
-        return tuple(finding for finding in self.findings if finding.verdict is Verdict.CRITICAL)
+        return tuple(finding for finding in self.findings if finding.verdict is Severity.CRITICAL)
 
     def as_of(self, now_ms: int) -> Readiness:
         """The same evidence at a later moment: what is too old by then and was not critical is unknown."""
@@ -132,9 +132,9 @@ class Readiness:
         return tuple(sorted(self.findings, key=lambda f: (WORST_FIRST.index(f.verdict), -f.weight)))
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
+def worst(verdicts: Iterable[Severity]) -> Severity:
     """Unknown for none."""
-    return min(verdicts, key=WORST_FIRST.index, default=Verdict.UNKNOWN)
+    return min(verdicts, key=WORST_FIRST.index, default=Severity.UNKNOWN)
 
 
 def gate(found: Sequence[Readiness], minimum: int) -> None:
@@ -155,7 +155,7 @@ def gate_without_source(readiness: Readiness) -> None:
 
     What is unknown because nobody answers for the source closes nothing. Raises `ReadinessError`.
     """
-    closed = [f for f in readiness.worst_first() if f.check in AT_THE_TARGET and f.verdict is Verdict.CRITICAL]
+    closed = [f for f in readiness.worst_first() if f.check in AT_THE_TARGET and f.verdict is Severity.CRITICAL]
     if closed:
         raise ReadinessError(
             f"{readiness.flow} cannot be failed over",
@@ -171,11 +171,11 @@ def _why(readiness: Readiness, minimum: int) -> str:
 
 
 def _aged(finding: Finding, now_ms: int) -> Finding:
-    if finding.expires_ms > now_ms or finding.verdict in (Verdict.CRITICAL, Verdict.UNKNOWN):
+    if finding.expires_ms > now_ms or finding.verdict in (Severity.CRITICAL, Severity.UNKNOWN):
         return finding
     return replace(
         finding,
-        verdict=Verdict.UNKNOWN,
+        verdict=Severity.UNKNOWN,
         evidence=f"too old to be believed: {finding.evidence}",
         fix="Look again: drlib doctor FILE.",
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from drlib.drill.plan.plan import Drill
-from drlib.drill.plan.progress import Ending, Noted, Outcome, Reach
+from drlib.drill.plan.progress import Noted, Outcome, Reach, RunOutcome
 from drlib.errors import Aborted, Deviated, DeviatedRolledBack, HypothesisFailed, ObjectiveMissed
 from drlib.runs import verdict as verdicts
 from drlib.runs.journal import Line, Scalar
@@ -25,11 +25,11 @@ _RPO = frozenset({"rpo_records", "rpo_seconds", "rpo_at_least"})  # a later step
 class Result:
     """A run that passed. `checks` are its objectives."""
 
-    ending: Ending
+    ending: RunOutcome
     checks: tuple[Check, ...]
 
 
-def close(drill: Drill, ending: Ending, lines: Sequence[Line]) -> Result:
+def close(drill: Drill, ending: RunOutcome, lines: Sequence[Line]) -> Result:
     """Raises `HypothesisFailed`, `Aborted`, `Deviated`, `DeviatedRolledBack` or `ObjectiveMissed`, as it ended."""
     what, told = f"{drill.name} {said(ending)}", _why(lines)
     stands = f"; in place: {', '.join(ending.standing)}" if ending.standing else ""
@@ -50,7 +50,7 @@ def close(drill: Drill, ending: Ending, lines: Sequence[Line]) -> Result:
             return Result(ending, checks)
 
 
-def said(ending: Ending) -> str:
+def said(ending: RunOutcome) -> str:
     """The verb of an ending."""
     match ending.outcome:
         case Outcome.PASSED:

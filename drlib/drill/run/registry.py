@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Final
 
 from drlib.drill.step.action import ActionMaker, ProbeMaker
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 
 MODULES: Final = (
     "drlib.drill.actions.topics_and_groups",
@@ -30,7 +30,7 @@ MODULES: Final = (
 )
 
 
-def action_makers(workplace: Workplace) -> dict[str, ActionMaker]:
+def action_makers(workplace: DrillContext) -> dict[str, ActionMaker]:
     """Every action there is, at `workplace`."""
     found: dict[str, ActionMaker] = {}
     for name in MODULES:
@@ -40,7 +40,7 @@ def action_makers(workplace: Workplace) -> dict[str, ActionMaker]:
     return found
 
 
-def probe_makers(workplace: Workplace) -> dict[str, ProbeMaker]:
+def probe_makers(workplace: DrillContext) -> dict[str, ProbeMaker]:
     """Every probe of a hypothesis there is, at `workplace`."""
     found: dict[str, ProbeMaker] = {}
     for name in MODULES:

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from drlib.drill.plan import plan as drill_plan
 from drlib.drill.plan import progress as drill_progress
 from drlib.drill.plan.plan import Plan
-from drlib.drill.plan.progress import Ending, Note, Noted, Reach, When
+from drlib.drill.plan.progress import Note, Noted, Reach, RunOutcome, When
 from drlib.drill.plan.states import DrillEvent, DrillState, Refused, active, move
 from drlib.drill.run import approvals, planning
 from drlib.drill.run import outcome as endings
@@ -61,7 +61,7 @@ class Flow(Protocol):
 class RunOver(UsageError):
     """The run came to its end before; `ending` is how."""
 
-    def __init__(self, run: str, ending: Ending) -> None:
+    def __init__(self, run: str, ending: RunOutcome) -> None:
         super().__init__(f"{run} is over", f"it {endings.said(ending)}", "Make a new plan and run that.")
         self.ending = ending
 
@@ -238,7 +238,7 @@ class Runner:
                 return FINISH if drill_progress.may_abort(self._lines) else ""
         return ""
 
-    def _settle(self, ending: Ending) -> None:
+    def _settle(self, ending: RunOutcome) -> None:
         """Say where the flow stands after the run, which the journal says first: killed between, it is said later."""
         if self._flow is not None:
             to = move(self._flow.state, drill_progress.closing_event(self._drill, ending))
@@ -313,7 +313,7 @@ class Runner:
                 return self._note(Noted.UNDO_FAILED, step, error=_said(error))
         return self._note(Noted.UNDO_SUCCEEDED, step, needed=needed)
 
-    def _close(self, ending: Ending) -> Result:
+    def _close(self, ending: RunOutcome) -> Result:
         return endings.close(self._drill, ending, journal.read(self.folder / JOURNAL))
 
     def _confirm(self) -> None:

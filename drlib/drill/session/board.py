@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_settings
 from drlib.drill.plan.plan import Drill, Plan
 from drlib.drill.plan.progress import Noted, missing_approvals
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError
 from drlib.lab.workload import mirrors as mesh
 from drlib.mirror.monitor.survey import Survey, Surveyor
@@ -161,7 +161,7 @@ class FlowWatch:
     The flow is looked for in the file its worker was started with, which a drill may have made while the board stands.
     """
 
-    def __init__(self, workplace: Workplace) -> None:
+    def __init__(self, workplace: DrillContext) -> None:
         self.survey: Survey | None = None
         self.unseen = "not asked yet"
         self._workplace = workplace

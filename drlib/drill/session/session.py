@@ -30,7 +30,7 @@ from drlib.drill.session import scorecard as session_score
 from drlib.drill.session.board import Board, BoardState, FlowWatch, Waits, steps_of, waits_of
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Action, Probe
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.drill.testbed import sampler
 from drlib.errors import Aborted, ApprovalMissing, DrlibError, UsageError
 from drlib.runs import journal
@@ -52,7 +52,7 @@ class DrillSession:
     def __init__(
         self,
         plan: Plan,
-        workplace: Workplace,
+        workplace: DrillContext,
         actions: Mapping[str, Action],
         probes: Mapping[str, Probe],
         *,

@@ -44,7 +44,7 @@ class Action(Protocol):
         """The ID of the cluster it changes, for steps that destroy something."""
 
 
-class Looking:
+class ReadOnlyAction:
     """The part of an `Action` that is the same for every step which changes nothing: it only looks, or waits."""
 
     def observe(self) -> Sequence[Fact]:

@@ -18,7 +18,7 @@ from drlib.model import Flow
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workplace:
+class DrillContext:
     """`clusters` by alias, as an application reaches them. `properties` is the mirror's own file, whose addresses may be
     others (a lab's mirror goes over its link). `pointer` is the applications' pointer file, where they follow one."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drlib.drill.plan.plan import Fact
-from drlib.drill.step.action import Looking
+from drlib.drill.step.action import ReadOnlyAction
 from drlib.drill.step.cluster_identity import cluster_id, identity
 from drlib.drill.step.step import PlacedStep
 from drlib.errors import Unreachable
@@ -25,7 +25,7 @@ class MovingStep(PlacedStep):
         return f"no answer: {found.why}" if isinstance(found, Unreachable) else "it answers"
 
 
-class TargetStep(Looking):
+class TargetStep(ReadOnlyAction):
     """A step whose only fact is which cluster the target is, and which changes nothing."""
 
     def __init__(self, step: MovingStep) -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import StepCall
 from drlib.drill.step.arguments import word
-from drlib.drill.step.context import Workplace
-from drlib.drill.step.step_output import Part, Row
+from drlib.drill.step.context import DrillContext
+from drlib.drill.step.step_output import Row, ScorecardPart
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 from drlib.runs.scorecard import Mark
@@ -23,7 +23,7 @@ from drlib.runs.scorecard import Mark
 class PlacedStep:
     """One step and its place."""
 
-    place: Workplace
+    place: DrillContext
     call: StepCall
 
     @property
@@ -48,10 +48,10 @@ class PlacedStep:
         """Keep `rows` for whoever looks at this step's results."""
         details.write_rows(self.place.run_dir, self.call.step, rows)
 
-    def score(self, part: Part) -> None:
+    def score(self, part: ScorecardPart) -> None:
         """Keep `part` as what this step adds to the scorecard; what it added before is replaced."""
         details.write_part(self.place.run_dir, self.call.step, part)
 
     def keep(self, *marks: Mark) -> None:
         """Put `marks` into the picture of the run, and nothing else into the scorecard."""
-        self.score(Part(marks=marks))
+        self.score(ScorecardPart(marks=marks))

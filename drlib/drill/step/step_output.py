@@ -32,7 +32,7 @@ DETAILS: Final = "details"
 Row = Mapping[str, Scalar]
 
 
-class Part(BaseModel):
+class ScorecardPart(BaseModel):
     """What one step knows of the scorecard; None and empty is "nothing"."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -63,22 +63,22 @@ def read_rows(run_dir: Path, step: str) -> Sequence[Row]:
     return found
 
 
-def write_part(run_dir: Path, step: str, part: Part) -> None:
+def write_part(run_dir: Path, step: str, part: ScorecardPart) -> None:
     """Keep `part` as what `step` adds to the scorecard."""
     _write(_path(run_dir, step, "part"), part.model_dump_json(exclude_defaults=True))
 
 
-def read_part(run_dir: Path, step: str) -> Part:
+def read_part(run_dir: Path, step: str) -> ScorecardPart:
     """What `step` adds to the scorecard; nothing when it keeps nothing."""
     try:
-        return Part.model_validate_json(_path(run_dir, step, "part").read_bytes())
+        return ScorecardPart.model_validate_json(_path(run_dir, step, "part").read_bytes())
     except FileNotFoundError:
-        return Part()
+        return ScorecardPart()
 
 
-def joined(parts: Iterable[Part]) -> Part:
+def joined(parts: Iterable[ScorecardPart]) -> ScorecardPart:
     """`parts` in the order of their steps, as one."""
-    whole = Part()
+    whole = ScorecardPart()
     for part in parts:
         given = {name: getattr(part, name) for name in part.model_fields_set if getattr(part, name) is not None}
         update = {

@@ -15,7 +15,7 @@ from drlib.drill.step.action import Changes
 from drlib.drill.step.arguments import word
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.step import PlacedStep
-from drlib.drill.testbed.failover_testbed import GROUPS, Stage, Traffic
+from drlib.drill.testbed.failover_testbed import GROUPS, FailoverTestbed, Traffic
 from drlib.lab.brokers.cluster import Cluster as LabCluster
 from drlib.runs.journal import Scalar
 
@@ -23,8 +23,10 @@ from drlib.runs.journal import Scalar
 class StagedStep(PlacedStep):
     """One step of a drill with the flights' applications, and its place."""
 
-    def stage(self, traffic: Traffic | None = None, lanes: int | None = None) -> Stage:
-        return Stage(self.place.needs_lab(f"action {self.call.name}"), self.place.run_dir, traffic, lanes, self.flow)
+    def stage(self, traffic: Traffic | None = None, lanes: int | None = None) -> FailoverTestbed:
+        return FailoverTestbed(
+            self.place.needs_lab(f"action {self.call.name}"), self.place.run_dir, traffic, lanes, self.flow
+        )
 
     @property
     def cluster(self) -> LabCluster:
@@ -33,7 +35,7 @@ class StagedStep(PlacedStep):
         self.place.cluster(alias)
         return self.place.needs_lab(f"action {self.call.name}").clusters[alias]
 
-    def progress(self, stage: Stage) -> None:
+    def progress(self, stage: FailoverTestbed) -> None:
         """Show how far everybody is."""
         rows: list[dict[str, Scalar]] = [
             {"application": name, "records": stage.done(name)} for name in ("flights", *GROUPS)
@@ -43,7 +45,7 @@ class StagedStep(PlacedStep):
         self.show(rows)
 
 
-class OneEntity:
+class StateChangeAction:
     """A step that changes one entity from one word to another; `now` says which word holds."""
 
     before: ClassVar[str | None] = None

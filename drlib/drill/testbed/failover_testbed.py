@@ -55,7 +55,7 @@ class Traffic:
     delays_per_second: float = 2000.0
 
 
-class Stage:
+class FailoverTestbed:
     """The processes of one drill. `histories` are written to `run_dir`/history; `flow` is the mirror's.
 
     Any process that can attach to the lab may have one; without `traffic` the applications do what they were started with.

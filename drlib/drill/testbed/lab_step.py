@@ -19,14 +19,14 @@ from drlib.drill.step import rto_clock as moments
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.cluster_identity import identified
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.drill.step.step_output import Row
 from drlib.drill.testbed import sampler
 from drlib.drill.testbed.traffic_counts import Counted
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import Cast
+from drlib.lab.workload.cast import LabApplications
 from drlib.runs.abort import Abort
 from drlib.runs.waiting import wait_on_lab
 
@@ -39,7 +39,7 @@ THERE = "there"
 class LabStep:
     """A step named `name`; by default it changes nothing."""
 
-    workplace: Workplace
+    workplace: DrillContext
     name: str
 
     @property
@@ -80,7 +80,7 @@ class LabStep:
         """Keep `rows` for whoever looks at this step's results."""
         details.write_rows(self.workplace.run_dir, self.name, rows)
 
-    def score(self, part: details.Part) -> None:
+    def score(self, part: details.ScorecardPart) -> None:
         """Keep `part` as what this step adds to the scorecard."""
         details.write_part(self.workplace.run_dir, self.name, part)
 
@@ -93,7 +93,7 @@ class LabStep:
         return moments.once(self.workplace.run_dir, f"{self.name}-{what}")
 
 
-def processes(cast: Cast, wanted: Iterable[str]) -> tuple[Fact, ...]:
+def processes(cast: LabApplications, wanted: Iterable[str]) -> tuple[Fact, ...]:
     return tuple(Fact(f"process {name}", RUNS if cast.runs(name) else None) for name in wanted)
 
 
@@ -138,7 +138,7 @@ def appeared(observed: Sequence[Fact], changes: Changes) -> Reach:
     return Reach.PARTLY if any(change.entity in there for change in changes) else Reach.UNTOUCHED
 
 
-def disappear(cast: Cast, changes: Changes) -> None:
+def disappear(cast: LabApplications, changes: Changes) -> None:
     """Undo `appear`: stop the processes, then delete the topics. Safe to repeat."""
     gone = [change.entity.split(" ") for change in changes if change.before is None]
     cast.stop(*(words[1] for words in gone if words[0] == "process"))

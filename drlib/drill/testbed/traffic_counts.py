@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from drlib.drill.testbed.failover_testbed import GROUPS, Stage
+from drlib.drill.testbed.failover_testbed import GROUPS, FailoverTestbed
 from drlib.errors import UsageError
 from drlib.lab.checker.history import ProducedStatus, decode
-from drlib.lab.workload.cast import Cast
+from drlib.lab.workload.cast import LabApplications
 from drlib.mirror.status import worker_status as mirror_status
 
 
@@ -45,7 +45,7 @@ class Counted(Protocol):
 class FlightCounts:
     """The flights' applications and the mirror of one flow."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: FailoverTestbed) -> None:
         self._stage = stage
         self._mirrored = 0
 
@@ -62,7 +62,9 @@ class CastCounts:
     `producers` are names of applications, `readers` those of each group.
     """
 
-    def __init__(self, cast: Cast, topic: str, producers: Iterable[str], readers: Mapping[str, Iterable[str]]) -> None:
+    def __init__(
+        self, cast: LabApplications, topic: str, producers: Iterable[str], readers: Mapping[str, Iterable[str]]
+    ) -> None:
         self._root, self._topic = cast.lab.root, topic
         self._producers = [HistoryCounter(cast.history_path(name)) for name in producers]
         self._readers = {

@@ -43,8 +43,8 @@ class Wanted:
     config: Mapping[str, str]
 
 
-class Upkeep(Cluster):
-    """`with Upkeep(settings) as cluster:`. Every method may raise `Unreachable` or `ClusterRefused`."""
+class BulkAdmin(Cluster):
+    """`with BulkAdmin(settings) as cluster:`. Every method may raise `Unreachable` or `ClusterRefused`."""
 
     def topic_settings(self, names: Iterable[str]) -> dict[str, tuple[ConfigValue, ...] | DrlibError]:
         """Every setting of each topic, whoever set it, or why there is no answer for it."""

@@ -84,7 +84,7 @@ class Cluster:
         self._admin: Any = None
 
     def __enter__(self) -> Self:
-        if self.settings.secured and (found := preflight.fault(self.settings, self._timeout_s)) is not None:
+        if self.settings.secured and (found := preflight.explain_refusal(self.settings, self._timeout_s)) is not None:
             raise found
         self._admin = AdminClient(dict(self._configuration), logger=_QUIET)
         return self

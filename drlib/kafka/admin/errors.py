@@ -103,7 +103,7 @@ def as_drlib_error(error: BaseException, cluster: ClusterSettings, doing: str) -
 
 def unreachable(cluster: ClusterSettings, doing: str, why: str) -> DrlibError:
     """`Unreachable`, or the `SecurityFault` that looks like it: a plain client on a port that wants TLS or a login."""
-    if not cluster.secured and (found := preflight.fault(cluster, EXPLAIN_S)) is not None:
+    if not cluster.secured and (found := preflight.explain_refusal(cluster, EXPLAIN_S)) is not None:
         return found
     addresses = ", ".join(cluster.bootstrap_servers)
     return Unreachable(

@@ -16,7 +16,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.errors import SecurityFault
 
 
-def fault(cluster: ClusterSettings, timeout_s: float) -> SecurityFault | None:
+def explain_refusal(cluster: ClusterSettings, timeout_s: float) -> SecurityFault | None:
     """What stands between us and `cluster`, None when TLS and login work or nobody answers within `timeout_s`."""
     try:
         asyncio.get_running_loop()

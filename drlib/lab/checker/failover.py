@@ -14,9 +14,9 @@ from drlib.lab.checker.history import CommitStatus, Committed, Consumed, Mirrore
 from drlib.lab.checker.report import (
     EXAMPLES,
     AlteredRecord,
+    CheckInput,
     CheckReport,
     DuplicatedRecord,
-    Evidence,
     Finding,
     GroupReport,
     LostRecord,
@@ -26,9 +26,9 @@ from drlib.lab.checker.report import (
 
 __all__ = [
     "AlteredRecord",
+    "CheckInput",
     "CheckReport",
     "DuplicatedRecord",
-    "Evidence",
     "Finding",
     "GroupReport",
     "LostRecord",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-def check(evidence: Evidence) -> CheckReport:
+def check(evidence: CheckInput) -> CheckReport:
     """Judges one move of one topic. Never raises for what the evidence holds or lacks."""
     produced = None if evidence.produced is None else [row for row in evidence.produced if row.topic == evidence.topic]
     acked = {} if produced is None else _acked(produced, evidence.source)
@@ -168,7 +168,7 @@ def _disordered(where: str, rows: Iterable[tuple[str, str, int, Mirrored | Consu
 
 def _altered(
     produced: Iterable[Produced],
-    evidence: Evidence,
+    evidence: CheckInput,
     acked: dict[str, Produced],
     remote: Iterable[Mirrored],
     local: Iterable[Mirrored],
@@ -216,7 +216,7 @@ def _rpo_seconds(
 
 
 def _judge_group(
-    group: str, evidence: Evidence, acked: dict[str, Produced], remote: Sequence[Mirrored], local: Sequence[Mirrored]
+    group: str, evidence: CheckInput, acked: dict[str, Produced], remote: Sequence[Mirrored], local: Sequence[Mirrored]
 ) -> GroupReport:
     topics = (evidence.topic, evidence.remote_topic)
     consumed = [row for row in evidence.consumed or () if row.group == group and row.topic in topics]
@@ -306,7 +306,7 @@ def _finding(name: str, known: bool, holds: bool, evidence: str) -> Finding:
     return Finding(name, Verdict.PASS if holds else Verdict.FAIL, evidence)
 
 
-def _whole(evidence: Evidence) -> Finding:
+def _whole(evidence: CheckInput) -> Finding:
     gaps = [
         f"no {what}" for what in ("produced", "consumed", "committed", "mirrored") if getattr(evidence, what) is None
     ]

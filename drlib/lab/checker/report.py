@@ -21,7 +21,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class CheckInput:
     """What is judged. None means: that history is missing, or that scan was not made.
 
     `topic` on `source` was mirrored into `remote_topic` on `target`; after the move the applications go on in `topic`

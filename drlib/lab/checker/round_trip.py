@@ -81,7 +81,7 @@ class TripReport:
         return next((v for v in (Verdict.FAIL, Verdict.UNKNOWN) if v in verdicts), Verdict.PASS)
 
 
-def judge(trip: Trip) -> TripReport:
+def check_round_trip(trip: Trip) -> TripReport:
     """Never raises for what the evidence holds or lacks."""
     produced = [row for row in trip.history.produced if row.topic == trip.topic]
     acked = {row.id: row for row in produced if row.status is ProducedStatus.ACKED}

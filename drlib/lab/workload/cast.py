@@ -22,7 +22,7 @@ from drlib.lab.lab import Lab
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class LabApplications:
     """The applications of `lab`; their histories are in `histories`."""
 
     lab: Lab

@@ -20,7 +20,7 @@ from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
 from drlib.files import write_whole
 from drlib.lab.lab import ONE_BROKER, Lab
-from drlib.lab.workload.cast import Cast
+from drlib.lab.workload.cast import LabApplications
 from drlib.mirror.status import worker_status as mirror_status
 from drlib.model import Flow
 from drlib.runs.abort import Abort
@@ -56,10 +56,10 @@ def file_of(lab: Lab, flow: Flow) -> Path | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Mesh:
+class LabMirrors:
     """The worker `name` for `flows` of `topic`."""
 
-    cast: Cast
+    cast: LabApplications
     name: str
     topic: str
     flows: tuple[Flow, ...]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from drlib.mirror.engine.fencing.producer_expiration import Expiry, guarded
-from drlib.mirror.engine.fetch.partition_stream import Stream
+from drlib.mirror.engine.fencing.producer_expiration import Expiry, fence_may_have_expired
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.lane import Lane
 from drlib.mirror.engine.lane.markers import now_ms
 from drlib.mirror.monitor.lag_monitor import Forecasts
@@ -31,7 +31,7 @@ def _lane(number: int, lane: Lane) -> LaneStatus:
     return LaneStatus(number, lane.state.value, claim.producer_id if claim else -1, claim.epoch if claim else -1)
 
 
-def _partition(lane: int, stream: Stream, forecasts: Forecasts, expiry: Expiry, now: int) -> PartitionStatus:
+def _partition(lane: int, stream: PartitionStream, forecasts: Forecasts, expiry: Expiry, now: int) -> PartitionStatus:
     records, size = forecasts.counted(stream.source)
     latency, age = forecasts.spreads(stream.source)
     start, end, as_of_ms = forecasts.log(stream)
@@ -45,7 +45,7 @@ def _partition(lane: int, stream: Stream, forecasts: Forecasts, expiry: Expiry, 
         end,
         stream.map.target_end or 0,
         stream.parked,
-        not stream.parked and guarded(stream.last, expiry, now),
+        not stream.parked and fence_may_have_expired(stream.last, expiry, now),
         stream.last_stable,
         start,
         records,

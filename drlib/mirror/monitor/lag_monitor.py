@@ -26,7 +26,7 @@ from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.batch import iter_batches
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.engine.fetch.partition_stream import Outgoing, Pulse, Stream
+from drlib.mirror.engine.fetch.partition_stream import Outgoing, PartitionStream, Pulse
 from drlib.mirror.monitor.open_transactions import OpenTransactions
 from drlib.mirror.monitor.retention import RetentionWatch
 from drlib.mirror.offsets.map.journal_log import EARLIEST, LATEST
@@ -113,7 +113,7 @@ class Forecasts:
         cluster: ClusterSettings,
         source: ClusterClient,
         events: EventLog,
-        streams: Callable[[], Iterable[Stream]],
+        streams: Callable[[], Iterable[PartitionStream]],
     ) -> None:
         self._settings = settings
         self._source = source
@@ -139,7 +139,7 @@ class Forecasts:
 
     # -- what the lanes tell -------------------------------------------------------------------------------------
 
-    def acked(self, stream: Stream, item: Outgoing) -> None:
+    def acked(self, stream: PartitionStream, item: Outgoing) -> None:
         """A batch stands on the target."""
         seen = self._of(stream.source)
         seen.records += item.batch.count
@@ -147,7 +147,7 @@ class Forecasts:
         seen.last_mirrored_ms, seen.covered = item.max_timestamp, item.covers
         seen.latency.add(time.time() * 1000 - item.max_timestamp)
 
-    def progressed(self, stream: Stream) -> None:
+    def progressed(self, stream: PartitionStream) -> None:
         """Something was fetched."""
         if stream.queue and (newest := stream.queue[-1]) is not (seen := self._of(stream.source)).newest:
             seen.newest = newest
@@ -158,7 +158,7 @@ class Forecasts:
     def outlook(self, partition: TopicPartition) -> Outlook:
         return self._of(partition).outlook
 
-    def log(self, stream: Stream) -> tuple[int, int, int]:
+    def log(self, stream: PartitionStream) -> tuple[int, int, int]:
         """Start and end of the source's log by the newest answer, and when that was; -1 for unknown."""
         seen = self._of(stream.source)
         return max(stream.log_start, seen.start), max(stream.high_watermark, seen.end), seen.as_of_ms
@@ -199,7 +199,7 @@ class Forecasts:
                 self._events.open("WatchFailed", flow, f"{type(error).__name__}: {error}", by="looks")
             await asyncio.sleep(pause_s(self._settings.forecast_interval_ms / 1000, cost))
 
-    def _look(self, streams: Iterable[Stream]) -> None:
+    def _look(self, streams: Iterable[PartitionStream]) -> None:
         now = time.monotonic()
         now_ms = int(time.time() * 1000)
         told: set[tuple[str, str]] = set()
@@ -227,7 +227,7 @@ class Forecasts:
         self._told = told
         self._looked_ms = now_ms
 
-    def _one(self, stream: Stream, seen: _Seen, now: float, now_ms: int, told: set[tuple[str, str]]) -> None:
+    def _one(self, stream: PartitionStream, seen: _Seen, now: float, now_ms: int, told: set[tuple[str, str]]) -> None:
         before = seen.samples[-1] if seen.samples else None
         if not self._unheard(stream):
             seen.as_of_ms = now_ms
@@ -278,7 +278,7 @@ class Forecasts:
 
     # -- asking the source ---------------------------------------------------------------------------------------
 
-    async def _ask(self, streams: Iterable[Stream]) -> float:
+    async def _ask(self, streams: Iterable[PartitionStream]) -> float:
         """For partitions that stand still: where their logs end, and one batch where nothing of them is at hand.
 
         Returns what finding them took, in seconds.
@@ -302,7 +302,7 @@ class Forecasts:
             self._leaders.clear()  # gone or moved: the lanes tell what is wrong, and the look goes on without it
         return cost
 
-    def _unheard(self, stream: Stream) -> bool:
+    def _unheard(self, stream: PartitionStream) -> bool:
         """Did no answer come since the last look, neither of its own nor one that it waits in with others?"""
         seen = self._of(stream.source)
         pulse = stream.pulse
@@ -310,7 +310,7 @@ class Forecasts:
             pulse is None or pulse is not seen.pulse or pulse.answers == seen.pulse_answers
         )
 
-    def _wants_probe(self, stream: Stream) -> bool:
+    def _wants_probe(self, stream: PartitionStream) -> bool:
         seen = self._of(stream.source)
         mirrored = self._still_there(stream)
         if not seen.samples or seen.samples[-1].mirrored != mirrored:
@@ -318,7 +318,7 @@ class Forecasts:
         known = _first_timestamp(stream) is not None or (seen.probed is not None and seen.probed[0] == mirrored)
         return not known and max(stream.high_watermark, seen.end) > mirrored
 
-    async def _log_ends(self, streams: Iterable[Stream]) -> None:
+    async def _log_ends(self, streams: Iterable[PartitionStream]) -> None:
         by_node: dict[int, list[TopicPartition]] = {}
         for stream in streams:
             by_node.setdefault(await self._leader(stream.source), []).append(stream.source)
@@ -333,7 +333,7 @@ class Forecasts:
                 seen.end, seen.start = ends[partition], starts[partition]
                 seen.as_of_ms = int(time.time() * 1000)
 
-    def _still_there(self, stream: Stream) -> int:
+    def _still_there(self, stream: PartitionStream) -> int:
         """The oldest source offset that can still be mirrored: what retention took before it was read is lost already."""
         return max(stream.mirrored, stream.log_start, self._of(stream.source).start)
 
@@ -363,7 +363,7 @@ async def first_batch(
     return None
 
 
-def _first_timestamp(stream: Stream) -> int | None:
+def _first_timestamp(stream: PartitionStream) -> int | None:
     """Of the oldest batch that was fetched and is not acknowledged."""
     first = stream.unacked[0] if stream.unacked else stream.queue[0] if stream.queue else None
     if first is None:

@@ -19,7 +19,7 @@ from drlib.errors import DrlibError
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.engine.fetch.partition_stream import Stream
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.status.worker_status import EventLog
 from drlib.model import TopicPartition
 
@@ -45,10 +45,10 @@ class OpenTransactions:
         self._events = events
         self._held: dict[TopicPartition, _Held] = {}
 
-    async def look(self, streams: Iterable[Stream]) -> None:
+    async def look(self, streams: Iterable[PartitionStream]) -> None:
         """Compare the last stable offsets with those of the look before; open and resolve events."""
         now = time.monotonic()
-        blocked: dict[TopicPartition, Stream] = {}
+        blocked: dict[TopicPartition, PartitionStream] = {}
         for stream in streams:
             if 0 <= stream.last_stable < stream.high_watermark:
                 blocked[stream.source] = stream
@@ -63,7 +63,7 @@ class OpenTransactions:
                 held.told = True
                 await self._tell(stream, held)
 
-    async def _tell(self, stream: Stream, held: _Held) -> None:
+    async def _tell(self, stream: PartitionStream, held: _Held) -> None:
         partition = stream.source
         try:
             detail = await self._who(partition, held)
@@ -103,7 +103,7 @@ class OpenTransactions:
         return f"producer ID {producer.producer_id} ({name}), {since}"
 
 
-def _moved(held: _Held, stream: Stream) -> bool:
+def _moved(held: _Held, stream: PartitionStream) -> bool:
     return stream.last_stable != held.offset
 
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.status.catch_up import Retention, retention_in
 from drlib.mirror.status.worker_status import EventLog, pause_s
@@ -63,7 +63,7 @@ class RetentionWatch:
         self._tell(refused)
 
     def _ask(self, topics: Collection[str]) -> dict[str, Retention | DrlibError]:
-        with Upkeep(self._cluster, timeout_s=ADMIN_TIMEOUT_S) as cluster:
+        with BulkAdmin(self._cluster, timeout_s=ADMIN_TIMEOUT_S) as cluster:
             return {
                 name: found if isinstance(found, DrlibError) else retention_in(found)
                 for name, found in cluster.topic_settings(topics).items()

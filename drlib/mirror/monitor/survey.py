@@ -22,7 +22,7 @@ from functools import partial
 
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.admin.descriptions import GroupMember
@@ -194,7 +194,7 @@ class Surveyor:
 
     def _configs(self, topics: frozenset[str]) -> dict[str, Retention]:
         """Of each topic by itself: one whose settings may not be read has no forecast, and takes nobody else's."""
-        with Upkeep(self._settings.clusters[self._flow.flow.source], timeout_s=PATIENCE_S) as cluster:
+        with BulkAdmin(self._settings.clusters[self._flow.flow.source], timeout_s=PATIENCE_S) as cluster:
             found = cluster.topic_settings(topics)
         return {name: retention_in(answer) for name, answer in found.items() if not isinstance(answer, DrlibError)}
 

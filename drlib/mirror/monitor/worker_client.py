@@ -34,7 +34,7 @@ def views(
     places = {address for survey in surveys for address in claimed(survey).values()}
     places |= {*addresses, *filter(None, (_written(flow) for flow in flows))}
     with ThreadPoolExecutor(max(1, min(16, len(places)))) as pool:
-        answers = dict(zip(sorted(places), pool.map(hear, sorted(places)), strict=True))
+        answers = dict(zip(sorted(places), pool.map(fetch_status, sorted(places)), strict=True))
     heard = [*(answer for answer in answers.values() if answer is not None), *told]
     unique = list({(worker.worker, worker.pid): worker for worker in heard}.values())
     now = int(time.time() * 1000)
@@ -44,7 +44,7 @@ def views(
     )
 
 
-def hear(address: str) -> status.WorkerStatus | None:
+def fetch_status(address: str) -> status.WorkerStatus | None:
     """What a worker says of itself at HOST:PORT; None when nobody says anything there."""
     try:
         with urllib.request.urlopen(f"http://{address}/status", timeout=HEAR_S) as answer:

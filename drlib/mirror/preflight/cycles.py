@@ -19,7 +19,7 @@ class TopicLoop(UsageError):
     """Flows that keep names would copy a topic in a ring."""
 
 
-def ring(flows: Iterable[tuple[Flow, Callable[[str], bool]]], topic: str) -> tuple[str, ...]:
+def find_cycle(flows: Iterable[tuple[Flow, Callable[[str], bool]]], topic: str) -> tuple[str, ...]:
     """The aliases `topic` would go round, the first one again at the end; empty when it would not.
 
     `flows` are those that keep names, each with what it chooses.
@@ -46,7 +46,7 @@ def ring(flows: Iterable[tuple[Flow, Callable[[str], bool]]], topic: str) -> tup
 def refuse_rings(flows: Sequence[tuple[Flow, Callable[[str], bool]]], topics: Iterable[str]) -> None:
     """Raises `TopicLoop` for the first of `topics`, by name, that would go round."""
     for topic in sorted(topics):
-        found = ring(flows, topic)
+        found = find_cycle(flows, topic)
         if found:
             raise TopicLoop(
                 f"topic {topic} would go round {' -> '.join(found)}",

@@ -58,7 +58,7 @@ class EventLog:
         """The same log in the hands of `by`, who reports under this name."""
         return replace(self, by=by)
 
-    def belongs(self, lane: str, flow: str) -> None:
+    def register_lane(self, lane: str, flow: str) -> None:
         """What `lane`, or `lane` and a generation (`lane.0`), reports of kinds of the whole flow is told of `flow`."""
         self._flows[lane] = flow
 
@@ -94,11 +94,11 @@ class EventLog:
         held.quiet_ms = self._ms()
         return True
 
-    def leave(self, by: str) -> None:
+    def retract(self, by: str) -> None:
         """`by` reports nothing any more: it ended, or somebody else looks now. Facts of its stay."""
         self._withdraw(lambda reporter: reporter == by)
 
-    def alone(self, by: str) -> None:
+    def retract_others(self, by: str) -> None:
         """Nobody but `by` reports anything now: all the others ended. Facts stay."""
         self._withdraw(lambda reporter: reporter != by)
 

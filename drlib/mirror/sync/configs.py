@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.descriptions import ConfigChange, ConfigValue
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -56,8 +56,8 @@ class ConfigSync:
         remote = {name: self._settings.policy.remote_topic(self._settings.flow.source, name) for name in names}
         deadline = self._settings.admin_timeout_ms / 1000
         with (
-            Upkeep(self._source, timeout_s=deadline) as source,
-            Upkeep(self._target, timeout_s=deadline) as target,
+            BulkAdmin(self._source, timeout_s=deadline) as source,
+            BulkAdmin(self._target, timeout_s=deadline) as target,
         ):
             here, there = source.topic_settings(names), target.topic_settings(remote.values())
             for name in names:
@@ -69,7 +69,7 @@ class ConfigSync:
 
     def _one(
         self,
-        target: Upkeep,
+        target: BulkAdmin,
         name: str,
         mirror: str,
         here: tuple[ConfigValue, ...] | DrlibError,
@@ -110,7 +110,7 @@ def refusal(target: ClusterSettings, mirror: str, refused: dict[str, DrlibError]
     return f"{causes}. Add {', '.join(refused)} to config.properties.exclude, or make the target take it."
 
 
-def _alter(target: Upkeep, topic: str, found: Sequence[ConfigChange]) -> list[tuple[ConfigChange, DrlibError]]:
+def _alter(target: BulkAdmin, topic: str, found: Sequence[ConfigChange]) -> list[tuple[ConfigChange, DrlibError]]:
     """Alter all at once; where the target refuses, one by one, to find out which it is that it refuses."""
     if not found:
         return []

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import Upkeep, Wanted
+from drlib.kafka.admin.bulk_admin import BulkAdmin, Wanted
 from drlib.kafka.admin.descriptions import ConfigValue
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net.cluster_client import ClusterClient
@@ -51,7 +51,7 @@ class MirrorTopics:
         Returns how many each has then. Raises `Unreachable`.
         """
         after = dict(have)
-        with Upkeep(self._source) as source, Upkeep(self._target) as target:
+        with BulkAdmin(self._source) as source, BulkAdmin(self._target) as target:
             settings = source.topic_settings(name for name in wanted if not have[name])
             created = target.create_topics(self._new(wanted, settings))
             for name, count in wanted.items():
@@ -134,7 +134,7 @@ class MirrorTopics:
         return bool(created)
 
 
-def _made_by_another(target: Upkeep, mirror: str, wanted: int) -> int:
+def _made_by_another(target: BulkAdmin, mirror: str, wanted: int) -> int:
     """Partitions of a topic that another worker has just made; 0 if the broker that is asked does not hear of it in time.
 
     As many as are `wanted` where we may not see it: it is there, and its lane tells what is missing.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fencing.lanes import lane_of
@@ -87,7 +87,7 @@ class GroupSync:
         return found
 
     def _look(self, positions: Mapping[str, Mapping[TopicPartition, tuple[Position, uuid.UUID, int]]]) -> None:
-        with Upkeep(self._target, timeout_s=self._settings.admin_timeout_ms / 1000) as target:
+        with BulkAdmin(self._target, timeout_s=self._settings.admin_timeout_ms / 1000) as target:
             # One mirror topic that we are shut out of has unknown positions, and takes nobody else's.
             there = target.topics({tp.topic for each in positions.values() for tp in each}, in_sight=True)
             asked = {
@@ -127,7 +127,7 @@ class GroupSync:
 
     def _one(
         self,
-        target: Upkeep,
+        target: BulkAdmin,
         group: str,
         state: GroupState | DrlibError,
         wanted: Mapping[TopicPartition, Wanted],

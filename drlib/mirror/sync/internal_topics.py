@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import Upkeep, Wanted
+from drlib.kafka.admin.bulk_admin import BulkAdmin, Wanted
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
@@ -42,7 +42,7 @@ def make(cluster: ClusterSettings, wanted: Sequence[Wanted], timeout_s: float) -
     """Create what is not there yet; blocks. Raises why one was refused."""
     if not wanted:
         return
-    with Upkeep(cluster, timeout_s=timeout_s) as admin:
+    with BulkAdmin(cluster, timeout_s=timeout_s) as admin:
         for answer in admin.create_topics(wanted).values():
             if isinstance(answer, DrlibError):
                 raise answer

@@ -18,7 +18,7 @@ from drlib.mirror.status.worker_status import EventLog
 LOOK_S = 0.2  # how soon a new owner of lane 0 notices
 
 
-class Duty(Protocol):
+class PeriodicTask(Protocol):
     @property
     def name(self) -> str:
         """Of the event that says it failed, such as `ConfigSyncFailed`."""
@@ -30,7 +30,9 @@ class Duty(Protocol):
         """Another worker did the work for a while, or nobody."""
 
 
-async def perform(duty: Duty, seconds: float, term: Callable[[], object | None], events: EventLog, entity: str) -> None:
+async def perform(
+    duty: PeriodicTask, seconds: float, term: Callable[[], object | None], events: EventLog, entity: str
+) -> None:
     """Do `duty` at once and every `seconds`, while `term()` gives the same object; None: somebody else's turn.
 
     `events` is the log in the hands of this duty alone (`EventLog.reporter`).
@@ -42,7 +44,7 @@ async def perform(duty: Duty, seconds: float, term: Callable[[], object | None],
             ours = now
             duty.forget()
             if ours is None:
-                events.leave(events.by)
+                events.retract(events.by)
         if ours is None:
             await asyncio.sleep(LOOK_S)
             continue

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, WrongCluster
@@ -33,7 +33,7 @@ from drlib.kafka.protocol.batch import iter_batches
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.errors import SecurityFault
-from drlib.mirror.engine.fetch.partition_stream import Stream
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.round_trip_time import heard
 from drlib.mirror.mm2 import consumer_offsets
 from drlib.mirror.mm2.checkpoints import CheckpointStore
@@ -80,7 +80,7 @@ class GroupPositions:
         source: ClusterClient,
         writer: Mm2Writer,
         events: EventLog,
-        stream_of: Callable[[TopicPartition], Stream | None],
+        stream_of: Callable[[TopicPartition], PartitionStream | None],
     ) -> None:
         self._settings = settings
         self._cluster = cluster
@@ -205,7 +205,7 @@ class GroupPositions:
     def _poll(self) -> Polled:
         found = []
         refused: dict[str, DrlibError] = {}
-        with Upkeep(self._cluster, timeout_s=POLL_TIMEOUT_S) as cluster:
+        with BulkAdmin(self._cluster, timeout_s=POLL_TIMEOUT_S) as cluster:
             groups = [g.group for g in cluster.groups() if self._settings.mirrors_group(g.group)]
             for group in groups:
                 asked = int(time.time() * 1000)

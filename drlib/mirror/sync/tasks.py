@@ -21,13 +21,13 @@ from drlib.mirror.sync.acls import AclSync
 from drlib.mirror.sync.configs import ConfigSync
 from drlib.mirror.sync.group_offsets import GroupSync
 from drlib.mirror.sync.group_offsets import Source as GroupSource
-from drlib.mirror.sync.periodic import Duty, perform
+from drlib.mirror.sync.periodic import PeriodicTask, perform
 from drlib.mirror.sync.source_groups import Position
 from drlib.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class InStep:
+class SyncTasks:
     """`term` gives our term as owner of lane 0, None for none; `may_write` whether we hold it for sure."""
 
     settings: FlowSettings
@@ -63,5 +63,5 @@ class InStep:
             )
             yield self._perform(groups, settings.sync_group_offsets_s, events)
 
-    def _perform(self, duty: Duty, seconds: float, events: EventLog) -> Coroutine[None, None, None]:
+    def _perform(self, duty: PeriodicTask, seconds: float, events: EventLog) -> Coroutine[None, None, None]:
         return perform(duty, seconds, self.term, events, str(self.settings.flow))

@@ -27,8 +27,8 @@ from drlib.kafka.admin.descriptions import CommittedOffset, Isolation, Range, Re
 from drlib.lab import clocks
 from drlib.lab.lab import ONE_BROKER, Lab
 from drlib.lab.processes import wait_until
-from drlib.lab.workload.cast import Cast
-from drlib.lab.workload.mirrors import POLICY, Mesh
+from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.mirrors import POLICY, LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.unreplicated.find import refuse_workers
@@ -75,11 +75,16 @@ class Stage:
         """As applications reach it; a context manager."""
         return Cluster(self.lab.clusters[alias].settings(), timeout_s=timeout_s)
 
-    def mesh(self, flow: Flow = OVER) -> Mesh:
+    def mesh(self, flow: Flow = OVER) -> LabMirrors:
         """The worker that mirrors this attempt's topics over `flow`."""
         name = f"{WORKER}{self.prefix}{flow.source.lower()}"
-        return Mesh(
-            Cast(self.lab, self.lab.root), name, f"{re.escape(self.prefix)}.*", (flow,), positions=True, lanes=LANES
+        return LabMirrors(
+            LabApplications(self.lab, self.lab.root),
+            name,
+            f"{re.escape(self.prefix)}.*",
+            (flow,),
+            positions=True,
+            lanes=LANES,
         )
 
     @property

@@ -24,7 +24,7 @@ from drlib.training.incidents.lab.scene import GUARDED, WATCH, Scene
 from drlib.training.incidents.record import Record
 from drlib.training.incidents.rules.causes import CAUSES, Planted
 from drlib.training.incidents.rules.moves import parse
-from drlib.training.incidents.rules.recovery import against
+from drlib.training.incidents.rules.recovery import unresolved
 from drlib.training.incidents.rules.reveal import Reveal, tell
 from drlib.training.incidents.rules.score import Happened, Score, judge
 from drlib.training.incidents.rules.seed import draw
@@ -136,7 +136,7 @@ class Incident:
     def standing(self) -> tuple[str, ...]:
         """What still speaks against the incident being over: for the master's view, not for players."""
         planted = self.record.planted()
-        return against(planted, self._looks(), self.record.usual()) if planted else ("no cause is in yet",)
+        return unresolved(planted, self._looks(), self.record.usual()) if planted else ("no cause is in yet",)
 
     def finish(self, *, settle_s: float = _SETTLE_S, keep_lab: bool = False) -> Reveal:
         """Measure, score, and open what was sealed. Waits up to `settle_s` seconds for what was repaired just now.

@@ -25,7 +25,7 @@ from drlib.training.incidents.lab.observe import Looker
 from drlib.training.incidents.lab.scene import Scene
 from drlib.training.incidents.record import Record
 from drlib.training.incidents.rules.causes import Planted
-from drlib.training.incidents.rules.recovery import against
+from drlib.training.incidents.rules.recovery import unresolved
 from drlib.training.incidents.rules.score import Happened
 from drlib.training.incidents.rules.symptoms import Look, symptoms
 
@@ -75,10 +75,10 @@ class Watch:
         if not planted:
             return
         for one in planted:
-            if one not in self._shown and against([one], looks, self._usual) and self._is_seen(one, looks):
+            if one not in self._shown and unresolved([one], looks, self._usual) and self._is_seen(one, looks):
                 self._shown.add(one)
                 self._over = False
-        over = self._shown >= set(planted) and not against(planted, looks, self._usual)
+        over = self._shown >= set(planted) and not unresolved(planted, looks, self._usual)
         if over != self._over:
             self._over = over
             self._record.seal(Happened.RECOVERED if over else Happened.RELAPSED)

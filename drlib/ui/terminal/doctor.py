@@ -16,15 +16,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from drlib.drill.readiness.score import CHECKS, Finding, Readiness, Verdict
+from drlib.drill.readiness.score import CHECKS, Finding, Readiness, Severity
 from drlib.ui import words
 
 SHOWN: Final = 3  # findings of one check
 COLOURS: Final = {
-    Verdict.OK: "green",
-    Verdict.WARN: "yellow",
-    Verdict.CRITICAL: "bold red",
-    Verdict.UNKNOWN: "magenta",
+    Severity.OK: "green",
+    Severity.WARN: "yellow",
+    Severity.CRITICAL: "bold red",
+    Severity.UNKNOWN: "magenta",
 }
 
 
@@ -40,7 +40,7 @@ def _head(readiness: Readiness, minimum: int) -> Text:
     ready = readiness.ready(minimum)
     counted = [
         f"{number} {verdict}"
-        for verdict in (Verdict.CRITICAL, Verdict.UNKNOWN, Verdict.WARN, Verdict.OK)
+        for verdict in (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARN, Severity.OK)
         if (number := sum(readiness.verdict(check.id) is verdict for check in CHECKS))
     ]
     return Text.assemble(
@@ -71,14 +71,14 @@ def _table(readiness: Readiness) -> Table:
 
 def _costs(readiness: Readiness, check: str, finding: Finding) -> str:
     """Points of the score that the check's worst finding takes; shown beside that one alone."""
-    if finding.verdict is not readiness.verdict(check) or finding.verdict is Verdict.OK:
+    if finding.verdict is not readiness.verdict(check) or finding.verdict is Severity.OK:
         return ""
-    lost = finding.weight / 2 if finding.verdict is Verdict.WARN else finding.weight
+    lost = finding.weight / 2 if finding.verdict is Severity.WARN else finding.weight
     return f"{lost:g}"
 
 
 def _lines(readiness: Readiness, finding: Finding, *, first: bool, fix: str) -> Iterator[Text]:
-    if finding.verdict is Verdict.OK:
+    if finding.verdict is Severity.OK:
         yield Text.assemble((finding.title, ""), (f": {words.one_line(finding.evidence)}", "dim"))
         return
     if first:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
-from drlib.drill.readiness.score import Readiness, Verdict
+from drlib.drill.readiness.score import Readiness, Severity
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class FindingRow:
     id: str
     entity: str
     title: str
-    verdict: Verdict
+    verdict: Severity
     weight: int
     evidence: str
     fix: str

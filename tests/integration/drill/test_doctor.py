@@ -25,9 +25,9 @@ from drlib.drill.plan.plan import Argument, Call, Mode
 from drlib.drill.readiness import gate
 from drlib.drill.readiness.checks.objectives import Objectives
 from drlib.drill.readiness.doctor import doctor
-from drlib.drill.readiness.score import CHECKS, MINIMUM, Finding, Readiness, Verdict
+from drlib.drill.readiness.score import CHECKS, MINIMUM, Finding, Readiness, Severity
 from drlib.drill.step.action import Answer
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
@@ -113,7 +113,7 @@ def patient(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pati
         engine.close()
 
 
-def named(found: Readiness, check: str, verdict: Verdict, entity: str) -> Finding:
+def named(found: Readiness, check: str, verdict: Severity, entity: str) -> Finding:
     """The one finding of `check` about `entity`."""
     mine = [f for f in found.findings if f.check == check and f.entity == entity]
     assert [f.verdict for f in mine] == [verdict], found.findings
@@ -121,7 +121,7 @@ def named(found: Readiness, check: str, verdict: Verdict, entity: str) -> Findin
 
 
 def others_are_ok(found: Readiness, *checks: str) -> None:
-    wrong = [f for f in found.findings if f.check not in checks and f.verdict is not Verdict.OK]
+    wrong = [f for f in found.findings if f.check not in checks and f.verdict is not Severity.OK]
     assert not wrong
 
 
@@ -141,8 +141,8 @@ def test_a_flow_that_mirrors_and_was_practised_is_ready_without_reserve(patient:
     found = patient.look()
     assert {f.check for f in found.findings} == {check.id for check in CHECKS}
     others_are_ok(found)
-    assert named(found, "groups-exact", Verdict.OK, "").evidence == "2 positions of 1 group: all exact"
-    assert named(found, "drill-age", Verdict.OK, "").expires_ms > found.at_ms + 27 * DAY_MS
+    assert named(found, "groups-exact", Severity.OK, "").evidence == "2 positions of 1 group: all exact"
+    assert named(found, "drill-age", Severity.OK, "").expires_ms > found.at_ms + 27 * DAY_MS
 
 
 def probed(patient: Patient, name: str, **arguments: object) -> Answer:
@@ -151,10 +151,10 @@ def probed(patient: Patient, name: str, **arguments: object) -> Answer:
     return probes.probes(place)[name](Call(name, values))(Abort(place.run_dir))
 
 
-def workplace(patient: Patient) -> Workplace:
+def workplace(patient: Patient) -> DrillContext:
     settings = load_mirror_settings(patient.engine.properties)
     run_dir, flow = patient.runs / "drill", Flow(patient.engine.source, patient.engine.target)
-    return Workplace(clusters=settings.clusters, flow=flow, run_dir=run_dir, properties=settings.path)
+    return DrillContext(clusters=settings.clusters, flow=flow, run_dir=run_dir, properties=settings.path)
 
 
 def test_a_drill_may_begin_and_its_steady_state_holds(patient: Patient) -> None:
@@ -200,7 +200,7 @@ def test_a_group_that_reads_what_nothing_mirrors_is_named_with_the_topic(patient
     create_topic(patient.engine.left, topic, 1)
     patient.commit("LEFT", group, topic, 0)
     found = patient.look()
-    finding = named(found, "groups-mirrored", Verdict.WARN, group)
+    finding = named(found, "groups-mirrored", Severity.WARN, group)
     assert topic in finding.evidence
     assert f"Add {topic} to '{patient.engine.source}->{patient.engine.target}.topics'" in finding.fix
     assert found.score < 100
@@ -216,14 +216,14 @@ def test_mirror_topics_that_differ_are_mended_by_the_commands_that_are_told(pati
     alter(patient.engine.right, patient.mirror, "delete.retention.ms", "12345678")
     alter(patient.engine.left, patient.topic, "retention.ms", "60000")
     found = patient.look()
-    settings = named(found, "topic-settings", Verdict.WARN, patient.mirror)
+    settings = named(found, "topic-settings", Severity.WARN, patient.mirror)
     assert "delete.retention.ms: 12345678 -> (default)" in settings.evidence
     assert "--delete-config delete.retention.ms" in settings.fix
     assert "--add-config retention.ms=60000" in settings.fix
-    kept = named(found, "retention", Verdict.WARN, patient.topic)
+    kept = named(found, "retention", Severity.WARN, patient.topic)
     assert "it keeps records for 60 s" in kept.evidence
     assert "--add-config retention.ms=7200000" in kept.fix
-    grown = named(found, "partitions", Verdict.WARN, patient.topic)
+    grown = named(found, "partitions", Severity.WARN, patient.topic)
     assert "2 partitions, 3 of" in grown.evidence
     others_are_ok(found, "topic-settings", "retention", "partitions")
     assert found.score < 95
@@ -231,7 +231,7 @@ def test_mirror_topics_that_differ_are_mended_by_the_commands_that_are_told(pati
     alter(patient.engine.left, patient.topic, "retention.ms", "604800000")
 
     def only_settings() -> bool:
-        return {f.check for f in patient.look().findings if f.verdict is not Verdict.OK} == {"topic-settings"}
+        return {f.check for f in patient.look().findings if f.verdict is not Severity.OK} == {"topic-settings"}
 
     wait_for("the partition that is new on both sides is mirrored", only_settings, 20)
 
@@ -241,18 +241,18 @@ def test_a_position_ahead_on_the_target_and_no_practice_cost_points(patient: Pat
 
     def only_settings() -> bool:
         looks.append(patient.look())
-        return {f.check for f in looks[-1].findings if f.verdict is not Verdict.OK} <= {"topic-settings"}
+        return {f.check for f in looks[-1].findings if f.verdict is not Severity.OK} <= {"topic-settings"}
 
     wait_for("nothing else costs points", only_settings, 20)
     patient.commit("RIGHT", patient.group, patient.mirror, 125, 130)
     settings = load_mirror_settings(patient.engine.properties)
     (found,) = doctor(settings, runs=tmp_path / "nowhere")
-    ahead = named(found, "positions-ahead", Verdict.WARN, patient.group)
+    ahead = named(found, "positions-ahead", Severity.WARN, patient.group)
     there = re.search(r"stands at 125, the source's position is (\d+) there", ahead.evidence)
     assert there is not None, ahead
     assert 120 <= int(there[1]) < 125  # markers of the mirror's claims take an offset each
     assert f"--topic {patient.mirror}:0 --reset-offsets --to-offset {there[1]}" in ahead.fix
-    assert "no drill is on record" in named(found, "drill-age", Verdict.WARN, str(tmp_path / "nowhere")).evidence
+    assert "no drill is on record" in named(found, "drill-age", Severity.WARN, str(tmp_path / "nowhere")).evidence
     assert found.score < looks[-1].score
     with patient.at("RIGHT") as right:
         right.delete_group(patient.group)
@@ -266,15 +266,15 @@ def test_what_waits_while_no_worker_runs_closes_the_gate(patient: Patient) -> No
     alter(patient.engine.left, patient.topic, "retention.ms", "600000")
     found = patient.look(Objectives(rpo_records=10))
     start = f"drlib mirror {patient.engine.properties}"
-    assert start in named(found, "worker", Verdict.CRITICAL, found.flow).fix
-    lag = named(found, "lag", Verdict.CRITICAL, found.flow)
+    assert start in named(found, "worker", Severity.CRITICAL, found.flow).fix
+    lag = named(found, "lag", Severity.CRITICAL, found.flow)
     assert "60 records not on the target" in lag.evidence
     assert start in lag.fix
-    placed = named(found, "groups-exact", Verdict.WARN, patient.group)
+    placed = named(found, "groups-exact", Severity.WARN, patient.group)
     assert "1 position ahead of the mirror by 15 records" in placed.evidence
     soon = [f for f in found.findings if f.check == "retention"]
     assert {f.entity for f in soon} == {f"{patient.topic}-{n}" for n in range(3)}
-    assert all("by retention.ms" in f.evidence and f.verdict is Verdict.WARN for f in soon)
+    assert all("by retention.ms" in f.evidence and f.verdict is Severity.WARN for f in soon)
     assert found.score < before.score - 20
     # the gate, as a script meets it
     command = [sys.executable, "-m", "drlib.cli", "doctor", str(patient.engine.properties), "--json"]
@@ -296,13 +296,13 @@ def test_a_dead_source_leaves_what_the_target_says(patient: Patient) -> None:
     file.write_text(text.replace(f"{patient.engine.source}.bootstrap.servers = {patient.engine.left}",
                                  f"{patient.engine.source}.bootstrap.servers = 127.0.0.1:1"))  # fmt: skip
     found = patient.look(file=file)
-    named(found, "source-answers", Verdict.CRITICAL, patient.engine.source)
-    named(found, "target-answers", Verdict.OK, "")
-    named(found, "durability", Verdict.OK, "")
-    named(found, "rights", Verdict.OK, "")
-    named(found, "cluster-ids", Verdict.UNKNOWN, patient.engine.source)
+    named(found, "source-answers", Severity.CRITICAL, patient.engine.source)
+    named(found, "target-answers", Severity.OK, "")
+    named(found, "durability", Severity.OK, "")
+    named(found, "rights", Severity.OK, "")
+    named(found, "cluster-ids", Severity.UNKNOWN, patient.engine.source)
     for check in ("lag", "retention", "groups-mirrored", "partitions", "topic-settings"):
-        assert found.verdict(check) is Verdict.UNKNOWN, check
+        assert found.verdict(check) is Severity.UNKNOWN, check
     # positions come from the checkpoints, which are as old as their headers say
     assert {f.entity for f in found.findings if f.check == "groups-exact"} <= {"", patient.group}
     assert not found.ready(0)

@@ -25,7 +25,7 @@ from drlib.drill.run.request import Request
 from drlib.drill.run.runner import JOURNAL
 from drlib.drill.session.session import DrillSession
 from drlib.drill.step import step_output as details
-from drlib.drill.testbed.failover_testbed import GROUPS, Stage, Traffic
+from drlib.drill.testbed.failover_testbed import GROUPS, FailoverTestbed, Traffic
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.lab import Lab
 from drlib.model import TopicPartition
@@ -42,7 +42,7 @@ class Flowing:
     """A lab with its applications at LEFT, mirrored by a worker that says at its address how far it is."""
 
     lab: Lab
-    stage: Stage
+    stage: FailoverTestbed
     place: Place
 
     def positions(self, alias: str, group: str) -> dict[TopicPartition, int]:
@@ -66,7 +66,7 @@ def flowing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flowing]:
     lab = Lab(tmp_path_factory.mktemp("moving"), detach=True)
     try:
         lab.up()
-        stage = Stage(lab, tmp_path_factory.mktemp("applications"), Traffic(400.0, 2000, 300.0))
+        stage = FailoverTestbed(lab, tmp_path_factory.mktemp("applications"), Traffic(400.0, 2000, 300.0))
         keys = {f"{alias}.bootstrap.servers": cluster.bootstrap for alias, cluster in lab.clusters.items()}
         more = {"drlib.metrics.address": "127.0.0.1:0", "drlib.session.timeout.ms": "3000"}
         file = lab.write_properties(topics="flights.*", **keys, **more)

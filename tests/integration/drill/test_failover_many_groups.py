@@ -14,7 +14,7 @@ from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.groups.translate import TranslateGroups
 from drlib.drill.plan.plan import Argument
 from drlib.drill.step.action import StepCall
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.drill.step.move_step import MovingStep
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
@@ -60,7 +60,7 @@ def test_positions_of_all_groups_stand_on_the_target_within_seconds(
         for n in range(groups)
     }
     assert not [error for error in commit_all(source, wanted, 60).values() if error is not None]
-    place = Workplace(clusters=settings.clusters, flow=flow, run_dir=tmp_path, properties=engine.properties)
+    place = DrillContext(clusters=settings.clusters, flow=flow, run_dir=tmp_path, properties=engine.properties)
     call = StepCall("groups.translate", (Argument("groups", f"{tag}-.*"), Argument("positions_from", "source")), "t")
     step = TranslateGroups(MovingStep(place, call))
     changes = step.changes(step.observe())

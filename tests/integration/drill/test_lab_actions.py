@@ -13,7 +13,7 @@ from drlib.drill.run.runner import JOURNAL
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step import step_output as details
 from drlib.drill.testbed import sampler
-from drlib.drill.testbed.failover_testbed import APPLICATIONS, Stage
+from drlib.drill.testbed.failover_testbed import APPLICATIONS, FailoverTestbed
 from drlib.lab.lab import Lab
 from drlib.runs import journal
 
@@ -48,7 +48,7 @@ def test_killed_between_and_within_steps_the_stage_is_found_again_and_taken_down
         return testbed_moves.in_process(tmp_path, drill, place, **options)  # type: ignore[arg-type]
 
     assert run(kill=3) == -9  # the applications run, nothing else
-    stage = Stage(detached, tmp_path)
+    stage = FailoverTestbed(detached, tmp_path)
     assert all(stage.started(name) for name in APPLICATIONS)
     pids = {status.name: status.pid for status in detached.status() if status.alive}
     assert run(kill=8) == -9  # some steps later, in one that began

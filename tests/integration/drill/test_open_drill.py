@@ -17,13 +17,13 @@ from drlib import open_drill
 from drlib.drill.plan.plan import Call, Drill, Mode, Step
 from drlib.drill.session.board import BoardState, FlowWatch
 from drlib.drill.session.session import DrillSession
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import LeaseHeld, StalePlan, UsageError
 from drlib.kafka.admin.cluster import Cluster as Handle
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import Cast
-from drlib.lab.workload.mirrors import Mesh
+from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.mirrors import LabMirrors
 from drlib.model import Flow
 from drlib.runs import journal
 from drlib.runs.abort import Abort
@@ -205,8 +205,8 @@ def test_the_board_tells_the_lag_of_a_mirror_that_the_drill_started_itself(lab: 
     bootstrap = lab.clusters["SOURCE"].bootstrap
     create_topic(bootstrap, "own", 2)
     produce(bootstrap, "own", 100, partitions=2)
-    own = Mesh(Cast(lab, tmp_path / "history"), "own-mirror-it", "own", (flow,))
-    place = Workplace(
+    own = LabMirrors(LabApplications(lab, tmp_path / "history"), "own-mirror-it", "own", (flow,))
+    place = DrillContext(
         clusters={a: c.settings() for a, c in lab.clusters.items()},
         flow=flow,
         run_dir=tmp_path,

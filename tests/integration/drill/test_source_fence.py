@@ -22,7 +22,7 @@ from drlib.drill.plan.progress import Reach
 from drlib.drill.run import registry
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Action, StepCall
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.topic_acls import NoAuthorizer, create_rules, topic_rules
 from drlib.kafka.protocol.acls import Operation, Permission, TopicAcl
@@ -42,7 +42,7 @@ class Source:
 
     bootstrap: str
     tag: str
-    place: Workplace
+    place: DrillContext
 
     @property
     def topics(self) -> tuple[str, str]:
@@ -52,7 +52,7 @@ class Source:
         given = tuple(Argument(key, value) for key, value in arguments.items())
         run_dir = self.place.run_dir.parent / run
         run_dir.mkdir(exist_ok=True)
-        place = Workplace(
+        place = DrillContext(
             clusters=self.place.clusters,
             flow=self.place.flow,
             run_dir=run_dir,
@@ -90,7 +90,7 @@ def made(bootstrap: str, other: str, tmp_path: Path) -> Source:
     pointer = tmp_path / "pointer.json"
     pointer_file.write_atomic(pointer, pointers.Pointer(1, "LEFT", bootstrap))
     (tmp_path / "runs" / "run").mkdir(parents=True)
-    place = Workplace(
+    place = DrillContext(
         clusters=load_mirror_settings(file).clusters,
         flow=Flow("LEFT", "RIGHT"),
         run_dir=tmp_path / "runs" / "run",

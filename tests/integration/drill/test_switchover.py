@@ -28,7 +28,7 @@ from drlib.drill.plan.plan import Argument
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Action, StepCall
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, Range
@@ -37,7 +37,7 @@ from drlib.kafka.admin.group_offsets import commit_all, committed
 from drlib.lab.checker import scan
 from drlib.lab.checker.history import History, ProducedStatus
 from drlib.lab.checker.report import Verdict
-from drlib.lab.checker.round_trip import Trip, TripReport, judge
+from drlib.lab.checker.round_trip import Trip, TripReport, check_round_trip
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.mirror.offsets.unreplicated.lag import MirrorUnexplained, refuse_unexplained
 from drlib.mirror.status import worker_status as status
@@ -55,7 +55,7 @@ class Both:
 
     engine: Engine
     on: Stage
-    place: Workplace
+    place: DrillContext
     topic: str
 
     def step(self, name: str, **arguments: str | float | bool | tuple[str, ...]) -> Action:
@@ -93,7 +93,7 @@ class Both:
         for application in groups.values():
             history += application.history()
         home, away = self.engine.source, self.engine.target
-        return judge(
+        return check_round_trip(
             Trip(
                 home,
                 away,
@@ -119,7 +119,7 @@ def both(engine: Engine, tmp_path: Path) -> Iterator[Both]:
     with stage(tmp_path) as on:
         on.point(1, engine.source, engine.left)
         flow = Flow(engine.source, engine.target)
-        place = Workplace(
+        place = DrillContext(
             clusters=settings.clusters, flow=flow, run_dir=run, properties=engine.properties, pointer=on.pointer
         )
         yield Both(engine, on, place, topic)
@@ -283,12 +283,12 @@ from drlib.config.settings import load_mirror_settings
 from drlib.runs.abort import Abort
 from drlib.drill.run.registry import action_makers
 from drlib.drill.step.action import StepCall
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.model import Flow
 from drlib.drill.plan.plan import Argument
 home, away, file, run, pointer = sys.argv[1:]
 flow = Flow(home, away)
-place = Workplace(
+place = DrillContext(
     clusters=load_mirror_settings(file).clusters, flow=flow, run_dir=Path(run), properties=Path(file), pointer=Path(pointer)
 )
 given = {"source": home, "target": away, "quiet_s": 50, "held_s": 1, "hold_limit_s": 2}

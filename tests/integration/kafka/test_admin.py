@@ -16,7 +16,7 @@ from fix_engine import wait_for
 from drlib.errors import Unreachable
 from drlib.kafka.admin import Cluster, ClusterRefused, CommittedOffset, GroupNotEmpty, Isolation, OffsetsGone, Range
 from drlib.kafka.admin import bulk_admin as upkeep
-from drlib.kafka.admin.bulk_admin import Upkeep, Wanted
+from drlib.kafka.admin.bulk_admin import BulkAdmin, Wanted
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.lab.ports import free_ports
@@ -74,7 +74,7 @@ def test_many_topics_are_made_in_few_requests_and_each_has_its_own_answer(
     monkeypatch.setattr(upkeep, "AT_ONCE", 4)
     names = [fresh_topic("many") for _ in range(6)]
     there, wrong = names[2], names[4]
-    with Upkeep(ClusterSettings("LEFT", tuple(lab.clusters["LEFT"].bootstrap.split(",")))) as handle:
+    with BulkAdmin(ClusterSettings("LEFT", tuple(lab.clusters["LEFT"].bootstrap.split(",")))) as handle:
         handle.create_topic(there, 1, 1)
         wanted = [Wanted(n, 3, 1, {"retention.ms": "no number" if n == wrong else "86400000"}) for n in names]
         answers = handle.create_topics(wanted)

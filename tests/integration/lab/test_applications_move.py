@@ -18,7 +18,7 @@ from drlib.lab.apps.flights import stream
 from drlib.lab.apps.process import read_status
 from drlib.lab.apps.specs import ProducerMode
 from drlib.lab.checker import scan
-from drlib.lab.checker.failover import CheckReport, Evidence, Verdict, check
+from drlib.lab.checker.failover import CheckInput, CheckReport, Verdict, check
 from drlib.lab.checker.history import CommitStatus, ProducedStatus
 from drlib.lab.workload.topics import TopicSpec, create_topics
 
@@ -40,7 +40,7 @@ def judge(producer: Application, groups: dict[str, Application], topic: str, rig
     remote = f"LEFT.{topic}"
     found = (*scan.scan(right, remote), *scan.scan(right, topic))
     return check(
-        Evidence(
+        CheckInput(
             "LEFT",
             "RIGHT",
             topic,
@@ -143,7 +143,7 @@ def test_a_planned_move_loses_nothing_and_repeats_nothing(
             history += first[group].history() + application.history()
         found = (*scan.scan(right, remote), *scan.scan(right, topic))
         report = check(
-            Evidence(
+            CheckInput(
                 "LEFT", "RIGHT", topic, remote, tuple(groups),
                 history.produced, history.consumed, history.committed, found,
                 history.torn, history.open, history.missing,

@@ -16,7 +16,7 @@ from fix_engine import Engine, Record, create_topic, produce, read_all, wait_for
 from testbed_lane import connected, journal_of, running, send, trickle, until
 
 from drlib.config.settings import load_mirror_settings
-from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import TopicDescription
 from drlib.kafka.net import requests
 from drlib.kafka.net.connection import Connection
@@ -282,12 +282,12 @@ async def test_a_mirror_topic_that_another_worker_has_just_made_is_waited_for(
     settings = load_mirror_settings(engine.properties)
     flow = settings.flow(engine.source, engine.target)
     mirrors = MirrorTopics(flow, settings.clusters[engine.source], settings.clusters[engine.target], EventLog())
-    ask, answers = Upkeep.topics, itertools.count()
+    ask, answers = BulkAdmin.topics, itertools.count()
 
-    def late(self: Upkeep, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+    def late(self: BulkAdmin, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
         return {} if next(answers) < 3 else ask(self, names)
 
-    monkeypatch.setattr(Upkeep, "topics", late)
+    monkeypatch.setattr(BulkAdmin, "topics", late)
     assert await asyncio.to_thread(mirrors.make, {topic: 3}, {topic: 0}) == {topic: 3}
     assert not mirrors.refused
 

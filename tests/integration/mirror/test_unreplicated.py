@@ -21,7 +21,7 @@ from drlib.drill.actions.failback import unreplicated_actions as tail_actions
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import StepCall
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, Isolation
@@ -176,7 +176,7 @@ def test_it_is_told_exactly_and_recovered_once_though_killed(returned: Returned)
 def test_the_steps_tell_it_and_quarantine_it_byte_for_byte(returned: Returned, tmp_path: Path) -> None:
     engine, topic = returned.engine, returned.topic
     clusters = returned.settings.clusters
-    place = Workplace(clusters=clusters, flow=returned.flow, run_dir=tmp_path, properties=engine.properties)
+    place = DrillContext(clusters=clusters, flow=returned.flow, run_dir=tmp_path, properties=engine.properties)
     offered, abort = tail_actions.makers(place), Abort(tmp_path)
     told = offered["tail.list"](StepCall("tail.list", (), "told")).act((), abort)
     assert (told["tail_records"], told["more_than_examples"]) == (TAIL + 30, TAIL + 30 - EXAMPLES)

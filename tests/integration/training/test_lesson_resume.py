@@ -12,8 +12,8 @@ import pytest
 
 from drlib.errors import UsageError
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import Cast
-from drlib.lab.workload.mirrors import POLICY, Mesh
+from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.mirrors import POLICY, LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.runs.abort import Abort
 from drlib.training.academy import progress
@@ -73,7 +73,7 @@ def test_somebody_elses_worker_is_refused_by_name_and_goes_on_and_its_lanes_are_
 ) -> None:
     """First on this lab: the flow is begun by a worker with one lane, where a lesson's has two."""
     create_topics(lesson_lab.clusters["LEFT"].bootstrap, [TopicSpec("theirs", 1)])
-    theirs = Mesh(Cast(lesson_lab, lesson_lab.root), "theirs-mirror", "theirs", (OVER,), lanes=1)
+    theirs = LabMirrors(LabApplications(lesson_lab, lesson_lab.root), "theirs-mirror", "theirs", (OVER,), lanes=1)
     theirs.start(Abort(lesson_lab.root))
     with pytest.raises(UsageError, match="LEFT->RIGHT is being mirrored") as refused:
         open_lesson("L0", lesson_lab.root, tmp_path)

@@ -8,15 +8,15 @@ Not for: consumers, whose groups say it; applications of your own, which the bro
 
 from __future__ import annotations
 
-from drlib.drill.step.context import Workplace
-from drlib.drill.testbed.failover_testbed import PRODUCERS, Stage
+from drlib.drill.step.context import DrillContext
+from drlib.drill.testbed.failover_testbed import PRODUCERS, FailoverTestbed
 
 
-def still_sending(place: Workplace, pointer_version: int) -> str:
+def still_sending(place: DrillContext, pointer_version: int) -> str:
     """What a producer of the lab has still to do, in words; empty when none has anything, or there is no lab."""
     if place.lab is None:
         return ""
-    stage = Stage(place.lab, place.run_dir)
+    stage = FailoverTestbed(place.lab, place.run_dir)
     if place.pointer != stage.pointer_path:
         return ""
     for name in PRODUCERS:

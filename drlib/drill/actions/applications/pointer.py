@@ -15,7 +15,7 @@ from drlib.client import pointer_file
 from drlib.client.pointer import Pointer, PointerConflict
 from drlib.client.pointer_topic import EVERYONE, TOPIC, publish, read_pointer
 from drlib.drill.step import step_output as details
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, Unreachable
 from drlib.kafka.admin.reachability import who_answers
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -43,7 +43,7 @@ class Moved:
 class PointerPlace:
     """The pointer of `application` at `place`; `step` names what is kept of it."""
 
-    def __init__(self, place: Workplace, step: str, application: str = EVERYONE) -> None:
+    def __init__(self, place: DrillContext, step: str, application: str = EVERYONE) -> None:
         self._place = place
         self._application = application
         self._file = f"pointer.{step}"

@@ -22,16 +22,23 @@ from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
-from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, Looking
+from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, ReadOnlyAction
 from drlib.drill.step.arguments import flag, number, texts
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.drill.step.step import PlacedStep
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.group_offsets import Positions
 from drlib.mirror.offsets.map.flow_maps import worker_group
-from drlib.mirror.offsets.translation.two_way import Known, Move, group_positions, groups_of, read_known, translate
+from drlib.mirror.offsets.translation.two_way import (
+    FlowPairState,
+    Move,
+    group_positions,
+    groups_of,
+    read_known,
+    translate,
+)
 from drlib.mirror.offsets.unreplicated.lag import behind, mirrored_topics, refuse_unexplained
 from drlib.model import Flow, TopicPartition, TranslationKind
 from drlib.runs.abort import Abort
@@ -39,7 +46,7 @@ from drlib.runs.journal import Scalar
 from drlib.runs.waiting import LOOK_S
 
 
-def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
     """The actions of this module. Making one raises `UsageError` for an argument that is wrong."""
     kinds: dict[str, Callable[[Back], Action]] = {
         "reverse.verify": VerifyWorkers,
@@ -67,7 +74,7 @@ class Back(PlacedStep):
 
 
 @dataclass(frozen=True)
-class _AtTarget(Looking):
+class _AtTarget(ReadOnlyAction):
     """A step that changes nothing, and is about the cluster gone to."""
 
     step: Back
@@ -185,7 +192,7 @@ class TranslateBack:
 
 
 def moves_of(
-    settings: MirrorSettings, known: Known, groups: Collection[str], there: Mapping[str, Positions]
+    settings: MirrorSettings, known: FlowPairState, groups: Collection[str], there: Mapping[str, Positions]
 ) -> tuple[Move, ...]:
     """Where `groups` stand, as positions on the cluster gone to, where they stand at `there` already."""
     return translate(settings, known, group_positions(settings, known.moving.source, groups), there)

@@ -16,7 +16,7 @@ from drlib.drill.actions.failback.actions import as_moves
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.admin.group_offsets import Positions
-from drlib.mirror.offsets.translation.two_way import Known, Move, Translator
+from drlib.mirror.offsets.translation.two_way import FlowPairState, Move, Translator
 from drlib.model import TopicPartition
 
 
@@ -31,25 +31,31 @@ class GroupAhead:
 
 
 @dataclass(frozen=True, slots=True)
-class MovesAhead:
+class PrecomputedMoves:
     """`stood`: where groups stand on the cluster gone to, before anything is written. `anew`: how many groups were decided
     when this was made."""
 
     told: Translator
     stood: Mapping[str, Positions]
     groups: Mapping[str, GroupAhead]
-    anew: int
+    recomputed: int
 
     @classmethod
     def decide(
-        cls, settings: MirrorSettings, known: Known, here: Mapping[str, Positions], stood: Mapping[str, Positions]
-    ) -> MovesAhead:
+        cls,
+        settings: MirrorSettings,
+        known: FlowPairState,
+        here: Mapping[str, Positions],
+        stood: Mapping[str, Positions],
+    ) -> PrecomputedMoves:
         """Of all groups, which stand at `here` on the cluster that is left."""
         told = Translator(settings, known)
         groups = {group: _decided(told, group, at, stood.get(group, {})) for group, at in sorted(here.items())}
         return cls(told, stood, groups, len(groups))
 
-    def again(self, settings: MirrorSettings, known: Known, here: Mapping[str, Positions]) -> MovesAhead:
+    def refresh(
+        self, settings: MirrorSettings, known: FlowPairState, here: Mapping[str, Positions]
+    ) -> PrecomputedMoves:
         """The same by what is `known` now, of groups that stand at `here` now."""
         if known.back is not self.told.known.back:  # what was asked may be another question now
             return self.decide(settings, known, here, self.stood)
@@ -58,7 +64,7 @@ class MovesAhead:
         everybody = any(had_read is not None for _, _, had_read in changed)  # asked of groups without a position, too
         places = {(partition, position) for partition, position, _ in changed}
         groups: dict[str, GroupAhead] = {}
-        anew = 0
+        recomputed = 0
         for group, at in sorted(here.items()):
             before = self.groups.get(group)
             same = before is not None and before.here == at and not everybody
@@ -66,8 +72,8 @@ class MovesAhead:
                 groups[group] = before
                 continue
             groups[group] = _decided(told, group, at, self.stood.get(group, {}))
-            anew += 1
-        return MovesAhead(told, self.stood, groups, anew)
+            recomputed += 1
+        return PrecomputedMoves(told, self.stood, groups, recomputed)
 
     @property
     def found(self) -> Iterator[Move]:

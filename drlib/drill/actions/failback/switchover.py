@@ -33,20 +33,20 @@ from drlib.drill.actions.applications.deny_writes import WriteRules
 from drlib.drill.actions.applications.held_producers import still_sending
 from drlib.drill.actions.applications.pointer import PointerPlace, conflict
 from drlib.drill.actions.failback.actions import Back, WaitCaughtUp, evidence, refuse_inexact, show
-from drlib.drill.actions.failback.precompute import MovesAhead
+from drlib.drill.actions.failback.precompute import PrecomputedMoves
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, StepCall
 from drlib.drill.step.arguments import flag, number, word
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.context import Workplace
-from drlib.drill.step.step_output import Part
+from drlib.drill.step.context import DrillContext
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Deviated, DrlibError, UsageError
-from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState, Range
-from drlib.mirror.offsets.translation.two_way import Known, group_positions, groups_of, read_known
+from drlib.mirror.offsets.translation.two_way import FlowPairState, group_positions, groups_of, read_known
 from drlib.mirror.offsets.unreplicated.lag import Behind, behind, mirrored_topics
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
@@ -61,7 +61,7 @@ _LIMIT_S: Final = 60.0
 _SURE: Final = 0.5  # of the limit: until then nobody has gone on, and the word of the move still has to reach them
 
 
-def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
     """The action of this module. Making one raises `UsageError` for an argument that is wrong."""
 
     def move(call: StepCall) -> Action:
@@ -119,8 +119,8 @@ class MoveApplications:
         known = read_known(settings, moving)
         groups = groups_of(settings, moving, self.step.groups)
         stood = group_writing.standing(settings.clusters[moving.target], groups)
-        ahead = MovesAhead.decide(settings, known, group_positions(settings, moving.source, groups), stood)
-        with Upkeep(settings.clusters[moving.source]) as here, Cluster(settings.clusters[moving.target]) as there:
+        ahead = PrecomputedMoves.decide(settings, known, group_positions(settings, moving.source, groups), stood)
+        with BulkAdmin(settings.clusters[moving.source]) as here, Cluster(settings.clusters[moving.target]) as there:
             topics = mirrored_topics(here, settings.flow(moving.source, moving.target))
             every = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
             local = _local(there, topics)
@@ -135,7 +135,7 @@ class MoveApplications:
                     ):  # others still write on the cluster gone to
                         known = read_known(settings, moving)
                     here_now = group_positions(settings, moving.source, groups)
-                    ahead = ahead.again(settings, replace(known, forward=still.found.maps), here_now)
+                    ahead = ahead.refresh(settings, replace(known, forward=still.found.maps), here_now)
                     if not flag(self.step.call, "inexact", False):
                         refuse_inexact(ahead.found, moving)
                     group_writing.write_all(settings.clusters[moving.target], ahead.wanted)
@@ -241,9 +241,9 @@ class MoveApplications:
     def _stand_still(
         self,
         settings: MirrorSettings,
-        here: Upkeep,
+        here: BulkAdmin,
         every: Sequence[TopicPartition],
-        known: Known,
+        known: FlowPairState,
         groups: Sequence[str],
         held: int,
         began: float,
@@ -280,7 +280,7 @@ class MoveApplications:
 
     def _reads_still(
         self,
-        here: Upkeep,
+        here: BulkAdmin,
         mirrors: Sequence[TopicPartition],
         groups: Sequence[str],
         ends: Mapping[TopicPartition, int],
@@ -315,7 +315,7 @@ class MoveApplications:
         verdict = Verdict.UNKNOWN if first_s is None else Verdict.PASS if first_s <= most else Verdict.FAIL
         told = "nobody wrote within 10 s" if first_s is None else f"{first_s:.2f} s"
         check = Check(name=f"applications stand still for at most {most:g} s", verdict=verdict, evidence=told)
-        self.step.score(Part(marks=tuple(marks), checks=(check,)))
+        self.step.score(ScorecardPart(marks=tuple(marks), checks=(check,)))
 
 
 def _at(positions: Mapping[TopicPartition, CommittedOffset], partition: TopicPartition) -> int:

@@ -19,13 +19,13 @@ from drlib.config.settings import MirrorSettings
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
-from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, Looking, StepCall
+from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, ReadOnlyAction, StepCall
 from drlib.drill.step.arguments import choice, flag, texts
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import Aborted, Deviated, DrlibError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.mirror.offsets.unreplicated.find import Tail, read_tail
+from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, read_tail
 from drlib.mirror.offsets.unreplicated.rules import Settle, quarantine_topic
 from drlib.mirror.offsets.unreplicated.settle import Settled, count_sent_again, read_ledger, settle_tail
 from drlib.model import Flow
@@ -35,7 +35,7 @@ from drlib.runs.journal import Scalar
 _SAMPLE: Final = 5  # groups named in evidence; all are in the rows
 
 
-def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
     """The actions of this module. Making one raises `UsageError` for an argument that is wrong."""
 
     def topics(call: StepCall) -> tuple[str, ...] | None:
@@ -58,16 +58,16 @@ def makers(workplace: Workplace) -> dict[str, ActionMaker]:
     }
 
 
-def settings_of(workplace: Workplace) -> MirrorSettings:
+def settings_of(workplace: DrillContext) -> MirrorSettings:
     """The mirror's settings, its clusters as applications reach them."""
     return replace(workplace.mirror_settings(), clusters=dict(workplace.clusters))
 
 
 @dataclass(frozen=True)
-class ListTail(Looking):
+class ListTail(ReadOnlyAction):
     """Tells what only the source has, and what only the target has."""
 
-    place: Workplace
+    place: DrillContext
     step: str
     topics: tuple[str, ...] | None
 
@@ -105,7 +105,7 @@ class ListTail(Looking):
 class SettleTail:
     """Recovers or quarantines the tail, or leaves it where it is."""
 
-    place: Workplace
+    place: DrillContext
     step: str
     how: Settle
     topics: tuple[str, ...] | None
@@ -177,7 +177,7 @@ class SettleTail:
         return f"{self.place.run_dir.name}/{self.step}"
 
 
-def rows(tail: Tail) -> list[dict[str, Scalar]]:
+def rows(tail: UnreplicatedRecords) -> list[dict[str, Scalar]]:
     """One row a partition that has a tail."""
     return [
         {
@@ -195,7 +195,7 @@ def rows(tail: Tail) -> list[dict[str, Scalar]]:
     ]
 
 
-def _examples(tail: Tail) -> list[dict[str, Scalar]]:
+def _examples(tail: UnreplicatedRecords) -> list[dict[str, Scalar]]:
     return [
         {
             "topic": one.partition.topic,
@@ -209,7 +209,7 @@ def _examples(tail: Tail) -> list[dict[str, Scalar]]:
     ]
 
 
-def _settled(flow: Flow, tail: Tail, done: Settled) -> list[dict[str, Scalar]]:
+def _settled(flow: Flow, tail: UnreplicatedRecords, done: Settled) -> list[dict[str, Scalar]]:
     quarantines = ", ".join(quarantine_topic(flow.source, topic) for topic in tail.topics)
     return [
         {"what became of it": f"recovered to {', '.join(tail.topics)} on {flow.target}", "records": done.recovered},
@@ -221,7 +221,7 @@ def _settled(flow: Flow, tail: Tail, done: Settled) -> list[dict[str, Scalar]]:
 
 
 def _other(
-    place: Workplace, settings: MirrorSettings, topics: tuple[str, ...] | None, abort: Abort
+    place: DrillContext, settings: MirrorSettings, topics: tuple[str, ...] | None, abort: Abort
 ) -> tuple[int | None, str]:
     """How many records only the target has, which flow back and are no tail that needs deciding; or why nobody can tell."""
     back = place.flow.reverse

@@ -17,14 +17,14 @@ from drlib.drill.actions.failover.triage import Triage
 from drlib.drill.plan.plan import Call
 from drlib.drill.step.action import Action, ActionMaker, Answer, Probe, ProbeMaker, StepCall
 from drlib.drill.step.arguments import word
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.drill.step.move_step import MovingStep
 from drlib.errors import Unreachable
 from drlib.kafka.admin.reachability import who_answers
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
 
-def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
     """The actions of this module. Making one raises `UsageError` for an argument that is wrong."""
 
     def made(kind: type) -> ActionMaker:
@@ -43,7 +43,7 @@ def makers(workplace: Workplace) -> dict[str, ActionMaker]:
     }
 
 
-def probes(workplace: Workplace) -> dict[str, ProbeMaker]:
+def probes(workplace: DrillContext) -> dict[str, ProbeMaker]:
     """`cluster.serves` cluster: does it answer, with a leader for every partition of every topic?"""
 
     def serves(call: Call) -> Probe:

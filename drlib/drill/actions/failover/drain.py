@@ -11,7 +11,7 @@ import time
 from typing import Final
 
 from drlib.drill.actions.failover import flow_state as mirror_word
-from drlib.drill.actions.failover.flow_state import Word
+from drlib.drill.actions.failover.flow_state import FlowState
 from drlib.drill.actions.failover.triage import expected
 from drlib.drill.actions.failover.triage_rules import Expected
 from drlib.drill.step.action import Changes, Evidence
@@ -78,7 +78,7 @@ class DrainMirror(TargetStep):
                 )
             abort.wait(LOOK_S)
 
-    def _all_there(self, found: Word) -> bool:
+    def _all_there(self, found: FlowState) -> bool:
         """Is what is left of the source's logs nothing but markers of transactions?"""
         if not found.view.partitions or found.not_mirrored is None or found.not_mirrored > _MOST_READ:
             return False
@@ -90,7 +90,9 @@ class DrainMirror(TargetStep):
         with Cluster(self.step.source) as cluster:
             return next(iter(cluster.read(ranges)), None) is None
 
-    def _done(self, found: Word, known: int | None, seconds: float | None, why: str, gone: bool = False) -> Evidence:
+    def _done(
+        self, found: FlowState, known: int | None, seconds: float | None, why: str, gone: bool = False
+    ) -> Evidence:
         rows: list[dict[str, Scalar]] = [
             {
                 "topic": p.topic,

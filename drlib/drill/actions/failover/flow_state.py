@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.drill.step.context import Workplace
-from drlib.drill.testbed.failover_testbed import SILENT_EVENTS, Stage
+from drlib.drill.step.context import DrillContext
+from drlib.drill.testbed.failover_testbed import SILENT_EVENTS, FailoverTestbed
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking
@@ -27,7 +27,7 @@ _TAIL: Final = 16  # offsets looked through for the last record: markers have of
 
 
 @dataclass(frozen=True)
-class Word:
+class FlowState:
     """One look. `silent_since_ms` is when a worker first could not reach the source; None when none says so."""
 
     survey: Survey
@@ -51,7 +51,7 @@ class Word:
         return sum(max(0, p.position - p.mirrored) for p in self.view.partitions)
 
 
-def look(place: Workplace, flow: Flow, source_silence: str = "") -> Word:
+def look(place: DrillContext, flow: Flow, source_silence: str = "") -> FlowState:
     """Ask both clusters and every worker. Blocks; raises nothing that a cluster can cause.
 
     `source_silence`: why the source is not asked, where it was just found that it does not answer.
@@ -62,13 +62,13 @@ def look(place: Workplace, flow: Flow, source_silence: str = "") -> Word:
     survey = blocking(Surveyor(settings, chosen).look(source_silence=source_silence))
     told: list[WorkerStatus] = []
     if place.lab is not None:
-        told = [Stage(place.lab, place.run_dir, flow=flow).mirror()]
+        told = [FailoverTestbed(place.lab, place.run_dir, flow=flow).mirror()]
     (view,) = hearing.views([survey], [chosen], (), told)
     silent = [e.opened_ms for e in view.open_events if e.name in SILENT_EVENTS and e.opened_ms]
-    return Word(survey, view, min(silent, default=None))
+    return FlowState(survey, view, min(silent, default=None))
 
 
-def seconds_behind(place: Workplace, flow: Flow, word: Word) -> float | None:
+def seconds_behind(place: DrillContext, flow: Flow, word: FlowState) -> float | None:
     """The time that the records not mirrored span: from the last mirrored record to the source's last word.
 
     The largest of the partitions; 0 where nothing is missing, None where it cannot be told.

@@ -15,7 +15,7 @@ from typing import Final
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.plan.progress import Reach
 from drlib.errors import Deviated, DrlibError
-from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.admin.errors import GroupNotEmpty
@@ -53,7 +53,7 @@ def write(
             moved.append(move)
         wanted.setdefault(move.group, {})[move.target] = CommittedOffset(move.offset, move.metadata)
     if moved:
-        raise _moved_on(cluster, moved, found)
+        raise changed_by_others(cluster, moved, found)
     _commit(cluster, wanted)
 
 
@@ -67,7 +67,7 @@ def read_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
     found = standing(cluster, {move.group for move in moves})
     moved = [move for move in moves if move.offset is not None and _offset(found, move) != move.offset]
     if moved:
-        raise _moved_on(cluster, moved, found)
+        raise changed_by_others(cluster, moved, found)
 
 
 def reached(cluster: ClusterSettings, moves: Sequence[PositionMove] | None) -> Reach:
@@ -89,7 +89,7 @@ def put_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
     found = standing(cluster, {move.group for move in written})
     moved = [move for move in written if _offset(found, move) not in (move.before, move.offset)]
     if moved:
-        raise _moved_on(cluster, moved, found)
+        raise changed_by_others(cluster, moved, found)
     back: dict[str, dict[TopicPartition, CommittedOffset]] = {}
     for move in written:
         if move.before is not None:
@@ -101,7 +101,7 @@ def put_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
 def refuse_in_use(cluster: ClusterSettings, groups: Collection[str]) -> None:
     """Raises `GroupNotEmpty` naming those with members. A coordinator that is still loading is asked again."""
     end = time.monotonic() + TIMEOUT_S
-    with Upkeep(cluster, timeout_s=TIMEOUT_S) as there:
+    with BulkAdmin(cluster, timeout_s=TIMEOUT_S) as there:
         while True:
             states = there.group_states(groups)
             failed = [state for state in states.values() if isinstance(state, DrlibError)]
@@ -143,7 +143,9 @@ def _take_out(cluster: ClusterSettings, moves: Sequence[PositionMove], found: Ma
                 take_away(cluster, group, some, TIMEOUT_S)
 
 
-def _moved_on(cluster: ClusterSettings, moves: Sequence[PositionMove], found: Mapping[str, Positions]) -> Deviated:
+def changed_by_others(
+    cluster: ClusterSettings, moves: Sequence[PositionMove], found: Mapping[str, Positions]
+) -> Deviated:
     move = moves[0]
     return Deviated(
         f"{len(moves)} positions on {cluster.alias} are left as they are",

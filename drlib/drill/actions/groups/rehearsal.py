@@ -21,9 +21,9 @@ from drlib.drill.actions.groups.translate import TranslateGroups
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, StepCall
 from drlib.drill.step.arguments import number, texts
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.drill.step.move_step import MovingStep, TargetStep
-from drlib.drill.step.step_output import Part
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range, Record
@@ -39,7 +39,7 @@ _ROOM: Final = 64  # offsets looked through for each record wanted: markers and 
 CHECK: Final = "a canary reads the right records"
 
 
-def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
     """The actions of this module. Making one raises `UsageError` for an argument that is wrong."""
 
     def shadow(call: StepCall) -> Action:
@@ -129,7 +129,7 @@ class ReadCanary(TargetStep):
         total = sum(len(found) for found in read.values())
         verdict = Verdict.FAIL if wrong else Verdict.UNKNOWN if silence or not total else Verdict.PASS
         told = "; ".join(wrong[:3]) or silence or f"{total} records, {compared} of {len(rows)} positions compared"
-        self.step.score(Part(checks=(Check(name=CHECK, verdict=verdict, evidence=told),)))
+        self.step.score(ScorecardPart(checks=(Check(name=CHECK, verdict=verdict, evidence=told),)))
         if wrong:
             raise Deviated(
                 f"{len(wrong)} of {len(rows)} positions lead to other records",

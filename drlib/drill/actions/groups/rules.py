@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.mirror.sync.rules.group_offsets import Verdict, Wanted, judge
+from drlib.mirror.sync.rules.group_offsets import SyncDecision, Wanted, judge
 from drlib.model import GroupTranslation, TopicPartition, TranslationKind
 
 _NOTHING_THERE: Final = "nothing of it is on the target"
@@ -62,11 +62,11 @@ def decide(item: GroupTranslation, there: There, *, rewind: bool = False) -> Pos
     else:
         wanted = Wanted(item.source_offset, found, item.metadata)
         verdict = judge(wanted, there.committed, there.log_end, None)
-        if verdict is Verdict.AHEAD and not rewind:
+        if verdict is SyncDecision.AHEAD and not rewind:
             why = f"it stands at {there.committed} there, further on: somebody has read on"
-        elif verdict is Verdict.PAST_END:
+        elif verdict is SyncDecision.PAST_END:
             why = f"the log ends at {there.log_end} there"
-        elif verdict is Verdict.NOT_TRANSLATED:
+        elif verdict is SyncDecision.NOT_TRANSLATED:
             why = "the journal cannot say what it is there"
         if why:
             offset = None

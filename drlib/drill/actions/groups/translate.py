@@ -29,10 +29,10 @@ from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, StepCall
 from drlib.drill.step.arguments import flag, texts, word
 from drlib.drill.step.cluster_identity import cluster_id, identity
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.drill.step.move_step import MovingStep
 from drlib.errors import DrlibError, UsageError
-from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.model import TranslationKind
@@ -43,7 +43,7 @@ from drlib.runs.scorecard import Mark
 _ALIVE: Final[Mapping[str, bool | None]] = {"source": True, "target": False, "either": None}
 
 
-def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
     """The actions of this module. Making one raises `UsageError` for an argument that is wrong."""
 
     def translate(call: StepCall) -> Action:
@@ -146,7 +146,7 @@ class TranslateGroups:
             )
         groups = {self.named(item.group) for item in chosen}
         group_writing.refuse_in_use(self.step.target, groups)
-        with Upkeep(self.step.target, timeout_s=TIMEOUT_S) as target:
+        with BulkAdmin(self.step.target, timeout_s=TIMEOUT_S) as target:
             there = target.topics({item.target.topic for item in chosen})
             wanted = {
                 item.target

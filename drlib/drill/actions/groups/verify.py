@@ -16,7 +16,7 @@ from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.arguments import number, texts
 from drlib.drill.step.move_step import MovingStep, TargetStep
-from drlib.drill.step.step_output import Part
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.model import TopicPartition
@@ -92,7 +92,7 @@ class VerifyGroups(TargetStep):
         at_ms = moments.mark(run_dir, "verify")
         rto = moments.seconds(run_dir)
         mark = Mark(name="service restored", at_ms=at_ms, detail=f"written to and consumed on {alias}")
-        self.step.score(Part(marks=(mark,), rto_seconds=rto if rto.total is not None else None))
+        self.step.score(ScorecardPart(marks=(mark,), rto_seconds=rto if rto.total is not None else None))
         self.step.show(rows)
         measured: dict[str, Scalar] = {} if rto.total is None else {"rto_seconds": rto.total}
         return {"groups": len(groups), "source": self.step.source_word(), **measured}

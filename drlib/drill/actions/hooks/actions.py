@@ -34,7 +34,7 @@ from drlib.drill.step import arguments
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import ActionMaker, Changes, Evidence, StepCall
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.files import write_whole
 from drlib.kafka.java_formats import references
@@ -48,7 +48,7 @@ _COMMAND: Final = (*_BOTH, "argv", "environment", "folder", "undo_argv")
 _HTTP: Final = (*_BOTH, "url", "headers", "body", "ca", "undo_url")
 
 
-def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
     """The actions of this module. A maker raises KeyError for an argument that is missing, `UsageError` for a wrong one."""
     return {
         "hook.command": functools.partial(_command, workplace),
@@ -56,7 +56,7 @@ def makers(workplace: Workplace) -> dict[str, ActionMaker]:
     }
 
 
-def _command(workplace: Workplace, call: StepCall) -> HookStep:
+def _command(workplace: DrillContext, call: StepCall) -> HookStep:
     arguments.only(call, _COMMAND)
     folder = arguments.word(call, "folder", "")
 
@@ -81,7 +81,7 @@ def _command(workplace: Workplace, call: StepCall) -> HookStep:
     return HookStep(workplace, call.step, forth, hook(undo, f"undo of {call.step}") if undo else None, _alias(call))
 
 
-def _http(workplace: Workplace, call: StepCall) -> HookStep:
+def _http(workplace: DrillContext, call: StepCall) -> HookStep:
     arguments.only(call, _HTTP)
     ca = arguments.word(call, "ca", "")
 
@@ -121,7 +121,7 @@ class _Memory(BaseModel):
 class HookStep:
     """One hook as a step. `back` undoes it; None where nothing does."""
 
-    workplace: Workplace
+    workplace: DrillContext
     step: str
     hook: Hook
     back: Hook | None

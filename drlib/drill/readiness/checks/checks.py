@@ -15,7 +15,7 @@ from drlib.drill.readiness.checks import groups as of_groups
 from drlib.drill.readiness.checks import topics as of_topics
 from drlib.drill.readiness.checks.objectives import Found, Terms, count, fine, span
 from drlib.drill.readiness.checks.observations import Beat, Identity, Reach, Retained, Seen, Unseen, Work
-from drlib.drill.readiness.score import CHECKS, DAY_S, Finding, Readiness, Verdict, check_of
+from drlib.drill.readiness.score import CHECKS, DAY_S, Finding, Readiness, Severity, check_of
 
 LATE_BEATS: Final = 10  # heartbeats that may be missing before it is told, and at least:
 LATE_S: Final = 30
@@ -50,7 +50,7 @@ def examine(seen: Seen, terms: Terms) -> Readiness:
         "cluster-ids": _of(seen.identities, _identities),
         "rights": _of(
             seen.lacks,
-            lambda lacks: [(k.entity, Verdict.CRITICAL, k.detail, k.fix) for k in lacks]
+            lambda lacks: [(k.entity, Severity.CRITICAL, k.detail, k.fix) for k in lacks]
             or fine("every right the flow was asked about is there"),
         ),
         "worker": _of(seen.workers, lambda _: _workers(seen, terms)),
@@ -94,7 +94,7 @@ def _expires(check: str, seen: Seen, terms: Terms) -> int:
 
 def _of(answer: Answer | Unseen, judge: Callable[[Answer], Found]) -> Found:
     if isinstance(answer, Unseen):
-        return [("", Verdict.UNKNOWN, answer.why, answer.fix)]
+        return [("", Severity.UNKNOWN, answer.why, answer.fix)]
     return judge(answer)
 
 
@@ -103,7 +103,7 @@ def _of(answer: Answer | Unseen, judge: Callable[[Answer], Found]) -> Found:
 
 def _reach(reach: Reach, then: str) -> Found:
     if reach.error:
-        return [(reach.alias, Verdict.CRITICAL, f"{reach.error}, so {then}", reach.fix)]
+        return [(reach.alias, Severity.CRITICAL, f"{reach.error}, so {then}", reach.fix)]
     return fine(f"{reach.alias} at {reach.where} has {count(reach.brokers, 'broker')}")
 
 
@@ -113,9 +113,9 @@ def _identities(found: Iterable[Identity]) -> Found:
     for one in found:
         if not one.found:
             why = "it did not answer" + (f"; {one.meant} is the one that is meant" if one.meant else "")
-            rows.append((one.alias, Verdict.UNKNOWN, why, "Bring it back, then look again."))
+            rows.append((one.alias, Severity.UNKNOWN, why, "Bring it back, then look again."))
         elif one.meant and one.found != one.meant:
-            rows.append((one.alias, Verdict.CRITICAL, f"its cluster ID is {one.found} and not {one.meant}", one.fix))
+            rows.append((one.alias, Severity.CRITICAL, f"its cluster ID is {one.found} and not {one.meant}", one.fix))
         else:
             told.append(f"{one.alias} is {one.found}{', as pinned' if one.meant else ', pinned by the first claim'}")
     return rows or fine("; ".join(told))
@@ -130,23 +130,23 @@ def _workers(seen: Seen, terms: Terms) -> Found:
     start = f"Start one, which goes on from the exact record: {terms.drlib('mirror')}"
     rows: Found = []
     if workers.work is Work.NONE:
-        return [(seen.flow, Verdict.CRITICAL, "the flow's group has no member: nothing is mirrored", start)]
+        return [(seen.flow, Severity.CRITICAL, "the flow's group has no member: nothing is mirrored", start)]
     if workers.unowned:
         lanes = ", ".join(map(str, workers.unowned))
         rows.append(
-            (f"lane {lanes}", Verdict.CRITICAL, f"of {count(workers.lanes, 'lane')} nobody owns {lanes}", start)
+            (f"lane {lanes}", Severity.CRITICAL, f"of {count(workers.lanes, 'lane')} nobody owns {lanes}", start)
         )
     if workers.silent:
         fix = "Look at that process; its lanes go to another worker when its session ends."
         names = ", ".join(workers.silent)
-        rows.append((names, Verdict.UNKNOWN, "it owns a lane and does not answer at its address", fix))
+        rows.append((names, Severity.UNKNOWN, "it owns a lane and does not answer at its address", fix))
     if rows:
         return rows
     if workers.work is Work.MIRRORING:
         return fine(f"{count(workers.members or 0, 'worker')}, {count(workers.lanes, 'lane')}, all owned")
     if workers.work is Work.UNKNOWN:
-        return [(seen.flow, Verdict.UNKNOWN, "nobody could say whether a worker runs", start)]
-    return [(seen.flow, Verdict.WARN, f"its lanes are {workers.work}", "Wait until it runs, then look again.")]
+        return [(seen.flow, Severity.UNKNOWN, "nobody could say whether a worker runs", start)]
+    return [(seen.flow, Severity.WARN, f"its lanes are {workers.work}", "Wait until it runs, then look again.")]
 
 
 def _events(seen: Seen) -> Found:
@@ -157,11 +157,11 @@ def _events(seen: Seen) -> Found:
     for event in told.events:
         if event.name in TOLD_ELSEWHERE or unreachable.get(event.name):
             continue
-        verdict = Verdict.CRITICAL if event.name in STANDS_STILL else Verdict.WARN
+        verdict = Severity.CRITICAL if event.name in STANDS_STILL else Severity.WARN
         rows.append((event.entity, verdict, f"{event.name}: {event.detail}", event.remedy))
     if not told.by_all:
         why = "a worker runs and was not heard, so what it has to tell is not known; the journal's ledger was read"
-        rows.append((seen.flow, Verdict.UNKNOWN, why, "Start workers with --metrics HOST:PORT, or name it with --at."))
+        rows.append((seen.flow, Severity.UNKNOWN, why, "Start workers with --metrics HOST:PORT, or name it with --at."))
     return rows or fine("none is open")
 
 
@@ -169,7 +169,7 @@ def _lag(seen: Seen, terms: Terms) -> Found:
     backlog = seen.backlog
     assert not isinstance(backlog, Unseen)
     if backlog.records is None:
-        return [(seen.flow, Verdict.UNKNOWN, "the ends of the source's logs are not known", "Bring the source back.")]
+        return [(seen.flow, Severity.UNKNOWN, "the ends of the source's logs are not known", "Bring the source back.")]
     if backlog.records == 0:
         return fine("nothing is behind")
     age = "of unknown age" if backlog.seconds is None else f"the oldest {span(backlog.seconds)} old"
@@ -186,9 +186,9 @@ def _lag(seen: Seen, terms: Terms) -> Found:
     if backlog.records > terms.objectives.rpo_records or (
         backlog.seconds is not None and backlog.seconds > terms.objectives.rpo_seconds
     ):
-        return [(seen.flow, Verdict.CRITICAL, f"{told}; {objective}", fix)]
+        return [(seen.flow, Severity.CRITICAL, f"{told}; {objective}", fix)]
     if backlog.seconds is None:
-        return [(seen.flow, Verdict.UNKNOWN, f"{told}; {objective}", fix)]
+        return [(seen.flow, Severity.UNKNOWN, f"{told}; {objective}", fix)]
     return fine(f"{told}; {objective}")
 
 
@@ -202,18 +202,18 @@ def _retention(retained: Retained, terms: Terms) -> Found:
     for one in retained.behind:
         entity, topic = str(one.partition), one.partition.topic
         if one.warning:
-            rows.append((entity, Verdict.CRITICAL, one.warning, f"Until the mirror has caught up: {raise_it(topic)}"))
+            rows.append((entity, Severity.CRITICAL, one.warning, f"Until the mirror has caught up: {raise_it(topic)}"))
         elif one.left_s is not None and one.left_s < terms.retention_warning_s:
             why = f"its oldest unmirrored record may go in {span(one.left_s)} by {one.rule}"
-            rows.append((entity, Verdict.WARN, why, f"Until the mirror has caught up: {raise_it(topic)}"))
+            rows.append((entity, Severity.WARN, why, f"Until the mirror has caught up: {raise_it(topic)}"))
         elif not one.known and retained.shortest_ms.get(topic, -1) >= 0:
             why = "how old its oldest unmirrored record is could not be read"
-            rows.append((entity, Verdict.UNKNOWN, why, "Look again."))
+            rows.append((entity, Severity.UNKNOWN, why, "Look again."))
     behind = {one.partition.topic for one in retained.behind}
     for topic, kept in sorted(retained.shortest_ms.items()):
         if 0 <= kept < terms.retention_warning_s * 1000 and topic not in behind:
             why = f"it keeps records for {span(kept / 1000)}: a mirror that stands still for longer loses some"
-            rows.append((topic, Verdict.WARN, why, raise_it(topic)))
+            rows.append((topic, Severity.WARN, why, raise_it(topic)))
     if rows:
         return rows
     ages = [kept for kept in retained.shortest_ms.values() if kept >= 0]
@@ -228,10 +228,10 @@ def _heartbeat(beat: Beat, now_ms: int, terms: Terms) -> Found:
         return fine("the file switches heartbeats off, so none is awaited")
     fix = f"Start a worker: {terms.drlib('mirror')}"
     if beat.at_ms is None:
-        return [("", Verdict.WARN, "no heartbeat of this flow is among the newest on the target", fix)]
+        return [("", Severity.WARN, "no heartbeat of this flow is among the newest on the target", fix)]
     age = max(0.0, (now_ms - beat.at_ms) / 1000)
     if age > max(LATE_S, LATE_BEATS * beat.interval_s):
-        return [("", Verdict.WARN, f"the last one is {span(age)} old, one is due every {beat.interval_s} s", fix)]
+        return [("", Severity.WARN, f"the last one is {span(age)} old, one is due every {beat.interval_s} s", fix)]
     return fine(f"the last one is {span(age)} old")
 
 
@@ -245,14 +245,14 @@ def _drills(seen: Seen, terms: Terms) -> Found:
     good = [one for one in drills.runs if one.verdict in PRACTISED]
     if not drills.runs:
         gone = f"; {count(len(drills.unreadable), 'run')} without a readable scorecard" if drills.unreadable else ""
-        return [(drills.where, Verdict.WARN, f"no drill is on record there{gone}", fix)]
+        return [(drills.where, Severity.WARN, f"no drill is on record there{gone}", fix)]
     newest = drills.runs[0]
     if not good:
-        return [(newest.run, Verdict.WARN, f"no drill passed; the newest ended with {newest.verdict}", fix)]
+        return [(newest.run, Severity.WARN, f"no drill passed; the newest ended with {newest.verdict}", fix)]
     age = max(0.0, (seen.at_ms - good[0].finished_ms) / 1000)
     told = f"{good[0].run} ({good[0].verdict}) was {span(age)} ago, one is due every {terms.objectives.drill_days} d"
     if age > terms.objectives.drill_days * DAY_S:
-        return [(good[0].run, Verdict.WARN, told, fix)]
+        return [(good[0].run, Severity.WARN, told, fix)]
     if newest is not good[0]:
-        return [(newest.run, Verdict.WARN, f"the newest drill ended with {newest.verdict}; {told}", fix)]
+        return [(newest.run, Severity.WARN, f"the newest drill ended with {newest.verdict}; {told}", fix)]
     return fine(told)

@@ -12,16 +12,16 @@ from typing import Final
 
 from drlib.drill.readiness.checks.objectives import NAMED, Found, Terms, count, fine, some
 from drlib.drill.readiness.checks.observations import Placed, Seen, There, Unseen
-from drlib.drill.readiness.score import Verdict
+from drlib.drill.readiness.score import Severity
 from drlib.model import TranslationKind
 
-_MEANS: Final[Mapping[TranslationKind, tuple[Verdict, str]]] = {
-    TranslationKind.EXACT: (Verdict.OK, "exact"),
-    TranslationKind.BEHIND: (Verdict.WARN, "ahead of the mirror by"),
-    TranslationKind.BOUNDED: (Verdict.WARN, "known to within"),
-    TranslationKind.NEVER_MIRRORED: (Verdict.WARN, "before the first mirrored record"),
-    TranslationKind.LOST: (Verdict.CRITICAL, "in front of records that never reached the target:"),
-    TranslationKind.UNKNOWN: (Verdict.CRITICAL, "without a counterpart that anybody could vouch for"),
+_MEANS: Final[Mapping[TranslationKind, tuple[Severity, str]]] = {
+    TranslationKind.EXACT: (Severity.OK, "exact"),
+    TranslationKind.BEHIND: (Severity.WARN, "ahead of the mirror by"),
+    TranslationKind.BOUNDED: (Severity.WARN, "known to within"),
+    TranslationKind.NEVER_MIRRORED: (Severity.WARN, "before the first mirrored record"),
+    TranslationKind.LOST: (Severity.CRITICAL, "in front of records that never reached the target:"),
+    TranslationKind.UNKNOWN: (Severity.CRITICAL, "without a counterpart that anybody could vouch for"),
 }
 
 
@@ -35,7 +35,7 @@ def groups(placed: tuple[Placed, ...], flow: str, terms: Terms) -> Found:
     for (group, kind), ones in sorted(by_kind.items()):
         verdict, meaning = _MEANS[kind]
         records = sum(one.records for one in ones)
-        if verdict is Verdict.OK:
+        if verdict is Severity.OK:
             continue
         if kind is TranslationKind.BEHIND and records <= terms.objectives.rpo_records:
             within += records  # what the lag's objective allows: such a group waits for records, it skips none
@@ -62,13 +62,13 @@ def readers(seen: Seen, terms: Terms) -> Found:
         why = f"it reads {some(one.topics)}, which no enabled flow mirrors: it has nothing to read after a failover"
         add = ", ".join(one.topics[:NAMED])
         fix = f"Add {add} to '{seen.flow}.topics' in {terms.file}, or the group to groups.exclude if it is to stay."
-        rows.append((one.group, Verdict.WARN, why, fix))
+        rows.append((one.group, Severity.WARN, why, fix))
     for group, why in readers.unreadable:
-        rows.append((group, Verdict.UNKNOWN, why, f"Grant Describe on the group: {_grant(terms, group)}"))
+        rows.append((group, Severity.UNKNOWN, why, f"Grant Describe on the group: {_grant(terms, group)}"))
     if not readers.all_listed:
         why = "the source lists only the groups we may describe: there may be others"
         fix = "Grant our principal Describe on the source cluster (kafka-acls.sh --add --operation Describe --cluster)."
-        rows.append((seen.flow, Verdict.UNKNOWN, why, fix))
+        rows.append((seen.flow, Severity.UNKNOWN, why, fix))
     return rows or fine(f"{count(readers.groups, 'group')} read nothing else")
 
 
@@ -96,7 +96,7 @@ def ahead(there: tuple[There, ...], terms: Terms) -> Found:
         fix = (
             f"Nothing, if the group moved there. Otherwise: {terms.tool('kafka-consumer-groups', terms.target, *words)}"
         )
-        rows.append((one.group, Verdict.WARN, why, fix))
+        rows.append((one.group, Severity.WARN, why, fix))
     if rows:
         return rows
     live = f"; {count(used, 'position')} of groups that are in use on the target are theirs" if used else ""

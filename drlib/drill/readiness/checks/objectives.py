@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.drill.readiness.score import DAY_S, Verdict
+from drlib.drill.readiness.score import DAY_S, Severity
 
 NAMED: Final = 3  # of many of one kind, in one sentence
 
-Found = list[tuple[str, Verdict, str, str]]  # entity, verdict, evidence, fix
+Found = list[tuple[str, Severity, str, str]]  # entity, verdict, evidence, fix
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Terms:
 
 def fine(evidence: str) -> Found:
     """The one row of a check that has nothing to complain of."""
-    return [("", Verdict.OK, evidence, "")]
+    return [("", Severity.OK, evidence, "")]
 
 
 def count(number: int, one: str, many: str = "") -> str:

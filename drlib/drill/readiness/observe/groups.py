@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.drill.readiness.checks.observations import Placed, Reader, Readers, There, Unseen
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -36,7 +36,7 @@ class Standing:
 
 def of_source(cluster: ClusterSettings, flow: FlowSettings, timeout_s: float) -> Standing:
     """As the source tells. Blocks; raises `Unreachable` and `ClusterRefused`."""
-    with Upkeep(cluster, timeout_s=timeout_s) as source:
+    with BulkAdmin(cluster, timeout_s=timeout_s) as source:
         chosen = [listing.group for listing in source.groups() if flow.mirrors_group(listing.group)]
         found = source.committed(chosen)
         return Standing(
@@ -120,7 +120,7 @@ def on_target(
 ) -> OnTarget:  # fmt: skip
     """Blocks; raises `Unreachable` and `ClusterRefused`."""
     groups = sorted({placed.group for placed, _ in found})
-    with Upkeep(cluster, timeout_s=timeout_s) as target:
+    with BulkAdmin(cluster, timeout_s=timeout_s) as target:
         return OnTarget(
             target.group_states(groups),
             target.committed(groups),

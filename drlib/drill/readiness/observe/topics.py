@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from drlib.config.settings import FlowSettings
 from drlib.drill.readiness.checks.observations import Copies, Durability, Mirrored, Settings, Unseen
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.descriptions import ConfigValue
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -37,7 +37,7 @@ def chosen(flow: FlowSettings, source: ClusterMetadata | None, maps: Maps) -> Ma
 
 def settings_of(cluster: ClusterSettings, topics: Sequence[str], timeout_s: float) -> TopicSettings:
     """Blocks; raises `Unreachable`."""
-    with Upkeep(cluster, timeout_s=timeout_s) as handle:
+    with BulkAdmin(cluster, timeout_s=timeout_s) as handle:
         return handle.topic_settings(topics)
 
 

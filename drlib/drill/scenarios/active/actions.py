@@ -25,16 +25,16 @@ from drlib.drill.scenarios.active.stage import ActiveStage
 from drlib.drill.scenarios.active.step import ActiveStep
 from drlib.drill.step.action import ActionMaker, Answer, Changes, Evidence, Probe, ProbeMaker, StepCall
 from drlib.drill.step.arguments import number, required, required_texts
-from drlib.drill.step.context import Workplace
-from drlib.drill.step.step_output import Part
+from drlib.drill.step.context import DrillContext
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed import lab_step, sampler
 from drlib.errors import Deviated, Unreachable
-from drlib.lab.workload.mirrors import Mesh, flows_among, flows_with
+from drlib.lab.workload.mirrors import LabMirrors, flows_among, flows_with
 from drlib.runs.abort import Abort
 from drlib.runs.scorecard import Mark
 
 
-def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
     """The actions, each of which raises KeyError for an argument that is missing."""
     made = {
         "active.start": _start,
@@ -47,7 +47,7 @@ def makers(workplace: Workplace) -> dict[str, ActionMaker]:
     return {name: functools.partial(maker, workplace) for name, maker in made.items()}
 
 
-def probes(workplace: Workplace) -> dict[str, ProbeMaker]:
+def probes(workplace: DrillContext) -> dict[str, ProbeMaker]:
     return {"lab.serves": functools.partial(_serves, workplace)}
 
 
@@ -59,7 +59,7 @@ class Start(ActiveStep):
     records_per_second: float
 
     @property
-    def mesh(self) -> Mesh:
+    def mesh(self) -> LabMirrors:
         return self.stage.mesh("all", flows_among(self.clusters))
 
     @property
@@ -108,7 +108,7 @@ class Join(ActiveStep):
     records_per_second: float
 
     @property
-    def mesh(self) -> Mesh:
+    def mesh(self) -> LabMirrors:
         return self.stage.mesh(self.cluster, flows_with(self.cluster, self.others))
 
     @property
@@ -139,7 +139,7 @@ class Join(ActiveStep):
         everybody = (*self.others, self.cluster)
         self.wait(abort, f"everybody reads {self.cluster}", lambda: self._everybody_reads(everybody))
         self.show(self._seen(everybody))
-        self.score(Part(marks=(Mark(name=f"{self.cluster} joins", at_ms=began_ms),)))
+        self.score(ScorecardPart(marks=(Mark(name=f"{self.cluster} joins", at_ms=began_ms),)))
         if self._pids() != before:
             raise Deviated("an application was restarted", "it has another process now", "Look at the lab's logs.")
         news = [
@@ -183,7 +183,7 @@ class Prove(ActiveStep):
         found = active_proof.prove(stage, self.clusters)
         self.show(found.rows)
         samples = sampler.stop(self.workplace.run_dir)
-        self.score(Part(records=found.records, checks=found.checks, groups=found.groups, samples=samples))
+        self.score(ScorecardPart(records=found.records, checks=found.checks, groups=found.groups, samples=samples))
         if found.failed:
             raise Deviated("the proof failed", "; ".join(found.failed), "Look at the histories in the run's folder.")
         return found.evidence
@@ -203,37 +203,37 @@ class Serves:
         return Answer(not silent, told)
 
 
-def _start(workplace: Workplace, call: StepCall) -> Start:
+def _start(workplace: DrillContext, call: StepCall) -> Start:
     rate = number(call, "records_per_second", 200.0)
     return Start(workplace, call.step, required(call, "topic"), required_texts(call, "clusters"), rate)
 
 
-def _join(workplace: Workplace, call: StepCall) -> Join:
+def _join(workplace: DrillContext, call: StepCall) -> Join:
     rate = number(call, "records_per_second", 200.0)
     topic, cluster = required(call, "topic"), required(call, "cluster")
     return Join(workplace, call.step, topic, cluster, required_texts(call, "others"), rate)
 
 
-def _link(workplace: Workplace, call: StepCall) -> Link:
+def _link(workplace: DrillContext, call: StepCall) -> Link:
     groups, records = (int(number(call, name, usual)) for name, usual in (("groups", 5), ("records", 1500)))
     source, at = required(call, "source"), required(call, "at")
     return Link(workplace, call.step, required(call, "topic"), source, at, groups, records)
 
 
-def _kill(workplace: Workplace, call: StepCall) -> Kill:
+def _kill(workplace: DrillContext, call: StepCall) -> Kill:
     watch_s = number(call, "watch_seconds", 8.0)
     topic, cluster = required(call, "topic"), required(call, "cluster")
     return Kill(workplace, call.step, topic, cluster, required_texts(call, "others"), watch_s)
 
 
-def _revive(workplace: Workplace, call: StepCall) -> Revive:
+def _revive(workplace: DrillContext, call: StepCall) -> Revive:
     return Revive(workplace, call.step, required(call, "topic"), required(call, "cluster"))
 
 
-def _prove(workplace: Workplace, call: StepCall) -> Prove:
+def _prove(workplace: DrillContext, call: StepCall) -> Prove:
     return Prove(workplace, call.step, required(call, "topic"), required_texts(call, "clusters"))
 
 
-def _serves(workplace: Workplace, call: Call) -> Probe:
+def _serves(workplace: DrillContext, call: Call) -> Probe:
     stage = ActiveStage(workplace.needs_lab(call.name), workplace.run_dir, "")
     return Serves(stage, required_texts(call, "clusters"))

@@ -19,7 +19,7 @@ from drlib.drill.scenarios.active.service_gap import longest_pause_s
 from drlib.drill.scenarios.active.stage import READERS
 from drlib.drill.scenarios.active.step import ActiveStep
 from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.step_output import Part, Row
+from drlib.drill.step.step_output import Row, ScorecardPart
 from drlib.errors import Deviated
 from drlib.lab.checker.history import ProducedStatus
 from drlib.runs.abort import Abort
@@ -135,7 +135,7 @@ class Kill(ActiveStep):
         self.wait(abort, "the others have been watched", lambda: self._last_ms() >= until_ms)
         rows = [self._pauses(name, moments, at_ms) for name, moments in self._moments().items()]
         self.show(rows)
-        self.score(Part(marks=(Mark(name=f"{self.cluster} killed", at_ms=at_ms, detail="SIGKILL"),)))
+        self.score(ScorecardPart(marks=(Mark(name=f"{self.cluster} killed", at_ms=at_ms, detail="SIGKILL"),)))
         after = [row["longest pause after it (s)"] for row in rows]
         return {
             "rto_seconds": max(float(str(pause)) for pause in after),
@@ -208,5 +208,7 @@ class Revive(ActiveStep):
         )
         self.show(self._seen([self.cluster]))
         at_ms = self.moment_ms("serves")
-        self.score(Part(marks=(Mark(name=f"{self.cluster} is back", at_ms=at_ms, detail="its applications go on"),)))
+        self.score(
+            ScorecardPart(marks=(Mark(name=f"{self.cluster} is back", at_ms=at_ms, detail="its applications go on"),))
+        )
         return {"restarted": self.cluster}

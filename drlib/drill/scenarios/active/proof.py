@@ -17,8 +17,8 @@ from drlib.lab.checker.completeness import FanIn, fan_in
 from drlib.lab.checker.failover import check
 from drlib.lab.checker.history import History
 from drlib.lab.checker.key_order import key_order
+from drlib.lab.checker.report import CheckInput as Histories
 from drlib.lab.checker.report import CheckReport
-from drlib.lab.checker.report import Evidence as Histories
 from drlib.lab.checker.scan import scan
 from drlib.lab.workload.mirrors import flows_among
 from drlib.model import Flow

@@ -23,8 +23,8 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.apps import specs
 from drlib.lab.checker.history import History
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import Cast
-from drlib.lab.workload.mirrors import POLICY, Mesh
+from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.mirrors import POLICY, LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.mirror.status import worker_status as mirror_status
 from drlib.model import Flow, TopicPartition
@@ -44,8 +44,8 @@ class ActiveStage:
     topic: str
 
     @property
-    def cast(self) -> Cast:
-        return Cast(self.lab, self.run_dir / "history")
+    def cast(self) -> LabApplications:
+        return LabApplications(self.lab, self.run_dir / "history")
 
     def check(self, clusters: Iterable[str]) -> None:
         """Raises `UsageError` for a cluster that the lab does not have."""
@@ -65,8 +65,8 @@ class ActiveStage:
     def readers(self, cluster: str, group: str = READERS) -> str:
         return f"{self.topic}-{group}-{cluster}"
 
-    def mesh(self, name: str, flows: Sequence[Flow]) -> Mesh:
-        return Mesh(self.cast, f"{self.topic}-mirror-{name}", self.topic, tuple(flows))
+    def mesh(self, name: str, flows: Sequence[Flow]) -> LabMirrors:
+        return LabMirrors(self.cast, f"{self.topic}-mirror-{name}", self.topic, tuple(flows))
 
     def copy_of(self, source: str) -> str:
         """What another cluster calls the topic of `source`."""

@@ -16,11 +16,11 @@ from drlib.drill.scenarios.failover.applications import StartApplications, StopA
 from drlib.drill.scenarios.failover.clusters import KillCluster, RestartCluster
 from drlib.drill.scenarios.failover.mirror import KillMirror, StartMirror, StopMirror
 from drlib.drill.step.action import Action, ActionMaker
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.drill.testbed.failover_step import StagedStep
 
 
-def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
     """The actions of this module. Making one raises `UsageError` where there is no lab, or an argument is wrong."""
     kinds: dict[str, Callable[[StagedStep], Action]] = {
         "lab.applications": StartApplications,

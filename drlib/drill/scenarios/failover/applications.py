@@ -14,13 +14,20 @@ from drlib.client.pointer_file import read as read_pointer_file
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
-from drlib.drill.step.action import Changes, Evidence, Looking
+from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
 from drlib.drill.step.arguments import flag, number, texts
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.step_output import Part
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed import sampler
-from drlib.drill.testbed.failover_step import OneEntity, StagedStep
-from drlib.drill.testbed.failover_testbed import APPLICATIONS, ENDS_BY_ITSELF, GROUPS, PRODUCERS, Stage, Traffic
+from drlib.drill.testbed.failover_step import StagedStep, StateChangeAction
+from drlib.drill.testbed.failover_testbed import (
+    APPLICATIONS,
+    ENDS_BY_ITSELF,
+    GROUPS,
+    PRODUCERS,
+    FailoverTestbed,
+    Traffic,
+)
 from drlib.drill.testbed.traffic_counts import FlightCounts
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -31,7 +38,7 @@ from drlib.runs.journal import Scalar
 PARTITIONS: Final = 6
 
 
-class StartApplications(OneEntity):
+class StartApplications(StateChangeAction):
     """Topics, the pointer at the flow's source, producers and consumers. Raises `UsageError` for another drill's."""
 
     after = "running"
@@ -98,7 +105,7 @@ class StartApplications(OneEntity):
             self.stage.pointer_path.unlink(missing_ok=True)
 
 
-class WaitSteady(Looking):
+class WaitSteady(ReadOnlyAction):
     """Wait until everybody makes progress and the mirror keeps up: changes nothing."""
 
     def __init__(self, step: StagedStep) -> None:
@@ -123,7 +130,7 @@ class WaitSteady(Looking):
         return cluster_id(self.step.source)
 
 
-class StopApplications(OneEntity):
+class StopApplications(StateChangeAction):
     """SIGTERM, so that histories end whole; with `read_out` producers first, and consumers once they have read it all."""
 
     after = "stopped"
@@ -158,7 +165,7 @@ class StopApplications(OneEntity):
         self.stage.stop(*(name for name in self.names if name in GROUPS or name == ENDS_BY_ITSELF))
         self.step.progress(self.stage)
         samples = sampler.stop(self.step.place.run_dir)
-        self.step.score(Part(samples=samples))
+        self.step.score(ScorecardPart(samples=samples))
         return {"stopped": ", ".join(self.names), "records": self.stage.done("flights")}
 
     def _read_out(self, abort: Abort) -> None:
@@ -182,7 +189,7 @@ class StopApplications(OneEntity):
         return Reach.UNTOUCHED
 
 
-def _active(stage: Stage) -> str | None:
+def _active(stage: FailoverTestbed) -> str | None:
     """The cluster the pointer names, None when there is no pointer."""
     try:
         return read_pointer_file(stage.pointer_path).active

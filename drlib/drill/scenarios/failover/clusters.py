@@ -11,13 +11,13 @@ from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.arguments import flag
-from drlib.drill.testbed.failover_step import OneEntity, StagedStep
+from drlib.drill.testbed.failover_step import StagedStep, StateChangeAction
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
 
 
-class KillCluster(OneEntity):
+class KillCluster(StateChangeAction):
     """SIGKILL every broker of a cluster and, unless told otherwise, wait until the mirror notices: RTO begins here."""
 
     before = "serving"
@@ -66,7 +66,7 @@ class KillCluster(OneEntity):
         return self.cluster.brokers[0].spec.cluster_id
 
 
-class RestartCluster(OneEntity):
+class RestartCluster(StateChangeAction):
     """Start a killed cluster again on its data and wait until it serves; one that serves is left alone."""
 
     after = "serve again"

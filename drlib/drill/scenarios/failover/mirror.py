@@ -13,13 +13,13 @@ from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.arguments import flag, number
 from drlib.drill.testbed import sampler
-from drlib.drill.testbed.failover_step import OneEntity, StagedStep
+from drlib.drill.testbed.failover_step import StagedStep, StateChangeAction
 from drlib.drill.testbed.traffic_counts import FlightCounts
 from drlib.runs.abort import Abort
 from drlib.runs.scorecard import Mark
 
 
-class _Worker(OneEntity):
+class _Worker(StateChangeAction):
     """A step on one worker of the mirror."""
 
     def __init__(self, step: StagedStep) -> None:

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Final
 from pydantic import TypeAdapter
 
 from drlib.analysis.audit.result import AuditResult
-from drlib.drill.step.step_output import Part
-from drlib.drill.testbed.failover_testbed import GROUPS, Stage
+from drlib.drill.step.step_output import ScorecardPart
+from drlib.drill.testbed.failover_testbed import GROUPS, FailoverTestbed
 from drlib.files import write_whole
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import jars
 from drlib.lab.checker.failover import check
 from drlib.lab.checker.history_files import read_history
-from drlib.lab.checker.report import CheckReport, Evidence, GroupReport
+from drlib.lab.checker.report import CheckInput, CheckReport, GroupReport
 from drlib.lab.checker.scan import scan
 from drlib.model import GroupTranslation, TopicPartition
 from drlib.runs.scorecard import Check, GroupScore, LostExample, PartitionOffsets, Records, Rpo, Verdict
@@ -43,7 +43,7 @@ ANY_LOSS: Final = 10**9  # without an objective any loss of the tail is a price,
 class Proof:
     """Gathers the evidence of one drill."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: FailoverTestbed) -> None:
         self._stage = stage
         self._flow = stage.flow
         self._remote = f"{stage.flow.source}."
@@ -83,7 +83,7 @@ class Proof:
         right = self._bootstrap(self._flow.target)
         remote = f"{self._remote}flights"
         self._report = check(
-            Evidence(
+            CheckInput(
                 source=self._flow.source,
                 target=self._flow.target,
                 topic="flights",
@@ -131,18 +131,18 @@ class Proof:
         ]
         return Table("Both clusters compared with Spark", rows)
 
-    def check_part(self, translations: Sequence[GroupTranslation]) -> Part:
+    def check_part(self, translations: Sequence[GroupTranslation]) -> ScorecardPart:
         """What the checker says to the scorecard; nothing when it was not asked."""
         report = self.report
         if report is None:
-            return Part()
+            return ScorecardPart()
         kinds: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
         for item in translations:
             kinds.setdefault(item.group, Counter())[item.translation.kind.value] += 1
         found = [Check(name=f.name, verdict=Verdict(f.verdict.value), evidence=f.evidence) for f in report.findings]
         for group in report.groups:
             found = [_weigh(check, group, uncrossed(group, translations)) for check in found]
-        return Part(
+        return ScorecardPart(
             rpo=Rpo(records=report.rpo_records, seconds=report.rpo_seconds),
             records=Records(
                 produced=report.produced,
@@ -173,7 +173,7 @@ class Proof:
             },
         )
 
-    def audit_part(self) -> Part:
+    def audit_part(self) -> ScorecardPart:
         """What the audit says to the scorecard."""
         source, target = self._flow.source, self._flow.target
         found = []
@@ -185,7 +185,7 @@ class Proof:
             found.append(Check(name=f"Spark: {topic}", verdict=Verdict(audit.verdict.value), evidence=evidence))
         if self.report is not None and "flights" in self._audits:
             found.append(_agreement(self.report, self._audits["flights"], source))
-        return Part(checks=tuple(found), partitions=self._partitions())
+        return ScorecardPart(checks=tuple(found), partitions=self._partitions())
 
     def _partitions(self) -> tuple[PartitionOffsets, ...]:
         audit = self._audits.get("flights")

@@ -17,9 +17,9 @@ from drlib.drill.run import planning
 from drlib.drill.scenarios.failover.applications import PARTITIONS
 from drlib.drill.scenarios.failover.proof import Proof
 from drlib.drill.step import rto_clock as moments
-from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, Looking
-from drlib.drill.step.context import Workplace
-from drlib.drill.step.step_output import Part
+from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, ReadOnlyAction
+from drlib.drill.step.context import DrillContext
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed.failover_step import StagedStep
 from drlib.drill.testbed.failover_testbed import GROUPS
 from drlib.kafka.admin.cluster import Cluster
@@ -31,7 +31,7 @@ _PROOFS: Final[dict[Path, Proof]] = {}
 _LOCK: Final = threading.Lock()
 
 
-def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
     """The actions of this module. Making one raises `UsageError` where there is no lab."""
     kinds: dict[str, Callable[[StagedStep], Action]] = {
         "lab.read_locally": ReadLocally,
@@ -41,7 +41,7 @@ def makers(workplace: Workplace) -> dict[str, ActionMaker]:
     return {name: lambda call, kind=kind: kind(StagedStep(workplace, call)) for name, kind in kinds.items()}  # type: ignore[misc]
 
 
-class _Proving(Looking):
+class _Proving(ReadOnlyAction):
     """A step that proves something, and so changes nothing."""
 
     def __init__(self, step: StagedStep) -> None:
@@ -104,7 +104,7 @@ class AuditClusters(_Proving):
         abort.check()
         try:
             self.step.show([dict(row) for row in self.proof.audit().rows])
-            part: Part = self.proof.audit_part()
+            part: ScorecardPart = self.proof.audit_part()
         finally:
             self.proof.close()
         self.step.score(part)

@@ -11,17 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.drill.step.action import ActionMaker, Changes, Evidence, Looking, StepCall
+from drlib.drill.step.action import ActionMaker, Changes, Evidence, ReadOnlyAction, StepCall
 from drlib.drill.step.arguments import choice, word
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.context import Workplace
-from drlib.drill.step.step_output import Part
+from drlib.drill.step.context import DrillContext
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed.failover_step import StagedStep
 from drlib.drill.testbed.failover_testbed import GROUPS
 from drlib.errors import Deviated
 from drlib.lab.checker.history_files import read_history
 from drlib.lab.checker.report import Verdict as Judged
-from drlib.lab.checker.round_trip import Judgement, Trip, TripReport, judge
+from drlib.lab.checker.round_trip import Judgement, Trip, TripReport, check_round_trip
 from drlib.lab.checker.scan import scan
 from drlib.mirror.offsets.unreplicated.rules import Settle, quarantine_topic
 from drlib.runs.abort import Abort
@@ -30,7 +30,7 @@ from drlib.runs.scorecard import Check, GroupScore, Records, Rpo, RtoSeconds, Ve
 TOPIC: Final = "flights"
 
 
-def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
     """The action of this module. Making it raises `UsageError` where there is no lab, or an argument is wrong."""
 
     def prove(call: StepCall) -> ProveRoundTrip:
@@ -41,7 +41,7 @@ def makers(workplace: Workplace) -> dict[str, ActionMaker]:
 
 
 @dataclass(frozen=True)
-class _AtSource(Looking):
+class _AtSource(ReadOnlyAction):
     """A step that changes nothing, and is about the flow's source."""
 
     step: StagedStep
@@ -107,7 +107,7 @@ class ProveRoundTrip(_AtSource):
     def _judged(self) -> TripReport:
         flow, stage = self.step.flow, self.step.stage()
         home, away = (",".join(self.step.place.cluster(a).bootstrap_servers) for a in (flow.source, flow.target))
-        return judge(
+        return check_round_trip(
             Trip(
                 flow.source,
                 flow.target,
@@ -121,8 +121,8 @@ class ProveRoundTrip(_AtSource):
             )
         )
 
-    def _part(self, report: TripReport) -> Part:
-        return Part(
+    def _part(self, report: TripReport) -> ScorecardPart:
+        return ScorecardPart(
             checks=tuple(Check(name=j.name, verdict=_verdict(j), evidence=j.evidence) for j in report.judgements),
             records=Records(
                 produced=report.acknowledged,

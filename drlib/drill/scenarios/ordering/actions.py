@@ -25,8 +25,8 @@ from drlib.drill.scenarios.ordering.step import FAST, SLOW, OrderingStep
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import ActionMaker, Changes, Evidence, StepCall
 from drlib.drill.step.arguments import choice, number, required
-from drlib.drill.step.context import Workplace
-from drlib.drill.step.step_output import Part, Row
+from drlib.drill.step.context import DrillContext
+from drlib.drill.step.step_output import Row, ScorecardPart
 from drlib.drill.testbed import lab_step, sampler
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.mirror.offsets.translation.translate_groups import commit_translations, translate_groups
@@ -35,7 +35,7 @@ from drlib.runs.abort import Abort
 from drlib.runs.scorecard import Mark
 
 
-def makers(workplace: Workplace) -> dict[str, ActionMaker]:
+def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
     """The actions, each of which raises KeyError for an argument that is missing."""
     made = {
         "ordering.start": _start,
@@ -149,7 +149,7 @@ class Move(OrderingStep):
                 f"{group} reads on {self.flow.target}",
                 lambda g=group: any(stage.cast.done(name) for name in stage.members(g)),  # type: ignore[misc]
             )
-        self.score(Part(marks=(Mark(name=f"moved to {self.flow.target}", at_ms=until_ms, detail="planned"),)))
+        self.score(ScorecardPart(marks=(Mark(name=f"moved to {self.flow.target}", at_ms=until_ms, detail="planned"),)))
         return {"rto_seconds": (until_ms - began_ms) / 1000}
 
     def probe(self, changes: Changes) -> Reach:
@@ -253,7 +253,7 @@ class Prove(OrderingStep):
         found = ordering_proof.prove(stage)
         self.show(found.rows)
         samples = sampler.stop(self.workplace.run_dir)
-        self.score(Part(records=found.records, checks=found.checks, groups=found.groups, samples=samples))
+        self.score(ScorecardPart(records=found.records, checks=found.checks, groups=found.groups, samples=samples))
         if found.failed:
             raise Deviated("the proof failed", "; ".join(found.failed), "Look at the histories in the run's folder.")
         return {
@@ -277,25 +277,25 @@ class Prove(OrderingStep):
         return {"rto_seconds": max(seconds)} if seconds else {}
 
 
-def _stepped(workplace: Workplace, call: StepCall) -> tuple[Workplace, str, str, Flow, Scope]:
+def _stepped(workplace: DrillContext, call: StepCall) -> tuple[DrillContext, str, str, Flow, Scope]:
     """What every step here has. Raises KeyError, `UsageError`."""
     scope = choice(call, "scope", Scope, Scope.TOPIC)
     flow = Flow(required(call, "source"), required(call, "target"))
     return workplace, call.step, required(call, "topic"), flow, scope
 
 
-def _start(workplace: Workplace, call: StepCall) -> Start:
+def _start(workplace: DrillContext, call: StepCall) -> Start:
     rate, backlog = (number(call, *usual) for usual in (("records_per_second", 300.0), ("backlog", 12_000)))
     return Start(*_stepped(workplace, call), rate, int(backlog))
 
 
-def _move(workplace: Workplace, call: StepCall) -> Move:
+def _move(workplace: DrillContext, call: StepCall) -> Move:
     return Move(*_stepped(workplace, call))
 
 
-def _disturb(workplace: Workplace, call: StepCall) -> Disturb:
+def _disturb(workplace: DrillContext, call: StepCall) -> Disturb:
     return Disturb(*_stepped(workplace, call))
 
 
-def _prove(workplace: Workplace, call: StepCall) -> Prove:
+def _prove(workplace: DrillContext, call: StepCall) -> Prove:
     return Prove(*_stepped(workplace, call))

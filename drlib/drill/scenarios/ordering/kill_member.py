@@ -16,7 +16,7 @@ from drlib.drill.scenarios.ordering.stage import ORDERED
 from drlib.drill.scenarios.ordering.step import FAST, OrderingStep
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.step_output import Part, Row
+from drlib.drill.step.step_output import Row, ScorecardPart
 from drlib.drill.testbed.lab_step import PATIENCE_S
 from drlib.errors import Deviated, Unreachable
 from drlib.lab.checker.history import CommitStatus
@@ -55,7 +55,9 @@ class Disturb(OrderingStep):
         self.wait(abort, f"{doomed} is back", lambda: stage.member_count(at, ORDERED) == len(stage.members(ORDERED)))
         if len(rows) == 2:
             self._saw(rows, "two members again", cutover)
-        self.score(Part(marks=(Mark(name=f"{doomed} killed", at_ms=killed_ms, detail="in the middle of the switch"),)))
+        self.score(
+            ScorecardPart(marks=(Mark(name=f"{doomed} killed", at_ms=killed_ms, detail="in the middle of the switch"),))
+        )
         return {"rebalances": 2, "still_to_read_at_the_kill": rows[0]["still to read"]}
 
     def undo(self, changes: Changes) -> None:

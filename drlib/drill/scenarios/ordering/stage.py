@@ -26,8 +26,8 @@ from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.lab.apps import specs
 from drlib.lab.checker.history import Consumed, History
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import Cast
-from drlib.lab.workload.mirrors import POLICY, Mesh
+from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.mirrors import POLICY, LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.model import Flow, TopicPartition
 
@@ -48,8 +48,8 @@ class OrderingStage:
     scope: Scope
 
     @property
-    def cast(self) -> Cast:
-        return Cast(self.lab, self.run_dir / "history")
+    def cast(self) -> LabApplications:
+        return LabApplications(self.lab, self.run_dir / "history")
 
     # -- names -----------------------------------------------------------------------------------------------------
 
@@ -68,10 +68,10 @@ class OrderingStage:
     def copy_of(self, source: str) -> str:
         return POLICY.remote_topic(source, self.topic)
 
-    def mesh(self, flow: Flow) -> Mesh:
+    def mesh(self, flow: Flow) -> LabMirrors:
         """Both directions, so that there is a way back from the first moment on."""
         both = tuple(sorted((flow, flow.reverse)))
-        return Mesh(self.cast, f"{self.topic}-mirror", self.topic, both, positions=True)
+        return LabMirrors(self.cast, f"{self.topic}-mirror", self.topic, both, positions=True)
 
     # -- the pointer -----------------------------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ class Expiry:
 
 
 @dataclass(slots=True)
-class LastWord:
+class LastAppend:
     """What a partition's leader last heard of our claim. Times in ms since the epoch, here by our own clock."""
 
     timestamp: int  # of the last record, or of the last marker if that came later
@@ -82,25 +82,25 @@ class LastWord:
         self.timestamp, self.marked_ms, self.batch_ms = now, now, 0
 
 
-def due_before_batch(last: LastWord, expiry: Expiry, now: int) -> bool:
+def due_before_batch(last: LastAppend, expiry: Expiry, now: int) -> bool:
     """Whether a marker must stand before the next batch is sent."""
     return _old(last, expiry, now) and now - last.marked_ms >= expiry.interval_ms
 
 
-def due_in_lull(last: LastWord, expiry: Expiry, now: int) -> bool:
+def due_in_lull(last: LastAppend, expiry: Expiry, now: int) -> bool:
     """Whether a marker must close a partition to which nothing more is to be sent for now."""
     due = lull_due_ms(last, expiry)
     return due is not None and now >= due
 
 
-def lull_due_ms(last: LastWord, expiry: Expiry) -> int | None:
+def lull_due_ms(last: LastAppend, expiry: Expiry) -> int | None:
     """When that will be, if nothing more comes; None where nothing came after the last marker."""
     if not last.batch_ms:
         return None
     return max(last.batch_ms + expiry.lull_ms, last.timestamp + expiry.producer_ms // 2 + 1)
 
 
-def guarded(last: LastWord, expiry: Expiry, now: int) -> bool:
+def fence_may_have_expired(last: LastAppend, expiry: Expiry, now: int) -> bool:
     """Whether the leader may have forgotten us: a foreign append would then be detected, not prevented."""
     return now - last.timestamp >= expiry.producer_ms
 
@@ -110,5 +110,5 @@ def last_sequence(records: int) -> int:
     return (records - 1) % SEQUENCE_MODULUS if records else NO_SEQUENCE
 
 
-def _old(last: LastWord, expiry: Expiry, now: int) -> bool:
+def _old(last: LastAppend, expiry: Expiry, now: int) -> bool:
     return now - last.timestamp > expiry.producer_ms // 2

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from drlib.kafka.net import requests
 from drlib.kafka.protocol.error_codes import raise_for
 from drlib.kafka.protocol.fetch import Fetched
-from drlib.mirror.engine.fetch.fetch_response import QUEUE_BYTES, Broker, Reading
-from drlib.mirror.engine.fetch.flow_control import Flight, Window
+from drlib.mirror.engine.fetch.fetch_response import QUEUE_BYTES, Broker, PartitionFetch
+from drlib.mirror.engine.fetch.flow_control import Flight, InFlightWindow
 from drlib.mirror.engine.fetch.memory import Hold
 from drlib.mirror.engine.fetch.round_trip_time import measure
 
@@ -40,9 +40,9 @@ STALLED_S = 5.0
 
 
 @dataclass(slots=True)
-class Question:
+class FetchRequest:
     future: asyncio.Future[Fetched]
-    asked: dict[tuple[requests.TopicId, int], tuple[Reading, int]]
+    asked: dict[tuple[requests.TopicId, int], tuple[PartitionFetch, int]]
     flight: Flight
     held: Hold
 
@@ -54,13 +54,13 @@ class BacklogReader:
         self.broker = broker
         self.intake = broker.intake
         self.memory = broker.memory
-        self.caught_up: Callable[[Reading], None]
-        self.window = Window(LEAST_WINDOW, max(LEAST_WINDOW, self.memory.limit // 2))
-        self._members: dict[Reading, None] = {}
-        self._starved: dict[Reading, None] = {}
+        self.caught_up: Callable[[PartitionFetch], None]
+        self.window = InFlightWindow(LEAST_WINDOW, max(LEAST_WINDOW, self.memory.limit // 2))
+        self._members: dict[PartitionFetch, None] = {}
+        self._starved: dict[PartitionFetch, None] = {}
         self._news = asyncio.Event()
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: PartitionFetch) -> None:
         """There is more in the partition than its last answer held."""
         self._members[reading] = None
         self._news.set()
@@ -72,7 +72,7 @@ class BacklogReader:
     async def run(self) -> None:
         """Ask until cancelled. Raises `LeaderMoved`, `Unreachable` or `BrokerError`."""
         connection = await self.broker.connection("fetch")
-        questions: list[Question] = []
+        questions: list[FetchRequest] = []
         ping = asyncio.create_task(
             measure(self.broker.source, self.broker.node, self.window, lambda: bool(self._members))
         )
@@ -94,7 +94,7 @@ class BacklogReader:
                 for reading, _ in question.asked.values():
                     reading.asked.clear()
 
-    def _next(self, connection: requests.Connection, busy: bool) -> Question | None:
+    def _next(self, connection: requests.Connection, busy: bool) -> FetchRequest | None:
         """The next question, or None when it must wait."""
         tight = not self.memory.room()
         if busy and (tight or not self.window.open):
@@ -108,7 +108,7 @@ class BacklogReader:
         size = LEAST_BYTES if tight else min(QUESTION_BYTES, self.window.size // 2)
         share = max(LEAST_BYTES, min(MOST_BYTES, size // max(1, min(len(self._members), QUESTION_PARTITIONS))))
         wanted: list[requests.FetchPartition] = []
-        asked: dict[tuple[requests.TopicId, int], tuple[Reading, int]] = {}
+        asked: dict[tuple[requests.TopicId, int], tuple[PartitionFetch, int]] = {}
         total = 0
         for reading in [alone] if alone is not None else list(self._members):
             at = self._where(reading, share)
@@ -128,32 +128,32 @@ class BacklogReader:
         future = requests.fetch_future(
             connection, wanted, max_wait_ms=0, min_bytes=0, max_bytes=total, read_committed=True
         )
-        return Question(future, asked, self.window.sent(time.monotonic(), total), self.memory.hold(total))
+        return FetchRequest(future, asked, self.window.sent(time.monotonic(), total), self.memory.hold(total))
 
-    def _where(self, reading: Reading, share: int) -> int | None:
+    def _where(self, reading: PartitionFetch, share: int) -> int | None:
         """Where the next question to a partition begins; None when there is none to ask now."""
         stream = reading.stream
         if stream.parked:
             self._members.pop(reading, None)
             return None
-        first = min((*reading.asked, *(at for at, _, _ in reading.early)), default=None)
+        first = min((*reading.asked, *(at for at, _, _ in reading.out_of_order)), default=None)
         if first is None:
             if not reading.behind:
                 self._members.pop(reading, None)
                 self.caught_up(reading)
                 return None
-            reading.ask_at = stream.position
+            reading.next_offset = stream.position
         if first is not None and first > stream.position and not reading.full:
             return stream.position  # a hole
         if stream.queued_bytes + len(reading.asked) * share > QUEUE_BYTES + 2 * self.window.in_transit:
             return None
-        if reading.ask_at >= reading.end or (reading.asked and not reading.density):
+        if reading.next_offset >= reading.end or (reading.asked and not reading.density):
             return None
-        at = reading.ask_at
-        reading.ask_at = at + max(1, int(reading.density * share * THINNER))
+        at = reading.next_offset
+        reading.next_offset = at + max(1, int(reading.density * share * THINNER))
         return at
 
-    async def _answered(self, connection: requests.Connection, question: Question, answer: Fetched) -> None:
+    async def _answered(self, connection: requests.Connection, question: FetchRequest, answer: Fetched) -> None:
         self.window.answered(question.flight, time.monotonic(), answer.size)
         question.held.resize(answer.size)
         raise_for(answer.error_code, f"fetching from {connection.peer}")
@@ -166,10 +166,10 @@ class BacklogReader:
             before = stream.position
             reading.asked.remove(at)
             if len(found.records):
-                self.intake.gave(reading)
+                self.intake.resumed(reading)
             await self.intake.take(connection, reading, at, found, question.held)
             progress = progress or stream.position > before or at > before
-            if at <= before < stream.position and not reading.early:
+            if at <= before < stream.position and not reading.out_of_order:
                 density = (stream.position - at) / max(1, len(found.records))
                 grown = reading.density + (density - reading.density) / FORGET
                 reading.density = min(density, grown) if reading.density else density
@@ -180,7 +180,7 @@ class BacklogReader:
         if not progress:
             await asyncio.sleep(PAUSE_S)
 
-    def _gave_nothing(self, reading: Reading, at: int, *, alone: bool, some: bool) -> None:
+    def _gave_nothing(self, reading: PartitionFetch, at: int, *, alone: bool, some: bool) -> None:
         """The partition is behind and did not move; `alone`: although nothing else was asked for."""
         now = time.monotonic()
         if not alone:

@@ -22,7 +22,7 @@ from drlib.kafka.protocol.batch import CorruptBatch
 from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, BrokerError
 from drlib.kafka.protocol.fetch import DivergingEpoch
 from drlib.mirror.engine.fetch.memory import Hold, Memory
-from drlib.mirror.engine.fetch.partition_stream import Outgoing, Stream
+from drlib.mirror.engine.fetch.partition_stream import Outgoing, PartitionStream
 from drlib.mirror.errors import SourceLost
 from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import Entry, SourceLoss, SourceTruncated
@@ -45,10 +45,10 @@ class LeaderMoved(Exception):
 class Sink(Protocol):
     """Where fetched batches go: the pump."""
 
-    def read(self, stream: Stream, planned: Sequence[Outgoing], entries: Sequence[Entry]) -> None:
+    def read(self, stream: PartitionStream, planned: Sequence[Outgoing], entries: Sequence[Entry]) -> None:
         """The source was read further; `planned` was appended to the stream's queue, `entries` promise it."""
 
-    def park(self, stream: Stream, reason: str, event: str = "Parked", entity: str = "") -> None:
+    def park(self, stream: PartitionStream, reason: str, event: str = "Parked", entity: str = "") -> None:
         """This partition cannot go on; `event` names why, `entity` what it concerns (the partition by default)."""
 
     def fail(self, error: BaseException) -> None:
@@ -56,14 +56,16 @@ class Sink(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Reading:
+class PartitionFetch:
     """A partition as far as asking for it goes. Offsets are the source's."""
 
-    stream: Stream
+    stream: PartitionStream
     end: int = -1  # one behind the last offset that may be read now; -1 before the first answer
-    ask_at: int = -1  # where the next question begins
+    next_offset: int = -1  # where the next question begins
     asked: deque[int] = field(default_factory=deque)  # where the questions on their way began, oldest first
-    early: deque[tuple[int, requests.FetchedPartition, Hold | None]] = field(default_factory=deque)  # beyond a hole
+    out_of_order: deque[tuple[int, requests.FetchedPartition, Hold | None]] = field(
+        default_factory=deque
+    )  # beyond a hole
     density: float = 0.0  # records in a byte, the thinnest of late
     alone_at: float = 0.0  # when it was last asked by itself, on the monotonic clock
     empty_since: float = -1.0  # from when on that brought nothing; 0.0: it brings something, -1.0: not known
@@ -86,7 +88,7 @@ class Reading:
         self.end = stable if stable >= 0 else answer.high_watermark
 
 
-class Intake:
+class FetchResponseHandler:
     """Takes answers into their streams; the pump is told through `sink`."""
 
     def __init__(self, journal: LaneJournal, events: EventLog, sink: Sink, loss_policy: str = "continue") -> None:
@@ -98,7 +100,7 @@ class Intake:
     async def take(
         self,
         connection: Connection,
-        reading: Reading,
+        reading: PartitionFetch,
         asked_at: int,
         answer: requests.FetchedPartition,
         held: Hold | None,
@@ -121,23 +123,23 @@ class Intake:
             hit("after-fetch")
         if asked_at > stream.position:
             if len(answer.records):
-                reading.early.append((asked_at, answer, held))
+                reading.out_of_order.append((asked_at, answer, held))
             return
         self._accept(stream, answer, held)
-        while reading.early and reading.early[0][0] <= stream.position and not stream.parked:
-            _, answer, held = reading.early.popleft()
+        while reading.out_of_order and reading.out_of_order[0][0] <= stream.position and not stream.parked:
+            _, answer, held = reading.out_of_order.popleft()
             self._accept(stream, answer, held)
 
-    def _accept(self, stream: Stream, answer: requests.FetchedPartition, held: Hold | None) -> None:
+    def _accept(self, stream: PartitionStream, answer: requests.FetchedPartition, held: Hold | None) -> None:
         before = len(stream.queue)
         try:
-            entries = stream.take(answer, held)
+            entries = stream.plan(answer, held)
         except CorruptBatch as corrupt:
             self.sink.park(stream, str(corrupt), "SourceCorrupt")
             return
         self.sink.read(stream, tuple(islice(stream.queue, before, None)), entries)
 
-    def stalled(self, reading: Reading, at: int) -> None:
+    def stalled(self, reading: PartitionFetch, at: int) -> None:
         """Asked for `at` and nothing else, the source gives nothing, and says that there is something."""
         self.events.open(
             "SourceStalled",
@@ -146,13 +148,13 @@ class Intake:
             "cleaner left nothing there, or the length of a batch is damaged",
         )
 
-    def gave(self, reading: Reading) -> None:
+    def resumed(self, reading: PartitionFetch) -> None:
         """Something came of the partition."""
         if reading.empty_since != 0.0:
             reading.empty_since = 0.0
             self.events.resolve("SourceStalled", str(reading.stream.source))
 
-    async def _error(self, connection: Connection, reading: Reading, code: int) -> None:
+    async def _error(self, connection: Connection, reading: PartitionFetch, code: int) -> None:
         stream = reading.stream
         if code in _OTHER_TOPIC:
             topic = stream.source.topic
@@ -171,7 +173,7 @@ class Intake:
             else:
                 self.sink.park(stream, str(error))
 
-    async def _out_of_range(self, connection: Connection, reading: Reading) -> None:
+    async def _out_of_range(self, connection: Connection, reading: PartitionFetch) -> None:
         stream = reading.stream
         now = int(time.time() * 1000)
         start = (await requests.list_offsets(connection, [stream.source], EARLIEST))[stream.source]
@@ -187,7 +189,7 @@ class Intake:
             why = f"the source's log, which holds {start} to {end}, is not the one that was read through to {stream.position}"
             self.sink.park(stream, why, "SourceTruncated")
 
-    async def _diverged(self, reading: Reading, theirs: DivergingEpoch) -> None:
+    async def _diverged(self, reading: PartitionFetch, theirs: DivergingEpoch) -> None:
         """The record before our position is not the source's any more: an unclean election, whatever came since."""
         stream = reading.stream
         first = min(theirs.end_offset, stream.position - 1)
@@ -198,12 +200,12 @@ class Intake:
         )
         self.sink.park(stream, why, "SourceTruncated")
 
-    async def _lost(self, reading: Reading, start: int, now: int) -> None:
+    async def _lost(self, reading: PartitionFetch, start: int, now: int) -> None:
         """Retention took what we had not read; the flow's policy says what becomes of it."""
         stream = reading.stream
         if not stream.start_known:  # nothing of it was ever ours to lose: it begins where its log does
             stream.position, stream.start_known = start, True
-            reading.early.clear()
+            reading.out_of_order.clear()
             return
         lost = f"offsets {stream.position} to {start - 1} expired before they were read"
         self.events.open("SourceLoss", str(stream.source), lost)
@@ -219,7 +221,7 @@ class Intake:
             await self.journal.append([loss])
             stream.map.apply(loss)
             stream.position, stream.epoch = start, UNKNOWN_EPOCH
-            reading.early.clear()
+            reading.out_of_order.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +231,7 @@ class Broker:
     source: ClusterClient
     node: int
     lane: str
-    intake: Intake
+    intake: FetchResponseHandler
     memory: Memory
     draining: asyncio.Event
 

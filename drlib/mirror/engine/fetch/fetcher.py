@@ -26,10 +26,10 @@ from drlib.kafka.net.cluster_client import ClusterClient, WrongCluster
 from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, BrokerError
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch.backlog_reader import BacklogReader
-from drlib.mirror.engine.fetch.fetch_response import Broker, Intake, LeaderMoved, Reading, Sink
-from drlib.mirror.engine.fetch.long_poll_reader import TailReader
+from drlib.mirror.engine.fetch.fetch_response import Broker, FetchResponseHandler, LeaderMoved, PartitionFetch, Sink
+from drlib.mirror.engine.fetch.long_poll_reader import LongPollReader
 from drlib.mirror.engine.fetch.memory import Memory
-from drlib.mirror.engine.fetch.partition_stream import Stream
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.round_trip_time import heard
 from drlib.mirror.offsets.map.journal_log import LaneJournal
 from drlib.mirror.status.worker_status import EventLog
@@ -45,7 +45,7 @@ class Fetcher:
         lane: str,
         source: ClusterClient,
         journal: LaneJournal,
-        streams: Sequence[Stream],
+        streams: Sequence[PartitionStream],
         events: EventLog,
         memory: Memory,
         sink: Sink,
@@ -56,7 +56,7 @@ class Fetcher:
         self.streams = streams
         self.events = events
         self.memory = memory
-        self.intake = Intake(journal, events, sink, loss_policy)
+        self.intake = FetchResponseHandler(journal, events, sink, loss_policy)
         self._backlogs: list[BacklogReader] = []
         self._offline: set[str] = set()
         self._draining = asyncio.Event()
@@ -105,10 +105,10 @@ class Fetcher:
             await heard(self.source, node)
         self.events.resolve("SourceUnreachable", self.lane)
 
-    async def _read_from(self, group: asyncio.TaskGroup, node: int, streams: Sequence[Stream]) -> None:
-        readings = [Reading(stream) for stream in streams]
+    async def _read_from(self, group: asyncio.TaskGroup, node: int, streams: Sequence[PartitionStream]) -> None:
+        readings = [PartitionFetch(stream) for stream in streams]
         broker = Broker(self.source, node, self.lane, self.intake, self.memory, self._draining)
-        backlog, tail = BacklogReader(broker), TailReader(broker)
+        backlog, tail = BacklogReader(broker), LongPollReader(broker)
         backlog.caught_up, tail.fell_behind = tail.add, backlog.add
         for reading in readings:
             tail.add(reading)
@@ -133,9 +133,9 @@ class Fetcher:
             self.events.resolve("OfflinePartition", partition)
         self._offline = now
 
-    async def _leaders(self) -> dict[int, list[Stream]]:
+    async def _leaders(self) -> dict[int, list[PartitionStream]]:
         metadata = await self.source.metadata(sorted({s.source.topic for s in self.streams}))
-        by_node: dict[int, list[Stream]] = {}
+        by_node: dict[int, list[PartitionStream]] = {}
         offline: list[str] = []
         for stream in self.streams:
             topic = metadata.topics.get(stream.source.topic)

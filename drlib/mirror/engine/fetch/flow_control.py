@@ -31,7 +31,7 @@ class Flight:
 
 
 @dataclass(slots=True)
-class Window:
+class InFlightWindow:
     """State of one connection. All sizes in bytes, times in seconds."""
 
     least: int

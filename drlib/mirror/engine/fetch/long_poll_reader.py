@@ -16,7 +16,7 @@ from collections.abc import Callable
 from drlib.kafka.net import requests
 from drlib.kafka.protocol import fetch as fetching
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
-from drlib.mirror.engine.fetch.fetch_response import Broker, Reading
+from drlib.mirror.engine.fetch.fetch_response import Broker, PartitionFetch
 from drlib.mirror.engine.fetch.partition_stream import Pulse
 
 WAIT_MS = 100
@@ -28,22 +28,22 @@ _LAST_EPOCH = 2**31 - 1
 Key = tuple[requests.TopicId, int]
 
 
-class TailReader:
+class LongPollReader:
     """The tail of one lane's partitions at one broker."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.intake = broker.intake
         self.memory = broker.memory
-        self.fell_behind: Callable[[Reading], None]
-        self._members: dict[Key, Reading] = {}
-        self._changed: dict[Key, Reading] = {}
+        self.fell_behind: Callable[[PartitionFetch], None]
+        self._members: dict[Key, PartitionFetch] = {}
+        self._changed: dict[Key, PartitionFetch] = {}
         self._left: dict[Key, None] = {}
         self._session = fetching.NEW_SESSION
         self._some = asyncio.Event()
         self._pulse = Pulse()
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: PartitionFetch) -> None:
         """The reading has reached the end it knows of."""
         key = (reading.stream.key.topic_id, reading.stream.key.partition)
         self._members[key] = self._changed[key] = reading

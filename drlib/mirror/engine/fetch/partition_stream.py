@@ -27,7 +27,7 @@ from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, BatchHeader, CorruptBatch, OutgoingBatch, rewrite, verify
 from drlib.kafka.protocol.validate import BeyondEnd, sound_batches
-from drlib.mirror.engine.fencing.producer_expiration import LastWord
+from drlib.mirror.engine.fencing.producer_expiration import LastAppend
 from drlib.mirror.engine.fetch.memory import Hold
 from drlib.mirror.journal.entries import Ack, ClaimId, Covered, Entry, Placement, Run, SourceEpoch, SourcePartition
 from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH
@@ -67,7 +67,7 @@ class Pulse:
 
 
 @dataclass(slots=True, eq=False)
-class Stream:
+class PartitionStream:
     key: SourcePartition
     source: TopicPartition
     target: TopicPartition
@@ -91,7 +91,7 @@ class Stream:
     covered: int = -1
     journaled: tuple[int, int] = (0, -1)  # (acked, covered) as the journal has them
     target_id: uuid.UUID | None = None  # of the mirror topic; None where it is not known which one it is
-    last: LastWord = field(default_factory=lambda: LastWord(0, 0))
+    last: LastAppend = field(default_factory=lambda: LastAppend(0, 0))
     inquiries: int = 0  # stretches of others being read back: until then no acknowledgement is journaled
     records: int = 0
     bytes: int = 0
@@ -100,7 +100,7 @@ class Stream:
     start_known: bool = True  # False: nothing was promised, and nobody could say where the source's log starts
     merge_bytes: int = 0  # how large a batch made of small ones may become; 0: none is made
 
-    def take(self, fetched: FetchedPartition, held: Hold | None = None) -> list[Entry]:
+    def plan(self, fetched: FetchedPartition, held: Hold | None = None) -> list[Entry]:
         """Plan what was fetched; returns the promises to journal before the new batches are sent.
 
         `held`, the frame's share of memory, is kept until the last of them that views the frame is acknowledged or
@@ -173,7 +173,7 @@ class Stream:
             if data:
                 self._plan(header, view, entries)
             else:
-                self._pass(end)
+                self._skip_to(end)
         self._plan_small(small, entries)
 
     def _plan_small(self, small: list[tuple[BatchHeader, memoryview]], entries: list[Entry]) -> None:
@@ -217,7 +217,7 @@ class Stream:
                 verify(view, header)
             records = [r for r in recode.records(view) if r.offset >= self.position]
             if not records:
-                self._pass(header.next_offset)
+                self._skip_to(header.next_offset)
                 return
             pieces = []
             for record in records:
@@ -253,7 +253,7 @@ class Stream:
             "base_sequence": (self.q - count) % SEQUENCE_MODULUS,
         }
 
-    def _pass(self, position: int) -> None:
+    def _skip_to(self, position: int) -> None:
         """A gap up to `position`: covered with the batch before it, or at once when nothing is pending."""
         self.position = max(self.position, position)
         if self.queue:
@@ -296,7 +296,7 @@ class Stream:
         """Where the oldest batch on its way must stand."""
         return self.unacked[0].target
 
-    def displace(self, base_offset: int) -> Placement:
+    def shift_placement(self, base_offset: int) -> Placement:
         """The oldest batch on its way stands at `base_offset`, behind records of others: so do all that follow it."""
         further = base_offset - self.expected
         for item in self.unacked:
@@ -306,10 +306,10 @@ class Stream:
 
     def start(self, now: int) -> Placement:
         """The claim begins: its marker stands, and the first record of ours goes right behind what is there."""
-        self.last = LastWord(now, now)
+        self.last = LastAppend(now, now)
         return self._place(self.target_next)
 
-    def remark(self, end: int, now: int) -> Placement:
+    def marker_written(self, end: int, now: int) -> Placement:
         """A marker of ours was written and the log ends at `end`; nothing was on its way."""
         self.target_next = end
         self.last.marker(now)

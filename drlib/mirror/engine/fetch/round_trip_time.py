@@ -16,7 +16,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from drlib.errors import DrlibError
 from drlib.kafka.net import api_versions as versions
 from drlib.kafka.net.cluster_client import ClusterClient
-from drlib.mirror.engine.fetch.flow_control import Window
+from drlib.mirror.engine.fetch.flow_control import InFlightWindow
 
 INTERVAL_S = 2.0
 
@@ -27,7 +27,7 @@ async def heard(client: ClusterClient, node: int) -> None:
     await connection.request(ApiVersionsRequest[versions.API_VERSIONS](), timeout_s=client.timeout_s)
 
 
-async def measure(client: ClusterClient, node: int, window: Window, busy: Callable[[], bool]) -> None:
+async def measure(client: ClusterClient, node: int, window: InFlightWindow, busy: Callable[[], bool]) -> None:
     """Tell `window` the round trip to `node` while `busy`, until cancelled or the connection is lost."""
     with contextlib.suppress(DrlibError):
         connection = await client.connection(node, "ping")

@@ -26,11 +26,11 @@ from drlib.mirror.engine.fencing.claim import claim
 from drlib.mirror.engine.fencing.membership import Membership
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.mirror.engine.fetch.memory import Memory
-from drlib.mirror.engine.fetch.partition_stream import Stream
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.markers import now_ms
 from drlib.mirror.engine.lane.parked_partitions import Parking
-from drlib.mirror.engine.lane.produce_loop import Observer, Pump
-from drlib.mirror.engine.lane.start_claim import Facts, Opening
+from drlib.mirror.engine.lane.produce_loop import Observer, ProduceLoop
+from drlib.mirror.engine.lane.start_claim import ClaimStart, Facts
 from drlib.mirror.engine.lane.state import MOVES, LaneState
 from drlib.mirror.engine.lane.topics import (
     LaneTopic,
@@ -89,8 +89,8 @@ class Lane:
     loss_policy: str = "continue"
     state: LaneState = LaneState.CLAIMING
     claim_id: ClaimId | None = None
-    streams: tuple[Stream, ...] = ()
-    _pump: Pump | None = None
+    streams: tuple[PartitionStream, ...] = ()
+    _pump: ProduceLoop | None = None
     _stopping: bool = False
     _again: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -108,19 +108,19 @@ class Lane:
     async def run(self) -> None:
         """Own the lane until `stop`; returns when it is stopped or lost."""
         try:
-            await self._terms()
+            await self._claim_loop()
         finally:
-            self.events.leave(self.name)  # the next owner speaks for the lane
+            self.events.retract(self.name)  # the next owner speaks for the lane
 
-    async def _terms(self) -> None:
+    async def _claim_loop(self) -> None:
         backoff = FIRST_BACKOFF_S
         while not self._stopping:
-            await self._allowed()
+            await self._wait_for_ownership()
             if self._stopping:
                 break
             began = time.monotonic()
             try:
-                await self._term()
+                await self._run_claim()
                 if self._again and not self._stopping:
                     self._again = False
                     self._move(LaneState.CLAIMING)
@@ -132,7 +132,7 @@ class Lane:
                 # Somebody the group gave the lane to has it for good, and we are told to stop. A worker that the group
                 # had given up on and that woke in the middle of a claim will never use it: then it is ours again.
                 await self._pause(self.membership.session_timeout_ms / 1000)
-                await self._allowed()
+                await self._wait_for_ownership()
                 if not self._stopping:
                     self._move(LaneState.CLAIMING)
                 continue
@@ -179,14 +179,14 @@ class Lane:
         if self._pump is not None:
             self._pump.drain()
 
-    def retopic(self, topics: Sequence[LaneTopic]) -> None:
+    def reassign(self, topics: Sequence[LaneTopic]) -> None:
         """Carry on with another set of partitions: drain, then claim anew over them."""
         self.topics = tuple(topics)
         self._again = True
         if self._pump is not None:
             self._pump.drain()
 
-    async def _allowed(self) -> None:
+    async def _wait_for_ownership(self) -> None:
         """Wait until a heartbeat says that the lane is still ours to claim, or we are told to stop."""
         while not self._stopping and not self.membership.may_send():
             await self._pause(0.1)
@@ -205,7 +205,7 @@ class Lane:
             raise AssertionError(f"lane {self.transactional_id} cannot go from {self.state} to {state}")
         self.state = state
 
-    async def _term(self) -> None:
+    async def _run_claim(self) -> None:
         """One claim from beginning to end."""
         topics = self.topics
         if self._names is None:
@@ -233,8 +233,8 @@ class Lane:
         journal = LaneJournal(self.target, self.journal_partition, ours, self.transactional_id, journal_leader)
         maps = await build_maps(self.target, entries, log.ends)
         facts = Facts(log, limits, starts)
-        opening = Opening(self.name, ours, maps, facts, gone, self.takeover, self.events)
-        await opening.lay_out(topics, entries)
+        opening = ClaimStart(self.name, ours, maps, facts, gone, self.takeover, self.events)
+        await opening.plan_streams(topics, entries)
         streams = opening.streams
         new: list[Entry] = [Claim(ours, self.generation, now_ms(), self.worker), *remade, *maps.findings]
         new += [Clusters(self.source.cluster_id, self.target.cluster_id), *opening.entries]
@@ -249,7 +249,7 @@ class Lane:
         for name in ("LaneFault", "LaneLost", "LaneUnauthorized"):
             self.events.resolve(name, self.name)
         self._move(LaneState.RUNNING)
-        self._pump = Pump(
+        self._pump = ProduceLoop(
             self.transactional_id,
             self.source,
             self.target,
@@ -263,7 +263,7 @@ class Lane:
             self.parking,
             self.loss_policy,
         )
-        looking = asyncio.create_task(self._look(self._pump, journal, topics, recreated))
+        looking = asyncio.create_task(self._watch_mirror_topics(self._pump, journal, topics, recreated))
         trying = asyncio.create_task(self._try_again())
         try:
             if self._stopping or self._again:
@@ -281,11 +281,11 @@ class Lane:
     async def _try_again(self) -> None:
         """A new claim looks at parked partitions again."""
         await self.parking.worth_another_try()
-        self.retopic(self.topics)
+        self.reassign(self.topics)
 
     # -- claiming ------------------------------------------------------------------------------------------------
 
-    async def _take(self, topics: Sequence[LaneTopic]) -> tuple[ClaimId, list[Entry]]:
+    async def _claim_lane(self, topics: Sequence[LaneTopic]) -> tuple[ClaimId, list[Entry]]:
         """Claim and fence under the newest generation; returns the claim and the journal as it stands behind the fence."""
         partitions: dict[str, list[int]] = defaultdict(list)
         for topic in topics:
@@ -319,7 +319,7 @@ class Lane:
         """`_take` what is not `gone`; a topic the target does not let us claim is added to it, the others go on."""
         while True:
             try:
-                return await self._take([t for t in topics if t.target not in gone])
+                return await self._claim_lane([t for t in topics if t.target not in gone])
             except BrokerError as error:
                 refused = [t.target for t in topics if t.target in error.topics and t.target not in gone]
                 if error.code != TOPIC_AUTHORIZATION_FAILED or not refused:
@@ -349,8 +349,12 @@ class Lane:
     async def _gone(self, topics: Sequence[LaneTopic]) -> dict[str, MirrorTopicRecreated]:
         return await gone_mirrors(self.target, (self._names or {}).values(), topics)
 
-    async def _look(
-        self, pump: Pump, journal: LaneJournal, topics: Sequence[LaneTopic], gone: Mapping[str, MirrorTopicRecreated]
+    async def _watch_mirror_topics(
+        self,
+        pump: ProduceLoop,
+        journal: LaneJournal,
+        topics: Sequence[LaneTopic],
+        gone: Mapping[str, MirrorTopicRecreated],
     ) -> None:
         """A mirror topic that goes, or comes back as it was, ends the claim: the next one looks anew. So does a long one."""
         names = known_mirrors((self._names or {}).values(), topics)
@@ -359,7 +363,7 @@ class Lane:
         while True:
             await asyncio.sleep(TOPICS_LOOK_S)
             if journal.lasting >= self.housekeeping.claim_at and not self._again:
-                self.retopic(self.topics)
+                self.reassign(self.topics)
             try:
                 there = await self.target.metadata(wanted)
                 if there is before:

@@ -26,7 +26,7 @@ from drlib.mirror.engine.fencing.producer_expiration import (
     last_sequence,
     lull_due_ms,
 )
-from drlib.mirror.engine.fetch.partition_stream import Stream
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.foreign_records import foreign_ranges
 from drlib.mirror.errors import ClaimAgain, LaneFault
 from drlib.mirror.journal.entries import Entry, Foreign
@@ -51,7 +51,7 @@ class Markers:
         lane: str,
         target: ClusterClient,
         journal: LaneJournal,
-        streams: Sequence[Stream],
+        streams: Sequence[PartitionStream],
         expiry: Expiry,
         events: EventLog,
         freed: Callable[[], None],
@@ -63,14 +63,16 @@ class Markers:
         self.expiry = expiry
         self.events = events
         self.freed = freed
-        self._held: set[Stream] = set()
+        self._held: set[PartitionStream] = set()
         self._wake = asyncio.Event()
-        self._lulls: list[tuple[int, int, Stream]] = []  # (when one may be due, ms; a number; of which partition)
-        self._waiting: set[Stream] = set()  # those in `_lulls`, once each
+        self._lulls: list[
+            tuple[int, int, PartitionStream]
+        ] = []  # (when one may be due, ms; a number; of which partition)
+        self._waiting: set[PartitionStream] = set()  # those in `_lulls`, once each
         self._numbers = itertools.count()
         self._alive_at = time.monotonic() + expiry.keep_alive_ms / 1000
 
-    def holds(self, stream: Stream) -> bool:
+    def holds(self, stream: PartitionStream) -> bool:
         """Whether a marker has to stand in this partition before its next batch; asked before each send."""
         if stream not in self._held:
             if not due_before_batch(stream.last, self.expiry, now_ms()):
@@ -85,12 +87,12 @@ class Markers:
         if self._held:
             self._wake.set()
 
-    def wrote(self, stream: Stream) -> None:
+    def wrote(self, stream: PartitionStream) -> None:
         """A batch of ours stands in the partition."""
         if stream not in self._waiting:
             self._later(stream)
 
-    def _later(self, stream: Stream) -> None:
+    def _later(self, stream: PartitionStream) -> None:
         """Look at the partition again when its lull is due, if it may ever be."""
         due = lull_due_ms(stream.last, self.expiry)
         if due is None:
@@ -99,8 +101,8 @@ class Markers:
         self._waiting.add(stream)
         heapq.heappush(self._lulls, (max(due, now_ms() + 1), next(self._numbers), stream))
 
-    def _in_lull(self, now: int) -> set[Stream]:
-        found: set[Stream] = set()
+    def _in_lull(self, now: int) -> set[PartitionStream]:
+        found: set[PartitionStream] = set()
         while self._lulls and self._lulls[0][0] <= now:
             _, _, stream = heapq.heappop(self._lulls)
             if stream.idle and not stream.parked and due_in_lull(stream.last, self.expiry, now):
@@ -131,7 +133,7 @@ class Markers:
                 await self._write({journal.topic: [journal.partition]})
                 self._alive_at = time.monotonic() + self.expiry.keep_alive_ms / 1000
 
-    async def _mark(self, streams: Sequence[Stream]) -> None:
+    async def _mark(self, streams: Sequence[PartitionStream]) -> None:
         partitions: dict[str, list[int]] = defaultdict(list)
         for stream in streams:
             partitions[stream.target.topic].append(stream.target.partition)
@@ -144,14 +146,14 @@ class Markers:
             if ends[stream.target] <= stream.target_next:
                 raise LaneFault(self.lane, f"{stream.target} ends at {ends[stream.target]}, below our marker")
             entries += await self._others(stream, ends[stream.target])
-            entries.append(stream.remark(ends[stream.target], now_ms()))
+            entries.append(stream.marker_written(ends[stream.target], now_ms()))
         await self.journal.append(entries)
 
     async def _write(self, partitions: Mapping[str, Sequence[int]]) -> Mapping[TopicPartition, int]:
         deadline = time.monotonic() + CLAIM_DEADLINE_S
         return await mark(self.target, self.lane, self.journal.claim, partitions, deadline=deadline)
 
-    async def _others(self, stream: Stream, end: int) -> list[Entry]:
+    async def _others(self, stream: PartitionStream, end: int) -> list[Entry]:
         """What somebody else wrote between our last record and the end of the log, where our marker stands."""
         if end == stream.target_next + 1:
             return []
@@ -159,7 +161,7 @@ class Markers:
         return report_foreign(self.events, stream, ranges)
 
 
-def report_foreign(events: EventLog, stream: Stream, ranges: Sequence[ForeignRange]) -> list[Entry]:
+def report_foreign(events: EventLog, stream: PartitionStream, ranges: Sequence[ForeignRange]) -> list[Entry]:
     """The ledger's entries for records of others in a mirror partition, told as an event."""
     entries: list[Entry] = []
     for found in ranges:

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from drlib.mirror.engine.fetch.partition_stream import Stream
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.errors import mirror_anew
 from drlib.mirror.journal.entries import SourcePartition
 from drlib.mirror.status.worker_status import EventLog
@@ -44,7 +44,7 @@ class Parking:
     _tries: int = 0
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def park(self, stream: Stream, at: int, event: str, entity: str, reason: str) -> None:
+    def park(self, stream: PartitionStream, at: int, event: str, entity: str, reason: str) -> None:
         """The partition stands still at source offset `at`."""
         remedy = self.remedy(event, entity)
         reason = f"{reason} {remedy}" if remedy and remedy not in reason else reason
@@ -59,7 +59,7 @@ class Parking:
         self.events.resolve(event, entity, by="")  # what was told before the lane began is the lane's to tell now
         self._news.set()
 
-    def moved(self, stream: Stream) -> None:
+    def moved(self, stream: PartitionStream) -> None:
         """The partition was read or acknowledged further: is it past what held it?"""
         if not self._held:
             return

@@ -29,9 +29,9 @@ from drlib.kafka.protocol.error_codes import FENCED, REFUSED, TOPIC_AUTHORIZATIO
 from drlib.mirror.engine.fencing.membership import Membership
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.mirror.engine.fetch.fetcher import Fetcher
-from drlib.mirror.engine.fetch.flow_control import Flight, Window
+from drlib.mirror.engine.fetch.flow_control import Flight, InFlightWindow
 from drlib.mirror.engine.fetch.memory import Memory
-from drlib.mirror.engine.fetch.partition_stream import Outgoing, Stream
+from drlib.mirror.engine.fetch.partition_stream import Outgoing, PartitionStream
 from drlib.mirror.engine.fetch.round_trip_time import measure
 from drlib.mirror.engine.lane.foreign_records import foreign_ranges
 from drlib.mirror.engine.lane.markers import Markers, report_foreign
@@ -54,14 +54,14 @@ async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
 class Observer(Protocol):
     """Who wants to know: group positions, offset syncs, status."""
 
-    def progressed(self, stream: Stream) -> None:
+    def progressed(self, stream: PartitionStream) -> None:
         """The source was read further without anything to send, or the stream has just begun."""
 
-    def acked(self, stream: Stream, item: Outgoing) -> None:
+    def acked(self, stream: PartitionStream, item: Outgoing) -> None:
         """A batch stands on the target."""
 
 
-class Pump:
+class ProduceLoop:
     """Runs until stopped, or until the claim ends with `LaneFault` or `LaneLost`."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Pump:
         source: ClusterClient,
         target: ClusterClient,
         journal: LaneJournal,
-        streams: Sequence[Stream],
+        streams: Sequence[PartitionStream],
         membership: Membership,
         events: EventLog,
         observer: Observer,
@@ -88,15 +88,19 @@ class Pump:
         self.events = events
         self.observer = observer
         self.parking = parking
-        self._after: dict[Stream, tuple[str, str, str]] = {}  # to be parked when what was read before is delivered
+        self._after: dict[
+            PartitionStream, tuple[str, str, str]
+        ] = {}  # to be parked when what was read before is delivered
         self._stamped: set[str] = set()  # mirror topics that give records times of their own
         self._targets = {(s.target.topic, s.target.partition): s for s in streams}
         self._work = asyncio.Event()
         self._fetcher = Fetcher(lane, source, journal, streams, events, memory, self, loss_policy)
         self._markers = Markers(lane, target, journal, streams, expiry, events, self._work.set)
         self._inquiries: set[asyncio.Task[None]] = set()
-        self._moved: dict[Stream, None] = {}  # with something to journal of its progress, maybe
-        self._busy: dict[Stream, dict[Stream, None]] = {}  # stream -> those of its leader with batches to send
+        self._moved: dict[PartitionStream, None] = {}  # with something to journal of its progress, maybe
+        self._busy: dict[
+            PartitionStream, dict[PartitionStream, None]
+        ] = {}  # stream -> those of its leader with batches to send
         self._most_in_flight = max(LEAST_WINDOW, memory.limit // 2)
         self._draining = False
         self._in_flight = 0
@@ -106,7 +110,7 @@ class Pump:
         """Pump until `drain` was called and everything fetched is acknowledged. `leaders`: target partition -> node."""
         loop = asyncio.get_running_loop()
         self._failed = loop.create_future()
-        by_node: dict[int, dict[Stream, None]] = {}
+        by_node: dict[int, dict[PartitionStream, None]] = {}
         for stream in self.streams:
             self._busy[stream] = by_node.setdefault(leaders[stream.target.topic, stream.target.partition], {})
         fetch = asyncio.create_task(self._fetcher.run())
@@ -142,7 +146,7 @@ class Pump:
 
     # -- what the fetcher tells --------------------------------------------------------------------------------------
 
-    def read(self, stream: Stream, planned: Sequence[Outgoing], entries: Sequence[Entry]) -> None:
+    def read(self, stream: PartitionStream, planned: Sequence[Outgoing], entries: Sequence[Entry]) -> None:
         """The source was read further: `entries` must stand in the journal before any of `planned` is sent."""
         self.observer.progressed(stream)
         self.parking.moved(stream)
@@ -157,14 +161,14 @@ class Pump:
         elif planned:
             self._work.set()
 
-    def park(self, stream: Stream, reason: str, event: str = "Parked", entity: str = "") -> None:
+    def park(self, stream: PartitionStream, reason: str, event: str = "Parked", entity: str = "") -> None:
         """Stop one partition, visibly, once what was read before is delivered; the others go on."""
         if stream.queue or stream.unacked:
             self._after[stream] = (reason, event, entity)
             return
         self._park(stream, reason, event, entity)
 
-    def _park(self, stream: Stream, reason: str, event: str, entity: str = "") -> None:
+    def _park(self, stream: PartitionStream, reason: str, event: str, entity: str = "") -> None:
         at = stream.mirrored
         self._after.pop(stream, None)
         stream.park(reason)
@@ -193,10 +197,10 @@ class Pump:
             self._work.clear()
             await self._work.wait()
 
-    async def _send_loop(self, node: int, busy: dict[Stream, None]) -> None:
+    async def _send_loop(self, node: int, busy: dict[PartitionStream, None]) -> None:
         """Send what the streams led by `node` have ready. `busy`: those with batches, the longest waiting first."""
         connection = await self.target.connection(node, f"produce-{self.lane}")
-        window = Window(LEAST_WINDOW, self._most_in_flight)
+        window = InFlightWindow(LEAST_WINDOW, self._most_in_flight)
         ping = asyncio.create_task(measure(self.target, node, window, lambda: bool(busy)))
         try:
             while True:
@@ -221,7 +225,9 @@ class Pump:
         finally:
             ping.cancel()
 
-    def _pick(self, busy: dict[Stream, None], most: int) -> tuple[dict[str, list[tuple[int, OutgoingBatch]]], int]:
+    def _pick(
+        self, busy: dict[PartitionStream, None], most: int
+    ) -> tuple[dict[str, list[tuple[int, OutgoingBatch]]], int]:
         """One batch of each stream that has one ready, up to about `most` bytes; who was served goes to the end."""
         topics: dict[str, list[tuple[int, OutgoingBatch]]] = {}
         size = 0
@@ -239,7 +245,7 @@ class Pump:
                 break
         return topics, size
 
-    def _answered(self, answer: asyncio.Future[list[ProduceResult]], window: Window, flight: Flight) -> None:
+    def _answered(self, answer: asyncio.Future[list[ProduceResult]], window: InFlightWindow, flight: Flight) -> None:
         self._in_flight -= 1
         window.answered(flight, time.monotonic(), flight.expected)
         self._work.set()
@@ -270,11 +276,11 @@ class Pump:
             else:
                 self.fail(LaneFault(self.lane, f"{stream.target} answered code {result.error_code}"))
 
-    def _stands(self, stream: Stream, base_offset: int) -> None:
+    def _stands(self, stream: PartitionStream, base_offset: int) -> None:
         """The oldest batch on its way stands at `base_offset`."""
         expected = stream.expected
         if base_offset > expected:
-            self.journal.begin([stream.displace(base_offset)]).add_done_callback(self._promised)
+            self.journal.begin([stream.shift_placement(base_offset)]).add_done_callback(self._promised)
             stream.inquiries += 1
             inquiry = asyncio.create_task(self._inquire(stream, expected, base_offset))
             self._inquiries.add(inquiry)
@@ -292,7 +298,7 @@ class Pump:
         else:
             self.fail(LaneFault(self.lane, f"{stream.target} put a batch at offset {base_offset}, not at {expected}"))
 
-    def _refusal(self, stream: Stream, result: ProduceResult) -> tuple[str, str]:
+    def _refusal(self, stream: PartitionStream, result: ProduceResult) -> tuple[str, str]:
         item = stream.unacked[0]  # answers come in order: the oldest on its way is the one refused
         return refusal(
             result.error_code,
@@ -319,7 +325,7 @@ class Pump:
             self._stamped.discard(result.topic)
             self.events.resolve("TimestampsRewritten", result.topic)
 
-    async def _inquire(self, stream: Stream, start: int, end: int) -> None:
+    async def _inquire(self, stream: PartitionStream, start: int, end: int) -> None:
         """Tell what stands before a batch that was put further on than expected."""
         try:
             ranges = await foreign_ranges(self.target, stream.target, stream.target_id, start, end)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drlib.errors import DrlibError
-from drlib.mirror.engine.fetch.partition_stream import Stream
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.markers import tell_foreign
 from drlib.mirror.engine.lane.parked_partitions import Parking
 from drlib.mirror.engine.lane.topics import LaneTopic, incarnations, rewound
@@ -47,7 +47,7 @@ class Facts:
 
 
 @dataclass(slots=True)
-class Opening:
+class ClaimStart:
     """One claim being begun; `gone` are the mirror topics that are not copied to, and why."""
 
     lane: str
@@ -58,10 +58,10 @@ class Opening:
     takeover: TakeoverReader
     events: EventLog
     entries: list[Entry] = field(default_factory=list)
-    streams: list[Stream] = field(default_factory=list)
-    parked: list[Stream] = field(default_factory=list)
+    streams: list[PartitionStream] = field(default_factory=list)
+    parked: list[PartitionStream] = field(default_factory=list)
 
-    async def lay_out(self, topics: Sequence[LaneTopic], journaled: Sequence[Entry]) -> None:
+    async def plan_streams(self, topics: Sequence[LaneTopic], journaled: Sequence[Entry]) -> None:
         """Fill `entries`, `streams` and `parked`. Raises `ClaimAgain` when a mirror topic went meanwhile."""
         self.maps.refused.update(rewound(journaled, topics))
         for again in incarnations(journaled, topics):
@@ -93,14 +93,16 @@ class Opening:
                 else:
                     self.parked.append(self._parked(topic, key, why))
 
-    def _stream(self, topic: LaneTopic, key: SourcePartition, target_id: uuid.UUID, read: Mapping[int, int]) -> Stream:
+    def _stream(
+        self, topic: LaneTopic, key: SourcePartition, target_id: uuid.UUID, read: Mapping[int, int]
+    ) -> PartitionStream:
         target = TopicPartition(topic.target, key.partition)
         offsets = self.maps.get(key)
         source = TopicPartition(topic.source, key.partition)
         position = offsets.position if offsets.position is not None else self.facts.starts.get(source, 0)
         known = offsets.position is not None or source in self.facts.starts
         covered = offsets.position if offsets.position is not None else -1
-        stream = Stream(
+        stream = PartitionStream(
             key=key,
             source=source,
             target=target,
@@ -118,13 +120,13 @@ class Opening:
         self.entries += taken_back(key, read, stream.position)
         return stream
 
-    def _parked(self, topic: LaneTopic, key: SourcePartition, why: DrlibError) -> Stream:
+    def _parked(self, topic: LaneTopic, key: SourcePartition, why: DrlibError) -> PartitionStream:
         """A partition that this claim does not copy: there to be seen, never to be sent to."""
         target = TopicPartition(topic.target, key.partition)
         source = TopicPartition(topic.source, key.partition)
         known = self.maps.by_partition.get(key, PartitionMap())  # as far as it was ever journaled
         position = known.position or 0
-        return Stream(key, source, target, self.ours, known, position=position, target_next=0, parked=str(why))
+        return PartitionStream(key, source, target, self.ours, known, position=position, target_next=0, parked=str(why))
 
     async def _left_behind(self, topics: Sequence[LaneTopic]) -> LeftBehind | None:
         """What MirrorMaker 2 left, where any partition has no position of ours."""

@@ -24,8 +24,8 @@ from drlib.kafka.admin.reachability import who_answers
 from drlib.mirror.journal.entries import SourcePartition, TopicNames
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
-from drlib.mirror.offsets.translation.failback_position import returned
-from drlib.mirror.offsets.translation.two_way import Known, read_known
+from drlib.mirror.offsets.translation.failback_position import failback_position
+from drlib.mirror.offsets.translation.two_way import FlowPairState, read_known
 from drlib.model import Flow, OffsetTranslation, TopicPartition, Translation, TranslationKind
 
 
@@ -73,7 +73,7 @@ class _Seen:
     """
 
     forward: Maps
-    known: Known | None
+    known: FlowPairState | None
     silent: Unreachable | None
     here: Mapping[TopicPartition, tuple[int, int]]
     ids: Mapping[str, UUID]  # of the topics that are there now, where that is known
@@ -125,7 +125,7 @@ def _one(chosen: FlowSettings, seen: _Seen, partition: TopicPartition, offset: i
     return _forward(chosen, seen, partition, offset)
 
 
-def _back(known: Known, names: TopicNames, partition: TopicPartition, offset: int) -> OffsetTranslation:
+def _back(known: FlowPairState, names: TopicNames, partition: TopicPartition, offset: int) -> OffsetTranslation:
     key, home = SourcePartition(names.topic_id, partition.partition), known.home.get(names.source_topic)
     target = TopicPartition(names.source_topic, partition.partition)
     if home is None or target not in known.home_starts:
@@ -134,7 +134,7 @@ def _back(known: Known, names: TopicNames, partition: TopicPartition, offset: in
         return _unknown(partition, offset, target, f"{names.source_topic} is another topic there now, of the same name")
     if key in known.back.refused:
         return _unknown(partition, offset, target, str(known.back.refused[key]))
-    answer = returned(
+    answer = failback_position(
         known.back.by_partition.get(key),
         offset,
         settled=known.ledger.next(known.home_id, names.topic_id, partition.partition),

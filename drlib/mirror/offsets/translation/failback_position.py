@@ -27,7 +27,7 @@ class Returned:
     unread: int = 0
 
 
-def returned(
+def failback_position(
     offsets: PartitionMap | None, position: int, *, settled: int = 0, had_read: int = 0, source_log_start: int = 0
 ) -> Returned:
     """`position` in a mirror partition, on the source. `settled`: the source offset below which the tail was settled, 0 for

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, UsageError
-from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, TopicDescription
 from drlib.mirror.journal.entries import SourcePartition, TopicNames
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
-from drlib.mirror.offsets.translation.failback_position import Returned, returned
+from drlib.mirror.offsets.translation.failback_position import Returned, failback_position
 from drlib.mirror.offsets.unreplicated.find import refuse_one_way
 from drlib.mirror.offsets.unreplicated.settle import Ledger, read_ledger
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
@@ -31,7 +31,7 @@ Question = tuple[TopicPartition, int, int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class FlowPairState:
     """What translating needs besides the groups' positions: maps of both flows, and what the clusters' logs say.
 
     `moving` is from the cluster that is left to the one gone to. As long as the mirrors of the flow back end at
@@ -61,7 +61,7 @@ class Move:
         return self.translation.translation.exact
 
 
-def read_known(settings: MirrorSettings, moving: Flow) -> Known:
+def read_known(settings: MirrorSettings, moving: Flow) -> FlowPairState:
     """Raises `UsageError` for flows that cannot be turned round, `Unreachable`, `BrokerError`."""
     refuse_one_way(settings.flow(moving.source, moving.target))
     with Cluster(settings.clusters[moving.source]) as here, Cluster(settings.clusters[moving.target]) as there:
@@ -72,7 +72,7 @@ def read_known(settings: MirrorSettings, moving: Flow) -> Known:
         every = [TopicPartition(t.name, n) for t in mirrors.values() for n in range(t.partitions)]
         ends = here.log_ends(every)
         forward, back = read_flow_maps(settings, moving), read_flow_maps(settings, moving.reverse)
-        return Known(
+        return FlowPairState(
             moving,
             forward,
             back,
@@ -87,7 +87,7 @@ def read_known(settings: MirrorSettings, moving: Flow) -> Known:
 
 def group_positions(settings: MirrorSettings, alias: str, groups: Collection[str]) -> dict[str, Positions]:
     """The committed positions of each. Raises the first group's error."""
-    with Upkeep(settings.clusters[alias]) as cluster:
+    with BulkAdmin(settings.clusters[alias]) as cluster:
         found = cluster.committed(groups)
     refused = next((answer for answer in found.values() if isinstance(answer, DrlibError)), None)
     if refused is not None:
@@ -113,7 +113,7 @@ def groups_of(settings: MirrorSettings, moving: Flow, wanted: Collection[str] | 
 
 
 def translate(
-    settings: MirrorSettings, known: Known, here: Mapping[str, Positions], before: Mapping[str, Positions]
+    settings: MirrorSettings, known: FlowPairState, here: Mapping[str, Positions], before: Mapping[str, Positions]
 ) -> tuple[Move, ...]:
     """The positions `here`, on the cluster that is left, as positions on the one gone to; `before`: where the same groups
     stand there already. Positions in topics that neither flow mirrors are left out."""
@@ -128,7 +128,7 @@ class Translator:
     its source before, None elsewhere. An answer of None is a position that need not be written.
     """
 
-    def __init__(self, settings: MirrorSettings, known: Known) -> None:
+    def __init__(self, settings: MirrorSettings, known: FlowPairState) -> None:
         self.known = known
         self.answers: dict[Question, Returned | None] = {}
         self._chosen = settings.flow(known.moving.source, known.moving.target)
@@ -183,7 +183,7 @@ class Translator:
 
 
 def _readable(
-    known: Known, names: TopicNames, positions: Positions
+    known: FlowPairState, names: TopicNames, positions: Positions
 ) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
     """Every partition of a mirror that a group reads, also those it has no position in: there it would begin at the start."""
     for number in range(known.home[names.source_topic].partitions if names.source_topic in known.home else 0):
@@ -195,12 +195,14 @@ def _readable(
             yield partition, CommittedOffset(start)
 
 
-def _back(known: Known, names: TopicNames, partition: TopicPartition, position: int, had_read: int) -> Returned | None:
+def _back(
+    known: FlowPairState, names: TopicNames, partition: TopicPartition, position: int, had_read: int
+) -> Returned | None:
     home = known.home.get(names.source_topic)
     key = SourcePartition(names.topic_id, partition.partition)
     if home is None or home.topic_id != names.topic_id or key in known.back.refused:
         return Returned(Translation(None, TranslationKind.UNKNOWN))
-    found = returned(
+    found = failback_position(
         known.back.by_partition.get(key),
         position,
         settled=known.ledger.next(known.home_id, names.topic_id, partition.partition),
@@ -211,7 +213,7 @@ def _back(known: Known, names: TopicNames, partition: TopicPartition, position: 
     return None if begins else found
 
 
-def _forward(known: Known, partition: TopicPartition, position: int) -> Returned | None:
+def _forward(known: FlowPairState, partition: TopicPartition, position: int) -> Returned | None:
     offsets = known.forward.source(partition.topic, partition.partition)
     if offsets is not None:
         there = offsets.forward(position)

@@ -17,7 +17,7 @@ from uuid import UUID
 from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
-from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range, Record, TopicDescription
 from drlib.mirror.journal.entries import SourcePartition
@@ -46,7 +46,7 @@ class HistoryParted(DrlibError):
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class UnreplicatedRecords:
     """Everything `flow.source` has and `flow.target` has not. `rest`: records beyond the `examples`.
 
     `read_there`: by group, how many of the records it had committed on the source. `keys`: digests, by topic.
@@ -101,7 +101,7 @@ def read_tail(
     *,
     wait: Callable[[float], None] = time.sleep,
     open_transactions_s: float = OPEN_TRANSACTIONS_S,
-) -> Tail:
+) -> UnreplicatedRecords:
     """The tail of `flow.source`, of `topics` or of every topic the flow mirrors.
 
     Raises `UsageError` while a worker of the flow runs, `HistoryParted`, `Unreachable` when a cluster is silent or
@@ -109,7 +109,7 @@ def read_tail(
     """
     chosen = settings.flow(flow.source, flow.target)
     refuse_one_way(chosen)
-    with Upkeep(settings.clusters[flow.source]) as source, Cluster(settings.clusters[flow.target]) as target:
+    with BulkAdmin(settings.clusters[flow.source]) as source, Cluster(settings.clusters[flow.target]) as target:
         refuse_workers(target, flow)
         maps = read_flow_maps(settings, flow)
         found = _mirrored(source, chosen, topics)
@@ -138,7 +138,7 @@ def read_tail(
         tally = tallies[partition]
         partitions.append(tally.tail(wanted[partition], min(reached, ends[partition]), ends[partition], doubtful))
         keys.setdefault(partition.topic, set()).update(tally.keys)
-    return Tail(
+    return UnreplicatedRecords(
         flow,
         source_id,
         {name: description.topic_id for name, description in found.items()},
@@ -154,7 +154,7 @@ def read_tail(
     )
 
 
-def written_since(settings: MirrorSettings, tail: Tail, topic: str) -> Since:
+def written_since(settings: MirrorSettings, tail: UnreplicatedRecords, topic: str) -> Since:
     """What the target's own `topic` holds, from the tail's first record on, of the keys the tail has too.
 
     Records that came from a tail themselves do not count. Contents are told of such keys, and of records without a key.
@@ -285,7 +285,7 @@ def _contents(cluster: Cluster, at: Mapping[TopicPartition, int]) -> dict[TopicP
     }
 
 
-def _positions(source: Upkeep, chosen: FlowSettings) -> dict[str, dict[TopicPartition, int]]:
+def _positions(source: BulkAdmin, chosen: FlowSettings) -> dict[str, dict[TopicPartition, int]]:
     """Where the source's groups stand. Raises the first group's error: no answer is not no position."""
     groups = [listing.group for listing in source.groups() if chosen.mirrors_group(listing.group)]
     found = {}

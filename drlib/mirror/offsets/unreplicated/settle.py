@@ -31,7 +31,7 @@ from drlib.kafka.admin.errors import as_drlib_error
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.unreplicated import ledger
 from drlib.mirror.offsets.unreplicated import rules as tails
-from drlib.mirror.offsets.unreplicated.find import Tail, read_stretches, refuse_workers, written_since
+from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, read_stretches, refuse_workers, written_since
 from drlib.mirror.offsets.unreplicated.ledger import Closing, Progress
 from drlib.mirror.offsets.unreplicated.rules import Fate, Settle, Since, Stretch
 from drlib.model import Flow, TopicPartition
@@ -97,7 +97,7 @@ def read_ledger(target: Cluster) -> Ledger:
 
 def settle_tail(
     settings: MirrorSettings,
-    tail: Tail,
+    tail: UnreplicatedRecords,
     how: Settle,
     run: str,
     *,
@@ -135,7 +135,7 @@ def settle_tail(
             return writing.settled(sum(len(s.keys) for s in since.values()))
 
 
-def count_sent_again(settings: MirrorSettings, tail: Tail) -> int:
+def count_sent_again(settings: MirrorSettings, tail: UnreplicatedRecords) -> int:
     """Records of the tail that their producers have sent to the target as well: left where it is, they are there twice."""
     since = {topic: written_since(settings, tail, topic).contents for topic in tail.topics}
     with Cluster(settings.clusters[tail.flow.source]) as source:
@@ -149,7 +149,9 @@ def count_sent_again(settings: MirrorSettings, tail: Tail) -> int:
 class _Writing:
     """One transactional producer at work on one tail."""
 
-    def __init__(self, target: ClusterSettings, tail: Tail, how: Settle, run: str, places: Mapping[str, int]) -> None:
+    def __init__(
+        self, target: ClusterSettings, tail: UnreplicatedRecords, how: Settle, run: str, places: Mapping[str, int]
+    ) -> None:
         self._target = target
         self._tail = tail
         self._how = how
@@ -313,7 +315,7 @@ class _Writing:
                     raise as_drlib_error(error, self._target, "settling a tail") from error
 
 
-def _prepare(source: Cluster, target: Cluster, tail: Tail, how: Settle, factor: int) -> dict[str, int]:
+def _prepare(source: Cluster, target: Cluster, tail: UnreplicatedRecords, how: Settle, factor: int) -> dict[str, int]:
     """The topics to be written to, and how many partitions each has: the local ones only where there are any."""
     places: dict[str, int] = {}
     local = target.topics(tail.topics) if how is Settle.RECOVER else {}
@@ -341,7 +343,7 @@ def _prepare(source: Cluster, target: Cluster, tail: Tail, how: Settle, factor: 
     return places
 
 
-def _refuse_unsafe(tail: Tail, how: Settle) -> None:
+def _refuse_unsafe(tail: UnreplicatedRecords, how: Settle) -> None:
     cluster = tail.flow.source
     if tail.growing:
         raise UsageError(

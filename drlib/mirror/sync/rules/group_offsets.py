@@ -35,7 +35,7 @@ WRITABLE: Final[Mapping[TranslationKind, bool]] = {
 }
 
 
-class Verdict(Enum):
+class SyncDecision(Enum):
     """What becomes of one position; see `judge`."""
 
     FIRST = "there is none on the target yet"
@@ -47,7 +47,7 @@ class Verdict(Enum):
     NOT_TRANSLATED = "the journal cannot say where it is"
 
 
-WRITES: Final = frozenset({Verdict.FIRST, Verdict.RAISE, Verdict.LOWER})
+WRITES: Final = frozenset({SyncDecision.FIRST, SyncDecision.RAISE, SyncDecision.LOWER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,21 +108,21 @@ class Decision:
     unwritten: GroupMemory | None
 
 
-def judge(wanted: Wanted, committed: int | None, log_end: int | None, written: Written | None) -> Verdict:
+def judge(wanted: Wanted, committed: int | None, log_end: int | None, written: Written | None) -> SyncDecision:
     """One position. `committed` on the target, None for none; `log_end` None for a partition that is not there."""
     there = wanted.translation.offset
     if there is None or log_end is None or not WRITABLE[wanted.translation.kind]:
-        return Verdict.NOT_TRANSLATED
+        return SyncDecision.NOT_TRANSLATED
     if there > log_end:
-        return Verdict.PAST_END
+        return SyncDecision.PAST_END
     if committed is None:
-        return Verdict.FIRST
+        return SyncDecision.FIRST
     if there == committed:
-        return Verdict.KEEP
+        return SyncDecision.KEEP
     if there > committed:
-        return Verdict.RAISE
+        return SyncDecision.RAISE
     ours = written is not None and written.target == committed
-    return Verdict.LOWER if ours and written is not None and wanted.source < written.source else Verdict.AHEAD
+    return SyncDecision.LOWER if ours and written is not None and wanted.source < written.source else SyncDecision.AHEAD
 
 
 def decide(
@@ -182,14 +182,14 @@ def _write(
     writes: dict[TopicPartition, Write] = {}
     standing = {tp: w for tp, w in memory.written.items() if committed.get(tp) == w.target}
     after = dict(standing)
-    told: dict[Verdict, list[str]] = {}
+    told: dict[SyncDecision, list[str]] = {}
     for tp, item in sorted(wanted.items()):
         verdict = judge(item, committed.get(tp), log_ends.get(tp), memory.written.get(tp))
         there = item.translation.offset
         if verdict in WRITES and there is not None:
             writes[tp] = Write(there, item.metadata, item.source)
             after[tp] = Written(item.source, there)
-        elif verdict is Verdict.KEEP and there is not None:
+        elif verdict is SyncDecision.KEEP and there is not None:
             after[tp] = standing[tp] = Written(item.source, there)
         told.setdefault(verdict, []).append(_told(verdict, tp, item, committed.get(tp), log_ends.get(tp)))
     findings = tuple(Finding(name, _list(told[verdict])) for verdict, name in _NAMES.items() if verdict in told)
@@ -199,24 +199,24 @@ def _write(
     return Decision(writes, findings, GroupMemory(seen, after), unwritten)
 
 
-_NAMES: Final[Mapping[Verdict, str]] = {
-    Verdict.AHEAD: "GroupAhead",
-    Verdict.PAST_END: "GroupPastEnd",
-    Verdict.NOT_TRANSLATED: "GroupNotTranslated",
-    Verdict.LOWER: "GroupRewound",
+_NAMES: Final[Mapping[SyncDecision, str]] = {
+    SyncDecision.AHEAD: "GroupAhead",
+    SyncDecision.PAST_END: "GroupPastEnd",
+    SyncDecision.NOT_TRANSLATED: "GroupNotTranslated",
+    SyncDecision.LOWER: "GroupRewound",
 }
 
 
-def _told(verdict: Verdict, tp: TopicPartition, item: Wanted, committed: int | None, log_end: int | None) -> str:
+def _told(verdict: SyncDecision, tp: TopicPartition, item: Wanted, committed: int | None, log_end: int | None) -> str:
     there = item.translation.offset
     match verdict:
-        case Verdict.AHEAD:
+        case SyncDecision.AHEAD:
             return f"{tp} stands at {committed}, the source's position {item.source} is {there} there"
-        case Verdict.PAST_END:
+        case SyncDecision.PAST_END:
             return f"{tp} ends at {log_end}, the source's position {item.source} should be {there} there"
-        case Verdict.NOT_TRANSLATED:
+        case SyncDecision.NOT_TRANSLATED:
             return f"the source's position {item.source} has no certain counterpart in {tp}"
-        case Verdict.LOWER:
+        case SyncDecision.LOWER:
             return f"{tp} from {committed} back to {there}, as the source went back to {item.source}"
         case _:
             return ""

@@ -15,7 +15,7 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from drlib.kafka.admin.bulk_admin import Upkeep
+from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.descriptions import ConfigChange, Record
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import TranslationKind
@@ -78,7 +78,7 @@ class LagAndRetention(Lesson):
         """Set how long LEFT keeps both topics, at once and without a restart. What is deleted already stays deleted."""
         self.need(TRAFFIC, "lesson.traffic()")
         change = ConfigChange(_KEY, None, str(int(hours * 3_600_000)))
-        with Upkeep(self.stage.lab.clusters["LEFT"].settings()) as cluster:
+        with BulkAdmin(self.stage.lab.clusters["LEFT"].settings()) as cluster:
             for topic in (self.topic, self.clicks):
                 cluster.alter_topic_settings(topic, [change])
         return self.clocks()

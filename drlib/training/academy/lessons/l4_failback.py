@@ -18,7 +18,7 @@ import plotly.graph_objects as go
 from drlib.errors import UsageError
 from drlib.kafka.admin.descriptions import Record
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
-from drlib.mirror.offsets.unreplicated.find import Tail, read_tail
+from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, read_tail
 from drlib.mirror.offsets.unreplicated.rules import Settle, quarantine_topic
 from drlib.mirror.offsets.unreplicated.settle import settle_tail
 from drlib.model import TopicPartition
@@ -184,7 +184,7 @@ class FailbackAndTail(Moving):
         self.stage.start_mirror()
         self.stage.wait_crossed(self.topic)
 
-    def _tail(self) -> Tail:
+    def _tail(self) -> UnreplicatedRecords:
         return read_tail(self.stage.settings, OVER, [self.topic])
 
     def _local(self) -> list[Record]:

@@ -14,7 +14,7 @@ from typing import Final
 from drlib.errors import DrlibError
 from drlib.lab.checker.failover import check
 from drlib.lab.checker.history import History, Mirrored, ProducedStatus
-from drlib.lab.checker.report import CheckReport, Evidence
+from drlib.lab.checker.report import CheckInput, CheckReport
 from drlib.lab.checker.scan import scan
 from drlib.training.incidents.lab.moves import crossed
 from drlib.training.incidents.lab.scene import PRODUCERS, READERS, Scene
@@ -82,7 +82,7 @@ def _rows(scene: Scene, site: str, *topics: str) -> tuple[Mirrored, ...] | None:
 
 def _report(history: History, group: str, topic: str, right: tuple[Mirrored, ...] | None) -> CheckReport:
     return check(
-        Evidence(
+        CheckInput(
             source="LEFT",
             target="RIGHT",
             topic=topic,

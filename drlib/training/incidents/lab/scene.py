@@ -25,7 +25,7 @@ from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.lab.apps import specs
 from drlib.lab.brokers import jvm_log
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import Cast
+from drlib.lab.workload.cast import LabApplications
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.mirror.status import worker_status as mirror_status
 from drlib.model import Flow, TopicPartition
@@ -62,7 +62,7 @@ class Scene:
     def __init__(self, lab: Lab, folder: Path) -> None:
         self.lab = lab
         self.folder = folder
-        self.cast = Cast(lab, folder / "history")
+        self.cast = LabApplications(lab, folder / "history")
 
     @property
     def properties(self) -> Path:

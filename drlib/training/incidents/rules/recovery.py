@@ -22,7 +22,7 @@ from drlib.training.incidents.rules.symptoms import (
 )
 
 
-def against(planted: Sequence[Planted], looks: Sequence[Look], usual: Look) -> tuple[str, ...]:
+def unresolved(planted: Sequence[Planted], looks: Sequence[Look], usual: Look) -> tuple[str, ...]:
     """What still speaks against recovery from all of `planted`, in words. `looks`: oldest first; `usual`: while it
     was well."""
     now, before = looks[-1], earlier(looks)

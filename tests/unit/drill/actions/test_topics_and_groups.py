@@ -10,7 +10,7 @@ from drlib.drill.plan.plan import Argument, Call, Change, Drill, Fact, Mode, Ste
 from drlib.drill.plan.progress import Reach
 from drlib.drill.plan.states import DrillState
 from drlib.drill.step.action import make_actions, reach
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
@@ -22,7 +22,7 @@ FLOW = Flow("LEFT", "RIGHT")
 def made(name: str, **arguments: str | int | bool | tuple[str, ...]) -> object:
     call = Call(name, tuple(Argument(key, value) for key, value in arguments.items()))
     drill = Drill(name="d", flow=FLOW, mode=Mode.PLANNED, steps=(Step(name="one", title="One", action=call),))
-    return make_actions(drill, makers(Workplace(clusters={"RIGHT": RIGHT}, flow=FLOW, run_dir=Path())))["one"]
+    return make_actions(drill, makers(DrillContext(clusters={"RIGHT": RIGHT}, flow=FLOW, run_dir=Path())))["one"]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from drlib.drill.plan.progress import (
     AskApproval,
     CheckHypothesis,
     End,
-    Ending,
     Next,
     Note,
     Noted,
@@ -30,6 +29,7 @@ from drlib.drill.plan.progress import (
     Over,
     Probe,
     Reach,
+    RunOutcome,
     Undo,
     closing_event,
     decide,
@@ -99,22 +99,28 @@ CASES: list[tuple[tuple[Note, ...], Next]] = [
     ((*BEGUN, *did("look"), *started("one"), *probed("one", Reach.UNTOUCHED), *RESUMED), Probe("one")),
     ((*BEGUN, *did("look"), *started("one"), *probed("one", Reach.PARTLY), *started("one")), Probe("one")),
     # what cannot be told ends the run, and is looked at again when it is resumed
-    ((*BEGUN, *did("look"), *started("one"), *probed("one", Reach.UNKNOWN)), End(Ending(DEV, ("one",)))),
+    ((*BEGUN, *did("look"), *started("one"), *probed("one", Reach.UNKNOWN)), End(RunOutcome(DEV, ("one",)))),
     ((*BEGUN, *did("look"), *started("one"), *probed("one", Reach.UNKNOWN), *ENDED, *RESUMED), Probe("one")),
     ((*BEGUN, *did("look", "one", "two", "last")), CheckHypothesis("after")),
     (
         (*BEGUN, *did("look", "one", "two", "last"), Note(N.HYPOTHESIS_HELD, detail="after")),
-        End(Ending(Outcome.PASSED, ("one", "two", "last"))),
+        End(RunOutcome(Outcome.PASSED, ("one", "two", "last"))),
     ),
-    ((Note(N.HYPOTHESIS_FAILED, detail="before"),), End(Ending(Outcome.HYPOTHESIS_FAILED))),
+    ((Note(N.HYPOTHESIS_FAILED, detail="before"),), End(RunOutcome(Outcome.HYPOTHESIS_FAILED))),
     # going back: the failed step is looked at, done ones are undone, in reverse order
     ((*BEGUN, *did("look", "one"), *failed("two")), Probe("two")),
     ((*BEGUN, *did("look", "one"), *failed("two"), *probed("two", Reach.PARTLY)), Undo("two")),
     ((*BEGUN, *did("look", "one"), *failed("two"), *probed("two", Reach.UNTOUCHED)), Undo("two", needed=False)),
-    ((*BEGUN, *did("look", "one"), *failed("two"), *probed("two", Reach.UNKNOWN)), End(Ending(DEV, ("one", "two")))),
+    (
+        (*BEGUN, *did("look", "one"), *failed("two"), *probed("two", Reach.UNKNOWN)),
+        End(RunOutcome(DEV, ("one", "two"))),
+    ),
     ((*BEGUN, *did("look", "one"), *failed("two"), *undid("two")), Undo("one")),
-    ((*BEGUN, *did("look", "one"), *failed("two"), *undid("two", "one")), End(Ending(DEV))),
-    ((*BEGUN, *did("look", "one"), *failed("two"), *undid("two", "one"), *ENDED), Over(Ending(DEV), resumable=False)),
+    ((*BEGUN, *did("look", "one"), *failed("two"), *undid("two", "one")), End(RunOutcome(DEV))),
+    (
+        (*BEGUN, *did("look", "one"), *failed("two"), *undid("two", "one"), *ENDED),
+        Over(RunOutcome(DEV), resumable=False),
+    ),
     # an undo that began and did not end
     ((*BEGUN, *did("look", "one"), *ABORT, Note(N.UNDO_STARTED, "one")), Probe("one")),
     ((*BEGUN, *did("look", "one"), *ABORT, Note(N.UNDO_STARTED, "one"), *RESUMED), Probe("one")),
@@ -133,7 +139,7 @@ CASES: list[tuple[tuple[Note, ...], Next]] = [
     ((*BEGUN, *did("look", "one", "two"), *ABORT, *undo_failed("two")), Probe("two")),
     (
         (*BEGUN, *did("look", "one", "two"), *ABORT, *undo_failed("two"), *probed("two", Reach.PARTLY)),
-        End(Ending(DEV, ("one", "two"))),
+        End(RunOutcome(DEV, ("one", "two"))),
     ),
     (
         (*BEGUN, *did("look", "one", "two"), *ABORT, *undo_failed("two"), *probed("two", Reach.UNTOUCHED)),
@@ -148,10 +154,10 @@ CASES: list[tuple[tuple[Note, ...], Next]] = [
     ),
     # what cannot be undone stands, and is named
     ((*BEGUN, *did("look", "one", "two"), *LAST_FAILED), Undo("two")),
-    ((*BEGUN, *did("look", "one", "two"), *LAST_FAILED, *undid("two", "one")), End(Ending(DEV, ("last",)))),
+    ((*BEGUN, *did("look", "one", "two"), *LAST_FAILED, *undid("two", "one")), End(RunOutcome(DEV, ("last",)))),
     # aborts
-    ((*BEGUN, *ABORT), End(Ending(Outcome.ABORTED))),
-    ((*BEGUN, *did("look"), *ABORT), End(Ending(Outcome.ABORTED))),
+    ((*BEGUN, *ABORT), End(RunOutcome(Outcome.ABORTED))),
+    ((*BEGUN, *did("look"), *ABORT), End(RunOutcome(Outcome.ABORTED))),
     ((*BEGUN, *did("look"), *started("one"), *ABORT), Probe("one")),
     ((*BEGUN, *did("look", "one"), *ABORT), Undo("one")),
     ((*BEGUN, *did("look", "one"), *ABORT, *RESUMED), Undo("one")),
@@ -171,20 +177,20 @@ STOPPED = (*FAILED, *probed("two", Reach.PARTLY))
 @pytest.mark.parametrize(
     ("notes", "expected"),
     [
-        (STOPPED, End(Ending(DEV, ("one", "two")))),
-        ((*STOPPED, *ENDED), Over(Ending(DEV, ("one", "two")), resumable=True)),
+        (STOPPED, End(RunOutcome(DEV, ("one", "two")))),
+        ((*STOPPED, *ENDED), Over(RunOutcome(DEV, ("one", "two")), resumable=True)),
         (FAILED, Probe("two")),
-        ((*FAILED, *probed("two", Reach.UNTOUCHED)), End(Ending(DEV, ("one",)))),
+        ((*FAILED, *probed("two", Reach.UNTOUCHED)), End(RunOutcome(DEV, ("one",)))),
         ((*STOPPED, *RESUMED), Probe("two")),  # it had not ended: it still ends so
-        ((*STOPPED, *RESUMED, *probed("two", Reach.PARTLY)), End(Ending(DEV, ("one", "two")))),
+        ((*STOPPED, *RESUMED, *probed("two", Reach.PARTLY)), End(RunOutcome(DEV, ("one", "two")))),
         ((*STOPPED, *ENDED, *RESUMED), Probe("two")),  # it had: it goes on
         ((*STOPPED, *ENDED, *RESUMED, *probed("two", Reach.PARTLY)), Act("two", again=True)),
         ((*STOPPED, *ENDED, *ROLLED), Probe("two")),
         ((*STOPPED, *ENDED, *ROLLED, *probed("two", Reach.PARTLY)), Undo("two")),
-        ((*STOPPED, *ENDED, *ROLLED, *undid("two", "one")), End(Ending(DEV))),
+        ((*STOPPED, *ENDED, *ROLLED, *undid("two", "one")), End(RunOutcome(DEV))),
         ((*BEGUN, *did("look", "one"), *ROLLED), Undo("one")),  # its process had died
-        ((*BEGUN, *did("look", "one"), *ROLLED, *undid("one")), End(Ending(Outcome.ABORTED))),
-        ((*BEGUN, *did("look", "one"), *ABORT), End(Ending(Outcome.ABORTED, ("one",)))),
+        ((*BEGUN, *did("look", "one"), *ROLLED, *undid("one")), End(RunOutcome(Outcome.ABORTED))),
+        ((*BEGUN, *did("look", "one"), *ABORT), End(RunOutcome(Outcome.ABORTED, ("one",)))),
         ((*BEGUN, *did("look", "one"), *ABORT, *ENDED, *RESUMED), Act("two")),
     ],
 )
@@ -236,24 +242,26 @@ def test_an_abort_changes_nothing_once_it_goes_back_or_is_over() -> None:
 @pytest.mark.parametrize(
     ("mode", "ending", "code", "event"),
     [
-        (Mode.PLANNED, Ending(P, ("one",)), 0, DrillEvent.SUCCEEDED),
-        (Mode.PRACTICE, Ending(P), 0, DrillEvent.SUCCEEDED),
-        (Mode.PLANNED, Ending(P), 0, DrillEvent.ROLLED_BACK),
-        (Mode.PLANNED, Ending(H), 4, DrillEvent.ROLLED_BACK),
-        (Mode.PLANNED, Ending(D), 5, DrillEvent.ROLLED_BACK),
-        (Mode.PRACTICE, Ending(D), 5, DrillEvent.ROLLED_BACK),
-        (Mode.PLANNED, Ending(D, ("one",)), 6, DrillEvent.FAILED),
-        (Mode.PLANNED, Ending(A), 8, DrillEvent.ROLLED_BACK),
-        (Mode.PLANNED, Ending(A, ("one",)), 8, DrillEvent.ABORT),
+        (Mode.PLANNED, RunOutcome(P, ("one",)), 0, DrillEvent.SUCCEEDED),
+        (Mode.PRACTICE, RunOutcome(P), 0, DrillEvent.SUCCEEDED),
+        (Mode.PLANNED, RunOutcome(P), 0, DrillEvent.ROLLED_BACK),
+        (Mode.PLANNED, RunOutcome(H), 4, DrillEvent.ROLLED_BACK),
+        (Mode.PLANNED, RunOutcome(D), 5, DrillEvent.ROLLED_BACK),
+        (Mode.PRACTICE, RunOutcome(D), 5, DrillEvent.ROLLED_BACK),
+        (Mode.PLANNED, RunOutcome(D, ("one",)), 6, DrillEvent.FAILED),
+        (Mode.PLANNED, RunOutcome(A), 8, DrillEvent.ROLLED_BACK),
+        (Mode.PLANNED, RunOutcome(A, ("one",)), 8, DrillEvent.ABORT),
     ],
 )
-def test_endings_have_an_exit_code_and_move_the_flow(mode: Mode, ending: Ending, code: int, event: DrillEvent) -> None:
+def test_endings_have_an_exit_code_and_move_the_flow(
+    mode: Mode, ending: RunOutcome, code: int, event: DrillEvent
+) -> None:
     assert exit_code(ending) == code
     assert closing_event(replace(DRILL, mode=mode), ending) is event
 
 
 def test_a_drill_that_changes_nothing_succeeds_with_nothing_standing() -> None:
-    assert closing_event(replace(DRILL, steps=(LOOK,)), Ending(P)) is DrillEvent.SUCCEEDED
+    assert closing_event(replace(DRILL, steps=(LOOK,)), RunOutcome(P)) is DrillEvent.SUCCEEDED
     assert destructive(DRILL) == (LAST,)
 
 
@@ -323,7 +331,7 @@ class World:
         return (Reach.UNTOUCHED, Reach.PARTLY, Reach.DONE)[done]
 
 
-def run(world: World, drill: Drill) -> Ending:
+def run(world: World, drill: Drill) -> RunOutcome:
     """One process: what a runner does with the answers of `decide`, until the run is over or it is killed."""
     world.note(N.RUN_RESUMED if world.notes else N.RUN_STARTED)
     while True:
@@ -364,7 +372,7 @@ def run(world: World, drill: Drill) -> Ending:
                 world.note(N.APPROVED, step)
 
 
-def through(world: World, drill: Drill) -> Ending:
+def through(world: World, drill: Drill) -> RunOutcome:
     """Processes one after the other until one ends the run."""
     while True:
         try:
@@ -391,7 +399,7 @@ STRATEGIES = [
 CHANGING = ("one", "two", "last")
 
 
-def outcome(world: World, ending: Ending) -> object:
+def outcome(world: World, ending: RunOutcome) -> object:
     """What a run came to: its ending, what is changed, and every effect in its order."""
     return ending.outcome, ending.standing, world.halves, world.effects
 

@@ -15,7 +15,7 @@ from testbed_drill_session import Stage
 from drlib.drill.plan.plan import Rollback
 from drlib.drill.session.session import DrillSession
 from drlib.drill.step import step_output as details
-from drlib.drill.step.step_output import Part
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Aborted, ApprovalMissing, Deviated, HypothesisFailed, UsageError
 from drlib.runs import journal
 from drlib.runs.scorecard import Check, Records, RtoSeconds, Scorecard, Verdict
@@ -154,9 +154,9 @@ def test_a_step_it_lacks_is_refused_or_passed_over(stage: Stage) -> None:
 
 
 def test_parts_of_the_scorecard_are_joined_in_order() -> None:
-    one = Part(records=Records(lost=None), checks=(Check(name="a", verdict=Verdict.PASS, evidence="x"),))
-    two = Part(records=Records(lost=2), checks=(Check(name="b", verdict=Verdict.FAIL, evidence="y"),))
-    whole = details.joined([one, two, Part(rto_seconds=RtoSeconds(total=3.0), environment={"k": "v"})])
+    one = ScorecardPart(records=Records(lost=None), checks=(Check(name="a", verdict=Verdict.PASS, evidence="x"),))
+    two = ScorecardPart(records=Records(lost=2), checks=(Check(name="b", verdict=Verdict.FAIL, evidence="y"),))
+    whole = details.joined([one, two, ScorecardPart(rto_seconds=RtoSeconds(total=3.0), environment={"k": "v"})])
     assert [check.name for check in whole.checks] == ["a", "b"]
     assert whole.records == Records(lost=2)
     assert (whole.rto_seconds, whole.environment) == (RtoSeconds(total=3.0), {"k": "v"})

@@ -8,7 +8,7 @@ import pytest
 
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.drill.testbed.lab_step import LabStep, appear, refuse_present
 from drlib.errors import UsageError
 from drlib.lab.workload.mirrors import flows_among, flows_with
@@ -37,7 +37,7 @@ def test_a_topic_with_records_of_somebody_else_is_refused_by_name() -> None:
 
 
 def test_a_moment_is_the_first_one_whoever_asks_again(tmp_path: Path) -> None:
-    place = Workplace(clusters={}, flow=Flow("LEFT", "RIGHT"), run_dir=tmp_path)
+    place = DrillContext(clusters={}, flow=Flow("LEFT", "RIGHT"), run_dir=tmp_path)
     first = LabStep(place, "kill").moment_ms("fault")
     assert (
         LabStep(place, "kill").moment_ms("fault") == first
@@ -46,7 +46,7 @@ def test_a_moment_is_the_first_one_whoever_asks_again(tmp_path: Path) -> None:
 
 
 def test_a_step_of_the_lab_says_so_where_there_is_none_and_is_never_called_done_unmeasured(tmp_path: Path) -> None:
-    step = LabStep(Workplace(clusters={}, flow=Flow("LEFT", "RIGHT"), run_dir=tmp_path), "kill")
+    step = LabStep(DrillContext(clusters={}, flow=Flow("LEFT", "RIGHT"), run_dir=tmp_path), "kill")
     with pytest.raises(UsageError, match="lab"):
         step.observe()
     assert step.probe(()) is Reach.PARTLY

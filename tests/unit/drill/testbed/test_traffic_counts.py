@@ -13,7 +13,7 @@ from drlib.drill.testbed.traffic_counts import CastCounts, Counts, HistoryCounte
 from drlib.errors import UsageError
 from drlib.lab.checker.history import Consumed, Produced, ProducedStatus, encode, encode_end
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import Cast
+from drlib.lab.workload.cast import LabApplications
 from drlib.mirror.status import worker_status as mirror_status
 from drlib.mirror.status.worker_status import FlowStatus, PartitionStatus, WorkerStatus
 
@@ -42,9 +42,9 @@ def test_a_history_is_counted_as_it_grows_and_half_a_line_when_it_is_whole(tmp_p
     assert (counter.acked, counter.consumed) == (2, 1)
 
 
-def place(tmp_path: Path) -> Cast:
+def place(tmp_path: Path) -> LabApplications:
     (tmp_path / "history").mkdir()
-    return Cast(cast(Lab, SimpleNamespace(root=tmp_path)), tmp_path / "history")
+    return LabApplications(cast(Lab, SimpleNamespace(root=tmp_path)), tmp_path / "history")
 
 
 def worker(tmp_path: Path, name: str, **mirrored: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drlib.lab.checker import failover as checker
-from drlib.lab.checker.failover import CheckReport, Evidence, Finding, Verdict, check
+from drlib.lab.checker.failover import CheckInput, CheckReport, Finding, Verdict, check
 from drlib.lab.checker.history import CommitStatus, Committed, Consumed, Mirrored, Produced, ProducedStatus
 
 ACKED, IN_DOUBT, FOUND = ProducedStatus.ACKED, ProducedStatus.IN_DOUBT, ProducedStatus.MIRRORED
@@ -76,7 +76,7 @@ COMMITTED = (
     committed("RIGHT", "flights", 0, 1),
     committed("RIGHT", "flights", 1, 1),
 )
-CLEAN = Evidence("LEFT", "RIGHT", "flights", "LEFT.flights", ("arrivals",), PRODUCED, CONSUMED, COMMITTED, MIRRORED)
+CLEAN = CheckInput("LEFT", "RIGHT", "flights", "LEFT.flights", ("arrivals",), PRODUCED, CONSUMED, COMMITTED, MIRRORED)
 
 LOST = "no acknowledged record is lost"
 TAIL = "what is lost is the unmirrored tail"

@@ -13,7 +13,7 @@ from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step import step_output as details
-from drlib.drill.step.step_output import Part
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed import sampler
 from drlib.lab.checker.history import CommitStatus, Committed, Consumed, History, Produced, ProducedStatus, Row
 from drlib.lab.checker.history_files import HistoryWriter
@@ -104,8 +104,8 @@ def died(drill: Any) -> None:
     """A producer and a reader of LEFT until 5 s, of RIGHT from 8 s on."""
     run_dir = drill.workplace.run_dir
     moments.mark(run_dir, "fault", FAULT)
-    details.write_part(run_dir, "kill", Part(marks=(Mark(name="LEFT killed", at_ms=FAULT),)))
-    details.write_part(run_dir, "move", Part(marks=(Mark(name="applications moved", at_ms=FAULT + 1000),)))
+    details.write_part(run_dir, "kill", ScorecardPart(marks=(Mark(name="LEFT killed", at_ms=FAULT),)))
+    details.write_part(run_dir, "move", ScorecardPart(marks=(Mark(name="applications moved", at_ms=FAULT + 1000),)))
     write(
         drill,
         "flights",

@@ -8,7 +8,7 @@ import pytest
 
 from drlib.lab.checker.history import Committed, Consumed, History, Mirrored, Produced, ProducedStatus
 from drlib.lab.checker.report import Verdict
-from drlib.lab.checker.round_trip import Trip, TripReport, judge
+from drlib.lab.checker.round_trip import Trip, TripReport, check_round_trip
 from drlib.mirror.offsets.unreplicated.rules import Settle
 
 HOME, AWAY, TOPIC = "LEFT", "RIGHT", "t"
@@ -74,17 +74,17 @@ def failed(report: TripReport) -> list[str]:
 
 
 def test_a_quarantined_tail_costs_nothing() -> None:
-    report = judge(QUARANTINED)
+    report = check_round_trip(QUARANTINED)
     assert (failed(report), report.verdict) == ([], Verdict.PASS)
     assert (report.acknowledged, report.tail, report.quarantined, report.recovered, report.lost) == (5, 2, 2, 0, 0)
     assert report.doubled == 0
-    assert judge(replace(QUARANTINED, home_log=(*LEFT, *there(BACK, "b", "b", "c")))).doubled == 2
+    assert check_round_trip(replace(QUARANTINED, home_log=(*LEFT, *there(BACK, "b", "b", "c")))).doubled == 2
     assert [one.price for one in report.judgements if one.price] == []
     assert report.pauses_s == (2.0, 0.97)
 
 
 def test_a_recovered_tail_has_its_price_told() -> None:
-    report = judge(RECOVERED)
+    report = check_round_trip(RECOVERED)
     assert failed(report) == []
     (group,) = report.groups
     assert (group.again, group.again_tail, group.again_failover, group.skipped) == (0, 1, 0, 0)
@@ -95,10 +95,10 @@ def test_a_recovered_tail_has_its_price_told() -> None:
 def test_commits_that_died_with_the_source_are_a_price_of_the_failover_only() -> None:
     again = consumed("a0", 0, AWAY, MIRROR, 2035)
     trip = replace(QUARANTINED, history=History(PRODUCED, (*READ, again, ABROAD, HOME_AGAIN)))
-    assert failed(judge(trip)) == []
-    assert judge(trip).groups[0].again_failover == 1
+    assert failed(check_round_trip(trip)) == []
+    assert check_round_trip(trip).groups[0].again_failover == 1
     planned = replace(trip, settled=None)
-    assert "group g reads nothing again" in failed(judge(planned))
+    assert "group g reads nothing again" in failed(check_round_trip(planned))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_commits_that_died_with_the_source_are_a_price_of_the_failover_only() ->
     ],
 )  # fmt: skip
 def test_what_must_never_be_is_seen(trip: Trip, name: str) -> None:
-    report = judge(trip)
+    report = check_round_trip(trip)
     assert name in failed(report)
     assert report.verdict is not Verdict.PASS
 
@@ -142,7 +142,7 @@ def test_what_was_in_doubt_and_stands_on_both_sides_is_nobodys_double() -> None:
         away_log=(*there(MIRROR, "a0"), *there(TOPIC, "b", "d")),
         quarantine=there("q", "a1", "a2", "d"),
     )
-    assert failed(judge(trip)) == []
+    assert failed(check_round_trip(trip)) == []
 
 
 def test_what_was_in_doubt_is_read_again_at_a_price_and_only_where_it_may_be() -> None:
@@ -155,13 +155,13 @@ def test_what_was_in_doubt_is_read_again_at_a_price_and_only_where_it_may_be() -
     )
     home, away = replace(HOME_AGAIN, n=6), consumed("d", 2, AWAY, TOPIC, 2036)
     read_at_home = (*READ, consumed("d", 2, HOME, TOPIC, 22), away, ABROAD, home)
-    report = judge(replace(base, history=History(doubted, read_at_home)))
+    report = check_round_trip(replace(base, history=History(doubted, read_at_home)))
     assert (failed(report), report.groups[0].again_failover) == ([], 1)
     read_back = (*READ, away, ABROAD, consumed("a2", 2, HOME, TOPIC, 3001), consumed("d", 2, HOME, TOPIC, 3002), home)
     trip = replace(base, history=History(doubted, read_back), quarantine=())
-    report = judge(replace(trip, settled=Settle.LEAVE))
+    report = check_round_trip(replace(trip, settled=Settle.LEAVE))
     assert (failed(report), report.groups[0].again_tail) == ([], 1)
-    assert "group g reads nothing again" in failed(judge(replace(trip, settled=Settle.RECOVER)))
+    assert "group g reads nothing again" in failed(check_round_trip(replace(trip, settled=Settle.RECOVER)))
 
 
 def test_a_tail_that_was_left_is_read_again_only_where_its_commit_was_never_answered() -> None:
@@ -169,7 +169,7 @@ def test_a_tail_that_was_left_is_read_again_only_where_its_commit_was_never_answ
     read = (*READ, a2, ABROAD, replace(a2, at_ms=3005), HOME_AGAIN)
     commit = Committed("g", HOME, TOPIC, 0, 2, 25)
     trip = replace(QUARANTINED, history=History(PRODUCED, read, (commit,)), quarantine=(), settled=Settle.LEAVE)
-    report = judge(trip)
+    report = check_round_trip(trip)
     assert (failed(report), report.groups[0].again_tail) == ([], 1)
     answered = replace(trip, history=History(PRODUCED, read, (replace(commit, offset=3),)))
-    assert "group g reads nothing again" in failed(judge(answered))
+    assert "group g reads nothing again" in failed(check_round_trip(answered))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.mirror.preflight.cycles import TopicLoop, refuse_rings, ring
+from drlib.mirror.preflight.cycles import TopicLoop, find_cycle, refuse_rings
 from drlib.model import Flow
 
 
@@ -24,7 +24,7 @@ def flows(*names: str, chosen: str = "t") -> list[tuple[Flow, object]]:
     ],
 )
 def test_a_ring_is_told_by_its_clusters(names: tuple[str, ...], found: tuple[str, ...]) -> None:
-    assert ring(flows(*names), "t1") == found  # type: ignore[arg-type]
+    assert find_cycle(flows(*names), "t1") == found  # type: ignore[arg-type]
 
 
 def test_what_one_flow_leaves_out_does_not_go_round() -> None:
@@ -35,4 +35,4 @@ def test_what_one_flow_leaves_out_does_not_go_round() -> None:
 
 
 def test_heartbeats_are_prefixed_under_every_policy() -> None:
-    assert ring(flows("A>B", "B>A", chosen=""), "heartbeats") == ()  # type: ignore[arg-type]
+    assert find_cycle(flows("A>B", "B>A", chosen=""), "heartbeats") == ()  # type: ignore[arg-type]

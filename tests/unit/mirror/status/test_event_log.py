@@ -136,8 +136,8 @@ def test_after_the_hold_it_is_another_alert() -> None:
 
 def test_what_many_lanes_notice_is_one_event_of_their_flow_until_the_last_has_recovered() -> None:
     events, clock = log()
-    events.belongs("lane", "A->B")
-    events.belongs("lane.1", "A->B")
+    events.register_lane("lane", "A->B")
+    events.register_lane("lane.1", "A->B")
     assert events.open("SourceUnreachable", "lane.0", "refused")
     assert not events.open("SourceUnreachable", "lane.1", "refused")
     assert not events.open("SourceUnreachable", "A->B", "refused", by="groups")
@@ -155,7 +155,7 @@ def test_what_many_lanes_notice_is_one_event_of_their_flow_until_the_last_has_re
 
 def test_lanes_keep_events_of_their_own_apart() -> None:
     events, _ = log()
-    events.belongs("lane.0", "A->B")
+    events.register_lane("lane.0", "A->B")
     events.open("LaneLost", "lane.0", "taken over")
     assert events.snapshot()[0].entity == "lane.0"
 
@@ -175,20 +175,20 @@ def test_a_fact_ends_by_itself_counted_from_the_last_time() -> None:
 
 def test_a_lane_that_moved_to_its_next_generation_resolves_what_it_reported_before() -> None:
     events, _ = log()
-    events.belongs("lane.7", "A->B")
+    events.register_lane("lane.7", "A->B")
     events.open("SourceUnreachable", "lane.7.0", "refused")
     assert events.resolve("SourceUnreachable", "lane.7.1")
 
 
 def test_who_ends_without_a_word_leaves_nothing_open_that_nobody_else_reports() -> None:
     events, clock = log()
-    events.belongs("lane", "A->B")
+    events.register_lane("lane", "A->B")
     events.open("SourceUnreachable", "lane.0", "refused")
     events.open("SourceUnreachable", "A->B", "refused", by="groups")
     events.open("LaneFault", "lane", "lost")
     events.open("MirrorContradiction", "A.t-0", "x", by="lane")
     events.open("LaneLost", "lane", "taken over", by="lane")
-    events.leave("lane")
+    events.retract("lane")
     assert events.is_open("SourceUnreachable", "A->B"), "another one still sees it"
     assert not events.is_open("LaneFault", "A->B")
     assert not events.is_open("MirrorContradiction", "A.t-0")
@@ -202,7 +202,7 @@ def test_a_fault_that_the_next_owner_sees_again_at_once_is_the_same_alert() -> N
     events, clock = log()
     duty = events.reporter("GroupSyncFailed")
     assert duty.open("GroupLive", "g", "has members")
-    duty.leave(duty.by)
+    duty.retract(duty.by)
     clock.at += HOLD_S - 1
     assert not duty.open("GroupLive", "g", "has members")
     (event,) = events.snapshot()
@@ -215,7 +215,7 @@ def test_when_a_flow_begins_anew_only_what_its_worker_reports_stays_open() -> No
     events.open("Parked", "t-0", "too large")
     events.open("SourceLoss", "t-0", "offsets 0 to 9")
     events.open("FlowUnreachable", "A->B", "refused", by="worker")
-    events.alone("worker")
+    events.retract_others("worker")
     clock.at += HOLD_S
     assert [e.name for e in events.snapshot() if e.resolved_ms is None] == ["SourceLoss", "FlowUnreachable"]
 

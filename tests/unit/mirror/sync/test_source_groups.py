@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drlib.mirror.engine.fetch.partition_stream import Stream
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.journal.entries import Placement, Run
 from drlib.mirror.journal.fields import ClaimId, SourcePartition
 from drlib.mirror.mm2.records import Checkpoint
@@ -33,7 +33,7 @@ class Written:
 
 @pytest.mark.parametrize("looks_first", [0, 1, 2])  # how often before anything is mirrored
 def test_a_group_that_was_known_before_the_mirror_had_anything_is_told_where_it_stands(looks_first: int) -> None:
-    stream = Stream(KEY, SOURCE, TARGET, CLAIM, PartitionMap(), position=0, target_next=1)
+    stream = PartitionStream(KEY, SOURCE, TARGET, CLAIM, PartitionMap(), position=0, target_next=1)
     written: Any = Written()
     settings: Any = SimpleNamespace(mirrors_group=lambda group: True)
     unused: Any = None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from drlib.drill.step import step_output as details
-from drlib.drill.step.step_output import Part
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.lab.checker.history import Consumed, Produced, ProducedStatus, Row
 from drlib.lab.checker.history_files import HistoryWriter
 from drlib.runs.scorecard import Mark
@@ -29,7 +29,7 @@ def sent(number: int, at_ms: int) -> Produced:
 @pytest.fixture
 def drill(tmp_path: Path) -> Any:
     """As much of a drill as a picture looks at: its run folder and the names of its steps."""
-    details.write_part(tmp_path, "kill", Part(marks=(Mark(name="LEFT killed", at_ms=T0 + 2000),)))
+    details.write_part(tmp_path, "kill", ScorecardPart(marks=(Mark(name="LEFT killed", at_ms=T0 + 2000),)))
     steps = [SimpleNamespace(name="start"), SimpleNamespace(name="kill")]
     return SimpleNamespace(workplace=SimpleNamespace(run_dir=tmp_path), drill=SimpleNamespace(steps=steps))
 

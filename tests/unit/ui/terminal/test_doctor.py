@@ -12,7 +12,7 @@ from sample_scorecard import scorecard, unmeasured
 
 from drlib.drill.readiness.checks.observations import Drills
 from drlib.drill.readiness.doctor import drills_in
-from drlib.drill.readiness.score import Finding, Readiness, Verdict
+from drlib.drill.readiness.score import Finding, Readiness, Severity
 from drlib.ui.terminal.doctor import readiness_of
 from drlib.ui.terminal.readiness_json import as_json_text
 
@@ -25,11 +25,11 @@ def readiness() -> Readiness:
         "LEFT->RIGHT",
         NOW,
         (
-            Finding("target-answers", "", Verdict.OK, "RIGHT has 3 brokers", "", NOW + 1),
-            Finding("partitions", "orders", Verdict.WARN, "2 partitions, 3 of [bold]LEFT.orders\x1b[2J", fix, NOW + 1),
-            *(Finding("partitions", f"t{n}", Verdict.WARN, "2 partitions, 3", fix, NOW + 1) for n in range(5)),
-            Finding("worker", "LEFT->RIGHT", Verdict.CRITICAL, "nobody", "Start one: drlib mirror f", NOW + 1),
-            Finding("lag", "", Verdict.UNKNOWN, "the source does not answer", "", NOW + 1),
+            Finding("target-answers", "", Severity.OK, "RIGHT has 3 brokers", "", NOW + 1),
+            Finding("partitions", "orders", Severity.WARN, "2 partitions, 3 of [bold]LEFT.orders\x1b[2J", fix, NOW + 1),
+            *(Finding("partitions", f"t{n}", Severity.WARN, "2 partitions, 3", fix, NOW + 1) for n in range(5)),
+            Finding("worker", "LEFT->RIGHT", Severity.CRITICAL, "nobody", "Start one: drlib mirror f", NOW + 1),
+            Finding("lag", "", Severity.UNKNOWN, "the source does not answer", "", NOW + 1),
         ),
     )
 

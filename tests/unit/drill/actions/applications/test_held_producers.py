@@ -10,14 +10,14 @@ import pytest
 
 from drlib.client.pointer import POINTER_NAME
 from drlib.drill.actions.applications.held_producers import still_sending
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.lab.apps.process import StatusFile
 from drlib.lab.lab import Lab
 from drlib.model import Flow
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Workplace]:
+def place(tmp_path: Path) -> Iterator[DrillContext]:
     lab = Lab(tmp_path)
     lab.registry.start(
         "flights",
@@ -25,19 +25,19 @@ def place(tmp_path: Path) -> Iterator[Workplace]:
         log=tmp_path / "flights.log",
         die_with_parent=True,
     )
-    yield Workplace(
+    yield DrillContext(
         clusters={}, flow=Flow("LEFT", "RIGHT"), run_dir=tmp_path / "run", lab=lab, pointer=tmp_path / POINTER_NAME
     )
     lab.registry.stop("flights")
 
 
-def says(place: Workplace, phase: str, version: int, in_flight: int = 0, name: str = "flights") -> None:
+def says(place: DrillContext, phase: str, version: int, in_flight: int = 0, name: str = "flights") -> None:
     assert place.lab is not None
     path = place.lab.root / f"{name}.status.json"
     StatusFile(name, str(path)).report(phase, "LEFT", version, 100, in_flight)
 
 
-def test_who_runs_has_not_seen_the_hold_until_it_says_so(place: Workplace) -> None:
+def test_who_runs_has_not_seen_the_hold_until_it_says_so(place: DrillContext) -> None:
     says(place, "running", 6)
     assert still_sending(place, 7) == "flights has not seen the hold yet"
     says(place, "holding", 6)
@@ -48,16 +48,16 @@ def test_who_runs_has_not_seen_the_hold_until_it_says_so(place: Workplace) -> No
     assert still_sending(place, 7) == ""
 
 
-def test_who_is_not_there_is_not_waited_for(place: Workplace, tmp_path: Path) -> None:
+def test_who_is_not_there_is_not_waited_for(place: DrillContext, tmp_path: Path) -> None:
     says(place, "holding", 7)
     says(place, "running", 6, name="flights-tx")  # its process has ended
     assert still_sending(place, 7) == ""
     says(place, "stopped", 6)
     assert still_sending(place, 7) == ""
     says(place, "running", 6)
-    elsewhere = Workplace(clusters={}, flow=place.flow, run_dir=tmp_path, lab=place.lab, pointer=tmp_path / "other")
+    elsewhere = DrillContext(clusters={}, flow=place.flow, run_dir=tmp_path, lab=place.lab, pointer=tmp_path / "other")
     assert still_sending(elsewhere, 7) == ""
-    assert still_sending(Workplace(clusters={}, flow=place.flow, run_dir=tmp_path), 7) == ""
+    assert still_sending(DrillContext(clusters={}, flow=place.flow, run_dir=tmp_path), 7) == ""
 
 
 def test_what_matters_to_a_hold_is_told_at_once(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.drill.actions.applications.pointer import PointerPlace
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
@@ -18,12 +18,14 @@ THERE = Pointer(5, "RIGHT", "127.0.0.1:2", "LEFT.", {"LEFT.orders": (7, 9)})
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Workplace:
+def place(tmp_path: Path) -> DrillContext:
     clusters = {alias: ClusterSettings(alias, ("127.0.0.1:1",)) for alias in ("LEFT", "RIGHT")}
-    return Workplace(clusters=clusters, flow=Flow("LEFT", "RIGHT"), run_dir=tmp_path, pointer=tmp_path / "pointer.json")
+    return DrillContext(
+        clusters=clusters, flow=Flow("LEFT", "RIGHT"), run_dir=tmp_path, pointer=tmp_path / "pointer.json"
+    )
 
 
-def test_a_hold_and_a_move_are_put_back_one_after_the_other_and_again(place: Workplace) -> None:
+def test_a_hold_and_a_move_are_put_back_one_after_the_other_and_again(place: DrillContext) -> None:
     assert place.pointer is not None
     pointer_file.write_atomic(place.pointer, HERE)
     fence, move = PointerPlace(place, "fence"), PointerPlace(place, "move")
@@ -39,7 +41,7 @@ def test_a_hold_and_a_move_are_put_back_one_after_the_other_and_again(place: Wor
     assert pointer_file.read(place.pointer) == Pointer(7, "LEFT", "127.0.0.1:1")
 
 
-def test_a_pointer_somebody_else_moved_is_left(place: Workplace) -> None:
+def test_a_pointer_somebody_else_moved_is_left(place: DrillContext) -> None:
     assert place.pointer is not None
     pointer_file.write_atomic(place.pointer, HERE)
     move = PointerPlace(place, "move")
@@ -50,7 +52,7 @@ def test_a_pointer_somebody_else_moved_is_left(place: Workplace) -> None:
     assert pointer_file.read(place.pointer).active == "THIRD"
 
 
-def test_what_was_never_there_is_gone_again(place: Workplace) -> None:
+def test_what_was_never_there_is_gone_again(place: DrillContext) -> None:
     assert place.pointer is not None
     move = PointerPlace(place, "move")
     assert move.kept() is None

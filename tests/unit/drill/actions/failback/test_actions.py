@@ -16,7 +16,7 @@ from drlib.drill.plan.plan import Argument, Call, Change, Drill, Fact, Mode, Ste
 from drlib.drill.plan.progress import Reach
 from drlib.drill.scenarios.failover import round_trip as round_trip_actions
 from drlib.drill.step.action import Action, make_actions
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
@@ -29,7 +29,7 @@ RUNBOOKS = ROOT / "runbooks"
 
 
 def made(place: Path, name: str, **arguments: str | int | bool | tuple[str, ...]) -> Action:
-    workplace = Workplace(clusters=CLUSTERS, flow=FLOW, run_dir=place, pointer=place / "pointer.json")
+    workplace = DrillContext(clusters=CLUSTERS, flow=FLOW, run_dir=place, pointer=place / "pointer.json")
     call = Call(name, tuple(Argument(key, value) for key, value in arguments.items()))
     drill = Drill(name="d", flow=FLOW, mode=Mode.PLANNED, steps=(Step(name="one", title="One", action=call),))
     makers = {

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drlib.config.settings import MirrorSettings
-from drlib.drill.actions.failback.precompute import MovesAhead
+from drlib.drill.actions.failback.precompute import PrecomputedMoves
 from drlib.kafka.admin.descriptions import CommittedOffset, TopicDescription
 from drlib.mirror.journal.entries import Ack, ClaimId, Covered, Placement, Run, SourcePartition, TopicNames
 from drlib.mirror.offsets.map.load_maps import Maps
-from drlib.mirror.offsets.translation.two_way import Known, Move, Positions, translate
+from drlib.mirror.offsets.translation.two_way import FlowPairState, Move, Positions, translate
 from drlib.mirror.offsets.unreplicated.settle import Ledger
 from drlib.model import Flow, TopicPartition
 
@@ -53,13 +53,13 @@ def maps(topic: str, target: str, of: uuid.UUID, records: int, *, gap: bool = Fa
     return found
 
 
-def known(records: int = 10, *, gap: bool = False) -> Known:
+def known(records: int = 10, *, gap: bool = False) -> FlowPairState:
     there = {TopicPartition("t", n): 0 for n in range(PARTITIONS)}
     came = {TopicPartition(CAME, n): 0 for n in range(PARTITIONS)}
     ledger = cast(Ledger, SimpleNamespace(next=lambda *_: 0))
     home = {"t": TopicDescription("t", IDS[CAME], PARTITIONS, False)}
     back = maps("t", CAME, IDS[CAME], 6)
-    return Known(FLOW, maps(OWN, "A.t", IDS[OWN], records, gap=gap), back, ledger, "B's", home, there, came, {})
+    return FlowPairState(FLOW, maps(OWN, "A.t", IDS[OWN], records, gap=gap), back, ledger, "B's", home, there, came, {})
 
 
 def at(**offsets: int) -> dict[TopicPartition, CommittedOffset]:
@@ -74,16 +74,16 @@ def timeless(moves: tuple[Move, ...]) -> list[Move]:
     return [replace(move, translation=replace(move.translation, as_of_ms=0)) for move in moves]
 
 
-def everything(now: Known, here: Mapping[str, Positions], stood: Mapping[str, Positions]) -> list[Move]:
+def everything(now: FlowPairState, here: Mapping[str, Positions], stood: Mapping[str, Positions]) -> list[Move]:
     return timeless(translate(SETTINGS, now, here, stood))
 
 
 def test_a_group_that_stood_still_is_taken_as_it_was_and_one_that_read_on_is_asked_anew() -> None:
     before, here = known(), {"still": at(t_0=3, t_1=10), "reads": at(t_0=3, came_0=2)}
-    ahead = MovesAhead.decide(SETTINGS, before, here, {"still": {}, "reads": {}})
+    ahead = PrecomputedMoves.decide(SETTINGS, before, here, {"still": {}, "reads": {}})
     now = {**here, "reads": at(t_0=4, came_0=7)}
-    again = ahead.again(SETTINGS, replace(before, forward=known().forward), now)
-    assert again.anew == 1
+    again = ahead.refresh(SETTINGS, replace(before, forward=known().forward), now)
+    assert again.recomputed == 1
     assert again.groups["still"] is ahead.groups["still"]
     assert timeless(tuple(again.found)) == everything(known(), now, {})
     assert again.wanted["reads"][TopicPartition("A.t", 0)] == CommittedOffset(5)
@@ -96,11 +96,11 @@ def test_a_group_that_stood_still_is_taken_as_it_was_and_one_that_read_on_is_ask
 def test_a_position_that_stands_still_is_asked_anew_where_the_mirror_went_on() -> None:
     """At the end of what was mirrored a position is the mirror's end, and behind the next claim's marker when more came."""
     here = {"end": at(t_0=10), "middle": at(t_0=3)}
-    ahead = MovesAhead.decide(SETTINGS, known(), here, {})
+    ahead = PrecomputedMoves.decide(SETTINGS, known(), here, {})
     assert ahead.wanted["end"] == {TopicPartition("A.t", 0): CommittedOffset(11)}
-    again = ahead.again(SETTINGS, replace(ahead.told.known, forward=known(gap=True).forward), here)
+    again = ahead.refresh(SETTINGS, replace(ahead.told.known, forward=known(gap=True).forward), here)
     assert again.wanted["end"] == {TopicPartition("A.t", 0): CommittedOffset(13)}
-    assert (again.anew, again.groups["middle"]) == (1, ahead.groups["middle"])
+    assert (again.recomputed, again.groups["middle"]) == (1, ahead.groups["middle"])
 
 
 OFFSETS = st.integers(0, 12)
@@ -118,12 +118,12 @@ def test_what_comes_out_is_what_would_come_out_of_everything_then(
     gap: bool,
     read_anew: bool,
 ) -> None:
-    ahead = MovesAhead.decide(SETTINGS, known(), first, stood)
+    ahead = PrecomputedMoves.decide(SETTINGS, known(), first, stood)
     here = {**first, **later}
     forward = known(records, gap=gap).forward
     now = replace(known() if read_anew else ahead.told.known, forward=forward)
-    again = ahead.again(SETTINGS, now, here)
+    again = ahead.refresh(SETTINGS, now, here)
     assert timeless(tuple(again.found)) == everything(now, here, stood)
-    third = again.again(SETTINGS, now, here)
-    assert third.anew == 0
+    third = again.refresh(SETTINGS, now, here)
+    assert third.recomputed == 0
     assert timeless(tuple(third.found)) == everything(now, here, stood)

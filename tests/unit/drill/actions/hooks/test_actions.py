@@ -15,7 +15,7 @@ from drlib.drill.plan.progress import Reach
 from drlib.drill.run import planning
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import StepCall, make_actions
-from drlib.drill.step.context import Workplace
+from drlib.drill.step.context import DrillContext
 from drlib.errors import Aborted, Deviated, UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
@@ -31,7 +31,7 @@ def made(run_dir: Path, action: str = "hook.command", **arguments: object) -> Ho
         Argument(name, tuple(value) if isinstance(value, list) else value)  # type: ignore[arg-type]
         for name, value in arguments.items()
     )
-    place = Workplace(clusters={"RIGHT": ClusterSettings("RIGHT", ("127.0.0.1:1",))}, flow=FLOW, run_dir=run_dir)
+    place = DrillContext(clusters={"RIGHT": ClusterSettings("RIGHT", ("127.0.0.1:1",))}, flow=FLOW, run_dir=run_dir)
     step = hook_steps.makers(place)[action](StepCall(action, values, "tell"))
     assert isinstance(step, HookStep)
     return step
@@ -168,7 +168,7 @@ def test_what_is_wrong_with_a_hook_is_said_before_anything_is_called(
     drill = Drill(
         name="d", flow=FLOW, mode=Mode.PRACTICE, steps=(Step(name="tell", title="t", action=Call(action, values)),)
     )
-    place = Workplace(clusters={}, flow=FLOW, run_dir=tmp_path)
+    place = DrillContext(clusters={}, flow=FLOW, run_dir=tmp_path)
     with pytest.raises(UsageError, match=told):
         planning.make_plan(drill, make_actions(drill, hook_steps.makers(place)))
     assert list(tmp_path.iterdir()) == []

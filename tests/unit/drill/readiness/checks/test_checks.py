@@ -45,7 +45,7 @@ from drlib.drill.readiness.score import (
     WORST_FIRST,
     Finding,
     Readiness,
-    Verdict,
+    Severity,
     gate,
     gate_without_source,
 )
@@ -100,20 +100,20 @@ findings = st.lists(
         Finding,
         check=st.sampled_from([check.id for check in CHECKS]),
         entity=st.sampled_from(["", "a", "b"]),
-        verdict=st.sampled_from(list(Verdict)),
+        verdict=st.sampled_from(list(Severity)),
         evidence=st.just("seen"),
         fix=st.just("do"),
         expires_ms=st.integers(NOW - 1000, NOW + 1000),
     ),
     max_size=30,
 )
-BETTER = {Verdict.CRITICAL: 0, Verdict.UNKNOWN: 1, Verdict.WARN: 2, Verdict.OK: 3}
+BETTER = {Severity.CRITICAL: 0, Severity.UNKNOWN: 1, Severity.WARN: 2, Severity.OK: 3}
 
 
 def test_the_weights_are_a_whole_hundred_and_every_verdict_has_its_share() -> None:
     assert sum(check.weight for check in CHECKS) == 100
     assert len({check.id for check in CHECKS}) == len(CHECKS)
-    assert set(HALVES) == set(WORST_FIRST) == set(Verdict)
+    assert set(HALVES) == set(WORST_FIRST) == set(Severity)
     assert Readiness(FLOW, NOW, ()).score == 0
 
 
@@ -124,7 +124,7 @@ def test_mending_a_finding_never_lowers_the_score_nor_closes_the_gate(
     if not found:
         return
     at = data.draw(st.integers(0, len(found) - 1))
-    better = data.draw(st.sampled_from([v for v in Verdict if BETTER[v] >= BETTER[found[at].verdict]]))
+    better = data.draw(st.sampled_from([v for v in Severity if BETTER[v] >= BETTER[found[at].verdict]]))
     before = Readiness(FLOW, NOW, tuple(found))
     after = Readiness(FLOW, NOW, (*found[:at], replace(found[at], verdict=better), *found[at + 1 :]))
     assert after.score >= before.score
@@ -136,12 +136,12 @@ def test_not_knowing_never_scores_more_than_ok_and_costs_points(found: list[Find
     check = data.draw(st.sampled_from(CHECKS))
     others = tuple(f for f in found if f.check != check.id)
 
-    def with_verdict(verdict: Verdict) -> int:
+    def with_verdict(verdict: Severity) -> int:
         return Readiness(FLOW, NOW, (*others, Finding(check.id, "", verdict, "", "", NOW))).score
 
-    assert with_verdict(Verdict.UNKNOWN) <= with_verdict(Verdict.WARN) <= with_verdict(Verdict.OK)
-    assert with_verdict(Verdict.UNKNOWN) == Readiness(FLOW, NOW, others).score
-    assert with_verdict(Verdict.OK) - with_verdict(Verdict.UNKNOWN) == check.weight
+    assert with_verdict(Severity.UNKNOWN) <= with_verdict(Severity.WARN) <= with_verdict(Severity.OK)
+    assert with_verdict(Severity.UNKNOWN) == Readiness(FLOW, NOW, others).score
+    assert with_verdict(Severity.OK) - with_verdict(Severity.UNKNOWN) == check.weight
 
 
 @given(findings, st.integers(0, 2000), st.integers(0, 100))
@@ -163,11 +163,11 @@ def test_old_evidence_says_that_it_is_old_and_what_it_was() -> None:
     fresh = examine(seen(), TERMS)
     assert fresh.score == 100
     old = fresh.as_of(NOW + 61_000)
-    assert old.verdict("worker") is Verdict.UNKNOWN
+    assert old.verdict("worker") is Severity.UNKNOWN
     (worker,) = [f for f in old.findings if f.check == "worker"]
     assert worker.evidence.startswith("too old to be believed: 1 worker, 2 lanes")
-    assert old.verdict("rights") is Verdict.OK  # an hour
-    assert old.verdict("drill-age") is Verdict.OK  # until the next one is due
+    assert old.verdict("rights") is Severity.OK  # an hour
+    assert old.verdict("drill-age") is Severity.OK  # until the next one is due
 
 
 def test_the_gate_names_the_flow_the_reason_and_the_first_fix() -> None:
@@ -200,7 +200,7 @@ def test_a_question_without_an_answer_is_unknown_with_its_reason() -> None:
              "mirrored", "settings", "durability", "drills")  # fmt: skip
     nothing = examine(seen(**dict.fromkeys(names, lost)), TERMS)
     assert nothing.score == 13  # that both clusters answer
-    unknown = [f for f in nothing.findings if f.verdict is Verdict.UNKNOWN]
+    unknown = [f for f in nothing.findings if f.verdict is Severity.UNKNOWN]
     assert len(unknown) == len(names)
     assert {(f.evidence, f.fix) for f in unknown} == {("no answer within 15 s", "Look at the link.")}
 
@@ -322,14 +322,14 @@ def test_every_check_has_a_case_that_is_not_ok() -> None:
 def test_a_source_that_is_gone_is_told_once() -> None:
     gone = Reach("LEFT", "l", 0, "LEFT is down", "Start it.")
     told = Told((Event("SourceUnreachable", FLOW, "gone", NOW),), True)
-    assert of("events", source=gone, told=told).verdict is Verdict.OK
-    assert of("events", told=told).verdict is Verdict.WARN  # the worker alone does not reach it
+    assert of("events", source=gone, told=told).verdict is Severity.OK
+    assert of("events", told=told).verdict is Severity.WARN  # the worker alone does not reach it
 
 
 def test_positions_as_old_as_the_last_checkpoint_are_not_believed_for_long() -> None:
     old = (Placed("billing", ORDERS, 5, TranslationKind.EXACT, 0, NOW - 120_000),)
     found = of("groups-exact", placed=old)
-    assert (found.verdict, found.expires_ms) == (Verdict.UNKNOWN, NOW - 60_000)
+    assert (found.verdict, found.expires_ms) == (Severity.UNKNOWN, NOW - 60_000)
 
 
 def test_the_page_shows_the_weights_that_count() -> None:

@@ -11,10 +11,10 @@ from drlib.mirror.engine.fencing.producer_expiration import (
     DAY_MS,
     HOUR_MS,
     Expiry,
-    LastWord,
+    LastAppend,
     due_before_batch,
     due_in_lull,
-    guarded,
+    fence_may_have_expired,
     last_sequence,
     lull_due_ms,
 )
@@ -37,38 +37,38 @@ def test_defaults_are_kafkas_and_what_a_broker_does_not_tell_is_one() -> None:
 
 
 def test_recent_records_need_no_marker() -> None:
-    last = LastWord(NOW, NOW)
+    last = LastAppend(NOW, NOW)
     last.batch(NOW + 1000, NOW + 1000)
     for later in (0, HOUR_MS, 11 * HOUR_MS):
         assert not due_before_batch(last, DEFAULT, NOW + later)
         assert not due_in_lull(last, DEFAULT, NOW + later)
-        assert not guarded(last, DEFAULT, NOW + later)
+        assert not fence_may_have_expired(last, DEFAULT, NOW + later)
 
 
 def test_a_partition_idle_for_half_a_day_is_marked_before_its_next_batch_and_not_before() -> None:
-    last = LastWord(NOW, NOW)
+    last = LastAppend(NOW, NOW)
     assert not due_in_lull(last, DEFAULT, NOW + 30 * DAY_MS)
     assert due_before_batch(last, DEFAULT, NOW + DAY_MS // 2 + 1)
-    assert not guarded(last, DEFAULT, NOW + DAY_MS - 1)
-    assert guarded(last, DEFAULT, NOW + DAY_MS)
+    assert not fence_may_have_expired(last, DEFAULT, NOW + DAY_MS - 1)
+    assert fence_may_have_expired(last, DEFAULT, NOW + DAY_MS)
 
 
 def test_old_records_are_guarded_marked_twice_a_look_and_closed_by_a_lull() -> None:
-    last = LastWord(NOW, NOW)
+    last = LastAppend(NOW, NOW)
     last.batch(OLD, NOW)
-    assert guarded(last, DEFAULT, NOW)
+    assert fence_may_have_expired(last, DEFAULT, NOW)
     assert not due_before_batch(last, DEFAULT, NOW + 299_999)
     assert due_before_batch(last, DEFAULT, NOW + 300_000)
     assert not due_in_lull(last, DEFAULT, NOW + 4_999)
     assert due_in_lull(last, DEFAULT, NOW + 5_000)
     last.marker(NOW + 5_000)
-    assert not guarded(last, DEFAULT, NOW + 5_000)
+    assert not fence_may_have_expired(last, DEFAULT, NOW + 5_000)
     assert not due_in_lull(last, DEFAULT, NOW + 30 * DAY_MS)
 
 
 @given(st.integers(OLD, NOW + DAY_MS), st.integers(0, 2 * DAY_MS))
 def test_a_lull_is_due_from_its_moment_on_and_not_before(newest: int, later: int) -> None:
-    last = LastWord(NOW, NOW)
+    last = LastAppend(NOW, NOW)
     assert lull_due_ms(last, DEFAULT) is None
     last.batch(newest, NOW)
     due = lull_due_ms(last, DEFAULT)
@@ -82,7 +82,7 @@ def test_a_lull_is_due_from_its_moment_on_and_not_before(newest: int, later: int
 
 @given(st.lists(st.integers(0, 60_000), max_size=200), st.sampled_from([OLD, NOW]))
 def test_markers_are_at_least_half_a_look_apart_while_records_go_on(gaps: list[int], newest: int) -> None:
-    last, now, marked = LastWord(NOW, NOW), NOW, [NOW]
+    last, now, marked = LastAppend(NOW, NOW), NOW, [NOW]
     for gap in gaps:
         now += gap
         if due_before_batch(last, DEFAULT, now):

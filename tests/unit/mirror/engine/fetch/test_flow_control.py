@@ -6,10 +6,10 @@ import heapq
 
 import pytest
 
-from drlib.mirror.engine.fetch.flow_control import Window
+from drlib.mirror.engine.fetch.flow_control import InFlightWindow
 
 
-def run(window: Window, *, bandwidth: float, delay_s: float, piece: int, seconds: float) -> tuple[float, int]:
+def run(window: InFlightWindow, *, bandwidth: float, delay_s: float, piece: int, seconds: float) -> tuple[float, int]:
     """A link of `bandwidth` bytes/s, `delay_s` there and back: bytes/s over the second half, and the most outstanding."""
     now, free, sequence, delivered, most = 0.0, 0.0, 0, 0, 0
     coming: list[tuple[float, int, object]] = []
@@ -31,7 +31,7 @@ def run(window: Window, *, bandwidth: float, delay_s: float, piece: int, seconds
 @pytest.mark.parametrize("delay_s", [0.0002, 0.01, 0.2, 0.5])
 def test_any_link_is_filled(bandwidth: float, delay_s: float) -> None:
     piece = max(256 << 10, int(bandwidth * delay_s / 50))
-    window = Window(least=4 << 20, most=8 << 30)
+    window = InFlightWindow(least=4 << 20, most=8 << 30)
     seconds = 30 * delay_s + 100 * piece / bandwidth + 4 * window.least / bandwidth
     rate, most = run(window, bandwidth=bandwidth, delay_s=delay_s, piece=piece, seconds=seconds)
     assert rate > 0.9 * bandwidth
@@ -39,13 +39,13 @@ def test_any_link_is_filled(bandwidth: float, delay_s: float) -> None:
 
 
 def test_memory_bounds_it() -> None:
-    window = Window(least=1 << 20, most=8 << 20)
+    window = InFlightWindow(least=1 << 20, most=8 << 20)
     _, most = run(window, bandwidth=1e9, delay_s=0.2, piece=1 << 20, seconds=10)
     assert most <= 9 << 20
 
 
 def test_it_forgets_a_rate_that_is_no_more() -> None:
-    window = Window(least=1 << 20, most=1 << 30)
+    window = InFlightWindow(least=1 << 20, most=1 << 30)
     window.measured(0.1)
     window.answered(window.sent(0.0, 100), 0.1, 10 << 20)
     assert window.size == pytest.approx((1 << 20) + 2 * (10 << 20), rel=0.01)
@@ -54,13 +54,13 @@ def test_it_forgets_a_rate_that_is_no_more() -> None:
 
 
 def test_a_slow_link_is_given_no_more_than_it_moves_in_a_few_seconds() -> None:
-    window = Window(least=16 << 20, most=80 << 20)
+    window = InFlightWindow(least=16 << 20, most=80 << 20)
     assert window.size == window.start
     _, most = run(window, bandwidth=64e3, delay_s=0.05, piece=64 << 10, seconds=120)
     assert most <= window.start + (64 << 10)
 
 
 def test_a_fast_link_is_not_kept_waiting_by_the_careful_start() -> None:
-    window = Window(least=16 << 20, most=80 << 20)
+    window = InFlightWindow(least=16 << 20, most=80 << 20)
     run(window, bandwidth=500e6, delay_s=0.0005, piece=128 << 10, seconds=0.02)
     assert window.size >= 16 << 20

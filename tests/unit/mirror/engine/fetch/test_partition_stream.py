@@ -15,7 +15,7 @@ from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import CorruptBatch, iter_batches, verify
 from drlib.kafka.protocol.merge_batches import GROWTH
 from drlib.mirror.engine.fetch.memory import Memory
-from drlib.mirror.engine.fetch.partition_stream import BEYOND_ANSWERS, SMALL_BYTES, Stream
+from drlib.mirror.engine.fetch.partition_stream import BEYOND_ANSWERS, SMALL_BYTES, PartitionStream
 from drlib.mirror.journal.entries import ClaimId, Run, SourcePartition
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import TopicPartition
@@ -53,8 +53,8 @@ def fetched(data: bytes, end: int) -> FetchedPartition:
     return FetchedPartition(P.topic_id, 0, 0, end, end, 0, (), None, -1, -1, memoryview(data))
 
 
-def stream(merge_bytes: int, position: int = 0) -> Stream:
-    found = Stream(
+def stream(merge_bytes: int, position: int = 0) -> PartitionStream:
+    found = PartitionStream(
         P, TopicPartition("t", 0), TopicPartition("A.t", 0), ClaimId(7, 3), PartitionMap(), position=position,
         target_next=5, merge_bytes=merge_bytes,
     )  # fmt: skip
@@ -71,7 +71,7 @@ def test_every_record_that_is_left_crosses_once_and_its_place_is_known(
     left = [PER_BATCH * n + k for n, (kept, _, _) in enumerate(log) for k in sorted(kept)]
     wanted = [offset for offset in left if offset >= position]
     copy = stream(merge_bytes, position)
-    entries = copy.take(fetched(data, end))
+    entries = copy.plan(fetched(data, end))
     assert all(isinstance(entry, Run) for entry in entries)
     assert copy.position == max(position, end)
     there: list[int] = []
@@ -98,7 +98,7 @@ def test_every_record_that_is_left_crosses_once_and_its_place_is_known(
 
 def test_small_batches_with_gaps_leave_in_one_request() -> None:
     copy = stream(64 << 10)
-    copy.take(fetched(b"".join(batch(PER_BATCH * n, {1, 4, 5}, 700, 0) for n in range(20)), 200))
+    copy.plan(fetched(b"".join(batch(PER_BATCH * n, {1, 4, 5}, 700, 0) for n in range(20)), 200))
     assert [item.batch.count for item in copy.queue] == [60]
 
 
@@ -107,7 +107,7 @@ def test_a_joined_batch_is_never_larger_than_the_target_takes(kept: int) -> None
     """Joined, records grow: their numbers and times need more bytes than within the batches they came in."""
     copy = stream(3000)
     data = b"".join(batch(PER_BATCH * n * 300, set(range(kept)), 4, 0) for n in range(200))
-    copy.take(fetched(data, 200 * PER_BATCH * 300))
+    copy.plan(fetched(data, 200 * PER_BATCH * 300))
     assert sum(item.batch.count for item in copy.queue) == 200 * kept
     assert max(item.batch.size for item in copy.queue) <= 3000
 
@@ -119,7 +119,7 @@ def test_a_small_batch_left_over_does_not_keep_a_large_frame() -> None:
     data = b"".join(batches)
     copy = stream(len(data) - len(batches[-1]) + GROWTH * 400)
     frame = memory.hold(len(data))
-    copy.take(fetched(data, 410), frame)
+    copy.plan(fetched(data, 410), frame)
     del frame
     assert [item.batch.count for item in copy.queue] == [400, 10]
     assert memory.held == copy.queued_bytes
@@ -133,19 +133,19 @@ def test_a_batch_of_few_records_joins_although_it_is_larger() -> None:
     few = [batch(PER_BATCH * n, set(range(PER_BATCH)), 1600, 0) for n in range(4)]
     assert len(few[0]) > SMALL_BYTES
     copy = stream(256 << 10)
-    copy.take(fetched(b"".join(few), 40))
+    copy.plan(fetched(b"".join(few), 40))
     assert [item.batch.count for item in copy.queue] == [40]
 
 
 def test_what_was_appended_while_the_answer_was_made_is_taken_with_the_next_and_no_damage() -> None:
     """A broker takes the high watermark before it reads."""
     found, data = stream(1 << 16), batch(0, {0, 1}, 10, 0)
-    assert found.take(fetched(data, 0), None) == []
+    assert found.plan(fetched(data, 0), None) == []
     assert (found.position, len(found.queue)) == (0, 0)
-    assert found.take(fetched(data, PER_BATCH), None) != []
+    assert found.plan(fetched(data, PER_BATCH), None) != []
     assert (found.position, len(found.queue)) == (PER_BATCH, 1)
     far = batch(5_000, {0}, 10, 0)
     for _ in range(BEYOND_ANSWERS):
-        assert found.take(fetched(far, PER_BATCH), None) == []
+        assert found.plan(fetched(far, PER_BATCH), None) == []
     with pytest.raises(CorruptBatch, match="beyond the log's end"):
-        found.take(fetched(far, PER_BATCH), None)
+        found.plan(fetched(far, PER_BATCH), None)

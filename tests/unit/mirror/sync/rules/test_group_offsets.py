@@ -14,7 +14,7 @@ from drlib.mirror.sync.rules.group_offsets import (
     WRITABLE,
     Decision,
     GroupMemory,
-    Verdict,
+    SyncDecision,
     Wanted,
     Written,
     decide,
@@ -33,24 +33,24 @@ def wanted(target: int | None, source: int = 100, kind: TranslationKind = K.EXAC
 @pytest.mark.parametrize(
     ("want", "committed", "end", "written", "verdict"),
     [
-        (wanted(50), None, 50, None, Verdict.FIRST),
-        (wanted(50), 50, 50, None, Verdict.KEEP),
-        (wanted(50), 49, 50, None, Verdict.RAISE),
-        (wanted(50), 49, 50, Written(1, 7), Verdict.RAISE),
-        (wanted(50), 51, 60, None, Verdict.AHEAD),
-        (wanted(50), 51, 60, Written(101, 51), Verdict.LOWER),
-        (wanted(50), 51, 60, Written(100, 51), Verdict.AHEAD),  # the source did not go back
-        (wanted(50), 51, 60, Written(101, 52), Verdict.AHEAD),  # somebody moved it since
-        (wanted(50), None, 49, None, Verdict.PAST_END),
-        (wanted(50), 40, 49, None, Verdict.PAST_END),
-        (wanted(50), None, None, None, Verdict.NOT_TRANSLATED),
-        (wanted(None), None, 50, None, Verdict.NOT_TRANSLATED),
-        (wanted(50, kind=K.UNKNOWN), None, 50, None, Verdict.NOT_TRANSLATED),
-        (wanted(50, kind=K.BEHIND), 10, 50, None, Verdict.RAISE),
-        (wanted(50, kind=K.LOST), 10, 50, None, Verdict.RAISE),
-        (wanted(50, kind=K.BOUNDED), 10, 50, None, Verdict.RAISE),
-        (wanted(0, kind=K.NEVER_MIRRORED), None, 50, None, Verdict.FIRST),
-        (wanted(0, kind=K.NEVER_MIRRORED), 3, 50, None, Verdict.AHEAD),
+        (wanted(50), None, 50, None, SyncDecision.FIRST),
+        (wanted(50), 50, 50, None, SyncDecision.KEEP),
+        (wanted(50), 49, 50, None, SyncDecision.RAISE),
+        (wanted(50), 49, 50, Written(1, 7), SyncDecision.RAISE),
+        (wanted(50), 51, 60, None, SyncDecision.AHEAD),
+        (wanted(50), 51, 60, Written(101, 51), SyncDecision.LOWER),
+        (wanted(50), 51, 60, Written(100, 51), SyncDecision.AHEAD),  # the source did not go back
+        (wanted(50), 51, 60, Written(101, 52), SyncDecision.AHEAD),  # somebody moved it since
+        (wanted(50), None, 49, None, SyncDecision.PAST_END),
+        (wanted(50), 40, 49, None, SyncDecision.PAST_END),
+        (wanted(50), None, None, None, SyncDecision.NOT_TRANSLATED),
+        (wanted(None), None, 50, None, SyncDecision.NOT_TRANSLATED),
+        (wanted(50, kind=K.UNKNOWN), None, 50, None, SyncDecision.NOT_TRANSLATED),
+        (wanted(50, kind=K.BEHIND), 10, 50, None, SyncDecision.RAISE),
+        (wanted(50, kind=K.LOST), 10, 50, None, SyncDecision.RAISE),
+        (wanted(50, kind=K.BOUNDED), 10, 50, None, SyncDecision.RAISE),
+        (wanted(0, kind=K.NEVER_MIRRORED), None, 50, None, SyncDecision.FIRST),
+        (wanted(0, kind=K.NEVER_MIRRORED), 3, 50, None, SyncDecision.AHEAD),
     ],
 )
 def test_the_verdict_on_one_position(want, committed, end, written, verdict) -> None:

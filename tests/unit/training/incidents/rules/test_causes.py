@@ -9,7 +9,7 @@ import pytest
 from drlib.errors import UsageError
 from drlib.training.incidents.rules.causes import CAUSES, Planted, in_turn
 from drlib.training.incidents.rules.moves import KINDS, Move, parse
-from drlib.training.incidents.rules.recovery import against
+from drlib.training.incidents.rules.recovery import unresolved
 from drlib.training.incidents.rules.score import Event, Facts, Happened, Worth, judge, worth
 from drlib.training.incidents.rules.seed import LEVELS, draw, seed_for
 from drlib.training.incidents.rules.symptoms import ApplicationLook, GroupLook, Look, Symptom, TopicLook, symptoms
@@ -251,8 +251,8 @@ def _then(now: Look) -> list[Look]:
 def test_a_lab_that_is_well_shows_no_symptom_and_nothing_against_recovery() -> None:
     looks = _then(_look(108))
     assert symptoms(looks, USUAL) == ()
-    assert against([LEFT_KILLED], looks, USUAL) == ()
-    assert against([LEFT_KILLED], [_look(108)], USUAL) == ("it was not looked at for long enough",)
+    assert unresolved([LEFT_KILLED], looks, USUAL) == ()
+    assert unresolved([LEFT_KILLED], [_look(108)], USUAL) == ("it was not looked at for long enough",)
 
 
 ILL = {
@@ -297,19 +297,19 @@ def test_each_symptom_is_seen_and_nothing_else(symptom: Symptom) -> None:
     ],
 )
 def test_nothing_is_over_while_the_clusters_show_it(cause: Planted, look: Look) -> None:
-    assert against([cause], _then(look), USUAL)
+    assert unresolved([cause], _then(look), USUAL)
 
 
 def test_the_causes_with_a_state_of_their_own_are_over_when_it_is() -> None:
     rewound = _then(_look(108, rewound=("kitchen",)))
-    assert against([Planted("topic-recreated", "menus")], rewound, USUAL) == ()
-    assert against([Planted("stopped-group-sync", "mirror")], _then(_look(108)), USUAL) == ()
-    assert against([Planted("clock-skew", "gates", "20")], _then(_look(108)), USUAL) == ()
+    assert unresolved([Planted("topic-recreated", "menus")], rewound, USUAL) == ()
+    assert unresolved([Planted("stopped-group-sync", "mirror")], _then(_look(108)), USUAL) == ()
+    assert unresolved([Planted("clock-skew", "gates", "20")], _then(_look(108)), USUAL) == ()
     right_only = [
         _topic(_topic(_look(at), "flights", end=9, mirrored=9, local=int(at)), "bookings", end=9, mirrored=9)
         for at in (100, 104, 108)
     ]
-    assert against([Planted("split-brain", "bookings")], right_only, USUAL) == ()
+    assert unresolved([Planted("split-brain", "bookings")], right_only, USUAL) == ()
 
 
 def test_a_lag_of_a_moment_is_none_and_a_small_one_that_stays_is() -> None:
