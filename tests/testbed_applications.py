@@ -47,7 +47,7 @@ class Application:
         self.log = folder / f"{name}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", f"drlib.lab.traffic.{module}", str(path)],
+                [sys.executable, "-m", f"drlib.lab.apps.{module}", str(path)],
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,

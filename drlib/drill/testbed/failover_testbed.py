@@ -212,7 +212,7 @@ class FailoverTestbed:
             return
         path = self._spec_path(name)
         specs.write(path, spec)
-        self._launch(name, [sys.executable, "-m", f"drlib.lab.traffic.{module}", str(path)])
+        self._launch(name, [sys.executable, "-m", f"drlib.lab.apps.{module}", str(path)])
 
     def _launch(self, name: str, argv: list[str]) -> None:
         log = self.lab.root / f"{name}.log"

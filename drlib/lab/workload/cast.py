@@ -71,7 +71,7 @@ class LabApplications:
             spec = replace(spec, clocks=str(self.lab.root))
         specs.write(path, spec)
         module = "producer" if isinstance(spec, specs.ProducerSpec) else "consumer"
-        self.start_module(name, f"drlib.lab.traffic.{module}", str(path))
+        self.start_module(name, f"drlib.lab.apps.{module}", str(path))
         return True
 
     def start_module(self, name: str, module: str, *arguments: str) -> None:
