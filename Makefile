@@ -74,7 +74,7 @@ pictures: setup
 	$(BIN)/python docs/make_pictures.py
 
 lock:
-	uv pip compile --universal --python-version 3.11 --extra dev --extra lab --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
+	uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
 
 clean:
 	rm -rf .venv .lab runs
