@@ -48,7 +48,7 @@ from drlib.lab.checker import scan
 from drlib.lab.checker.round_trip import Trip, check_round_trip
 from drlib.lab.lab import mirror_properties
 from drlib.lab.processes import wait_until
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.mirror.offsets.unreplicated.lag import behind
 from drlib.model import Flow, TopicPartition
@@ -245,43 +245,51 @@ def _switchover(scene: _Scene) -> dict[str, float]:
     pointer = scene.place.pointer
     assert pointer is not None, "a switchover has a pointer"
     pointer_file.write_atomic(pointer, pointers.Pointer(1, home, scene.site.source_direct))
-    cast = LabApplications(scene.site.lab, scene.place.run_dir / "history")
+    applications = LabApplications(scene.site.lab, scene.place.run_dir / "history")
     rate = float(scene.workload.records)
     names = {_PRODUCER, *scene.groups}
     produce = specs.ProducerSpec(
         str(pointer),
-        str(cast.history_path(_PRODUCER)),
+        str(applications.history_path(_PRODUCER)),
         topic=topic,
         records_per_second=rate,
-        status=str(cast.status_path(_PRODUCER)),
+        status=str(applications.status_path(_PRODUCER)),
     )
-    cast.start(_PRODUCER, produce)
+    applications.start(_PRODUCER, produce)
     for group in scene.groups:
         reader = specs.ConsumerSpec(
-            str(pointer), str(cast.history_path(group)), group, topic, status=str(cast.status_path(group))
+            str(pointer),
+            str(applications.history_path(group)),
+            group,
+            topic,
+            status=str(applications.status_path(group)),
         )
-        cast.start(group, reader)
+        applications.start(group, reader)
     try:
         for flow, there in ((scene.flow, away), (scene.flow.reverse, home)):
-            sent = cast.done(_PRODUCER)
-            scene.wait("traffic", lambda sent=sent: cast.done(_PRODUCER) > sent + 3 * rate)  # type: ignore[misc]
-            read = {group: cast.done(group) for group in scene.groups}
+            sent = applications.done(_PRODUCER)
+            scene.wait("traffic", lambda sent=sent: applications.done(_PRODUCER) > sent + 3 * rate)  # type: ignore[misc]
+            read = {group: applications.done(group) for group in scene.groups}
             for group in scene.groups:
-                scene.wait(f"{group} reads", lambda group=group, read=read: cast.done(group) > read[group])  # type: ignore[misc]
+                scene.wait(f"{group} reads", lambda group=group, read=read: applications.done(group) > read[group])  # type: ignore[misc]
             scene.do("switchover.move", source=flow.source, target=there)
-        sent = cast.done(_PRODUCER)
-        scene.wait("traffic at home", lambda: cast.done(_PRODUCER) > sent + rate)
-        cast.stop(_PRODUCER)
-        acknowledged = len({row.id for row in cast.history(_PRODUCER).produced if row.status == "acked"})
+        sent = applications.done(_PRODUCER)
+        scene.wait("traffic at home", lambda: applications.done(_PRODUCER) > sent + rate)
+        applications.stop(_PRODUCER)
+        acknowledged = len({row.id for row in applications.history(_PRODUCER).produced if row.status == "acked"})
         for group in scene.groups:
-            scene.wait(f"{group} has read everything", lambda group=group: cast.processed(group) >= acknowledged)  # type: ignore[misc]
+            scene.wait(
+                f"{group} has read everything", lambda group=group: applications.processed(group) >= acknowledged
+            )  # type: ignore[misc]
     finally:
-        cast.stop(*(name for name in sorted(names) if cast.runs(name)))
+        applications.stop(*(name for name in sorted(names) if applications.runs(name)))
     logs = [
         tuple(itertools.chain(*(scan.scan(bootstrap, name) for name in (topic, scene.mirror(other)))))
         for bootstrap, other in ((scene.site.source_direct, away), (scene.site.target_direct, home))
     ]
-    report = check_round_trip(Trip(home, away, topic, scene.groups, cast.history(*sorted(names)), logs[0], logs[1]))
+    report = check_round_trip(
+        Trip(home, away, topic, scene.groups, applications.history(*sorted(names)), logs[0], logs[1])
+    )
     return {
         "producers held": max(report.pauses_s),
         "lost": report.lost,

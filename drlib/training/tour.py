@@ -17,7 +17,7 @@ from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, Isolation, Range, Record
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import POLICY, LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
@@ -48,8 +48,8 @@ class Tour:
         self._lab, self._own = Lab.attach_or_up(Path(lab_dir))
         self._topic = topic
         self._copy = POLICY.remote_topic(FLOW.source, topic)
-        cast = LabApplications(self._lab, self._lab.root)
-        self._mesh = LabMirrors(cast, f"{topic}-mirror", topic, (FLOW,), positions=True, lanes=2)
+        applications = LabApplications(self._lab, self._lab.root)
+        self._mirrors = LabMirrors(applications, f"{topic}-mirror", topic, (FLOW,), positions=True, lanes=2)
         self._abort = Abort(self._lab.root)
 
     def __enter__(self) -> Self:
@@ -103,7 +103,7 @@ class Tour:
         left = self._lab.clusters[FLOW.source].bootstrap
         create_topics(left, [TopicSpec(self._topic, PARTITIONS)])
         _produce(left, self._topic, records)
-        self._mesh.start(self._abort)
+        self._mirrors.start(self._abort)
         here = self._read(FLOW.source, self._topic)
         self._wait("everything is on RIGHT", lambda: len(self._read(FLOW.target, self._copy)) >= len(here))
         there = self._read(FLOW.target, self._copy)
@@ -129,7 +129,7 @@ class Tour:
         positions = {p: CommittedOffset(end // 2) for p, end in ends.items() if end}
         self._wait("the group stands there", lambda: self._placed(positions))
         rows: list[dict[str, Scalar]] = []
-        for item in translate_groups(self._mesh.settings, FLOW, [GROUP], source_alive=True):
+        for item in translate_groups(self._mirrors.settings, FLOW, [GROUP], source_alive=True):
             if item.source.topic != self._topic or item.translation.offset is None:
                 continue
             here = self._one(FLOW.source, item.source, item.source_offset)
@@ -155,8 +155,8 @@ class Tour:
 
     def close(self) -> None:
         """Stop the mirror, and the lab if this tour started it."""
-        if self._mesh.cast.runs(self._mesh.name):
-            self._mesh.stop()
+        if self._mirrors.applications.runs(self._mirrors.name):
+            self._mirrors.stop()
         if self._own:
             self._lab.down()
 

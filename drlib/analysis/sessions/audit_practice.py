@@ -22,7 +22,7 @@ from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, Range, Record
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import POLICY, LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
@@ -49,7 +49,7 @@ class Practice:
     flow: Flow
 
     @property
-    def mesh(self) -> LabMirrors:
+    def mirrors(self) -> LabMirrors:
         names = ", ".join(topic.name for topic in TOPICS)
         return LabMirrors(
             LabApplications(self.lab, self.lab.root), "audit-mirror", names, (self.flow,), positions=True, lanes=2
@@ -62,7 +62,7 @@ class Practice:
     @property
     def properties(self) -> Path:
         """The mirror's file."""
-        return self.mesh.path if self.mesh.path.exists() else self.mesh.write()
+        return self.mirrors.path if self.mirrors.path.exists() else self.mirrors.write()
 
     def prepare(self, plant: bool) -> None:
         """Write and mirror, where nothing is there yet; with `plant`, duplicates too. Raises `Unreachable`."""
@@ -79,12 +79,12 @@ class Practice:
             stretch = list(_records(ORDERS, began_ms))[2000 : 2000 + PLANTED[Cause.PRODUCER]]
             _write(bootstrap, ORDERS, stretch)
         abort = Abort(self.lab.root)
-        self.mesh.start(abort)
+        self.mirrors.start(abort)
         wait_for(abort, "everything is mirrored", self._crossed, _PATIENCE_S, self._look, not_yet=(Unreachable,))
         positions = self._read_half()
         what = f"the positions of {GROUP} are on {self.flow.target}"
         wait_for(abort, what, lambda: self._told(positions), _PATIENCE_S, self._look, not_yet=(Unreachable,))
-        self.mesh.stop()
+        self.mirrors.stop()
         if plant:
             self._copy_twice()
             self._go_back()
@@ -104,7 +104,7 @@ class Practice:
         return positions
 
     def _crossed(self) -> bool:
-        told = self.mesh.status()
+        told = self.mirrors.status()
         mirrored = {(p.topic, p.partition): p.mirrored for f in (told.flows if told else ()) for p in f.partitions}
         wanted = [TopicPartition(topic.name, number) for topic in TOPICS for number in range(topic.partitions)]
         with Cluster(self.lab.clusters[self.flow.source].settings()) as source:
@@ -113,7 +113,7 @@ class Practice:
 
     def _told(self, positions: dict[TopicPartition, CommittedOffset]) -> bool:
         """Do the checkpoints say where the group would go on now that everything is there?"""
-        found = translate_groups(self.mesh.settings, self.flow, [GROUP], source_alive=True)
+        found = translate_groups(self.mirrors.settings, self.flow, [GROUP], source_alive=True)
         exact = {one.target: one.translation.offset for one in found if one.translation.exact}
         return len(exact) == len(positions) and exact == self._checkpoints()
 

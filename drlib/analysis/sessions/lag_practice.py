@@ -21,7 +21,7 @@ from drlib.analysis.sessions.place import AnalysisPlace, lab_for, place_on
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.model import Flow, TopicPartition
@@ -51,14 +51,14 @@ class LagPractice:
     slow: bool = True
 
     @property
-    def mesh(self) -> LabMirrors:
+    def mirrors(self) -> LabMirrors:
         return LabMirrors(
             LabApplications(self.lab, self.lab.root), "lag-mirror", TOPIC.name, (self.flow,), positions=True, lanes=2
         )
 
     @property
     def properties(self) -> Path:
-        return self.mesh.path
+        return self.mirrors.path
 
     def run(self) -> None:
         """About half a minute. Raises `Unreachable` when the lab does not keep up."""
@@ -77,11 +77,11 @@ class LagPractice:
         )
         try:
             consumer.subscribe([TOPIC.name])
-            self.mesh.start(abort)
+            self.mirrors.start(abort)
             self._live(abort, producer, consumer, HEALTHY_S)
-            self.mesh.stop()
+            self.mirrors.stop()
             self._live(abort, producer, consumer, AWAY_S)
-            self.mesh.start(abort)
+            self.mirrors.start(abort)
             self._live(abort, producer, consumer, BACK_S)
             if not self.slow:
                 wait_on_lab(
@@ -90,8 +90,8 @@ class LagPractice:
         finally:
             consumer.close()
         ends = self._ends()
-        wait_on_lab(abort, "all has crossed", lambda: self.mesh.crossed(self.flow, ends), _PATIENCE_S, self.lab.root)
-        self.mesh.stop()
+        wait_on_lab(abort, "all has crossed", lambda: self.mirrors.crossed(self.flow, ends), _PATIENCE_S, self.lab.root)
+        self.mirrors.stop()
 
     def _live(self, abort: Abort, producer: Producer, consumer: Consumer, seconds: float) -> None:
         began = committed = time.monotonic()

@@ -20,7 +20,7 @@ from drlib.drill.plan.plan import Drill, Plan
 from drlib.drill.plan.progress import Noted, missing_approvals
 from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError
-from drlib.lab.workload import mirrors as mesh
+from drlib.lab.workload import mirrors
 from drlib.mirror.monitor.survey import Survey, Surveyor
 from drlib.runs.journal import Line, Scalar
 
@@ -180,7 +180,7 @@ class FlowWatch:
 
     def _settings(self) -> MirrorSettings:
         place = self._workplace
-        own = None if place.lab is None else mesh.file_of(place.lab, place.flow)
+        own = None if place.lab is None else mirrors.file_of(place.lab, place.flow)
         return place.mirror_settings() if own is None else load_mirror_settings(own)
 
     def _run(self) -> None:

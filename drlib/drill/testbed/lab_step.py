@@ -26,7 +26,7 @@ from drlib.drill.testbed.traffic_counts import Counted
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.runs.abort import Abort
 from drlib.runs.waiting import wait_on_lab
 
@@ -93,8 +93,8 @@ class LabStep:
         return moments.once(self.workplace.run_dir, f"{self.name}-{what}")
 
 
-def processes(cast: LabApplications, wanted: Iterable[str]) -> tuple[Fact, ...]:
-    return tuple(Fact(f"process {name}", RUNS if cast.runs(name) else None) for name in wanted)
+def processes(applications: LabApplications, wanted: Iterable[str]) -> tuple[Fact, ...]:
+    return tuple(Fact(f"process {name}", RUNS if applications.runs(name) else None) for name in wanted)
 
 
 def topics(lab: Lab, wanted: Iterable[tuple[str, str]]) -> tuple[Fact, ...]:
@@ -138,16 +138,16 @@ def appeared(observed: Sequence[Fact], changes: Changes) -> Reach:
     return Reach.PARTLY if any(change.entity in there for change in changes) else Reach.UNTOUCHED
 
 
-def disappear(cast: LabApplications, changes: Changes) -> None:
+def disappear(applications: LabApplications, changes: Changes) -> None:
     """Undo `appear`: stop the processes, then delete the topics. Safe to repeat."""
     gone = [change.entity.split(" ") for change in changes if change.before is None]
-    cast.stop(*(words[1] for words in gone if words[0] == "process"))
+    applications.stop(*(words[1] for words in gone if words[0] == "process"))
     by_cluster: dict[str, list[str]] = {}
     for words in gone:
         if words[0] == "topic":
             by_cluster.setdefault(words[3], []).append(words[1])
     for alias, doomed in by_cluster.items():
-        with Cluster(cast.lab.clusters[alias].settings()) as cluster:
+        with Cluster(applications.lab.clusters[alias].settings()) as cluster:
             for topic in doomed:
                 cluster.delete_topic(topic)
 

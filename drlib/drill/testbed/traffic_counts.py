@@ -17,7 +17,7 @@ from typing import Protocol
 from drlib.drill.testbed.failover_testbed import GROUPS, FailoverTestbed
 from drlib.errors import UsageError
 from drlib.lab.checker.history import ProducedStatus, decode
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.mirror.status import worker_status as mirror_status
 
 
@@ -56,19 +56,20 @@ class FlightCounts:
         return Counts(self._stage.done("flights"), self._mirrored, {group: self._stage.done(group) for group in GROUPS})
 
 
-class CastCounts:
+class ApplicationCounts:
     """Applications of `topic` by their histories, and whatever flows the workers `TOPIC-mirror...` have among them.
 
     `producers` are names of applications, `readers` those of each group.
     """
 
     def __init__(
-        self, cast: LabApplications, topic: str, producers: Iterable[str], readers: Mapping[str, Iterable[str]]
+        self, applications: LabApplications, topic: str, producers: Iterable[str], readers: Mapping[str, Iterable[str]]
     ) -> None:
-        self._root, self._topic = cast.lab.root, topic
-        self._producers = [HistoryCounter(cast.history_path(name)) for name in producers]
+        self._root, self._topic = applications.lab.root, topic
+        self._producers = [HistoryCounter(applications.history_path(name)) for name in producers]
         self._readers = {
-            group: [HistoryCounter(cast.history_path(name)) for name in names] for group, names in readers.items()
+            group: [HistoryCounter(applications.history_path(name)) for name in names]
+            for group, names in readers.items()
         }
         self._mirrored: dict[tuple[str, int], int] = {}
 

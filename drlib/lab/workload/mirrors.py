@@ -20,7 +20,7 @@ from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
 from drlib.files import write_whole
 from drlib.lab.lab import ONE_BROKER, Lab
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.mirror.status import worker_status as mirror_status
 from drlib.model import Flow
 from drlib.runs.abort import Abort
@@ -59,7 +59,7 @@ def file_of(lab: Lab, flow: Flow) -> Path | None:
 class LabMirrors:
     """The worker `name` for `flows` of `topic`."""
 
-    cast: LabApplications
+    applications: LabApplications
     name: str
     topic: str
     flows: tuple[Flow, ...]
@@ -68,7 +68,7 @@ class LabMirrors:
 
     @property
     def lab(self) -> Lab:
-        return self.cast.lab
+        return self.applications.lab
 
     @property
     def path(self) -> Path:
@@ -113,11 +113,11 @@ class LabMirrors:
 
     def start(self, abort: Abort) -> None:
         """Start the worker where none runs, and wait until every flow's lanes do."""
-        if not self.cast.runs(self.name):
-            status = self.cast.status_path(self.name)
+        if not self.applications.runs(self.name):
+            status = self.applications.status_path(self.name)
             status.unlink(missing_ok=True)
             arguments = ("mirror", str(self.write()), "--status", str(status))
-            self.cast.start_module(self.name, "drlib.cli", *arguments)
+            self.applications.start_module(self.name, "drlib.cli", *arguments)
         wait_on_lab(abort, f"{self.name} mirrors {len(self.flows)} flows", self._all_run, _START_S, self.lab.root)
 
     def stop(self) -> None:
@@ -127,7 +127,7 @@ class LabMirrors:
     def status(self) -> mirror_status.WorkerStatus | None:
         """What the worker last said; None when it has not said anything yet."""
         try:
-            return mirror_status.read(self.cast.status_path(self.name))
+            return mirror_status.read(self.applications.status_path(self.name))
         except UsageError:
             return None
 

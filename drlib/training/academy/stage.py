@@ -27,7 +27,7 @@ from drlib.kafka.admin.descriptions import CommittedOffset, Isolation, Range, Re
 from drlib.lab import clocks
 from drlib.lab.lab import ONE_BROKER, Lab
 from drlib.lab.processes import wait_until
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import POLICY, LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.mirror.offsets.map.flow_maps import worker_group
@@ -75,7 +75,7 @@ class Stage:
         """As applications reach it; a context manager."""
         return Cluster(self.lab.clusters[alias].settings(), timeout_s=timeout_s)
 
-    def mesh(self, flow: Flow = OVER) -> LabMirrors:
+    def mirror(self, flow: Flow = OVER) -> LabMirrors:
         """The worker that mirrors this attempt's topics over `flow`."""
         name = f"{WORKER}{self.prefix}{flow.source.lower()}"
         return LabMirrors(
@@ -186,18 +186,18 @@ class Stage:
 
     def start_mirror(self, flow: Flow = OVER) -> None:
         """A worker for `flow` where this attempt has none. Raises `UsageError` when somebody else mirrors it."""
-        mesh = self.mesh(flow)
-        if not mesh.cast.runs(mesh.name):
+        mirror = self.mirror(flow)
+        if not mirror.applications.runs(mirror.name):
             with self.cluster(flow.target) as target:
                 refuse_others(target, flow)
                 journal = target.topics([name := POLICY.journal_topic(flow.source)])
             if name in journal:  # the number of lanes was decided when somebody first mirrored this flow
-                mesh = replace(mesh, lanes=journal[name].partitions)
-        mesh.start(self.abort)
+                mirror = replace(mirror, lanes=journal[name].partitions)
+        mirror.start(self.abort)
 
     def stop_mirror(self, flow: Flow = OVER) -> None:
         """By one SIGTERM, after which what was fetched is sent and journaled; a second one would end it at once."""
-        self.lab.registry.stop(self.mesh(flow).name, deadline_s=20.0)
+        self.lab.registry.stop(self.mirror(flow).name, deadline_s=20.0)
 
     def hasten(self, alias: str) -> None:
         """Make brokers of `alias` look every second for what retention has to take, by starting them again where need be."""
@@ -227,7 +227,7 @@ class Stage:
         return Abort(self.lab.root)
 
     def _told(self, topic: str, flow: Flow) -> list[PartitionStatus]:
-        told = self.mesh(flow).status()
+        told = self.mirror(flow).status()
         found = [p for f in (told.flows if told else ()) for p in f.partitions if p.topic == topic]
         return sorted(found, key=lambda p: p.partition)
 

@@ -179,7 +179,7 @@ class Incident:
         if self._own_lab():
             scene.lab.down()
         else:
-            names = [*scene.applications(), WATCH]
+            names = [*scene.application_names(), WATCH]
             for name in names:
                 scene.lab.registry.stop(name)
 
@@ -216,21 +216,21 @@ class Incident:
         self.record.keep_usual(looks[-1])
 
     def _start_watch(self, scene: Scene, delay_s: float) -> None:
-        scene.cast.start_module(
+        scene.applications.start_module(
             WATCH, "drlib.training.incidents.watch", str(self.folder), str(scene.lab.root), str(delay_s)
         )
 
     def _looks(self) -> tuple[Look, ...]:
         """The last seconds. Raises `UsageError` where nobody looks any more, so that nobody trusts an old picture."""
         scene = self.scene()
-        scene.wait("somebody has looked", lambda: bool(self.record.looks()) or not scene.cast.runs(WATCH), 20)
+        scene.wait("somebody has looked", lambda: bool(self.record.looks()) or not scene.applications.runs(WATCH), 20)
         self.watched()
         return self.record.looks()
 
     def watched(self) -> bool:
         """True. Raises `UsageError` where its process ended: then nothing comes any more, and nothing is seen."""
         scene = self.scene()
-        if not scene.cast.runs(WATCH):
+        if not scene.applications.runs(WATCH):
             raise UsageError(
                 "nobody watches this incident",
                 f"its process has ended; {scene.lab.root / WATCH}.log says why",

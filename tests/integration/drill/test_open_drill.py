@@ -22,7 +22,7 @@ from drlib.errors import LeaseHeld, StalePlan, UsageError
 from drlib.kafka.admin.cluster import Cluster as Handle
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import LabMirrors
 from drlib.model import Flow
 from drlib.runs import journal

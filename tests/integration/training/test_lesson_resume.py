@@ -12,7 +12,7 @@ import pytest
 
 from drlib.errors import UsageError
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import POLICY, LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.runs.abort import Abort
@@ -79,7 +79,7 @@ def test_somebody_elses_worker_is_refused_by_name_and_goes_on_and_its_lanes_are_
         open_lesson("L0", lesson_lab.root, tmp_path)
     assert "a lesson needs the flow for itself" in refused.value.why
     assert "name another lab_dir" in refused.value.remedy
-    assert theirs.cast.runs(theirs.name)
+    assert theirs.applications.runs(theirs.name)
     assert progress.read(tmp_path).lessons == {}
     theirs.stop()
     lesson = open_lesson("L0", lesson_lab.root, tmp_path)

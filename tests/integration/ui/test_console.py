@@ -22,7 +22,7 @@ from drlib.kafka.admin.descriptions import CommittedOffset, Range
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.apps.specs import ProducerSpec
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.mirror.monitor.flow_view import MIRRORING, NO_WORKER
 from drlib.mirror.monitor.survey import Surveyor
 from drlib.mirror.offsets.translation.translate_groups import Positions
@@ -95,11 +95,11 @@ def test_skewed_clocks_stamp_what_is_written_from_then_on_and_set_clocks_ends_it
     topic = fresh_topic("clocks")
     create_topic(left, topic, 1)
     pointer_file.write_atomic(tmp_path / "pointer.json", Pointer(1, "LEFT", left))
-    cast = LabApplications(lab, tmp_path)
+    applications = LabApplications(lab, tmp_path)
     spec = ProducerSpec(
-        str(tmp_path / "pointer.json"), str(cast.history_path("stamps")), topic=topic, records_per_second=50.0
+        str(tmp_path / "pointer.json"), str(applications.history_path("stamps")), topic=topic, records_per_second=50.0
     )
-    cast.start("stamps", spec)
+    applications.start("stamps", spec)
     console = drlib.ui.console(lab_dir=lab.root)
     try:
         wait_for("records of now", lambda: _stamp(left, topic) < 5, 20)
@@ -114,7 +114,7 @@ def test_skewed_clocks_stamp_what_is_written_from_then_on_and_set_clocks_ends_it
         assert not [one.clock for one in console.watching.state().clusters if one.clock]
     finally:
         faults.carry_out(lab, "set", "LEFT")
-        cast.stop("stamps")
+        applications.stop("stamps")
         console.close()
 
 

@@ -59,19 +59,19 @@ class Start(ActiveStep):
     records_per_second: float
 
     @property
-    def mesh(self) -> LabMirrors:
-        return self.stage.mesh("all", flows_among(self.clusters))
+    def mirrors(self) -> LabMirrors:
+        return self.stage.mirrors("all", flows_among(self.clusters))
 
     @property
     def _topics(self) -> list[tuple[str, str]]:
-        return [*((cluster, self.topic) for cluster in self.clusters), *self.mesh.topics()]
+        return [*((cluster, self.topic) for cluster in self.clusters), *self.mirrors.topics()]
 
     def observe(self) -> Sequence[Fact]:
         self.stage.check(self.clusters)
         players = [name(cluster) for cluster in self.clusters for name in (self.stage.producer, self.stage.readers)]
         return (
             *super().observe(),
-            *lab_step.processes(self.stage.cast, [*players, self.mesh.name]),
+            *lab_step.processes(self.stage.applications, [*players, self.mirrors.name]),
             *lab_step.topics(self.lab, self._topics),
         )
 
@@ -87,16 +87,16 @@ class Start(ActiveStep):
         for cluster in self.clusters:
             self.stage.start_producer(cluster, self.records_per_second)
             self.stage.start_readers(cluster)
-        self.mesh.start(abort)
+        self.mirrors.start(abort)
         self.wait(abort, "readers read every topic", lambda: self._everybody_reads(self.clusters))
         self.show(self._seen(self.clusters))
-        return {"clusters": len(self.clusters), "flows": len(self.mesh.flows)}
+        return {"clusters": len(self.clusters), "flows": len(self.mirrors.flows)}
 
     def probe(self, changes: Changes) -> Reach:
         return lab_step.appeared(self.observe(), changes)
 
     def undo(self, changes: Changes) -> None:
-        lab_step.disappear(self.stage.cast, changes)
+        lab_step.disappear(self.stage.applications, changes)
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class Join(ActiveStep):
     records_per_second: float
 
     @property
-    def mesh(self) -> LabMirrors:
-        return self.stage.mesh(self.cluster, flows_with(self.cluster, self.others))
+    def mirrors(self) -> LabMirrors:
+        return self.stage.mirrors(self.cluster, flows_with(self.cluster, self.others))
 
     @property
     def _old(self) -> list[str]:
@@ -117,11 +117,11 @@ class Join(ActiveStep):
 
     def observe(self) -> Sequence[Fact]:
         self.stage.check([self.cluster, *self.others])
-        players = [self.stage.producer(self.cluster), self.stage.readers(self.cluster), self.mesh.name]
+        players = [self.stage.producer(self.cluster), self.stage.readers(self.cluster), self.mirrors.name]
         return (
             *super().observe(),
-            *lab_step.processes(self.stage.cast, players),
-            *lab_step.topics(self.lab, [(self.cluster, self.topic), *self.mesh.topics()]),
+            *lab_step.processes(self.stage.applications, players),
+            *lab_step.topics(self.lab, [(self.cluster, self.topic), *self.mirrors.topics()]),
         )
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
@@ -135,7 +135,7 @@ class Join(ActiveStep):
         self.stage.make_topic(self.cluster)
         self.stage.start_producer(self.cluster, self.records_per_second)
         self.stage.start_readers(self.cluster)
-        self.mesh.start(abort)
+        self.mirrors.start(abort)
         everybody = (*self.others, self.cluster)
         self.wait(abort, f"everybody reads {self.cluster}", lambda: self._everybody_reads(everybody))
         self.show(self._seen(everybody))
@@ -154,7 +154,7 @@ class Join(ActiveStep):
         return lab_step.appeared(self.observe(), changes)
 
     def undo(self, changes: Changes) -> None:
-        lab_step.disappear(self.stage.cast, changes)
+        lab_step.disappear(self.stage.applications, changes)
 
     def _pids(self) -> dict[str, int]:
         return {record.name: record.pid for record in self.lab.registry.records() if record.name in self._old}
@@ -168,8 +168,8 @@ class Prove(ActiveStep):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
-        stage, cast = self.stage, self.stage.cast
-        cast.stop(*(stage.producer(cluster) for cluster in self.clusters))
+        stage, applications = self.stage, self.stage.applications
+        applications.stop(*(stage.producer(cluster) for cluster in self.clusters))
         flows = flows_among(self.clusters)
         self.wait(abort, "every copy is whole", lambda: stage.crossed(flows))
         due = active_proof.due(stage, self.clusters)
@@ -177,9 +177,9 @@ class Prove(ActiveStep):
             self.wait(
                 abort,
                 "everybody has read everything",
-                lambda: all(cast.processed(stage.readers(one)) >= due for one in self.clusters),
+                lambda: all(applications.processed(stage.readers(one)) >= due for one in self.clusters),
             )
-        cast.stop(*(stage.readers(cluster) for cluster in self.clusters))
+        applications.stop(*(stage.readers(cluster) for cluster in self.clusters))
         found = active_proof.prove(stage, self.clusters)
         self.show(found.rows)
         samples = sampler.stop(self.workplace.run_dir)

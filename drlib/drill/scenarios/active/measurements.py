@@ -72,7 +72,7 @@ class Link(ActiveStep):
 
     def _stop_more(self) -> None:
         """The groups of this step are here to be counted, and leave again."""
-        self.stage.cast.stop(*(self.stage.readers(self.at, group) for group in self._more))
+        self.stage.applications.stop(*(self.stage.readers(self.at, group) for group in self._more))
 
     def _measure(self, abort: Abort, groups: int) -> Row:
         def crossed() -> int:
@@ -154,7 +154,7 @@ class Kill(ActiveStep):
         """When each application of the other clusters was served: acknowledged, or its commit was."""
         found = {}
         for other in self.others:
-            sent = self.stage.cast.history(self.stage.producer(other)).produced
+            sent = self.stage.applications.history(self.stage.producer(other)).produced
             found[f"producer on {other}"] = [row.acked_ms for row in sent if row.status is ProducedStatus.ACKED]
             found[f"readers on {other}"] = [row.at_ms for row in self.stage.history_of(other).consumed]
         return found
@@ -176,7 +176,7 @@ class Kill(ActiveStep):
     def _stranded(self) -> dict[str, float]:
         """RPO: acknowledged by the dead cluster and on no other one, which is lost if it never comes back; and how much
         time those records span."""
-        sent = self.stage.cast.history(self.stage.producer(self.cluster)).produced
+        sent = self.stage.applications.history(self.stage.producer(self.cluster)).produced
         acked = {row.id: row.acked_ms for row in sent if row.status is ProducedStatus.ACKED}
         for other in self.others:
             for name in active_proof.ids(self.lab.clusters[other].bootstrap, self.stage.copy_of(self.cluster)):
@@ -194,7 +194,7 @@ class Revive(ActiveStep):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
         applications = (self.stage.producer(self.cluster), self.stage.readers(self.cluster))
-        before = {name: self.stage.cast.done(name) for name in applications}
+        before = {name: self.stage.applications.done(name) for name in applications}
         cluster = self.lab.clusters[self.cluster]
         if not cluster.alive:
             for broker in cluster.brokers:
@@ -204,7 +204,7 @@ class Revive(ActiveStep):
         self.wait(
             abort,
             f"{self.cluster}'s applications go on",
-            lambda: all(self.stage.cast.done(name) > done for name, done in before.items()),
+            lambda: all(self.stage.applications.done(name) > done for name, done in before.items()),
         )
         self.show(self._seen([self.cluster]))
         at_ms = self.moment_ms("serves")

@@ -47,12 +47,14 @@ def ids(bootstrap: str, topic: str) -> set[str]:
 
 def due(stage: ActiveStage, clusters: Sequence[str]) -> int:
     """Records acknowledged anywhere, which is what the readers of each cluster have to process."""
-    return fan_in(sum((stage.cast.history(stage.producer(one)) for one in clusters), History()).produced, ()).due
+    return fan_in(
+        sum((stage.applications.history(stage.producer(one)) for one in clusters), History()).produced, ()
+    ).due
 
 
 def prove(stage: ActiveStage, clusters: Sequence[str]) -> Proof:
     """Judge a drill whose applications have stopped. Raises `Unreachable`."""
-    sent = {cluster: stage.cast.history(stage.producer(cluster)) for cluster in clusters}
+    sent = {cluster: stage.applications.history(stage.producer(cluster)) for cluster in clusters}
     everything = sum(sent.values(), History())
     rows: list[Row] = []
     checks: list[Check] = []

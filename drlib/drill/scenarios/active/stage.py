@@ -17,13 +17,13 @@ from typing import Final
 
 from drlib.client import pointer as pointers
 from drlib.client import pointer_file
-from drlib.drill.testbed.traffic_counts import CastCounts
+from drlib.drill.testbed.traffic_counts import ApplicationCounts
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.apps import specs
 from drlib.lab.checker.history import History
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import POLICY, LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.mirror.status import worker_status as mirror_status
@@ -44,7 +44,7 @@ class ActiveStage:
     topic: str
 
     @property
-    def cast(self) -> LabApplications:
+    def applications(self) -> LabApplications:
         return LabApplications(self.lab, self.run_dir / "history")
 
     def check(self, clusters: Iterable[str]) -> None:
@@ -65,8 +65,8 @@ class ActiveStage:
     def readers(self, cluster: str, group: str = READERS) -> str:
         return f"{self.topic}-{group}-{cluster}"
 
-    def mesh(self, name: str, flows: Sequence[Flow]) -> LabMirrors:
-        return LabMirrors(self.cast, f"{self.topic}-mirror-{name}", self.topic, tuple(flows))
+    def mirrors(self, name: str, flows: Sequence[Flow]) -> LabMirrors:
+        return LabMirrors(self.applications, f"{self.topic}-mirror-{name}", self.topic, tuple(flows))
 
     def copy_of(self, source: str) -> str:
         """What another cluster calls the topic of `source`."""
@@ -88,36 +88,36 @@ class ActiveStage:
     def start_producer(self, cluster: str, records_per_second: float) -> None:
         spec = specs.ProducerSpec(
             pointer=str(self._pointer(cluster)),
-            history=str(self.cast.history_path(self.producer(cluster))),
+            history=str(self.applications.history_path(self.producer(cluster))),
             topic=self.topic,
             records_per_second=records_per_second,
             start_at=APART * list(self.lab.clusters).index(cluster),
-            status=str(self.cast.status_path(self.producer(cluster))),
+            status=str(self.applications.status_path(self.producer(cluster))),
         )
-        self.cast.start(self.producer(cluster), spec)
+        self.applications.start(self.producer(cluster), spec)
 
     def start_readers(self, cluster: str, group: str = READERS) -> None:
         name = self.readers(cluster, group)
         spec = specs.ConsumerSpec(
             pointer=str(self._pointer(cluster)),
-            history=str(self.cast.history_path(name)),
+            history=str(self.applications.history_path(name)),
             group=group,
             topic=self.topic,
             pattern=self.pattern,
             refresh_topics_s=LOOK_S,
             session_timeout_ms=6000,
-            status=str(self.cast.status_path(name)),
+            status=str(self.applications.status_path(name)),
         )
-        self.cast.start(name, spec)
+        self.applications.start(name, spec)
 
     def history_of(self, cluster: str, group: str = READERS) -> History:
-        return self.cast.history(self.readers(cluster, group))
+        return self.applications.history(self.readers(cluster, group))
 
-    def counts(self) -> CastCounts:
+    def counts(self) -> ApplicationCounts:
         """What all of them have done, on whichever of the lab's clusters there are any."""
         producers = [self.producer(cluster) for cluster in self.lab.clusters]
         readers = {f"{READERS} on {cluster}": [self.readers(cluster)] for cluster in self.lab.clusters}
-        return CastCounts(self.cast, self.topic, producers, readers)
+        return ApplicationCounts(self.applications, self.topic, producers, readers)
 
     def _pointer(self, cluster: str) -> Path:
         """The pointer of this data centre's applications, which always names this data centre."""

@@ -53,15 +53,15 @@ class Start(OrderingStep):
 
     @property
     def _topics(self) -> list[tuple[str, str]]:
-        return [(self.flow.source, self.topic), (self.flow.target, self.topic), *self.stage.mesh(self.flow).topics()]
+        return [(self.flow.source, self.topic), (self.flow.target, self.topic), *self.stage.mirrors(self.flow).topics()]
 
     def observe(self) -> Sequence[Fact]:
         self.stage.check([self.flow.source, self.flow.target])
-        players = [self.stage.producer, *self.stage.readers, self.stage.mesh(self.flow).name]
+        players = [self.stage.producer, *self.stage.readers, self.stage.mirrors(self.flow).name]
         return (
             *super().observe(),
             self._active(),
-            *lab_step.processes(self.stage.cast, players),
+            *lab_step.processes(self.stage.applications, players),
             *lab_step.topics(self.lab, self._topics),
         )
 
@@ -82,7 +82,7 @@ class Start(OrderingStep):
         stage.start_producer(self.records_per_second, self.backlog)
         for group in GROUPS:
             stage.start_members(group, SLOW)
-        stage.mesh(self.flow).start(abort)
+        stage.mirrors(self.flow).start(abort)
         for group in GROUPS:
             self.wait(
                 abort,
@@ -103,7 +103,7 @@ class Start(OrderingStep):
         return lab_step.appeared(self.observe(), changes)
 
     def undo(self, changes: Changes) -> None:
-        lab_step.disappear(self.stage.cast, changes)
+        lab_step.disappear(self.stage.applications, changes)
         self.stage.pointer_path.unlink(missing_ok=True)
 
     def _ends(self) -> tuple[int, ...]:
@@ -147,7 +147,7 @@ class Move(OrderingStep):
             self.wait(
                 abort,
                 f"{group} reads on {self.flow.target}",
-                lambda g=group: any(stage.cast.done(name) for name in stage.members(g)),  # type: ignore[misc]
+                lambda g=group: any(stage.applications.done(name) for name in stage.members(g)),  # type: ignore[misc]
             )
         self.score(ScorecardPart(marks=(Mark(name=f"moved to {self.flow.target}", at_ms=until_ms, detail="planned"),)))
         return {"rto_seconds": (until_ms - began_ms) / 1000}
@@ -163,7 +163,7 @@ class Move(OrderingStep):
         now = self.stage.pointer()
         if now is None or (now.active == self.flow.source and not now.hold):
             return
-        self.stage.cast.stop(*self.stage.readers)
+        self.stage.applications.stop(*self.stage.readers)
         self.stage.point(self.flow.source)
 
     def _settle(self, abort: Abort, pointer: Pointer) -> None:
@@ -184,9 +184,9 @@ class Move(OrderingStep):
             stage.point(source, prefix=now.remote_prefix, cutover=now.cutover, hold=True)
         self.wait(abort, "the producer holds", self._held)
         ends = stage.ends(source, self.topic)
-        mesh = stage.mesh(self.flow)
-        self.wait(abort, f"{self.flow} is drained", lambda: mesh.crossed(self.flow, ends))
-        stage.cast.stop(*stage.readers)
+        mirrors = stage.mirrors(self.flow)
+        self.wait(abort, f"{self.flow} is drained", lambda: mirrors.crossed(self.flow, ends))
+        stage.applications.stop(*stage.readers)
         for group in GROUPS:
             self.wait(
                 abort,
@@ -195,12 +195,12 @@ class Move(OrderingStep):
             )
 
     def _held(self) -> bool:
-        told = self.stage.cast.status(self.stage.producer)
+        told = self.stage.applications.status(self.stage.producer)
         return told is not None and told.phase == "holding" and not told.in_flight
 
     def _translate(self, abort: Abort) -> list[Row]:
         """Commit each group's positions on the target: in the copy, and in the target's own topic as far as it was read."""
-        stage, settings = self.stage, self.stage.mesh(self.flow).settings
+        stage, settings = self.stage, self.stage.mirrors(self.flow).settings
         found = translate_groups(settings, self.flow, GROUPS, source_alive=True)
         inexact = [item for item in found if item.source.topic == self.topic and not item.translation.exact]
         if inexact:
@@ -229,7 +229,7 @@ class Move(OrderingStep):
         ]
 
     def _acked_there(self) -> bool:
-        told = self.stage.cast.status(self.stage.producer)
+        told = self.stage.applications.status(self.stage.producer)
         ends = self.stage.ends(self.flow.target, self.topic)
         return told is not None and told.cluster == self.flow.target and told.phase == "running" and any(ends)
 
@@ -241,7 +241,7 @@ class Prove(OrderingStep):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
         stage = self.stage
-        stage.cast.stop(stage.producer)
+        stage.applications.stop(stage.producer)
         due = ordering_proof.due(stage)
         with contextlib.suppress(Unreachable):  # what is missing then is the proof's to say
             self.wait(
@@ -249,7 +249,7 @@ class Prove(OrderingStep):
                 "both groups have read everything",
                 lambda: all(self._processed(group) >= due for group in GROUPS),
             )
-        stage.cast.stop(*stage.readers)
+        stage.applications.stop(*stage.readers)
         found = ordering_proof.prove(stage)
         self.show(found.rows)
         samples = sampler.stop(self.workplace.run_dir)
@@ -263,7 +263,7 @@ class Prove(OrderingStep):
         }
 
     def _processed(self, group: str) -> int:
-        return sum(self.stage.cast.processed(name) for name in self.stage.members(group))
+        return sum(self.stage.applications.processed(name) for name in self.stage.members(group))
 
     def _longest_hold(self) -> dict[str, float]:
         """`rto_seconds` of the drill: the longer one of its moves."""

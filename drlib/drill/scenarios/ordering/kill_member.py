@@ -38,7 +38,7 @@ class Disturb(OrderingStep):
         cutover = () if pointer is None else pointer.cutover.get(self.copy, ())
         rows = list(details.read_rows(self.workplace.run_dir, self.name))  # as far as a process before this one came
         if not rows:
-            if stage.cast.runs(doomed):
+            if stage.applications.runs(doomed):
                 self._kill_between_batches(abort, doomed)
             self._saw(rows, "when it died", cutover)
         if rows[0]["still to read"] == 0:
@@ -74,15 +74,15 @@ class Disturb(OrderingStep):
 
     def _kill_between_batches(self, abort: Abort, name: str) -> None:
         """Killed with a commit under way, nobody could say whether that batch was processed; so it stands still first."""
-        cast = self.stage.cast
+        applications = self.stage.applications
         until = time.monotonic() + PATIENCE_S
         while True:
-            cast.pause(name)
+            applications.pause(name)
             abort.wait(_STILL_S)
             if self._all_told(name):
-                cast.kill(name)
+                applications.kill(name)
                 return
-            cast.go_on(name)
+            applications.go_on(name)
             if time.monotonic() > until:
                 raise Unreachable(f"waited for: {name} between two batches", "it never was", "Look at its log.")
             abort.wait(_STILL_S)
@@ -97,7 +97,7 @@ class Disturb(OrderingStep):
                     told[place] = max(told.get(place, 0), row.offset)
         mine = {
             (row.topic, row.partition)
-            for row in self.stage.cast.history(name).committed
+            for row in self.stage.applications.history(name).committed
             if row.cluster == self.flow.target
         }
         now = {topic: self.stage.positions(self.flow.target, ORDERED, topic) for topic in {topic for topic, _ in mine}}

@@ -34,12 +34,12 @@ class Proof:
 
 def due(stage: OrderingStage) -> int:
     """Records acknowledged, which is what each group has to process."""
-    return fan_in(stage.cast.history(stage.producer).produced, ()).due
+    return fan_in(stage.applications.history(stage.producer).produced, ()).due
 
 
 def prove(stage: OrderingStage) -> Proof:
     """Judge a drill whose applications have stopped."""
-    sent = stage.cast.history(stage.producer)
+    sent = stage.applications.history(stage.producer)
     rows: list[Row] = []
     checks = [_whole(sent, *(history for group in GROUPS for history in stage.histories(group)))]
     groups: list[GroupScore] = []

@@ -19,14 +19,14 @@ from typing import Final
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.client.read_plan import Scope
-from drlib.drill.testbed.traffic_counts import CastCounts
+from drlib.drill.testbed.traffic_counts import ApplicationCounts
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.lab.apps import specs
 from drlib.lab.checker.history import Consumed, History
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import POLICY, LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.model import Flow, TopicPartition
@@ -48,7 +48,7 @@ class OrderingStage:
     scope: Scope
 
     @property
-    def cast(self) -> LabApplications:
+    def applications(self) -> LabApplications:
         return LabApplications(self.lab, self.run_dir / "history")
 
     # -- names -----------------------------------------------------------------------------------------------------
@@ -68,10 +68,10 @@ class OrderingStage:
     def copy_of(self, source: str) -> str:
         return POLICY.remote_topic(source, self.topic)
 
-    def mesh(self, flow: Flow) -> LabMirrors:
+    def mirrors(self, flow: Flow) -> LabMirrors:
         """Both directions, so that there is a way back from the first moment on."""
         both = tuple(sorted((flow, flow.reverse)))
-        return LabMirrors(self.cast, f"{self.topic}-mirror", self.topic, both, positions=True)
+        return LabMirrors(self.applications, f"{self.topic}-mirror", self.topic, both, positions=True)
 
     # -- the pointer -----------------------------------------------------------------------------------------------
 
@@ -109,13 +109,13 @@ class OrderingStage:
     def start_producer(self, records_per_second: float, backlog: int) -> None:
         spec = specs.ProducerSpec(
             pointer=str(self.pointer_path),
-            history=str(self.cast.history_path(self.producer)),
+            history=str(self.applications.history_path(self.producer)),
             topic=self.topic,
             records_per_second=records_per_second,
             backlog=backlog,
-            status=str(self.cast.status_path(self.producer)),
+            status=str(self.applications.status_path(self.producer)),
         )
-        self.cast.start(self.producer, spec)
+        self.applications.start(self.producer, spec)
 
     def start_members(self, group: str, records_per_second: float) -> None:
         for name in self.members(group):
@@ -127,7 +127,7 @@ class OrderingStage:
         pattern = None if group == ORDERED else own if name == self.members(group)[0] else copies
         spec = specs.ConsumerSpec(
             pointer=str(self.pointer_path),
-            history=str(self.cast.history_path(name)),
+            history=str(self.applications.history_path(name)),
             group=group,
             topic=self.topic,
             records_per_second=records_per_second / (len(self.members(group)) if group == ORDERED else 1),
@@ -135,20 +135,22 @@ class OrderingStage:
             pattern=pattern,
             refresh_topics_s=1.0,
             session_timeout_ms=SESSION_MS,
-            status=str(self.cast.status_path(name)),
+            status=str(self.applications.status_path(name)),
         )
-        self.cast.start(name, spec)
+        self.applications.start(name, spec)
 
     def histories(self, group: str) -> tuple[History, ...]:
         """What each member wrote down."""
-        return tuple(self.cast.history(name) for name in self.members(group))
+        return tuple(self.applications.history(name) for name in self.members(group))
 
     def consumed(self, group: str) -> list[Consumed]:
         return [row for history in self.histories(group) for row in history.consumed]
 
-    def counts(self) -> CastCounts:
+    def counts(self) -> ApplicationCounts:
         """What all of them have done."""
-        return CastCounts(self.cast, self.topic, [self.producer], {group: self.members(group) for group in GROUPS})
+        return ApplicationCounts(
+            self.applications, self.topic, [self.producer], {group: self.members(group) for group in GROUPS}
+        )
 
     # -- clusters --------------------------------------------------------------------------------------------------
 

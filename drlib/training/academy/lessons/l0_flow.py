@@ -60,7 +60,7 @@ class WhatAFlowIs(Lesson):
         self.stage.start_mirror()
         if self.done(BREAK):
             self.stage.wait_crossed(self.topic)
-        return Shown(f"{self.stage.mesh().name} runs", [], note="It goes on behind what stands on RIGHT.")
+        return Shown(f"{self.stage.mirror().name} runs", [], note="It goes on behind what stands on RIGHT.")
 
     def question(self) -> str:
         return (
@@ -79,18 +79,20 @@ class WhatAFlowIs(Lesson):
 
     def broken(self) -> Mapping[str, int]:
         self.need(FLOW, "lesson.flow()")
-        stage, mesh = self.stage, self.stage.mesh()
-        if mesh.cast.runs(mesh.name):
+        stage, mirror = self.stage, self.stage.mirror()
+        if mirror.applications.runs(mirror.name):
             stage.write("LEFT", self.topic, range(FIRST + MORE), partitions=PARTITIONS)
             stage.wait("some of it crossed", lambda: len(self._copied()) > FIRST)
-            mesh.cast.kill(mesh.name)
+            mirror.applications.kill(mirror.name)
         stage.write("LEFT", self.topic, range(ALL), partitions=PARTITIONS)
         return {}
 
     def after_break(self) -> Shown:
-        mesh = self.stage.mesh()
-        runs = "runs" if mesh.cast.runs(mesh.name) else "is dead (SIGKILL)"
-        return self._sides(f"The worker {runs}", f"In a shell a worker starts with: drlib mirror {mesh.path.resolve()}")
+        mirror = self.stage.mirror()
+        runs = "runs" if mirror.applications.runs(mirror.name) else "is dead (SIGKILL)"
+        return self._sides(
+            f"The worker {runs}", f"In a shell a worker starts with: drlib mirror {mirror.path.resolve()}"
+        )
 
     def solve(self) -> None:
         self.start_mirror()

@@ -212,7 +212,7 @@ class LagAndRetention(Lesson):
 
     def _told(self) -> str:
         """What the worker says of it."""
-        status = self.stage.mesh().status()
+        status = self.stage.mirror().status()
         told = [e.detail for e in (status.events if status else ()) if e.name == LOSS and self.clicks in e.entity]
         return told[0] if told else "not told yet: the mirror cannot reach LEFT"
 

@@ -97,8 +97,8 @@ class UnplannedFailover(Moving):
 
     def broken(self) -> Mapping[str, int]:
         self.need(TRAFFIC, "lesson.traffic()")
-        mesh, left = self.stage.mesh(), self.stage.lab.clusters["LEFT"]
-        mesh.cast.kill(mesh.name)
+        mirror, left = self.stage.mirror(), self.stage.lab.clusters["LEFT"]
+        mirror.applications.kill(mirror.name)
         if left.alive:
             self.stage.write("LEFT", self.topic, range(MIRRORED + TAIL), partitions=PARTITIONS)
             left.kill()

@@ -125,8 +125,8 @@ class FailbackAndTail(Moving):
 
     def broken(self) -> Mapping[str, int]:
         self.need(TRAFFIC, "lesson.traffic()")
-        stage, mesh, left = self.stage, self.stage.mesh(), self.stage.lab.clusters["LEFT"]
-        mesh.cast.kill(mesh.name)
+        stage, mirror, left = self.stage, self.stage.mirror(), self.stage.lab.clusters["LEFT"]
+        mirror.applications.kill(mirror.name)
         if left.alive:
             stage.write("LEFT", self.topic, range(MIRRORED + TAIL), partitions=PARTITIONS)
             left.kill()

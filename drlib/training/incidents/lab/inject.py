@@ -137,7 +137,7 @@ def _split(scene: Scene, planted: Planted) -> None:
 
 
 def _works_at(scene: Scene, name: str, site: str) -> bool:
-    told = scene.cast.status(name)
+    told = scene.applications.status(name)
     return told is not None and told.cluster == site
 
 

@@ -26,14 +26,14 @@ _SCAN_S: Final = 20.0
 
 def measure(scene: Scene, *, recovered: bool) -> Facts:
     """Stop the applications and count."""
-    scene.cast.stop(*PRODUCERS)
+    scene.applications.stop(*PRODUCERS)
     if recovered:
         _await_crossing(scene)
-    scene.cast.stop(*READERS)
+    scene.applications.stop(*READERS)
     lost = again = doubled = 0
     known = counted = True
     for group, topic in READERS.items():
-        history = scene.cast.history(topic, group)
+        history = scene.applications.history(topic, group)
         right = _rows(scene, "RIGHT", f"LEFT.{topic}", topic)
         left = _rows(scene, "LEFT", topic)
         missing = lost_of(history, topic, right, left, recovered=recovered)

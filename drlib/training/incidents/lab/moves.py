@@ -209,8 +209,8 @@ def _delete_topic(scene: Scene, site: str, topic: str) -> str:
 
 
 def _known(scene: Scene, name: str) -> None:
-    if name not in scene.applications():
-        known = ", ".join(scene.applications())
+    if name not in scene.application_names():
+        known = ", ".join(scene.application_names())
         raise UsageError(f"application {name}", "there is none of that name", f"There are {known}.")
 
 

@@ -58,7 +58,7 @@ class Looker:
             int(time.time() * 1000),
             silent,
             topics,
-            tuple(self._application(name) for name in self._scene.applications()),
+            tuple(self._application(name) for name in self._scene.application_names()),
             self._groups(silent),
             runs,
             events,
@@ -102,8 +102,8 @@ class Looker:
         return int(stamp) if stamp is not None and stamp >= 0 else None
 
     def _application(self, name: str) -> ApplicationLook:
-        told = self._scene.cast.status(name)
-        running = self._scene.cast.runs(name)
+        told = self._scene.applications.status(name)
+        running = self._scene.applications.runs(name)
         phase = "gone" if not running else "starting" if told is None else told.phase
         return ApplicationLook(name, phase, "" if told is None else told.cluster, 0 if told is None else told.done)
 

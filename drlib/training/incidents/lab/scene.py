@@ -25,7 +25,7 @@ from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.lab.apps import specs
 from drlib.lab.brokers import jvm_log
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.mirror.status import worker_status as mirror_status
 from drlib.model import Flow, TopicPartition
@@ -62,7 +62,7 @@ class Scene:
     def __init__(self, lab: Lab, folder: Path) -> None:
         self.lab = lab
         self.folder = folder
-        self.cast = LabApplications(lab, folder / "history")
+        self.applications = LabApplications(lab, folder / "history")
 
     @property
     def properties(self) -> Path:
@@ -106,13 +106,13 @@ class Scene:
         for name in (*PRODUCERS, *READERS):
             pointer_file.write_atomic(self.pointer_path(name), Pointer(1, "LEFT", self.bootstrap("LEFT")))
         for name in PRODUCERS:
-            self.cast.start(name, self._producer(name))
+            self.applications.start(name, self._producer(name))
         for name, topic in READERS.items():
-            self.cast.start(name, self._reader(name, topic))
+            self.applications.start(name, self._reader(name, topic))
         self.start_bystander("gates", "gates", "LEFT", "gates")
         everything = (*PRODUCERS, *READERS, "gates")
         self._wait_for_mirror()
-        self.wait("every application works", lambda: all(self.cast.done(name) > 3 for name in everything))
+        self.wait("every application works", lambda: all(self.applications.done(name) > 3 for name in everything))
         self.wait("group kitchen has read the menus", lambda: self.place_kitchen(end=True))
 
     def _wait_for_mirror(self) -> None:
@@ -126,7 +126,7 @@ class Scene:
         try:
             self.wait("the mirror runs", runs)
         except Unreachable as error:
-            alive = "lives" if self.cast.runs(MIRROR) else "has ended"
+            alive = "lives" if self.applications.runs(MIRROR) else "has ended"
             words = jvm_log.tail(self.lab.root / f"{MIRROR}.log", 6).splitlines()
             said = " / ".join(line.strip() for line in words if line.strip()) or "nothing"
             raise Unreachable(error.what, f"{error.why}; the worker {alive} and said: {said}", error.remedy) from error
@@ -175,20 +175,20 @@ class Scene:
     def _producer(self, name: str) -> specs.ProducerSpec:
         return specs.ProducerSpec(
             pointer=str(self.pointer_path(name)),
-            history=str(self.cast.history_path(name)),
+            history=str(self.applications.history_path(name)),
             topic=name,
             records_per_second=RATES[name],
-            status=str(self.cast.status_path(name)),
+            status=str(self.applications.status_path(name)),
         )
 
     def _reader(self, name: str, topic: str) -> specs.ConsumerSpec:
         return specs.ConsumerSpec(
             pointer=str(self.pointer_path(name)),
-            history=str(self.cast.history_path(name)),
+            history=str(self.applications.history_path(name)),
             group=name,
             topic=topic,
             refresh_topics_s=2.0,
-            status=str(self.cast.status_path(name)),
+            status=str(self.applications.status_path(name)),
         )
 
     # -- parts -------------------------------------------------------------------------------------------------------
@@ -198,10 +198,10 @@ class Scene:
 
     def start_mirror(self) -> None:
         """Start the worker where none runs, and return at once."""
-        if not self.cast.runs(MIRROR):
+        if not self.applications.runs(MIRROR):
             self.mirror_status_path.unlink(missing_ok=True)
             arguments = ("mirror", str(self.properties), "--status", str(self.mirror_status_path))
-            self.cast.start_module(MIRROR, "drlib.cli", *arguments)
+            self.applications.start_module(MIRROR, "drlib.cli", *arguments)
 
     def mirror(self) -> mirror_status.WorkerStatus | None:
         """What the worker last said; None before it said anything."""
@@ -212,15 +212,15 @@ class Scene:
 
     def mirror_runs(self) -> bool:
         told = self.mirror()
-        return self.cast.runs(MIRROR) and told is not None and told.state == "running"
+        return self.applications.runs(MIRROR) and told is not None and told.state == "running"
 
     def start_bystander(self, name: str, role: str, site: str, topic: str) -> None:
         """Start one, unless one of that name runs."""
-        if not self.cast.runs(name):
-            arguments = (role, self.bootstrap(site), topic, str(self.cast.status_path(name)), site)
-            self.cast.start_module(name, "drlib.training.incidents.lab.bystander", *arguments)
+        if not self.applications.runs(name):
+            arguments = (role, self.bootstrap(site), topic, str(self.applications.status_path(name)), site)
+            self.applications.start_module(name, "drlib.training.incidents.lab.bystander", *arguments)
 
-    def applications(self) -> tuple[str, ...]:
+    def application_names(self) -> tuple[str, ...]:
         """Every application that was started and not taken off the record, in the order it was started."""
         brokers = {broker.name for cluster in self.lab.clusters.values() for broker in cluster.brokers}
         others = {*brokers, MIRROR, WATCH, "proxy"}

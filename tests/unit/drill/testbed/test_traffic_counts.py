@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import cast
 
 from drlib.drill.testbed import sampler
-from drlib.drill.testbed.traffic_counts import CastCounts, Counts, HistoryCounter
+from drlib.drill.testbed.traffic_counts import ApplicationCounts, Counts, HistoryCounter
 from drlib.errors import UsageError
 from drlib.lab.checker.history import Consumed, Produced, ProducedStatus, encode, encode_end
 from drlib.lab.lab import Lab
-from drlib.lab.workload.cast import LabApplications
+from drlib.lab.workload.applications import LabApplications
 from drlib.mirror.status import worker_status as mirror_status
 from drlib.mirror.status.worker_status import FlowStatus, PartitionStatus, WorkerStatus
 
@@ -57,7 +57,7 @@ def worker(tmp_path: Path, name: str, **mirrored: int) -> None:
 
 
 def test_mirrored_is_what_every_target_of_a_cluster_has(tmp_path: Path) -> None:
-    counts = CastCounts(place(tmp_path), "T", ["p"], {"a": ["a1", "a2"], "b": ["b1"]})
+    counts = ApplicationCounts(place(tmp_path), "T", ["p"], {"a": ["a1", "a2"], "b": ["b1"]})
     assert counts() == Counts(0, 0, {})
     (tmp_path / "history" / "p.jsonl").write_bytes(sent(1) + sent(2))
     (tmp_path / "history" / "a2.jsonl").write_bytes(read(1))
