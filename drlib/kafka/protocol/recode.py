@@ -10,7 +10,9 @@ Source: KIP-98, Kafka's `DefaultRecord`; the codec is aiokafka's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -103,3 +105,17 @@ def rebuild(
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
     )
+
+
+_LENGTH: Final = struct.Struct(">iq")
+
+
+def digest(
+    key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]], timestamp: int | None
+) -> bytes:
+    """16 bytes that two records share when their content is the same; `timestamp` None leaves it out."""
+    content = hashlib.blake2b(digest_size=16)
+    for part in (key, value, *(p for name, held in headers for p in (name.encode(), held))):
+        content.update(_LENGTH.pack(-1 if part is None else len(part), -1 if timestamp is None else timestamp))
+        content.update(part or b"")
+    return content.digest()

@@ -27,8 +27,8 @@ from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import BatchHeader
-from drlib.kafka.protocol.digest import digest
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
+from drlib.kafka.protocol.recode import digest
 from drlib.mirror.journal.entries import SourcePartition, Takeover
 from drlib.mirror.mm2 import connect_offsets
 from drlib.mirror.mm2.records import OffsetSync

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from drlib.kafka.protocol.digest import digest
+from drlib.kafka.protocol.recode import digest
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import TopicPartition
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drlib.kafka.protocol.digest import digest
+from drlib.kafka.protocol.recode import digest
 from drlib.mirror.journal.entries import ClaimId, Placement, Run, SourcePartition, Takeover, decode
 from drlib.mirror.mm2 import takeover_rules as takeover
 from drlib.mirror.mm2.takeover_rules import PAIRS_KEPT, Decision, Mark, decide, usable_pairs, window
