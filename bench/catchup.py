@@ -25,7 +25,6 @@ from drlib.model import TopicPartition
 
 FIRST_RECORD_S: Final = 90.0
 _EVERY_S: Final = 0.05
-_LATEST: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ async def _watch(
         connection = await client.connection(found.partitions[0].leader)
         while not samples or (samples[-1].done < total and time.perf_counter() < end):
             try:
-                ends = await requests.list_offsets(connection, wanted, _LATEST)
+                ends = await requests.list_offsets(connection, wanted, requests.LATEST)
             except BrokerError as error:  # listed, and its leader does not know of it yet
                 if not error.retriable:
                     raise

@@ -28,7 +28,6 @@ from drlib.kafka.protocol.error_codes import BrokerError, raise_for
 from drlib.model import TopicPartition
 
 _TICK_S: Final = 0.01
-_LATEST: Final = -1
 PATIENCE_S: Final = 15.0
 _POLL_MS: Final = 500
 _NUMBERS: Final = itertools.count(1)  # one for all senders of this process: a mirror may still hold an earlier run's
@@ -90,7 +89,7 @@ class Watch:
         metadata = await self._client.metadata(topics)
         node = metadata.topics[topics[0]].partitions[0].leader
         connection = await self._client.connection(node)
-        positions = await requests.list_offsets(connection, self._partitions, _LATEST)
+        positions = await requests.list_offsets(connection, self._partitions, requests.LATEST)
         return node, positions, {t: metadata.topics[t].topic_id for t in topics}
 
     async def _read(

@@ -38,8 +38,6 @@ from drlib.model import TopicPartition
 
 CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 KEY_BYTES: Final = 8
-LATEST: Final = -1
-EARLIEST: Final = -2
 _IMAGES: Final = 16  # distinct batches that take turns
 _REQUEST_BYTES: Final = 1 << 20
 _SAMPLE_S: Final = 0.05
@@ -153,8 +151,10 @@ async def fetch(bootstrap: str, topic: str, partitions: int, window: int, bytes_
         connection = await leader(client, topic)
         found = (await client.metadata([topic])).topics[topic]
         wanted = [TopicPartition(topic, p) for p in range(partitions)]
-        ends = {k.partition: v for k, v in (await requests.list_offsets(connection, wanted, LATEST)).items()}
-        starts = {k.partition: v for k, v in (await requests.list_offsets(connection, wanted, EARLIEST)).items()}
+        ends = {k.partition: v for k, v in (await requests.list_offsets(connection, wanted, requests.LATEST)).items()}
+        starts = {
+            k.partition: v for k, v in (await requests.list_offsets(connection, wanted, requests.EARLIEST)).items()
+        }
         progress = _Progress()
 
         def ask(on: Connection, at: dict[int, int]) -> asyncio.Future[Fetched]:

@@ -19,11 +19,9 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import BatchHeader, iter_batches
-from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
+from drlib.kafka.protocol.error_codes import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, raise_for
 from drlib.model import TopicPartition
 
-EARLIEST, LATEST = -2, -1  # of ListOffsets: log start and log end
-LEADER_NOT_AVAILABLE = 5
 DEADLINE_S = 30.0
 LISTED_LOOK_S = 0.1
 CHUNK = 4 << 20
@@ -70,13 +68,13 @@ class LogEnds:
 async def log_ends(client: ClusterClient, partitions: Iterable[TopicPartition]) -> LogEnds:
     """Ask the leaders where their logs end. Raises `BrokerError` for a partition that is not there or has no leader."""
     leaders, ids = await _leaders(client, partitions)
-    return LogEnds(leaders, await _offsets(client, leaders, LATEST), ids)
+    return LogEnds(leaders, await _offsets(client, leaders, requests.LATEST), ids)
 
 
 async def log_starts(client: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Ask the leaders where their logs start. Raises as `log_ends` does."""
     leaders, _ = await _leaders(client, partitions)
-    return await _offsets(client, leaders, EARLIEST)
+    return await _offsets(client, leaders, requests.EARLIEST)
 
 
 async def _leaders(
@@ -120,8 +118,8 @@ async def holds_data(client: ClusterClient, partition: TopicPartition) -> bool:
     """Is there a batch of records in the partition? Markers alone are none."""
     topic_id, leader = await locate(client, partition)
     connection = await client.connection(leader, "read")
-    start = (await requests.list_offsets(connection, [partition], EARLIEST))[partition]
-    end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
+    start = (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
+    end = (await requests.list_offsets(connection, [partition], requests.LATEST))[partition]
     if start >= end:
         return False
     async for header, _ in read_range(connection, topic_id, partition, start, end):

@@ -42,6 +42,8 @@ from drlib.kafka.protocol.fetch import DivergingEpoch, Fetched, FetchedPartition
 from drlib.model import TopicPartition
 
 __all__ = [
+    "EARLIEST",
+    "LATEST",
     "Connection",
     "DivergingEpoch",
     "FetchPartition",
@@ -74,6 +76,7 @@ __all__ = [
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 _TOPIC_RESOURCE = 2  # Kafka's ConfigResource.Type
+EARLIEST, LATEST = -2, -1  # timestamps of ListOffsets that mean the log start and the log end
 FETCH_GRACE_S = 30.0  # beyond the long poll: a disk or a link may be slow
 
 
@@ -206,10 +209,10 @@ async def list_offsets(
     timestamp: int,
     isolation: Isolation = "read_uncommitted",
 ) -> dict[TopicPartition, int]:
-    """Offset per partition: the log end for -1, the log start for -2, else the first record from `timestamp` (ms) on.
+    """Offset per partition: the log end for `LATEST`, the log start for `EARLIEST`, else the first record from `timestamp` on.
 
-    read_committed makes the log end the last stable offset. The connection must be to the leaders. An offset of -1
-    means that there is no such record.
+    `timestamp` in ms. read_committed makes the log end the last stable offset. The connection must be to the leaders. An
+    offset of -1 means that there is no such record.
     """
     topic_class = ListOffsetsRequest.ListOffsetsTopic
     partition_class = topic_class.ListOffsetsPartition

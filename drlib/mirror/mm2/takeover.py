@@ -33,7 +33,7 @@ from drlib.mirror.journal.entries import SourcePartition, Takeover
 from drlib.mirror.mm2 import connect_offsets
 from drlib.mirror.mm2.records import OffsetSync
 from drlib.mirror.mm2.takeover_rules import Mark, decide, usable_pairs, window
-from drlib.mirror.read_batches import EARLIEST, LATEST, locate, read_range
+from drlib.mirror.read_batches import locate, read_range
 from drlib.mirror.status.worker_status import EventLog
 from drlib.model import TopicPartition
 
@@ -200,8 +200,8 @@ async def _open(
     """Topic ID, a connection to the leader, log start and log end."""
     topic_id, leader = await locate(client, partition)
     connection = await client.connection(leader, "read")
-    start = (await requests.list_offsets(connection, [partition], EARLIEST))[partition]
-    end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
+    start = (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
+    end = (await requests.list_offsets(connection, [partition], requests.LATEST))[partition]
     return topic_id, connection, start, end
 
 

@@ -29,7 +29,6 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fetch.partition_stream import Outgoing, PartitionStream, Pulse
 from drlib.mirror.monitor.open_transactions import OpenTransactions
 from drlib.mirror.monitor.retention import RetentionWatch
-from drlib.mirror.offsets.map.journal_log import EARLIEST, LATEST
 from drlib.mirror.status.catch_up import Outlook, Sample, oldest_unmirrored_ms, outlook
 from drlib.mirror.status.worker_status import EventLog, Spread, pause_s
 from drlib.model import TopicPartition
@@ -325,8 +324,8 @@ class Forecasts:
         for node, partitions in by_node.items():
             connection = await self._source.connection(node, "forecast")
             ends, starts = await asyncio.gather(
-                requests.list_offsets(connection, partitions, LATEST),
-                requests.list_offsets(connection, partitions, EARLIEST),
+                requests.list_offsets(connection, partitions, requests.LATEST),
+                requests.list_offsets(connection, partitions, requests.EARLIEST),
             )
             for partition in partitions:
                 seen = self._of(partition)

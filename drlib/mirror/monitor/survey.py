@@ -32,7 +32,6 @@ from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerE
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.journal.entries import Claim, Incarnation, Parked, SourceLoss, SourcePartition, SourceTruncated
 from drlib.mirror.monitor.lag_monitor import WINDOW_S, first_batch
-from drlib.mirror.offsets.map.journal_log import EARLIEST, LATEST
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.translation.translate_groups import Positions, checkpointed_positions, source_positions
 from drlib.mirror.status.catch_up import Retention, Sample, outlook, retention_in
@@ -182,9 +181,9 @@ class Surveyor:
                                 by_node.setdefault(found.leader, []).append(TopicPartition(name, number))
                 for node, wanted in by_node.items():
                     connection = await client.connection(node)
-                    ends |= await requests.list_offsets(connection, wanted, LATEST)
-                    starts |= await requests.list_offsets(connection, wanted, EARLIEST)
-                    stable |= await requests.list_offsets(connection, wanted, LATEST, "read_committed")
+                    ends |= await requests.list_offsets(connection, wanted, requests.LATEST)
+                    starts |= await requests.list_offsets(connection, wanted, requests.EARLIEST)
+                    stable |= await requests.list_offsets(connection, wanted, requests.LATEST, "read_committed")
                 new = {partition.topic for partition in ends} - set(self._retention)
                 if new:
                     self._retention |= await in_daemon(partial(self._configs, frozenset(new)))

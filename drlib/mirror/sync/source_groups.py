@@ -46,7 +46,6 @@ from drlib.mirror.threads import in_daemon
 from drlib.model import TopicPartition, TranslationKind
 
 OFFSETS_TOPIC = "__consumer_offsets"
-LATEST = -1
 TICK_S = 0.05
 POLL_TIMEOUT_S = 5.0
 QUIET_AFTER_S = 30.0  # following that went well for this long begins anew without patience
@@ -266,7 +265,7 @@ class GroupPositions:
     async def _follow_node(self, node: int, topic_id: requests.TopicId, numbers: list[int]) -> None:
         connection = await self._source.connection(node, "groups")
         partitions = [TopicPartition(OFFSETS_TOPIC, n) for n in numbers]
-        ends = await requests.list_offsets(connection, partitions, LATEST)
+        ends = await requests.list_offsets(connection, partitions, requests.LATEST)
         positions = {p.partition: ends[p] for p in partitions}
         while True:
             answers = await requests.fetch(

@@ -14,7 +14,6 @@ from fix_engine import Engine, create_topic, read_all, wait_for
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.lab.lab import Lab
-from drlib.mirror.offsets.map.journal_log import LATEST
 from drlib.mirror.read_batches import locate, read_range
 from drlib.mirror.status import worker_status as status
 from drlib.model import TopicPartition
@@ -125,7 +124,7 @@ async def batches(bootstrap: str, topic: str) -> int:
         await client.connect()
         topic_id, leader = await locate(client, partition)
         connection = await client.connection(leader)
-        end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
+        end = (await requests.list_offsets(connection, [partition], requests.LATEST))[partition]
         found = [header async for header, _ in read_range(connection, topic_id, partition, 0, end)]
         return sum(not header.is_control for header in found)
     finally:

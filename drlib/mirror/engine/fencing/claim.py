@@ -23,14 +23,33 @@ from drlib.errors import Unreachable
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import Connection
-from drlib.kafka.protocol.error_codes import AUTHORIZATION, FENCED, TOPIC_AUTHORIZATION_FAILED, BrokerError
+from drlib.kafka.protocol.error_codes import (
+    AUTHORIZATION,
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    FENCED,
+    NOT_COORDINATOR,
+    REQUEST_TIMED_OUT,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    BrokerError,
+)
 from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import ClaimId
 from drlib.model import TopicPartition
 
-# Concurrent transactions, and coordinators that are loading, moved or not yet elected; 3 is a topic just created.
-_AGAIN = frozenset({51, 14, 15, 16, 3, 7})
+_REPEAT = frozenset(
+    {
+        CONCURRENT_TRANSACTIONS,
+        COORDINATOR_LOAD_IN_PROGRESS,
+        COORDINATOR_NOT_AVAILABLE,
+        NOT_COORDINATOR,
+        REQUEST_TIMED_OUT,
+        UNKNOWN_TOPIC_OR_PARTITION,  # of a topic that was just created
+    }
+)
 COMPLETE_ABORT = "CompleteAbort"
 TRANSACTION_TIMEOUT_MS = 60_000
 CLAIM_DEADLINE_S = 60.0
@@ -155,7 +174,7 @@ class _Coordinator:
                     raise LaneLost(self.transactional_id, error.name) from error
                 if error.code in AUTHORIZATION:
                     raise  # a right is missing, and the codes say which
-                if error.code not in _AGAIN or time.monotonic() > deadline:
+                if error.code not in _REPEAT or time.monotonic() > deadline:
                     raise LaneFault(self.transactional_id, str(error)) from error
             except (Unreachable, TimeoutError, OSError) as error:
                 if time.monotonic() > deadline:

@@ -19,15 +19,17 @@ from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, WrongCluster
 from drlib.kafka.net.connection import Connection
-from drlib.kafka.protocol.error_codes import BrokerError
+from drlib.kafka.protocol.error_codes import (
+    ILLEGAL_GENERATION,
+    MEMBER_ID_REQUIRED,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+    BrokerError,
+)
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fencing import assignment
 from drlib.mirror.engine.fencing.lanes import assign
 
-UNKNOWN_MEMBER_ID = 25
-ILLEGAL_GENERATION = 22
-REBALANCE_IN_PROGRESS = 27
-MEMBER_ID_REQUIRED = 79
 _REJOIN = frozenset({UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS})
 
 DEADLINE_SHARE = 0.6  # of the session: what is left covers a send that was checked just before the deadline

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-SEQUENCE_MODULUS = 1 << 31
+from drlib.kafka.protocol.batch import SEQUENCE_MODULUS
+
 NO_SEQUENCE = -1
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -19,7 +19,20 @@ from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.batch import CorruptBatch
-from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, BrokerError
+from drlib.kafka.protocol.error_codes import (
+    CORRUPT_MESSAGE,
+    FENCED_LEADER_EPOCH,
+    INCONSISTENT_TOPIC_ID,
+    KAFKA_STORAGE_ERROR,
+    LEADER_NOT_AVAILABLE,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_OUT_OF_RANGE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    BrokerError,
+)
 from drlib.kafka.protocol.fetch import DivergingEpoch
 from drlib.mirror.engine.fetch.memory import Hold, Memory
 from drlib.mirror.engine.fetch.partition_stream import Outgoing, PartitionStream
@@ -27,15 +40,22 @@ from drlib.mirror.errors import SourceLost
 from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import Entry, SourceLoss, SourceTruncated
 from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH
-from drlib.mirror.offsets.map.journal_log import EARLIEST, LATEST, LaneJournal
+from drlib.mirror.offsets.map.journal_log import LaneJournal
 from drlib.mirror.status.worker_status import EventLog
 
 DRAIN_LOOK_S = 0.05
 QUEUE_BYTES = 4 << 20  # per partition: what may wait between fetch and produce
-OFFSET_OUT_OF_RANGE = 1
-_MOVED = frozenset({3, 5, 6, 74, 75})  # the partition's leader is elsewhere or not yet known
-_DAMAGED = frozenset({2, 56})  # CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR: the broker itself cannot read its log there
-_OTHER_TOPIC = frozenset({100, 103})  # unknown or inconsistent topic ID: deleted, or deleted and made again
+_LEADER_MOVED = frozenset(  # another broker leads the partition, or its leader is not known yet
+    {
+        UNKNOWN_TOPIC_OR_PARTITION,
+        LEADER_NOT_AVAILABLE,
+        NOT_LEADER_OR_FOLLOWER,
+        FENCED_LEADER_EPOCH,
+        UNKNOWN_LEADER_EPOCH,
+    }
+)
+_CORRUPT_ON_BROKER = frozenset({CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR})  # the broker cannot read its own log there
+_TOPIC_RECREATED = frozenset({UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID})  # deleted, or deleted and created again
 
 
 class LeaderMoved(Exception):
@@ -109,7 +129,7 @@ class FetchResponseHandler:
         stream = reading.stream
         if stream.parked:
             return
-        if answer.error_code in _MOVED:
+        if answer.error_code in _LEADER_MOVED:
             raise LeaderMoved
         if answer.error_code:
             if asked_at <= stream.position:
@@ -156,7 +176,7 @@ class FetchResponseHandler:
 
     async def _error(self, connection: Connection, reading: PartitionFetch, code: int) -> None:
         stream = reading.stream
-        if code in _OTHER_TOPIC:
+        if code in _TOPIC_RECREATED:
             topic = stream.source.topic
             why = f"topic {topic} was deleted or made again on the source (code {code})"
             self.sink.park(stream, why, "SourceTopicGone")
@@ -166,7 +186,7 @@ class FetchResponseHandler:
             error = BrokerError(code, f"fetching {stream.source}")
             if code == TOPIC_AUTHORIZATION_FAILED:
                 self.sink.park(stream, str(error), "SourceUnauthorized", stream.source.topic)
-            elif code in _DAMAGED:
+            elif code in _CORRUPT_ON_BROKER:
                 self.sink.park(stream, str(error), "SourceCorrupt")
             elif error.retriable:
                 raise error
@@ -176,8 +196,8 @@ class FetchResponseHandler:
     async def _out_of_range(self, connection: Connection, reading: PartitionFetch) -> None:
         stream = reading.stream
         now = int(time.time() * 1000)
-        start = (await requests.list_offsets(connection, [stream.source], EARLIEST))[stream.source]
-        end = (await requests.list_offsets(connection, [stream.source], LATEST))[stream.source]
+        start = (await requests.list_offsets(connection, [stream.source], requests.EARLIEST))[stream.source]
+        end = (await requests.list_offsets(connection, [stream.source], requests.LATEST))[stream.source]
         if stream.position < start:
             await self._lost(reading, start, now)
         elif stream.position > end:

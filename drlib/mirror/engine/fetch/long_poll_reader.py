@@ -15,14 +15,19 @@ from collections.abc import Callable
 
 from drlib.kafka.net import requests
 from drlib.kafka.protocol import fetch as fetching
-from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
+from drlib.kafka.protocol.error_codes import (
+    FETCH_SESSION_ID_NOT_FOUND,
+    INVALID_FETCH_SESSION_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    raise_for,
+)
 from drlib.mirror.engine.fetch.fetch_response import Broker, PartitionFetch
 from drlib.mirror.engine.fetch.partition_stream import Pulse
 
 WAIT_MS = 100
 ANSWER_BYTES = 256 << 10  # more is the backlog's, which knows how much the link carries
 PARTITION_BYTES = 64 << 10
-_SESSION_GONE = frozenset({70, 71})  # FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
+_SESSION_GONE = frozenset({FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH})
 _LAST_EPOCH = 2**31 - 1
 
 Key = tuple[requests.TopicId, int]

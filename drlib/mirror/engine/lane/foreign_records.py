@@ -9,12 +9,10 @@ from __future__ import annotations
 import uuid
 
 from drlib.kafka.net.cluster_client import ClusterClient
-from drlib.kafka.protocol.error_codes import raise_for
+from drlib.kafka.protocol.error_codes import INCONSISTENT_TOPIC_ID, raise_for
 from drlib.mirror.offsets.map.count_records import ForeignRange
 from drlib.mirror.read_batches import locate, read_range
 from drlib.model import TopicPartition
-
-INCONSISTENT_TOPIC_ID = 103
 
 
 async def foreign_ranges(

@@ -17,9 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from drlib.errors import DrlibError
+from drlib.kafka.protocol.batch import SEQUENCE_MODULUS
 from drlib.mirror.journal.entries import Ack, ClaimId, Placement
-
-SEQUENCE_MODULUS = 1 << 31
 
 
 class RecoveryContradiction(DrlibError):

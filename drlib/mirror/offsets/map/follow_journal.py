@@ -16,7 +16,7 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol import recode
 from drlib.mirror.journal.entries import Chunk, Entry, Folded, Remirrored, SourcePartition, TopicNames, decode
 from drlib.mirror.offsets.map.fold_claims import unfold
-from drlib.mirror.offsets.map.journal_log import EARLIEST, LATEST, read_through
+from drlib.mirror.offsets.map.journal_log import read_through
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.offsets.map.offset_map import MapContradiction, PartitionMap
 from drlib.mirror.read_batches import locate, read_range
@@ -79,8 +79,8 @@ class JournalFollower:
         partition = TopicPartition(self.journal_topic, lane)
         topic_id, leader = await locate(self.target, partition)
         connection = await self.target.connection(leader, PURPOSE)
-        start = (await requests.list_offsets(connection, [partition], EARLIEST))[partition]
-        end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
+        start = (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
+        end = (await requests.list_offsets(connection, [partition], requests.LATEST))[partition]
         read = self._read.get(lane)
         if read is None or read.topic_id != topic_id or not start <= read.position <= end:
             self._read[lane] = await self._whole(partition)

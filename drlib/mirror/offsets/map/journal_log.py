@@ -27,7 +27,6 @@ from drlib.model import TopicPartition
 
 ENTRIES_PER_BATCH = 2000
 BYTES_PER_BATCH = 500_000  # below max.message.bytes of any topic
-EARLIEST, LATEST = -2, -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,8 @@ async def read_through(target: ClusterClient, partition: TopicPartition, purpose
     topic_id, leader = await locate(target, partition)
     connection = await target.connection(leader, purpose)
     starts, ends = await asyncio.gather(  # in this order, on one connection
-        requests.list_offsets(connection, [partition], EARLIEST), requests.list_offsets(connection, [partition], LATEST)
+        requests.list_offsets(connection, [partition], requests.EARLIEST),
+        requests.list_offsets(connection, [partition], requests.LATEST),
     )
     newest: dict[bytes, bytes] = {}  # as compaction would leave it: the newest of each key, where it stands
     async for header, view in read_range(connection, topic_id, partition, starts[partition], ends[partition]):

@@ -44,7 +44,7 @@ from drlib.mirror.journal.entries import (
 )
 from drlib.mirror.offsets.map.count_records import RecoveryContradiction, TailBatch, recover
 from drlib.mirror.offsets.map.fold_claims import unfold
-from drlib.mirror.offsets.map.journal_log import EARLIEST, LATEST, read_journal
+from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.offsets.map.offset_map import MapContradiction, PartitionMap
 from drlib.mirror.read_batches import locate, log_ends, read_range
 from drlib.model import TopicPartition
@@ -213,8 +213,8 @@ async def _count(
     connection = await target.connection(leader, "read")
     end = ends.get(partition)
     if end is None:
-        end = (await requests.list_offsets(connection, [partition], LATEST))[partition]
-    start = (await requests.list_offsets(connection, [partition], EARLIEST))[partition]
+        end = (await requests.list_offsets(connection, [partition], requests.LATEST))[partition]
+    start = (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
     tail_from = ack.target_offset if ack is not None else placed[0].target_offset
     seen_from = tail_from - 1 if ack is not None else tail_from  # the last one acknowledged, too: is it still ours?
     if ends_may_lag:
