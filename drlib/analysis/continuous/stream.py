@@ -31,7 +31,7 @@ from drlib.files import write_whole
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.offsets.translation.external_files import committed
+from drlib.mirror.offsets.translation.external_files import last_committed_batch
 from drlib.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class BucketStream:
     def position(self) -> Position:
         """Where it stands: what `begin` of another process would go on from."""
         starts = {TopicPartition(topic.name, p): at for topic in self.topics for p, at in topic.start.items()}
-        found = committed(self.folder / "checkpoint")
+        found = last_committed_batch(self.folder / "checkpoint")
         return Position(-1, starts) if found is None else Position(found.batch, {**starts, **found.offsets})
 
     def read_to_ms(self) -> int | None:

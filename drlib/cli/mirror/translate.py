@@ -1,8 +1,8 @@
-"""`drlib translate`: positions of groups, or of applications that keep their own, on the other cluster.
+"""`drlib translate`: translate positions of groups, or of applications that keep their own offsets, to the other cluster.
 
-Rules: only looks. With `--offsets` the exit code is 3 when some position is unknown or would pass over records (lost, never
-mirrored), each with its reason on stderr, and Spark's form is then printed only if every position is known. JSON comes in the
-form of the input, so that it can be given to the application as it is.
+Rules: read-only. With `--offsets` the exit code is 3 when a position is unknown or would skip records (lost, never mirrored);
+the reason of each stands on stderr, and Spark's form is printed only if every position is known. JSON has the form of the
+input, so that the application can use it as it is.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from rich.console import Console
 from rich.table import Table
 
 from drlib.errors import ReadinessError, UsageError
-from drlib.mirror.offsets.translation.external_formats import Form, KeptOffsets, skips_nothing, translated
+from drlib.mirror.offsets.translation.external_formats import ExternalOffsets, OffsetsForm, render, skips_no_record
 from drlib.model import Flow, GroupTranslation, OffsetTranslation, Translation
 
 
 def translate(
     file: Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")],
     flow: Annotated[str, typer.Option(help="From the cluster that is left to the other, e.g. 'LEFT->RIGHT'.")],
-    group: Annotated[list[str] | None, typer.Option(help="A group; repeat for more. All when left out.")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="A group; repeat for more. Default: all groups.")] = None,
     offsets: Annotated[
         Path | None,
         typer.Option(
@@ -38,13 +38,14 @@ def translate(
         bool, typer.Option("--json", help="Print JSON; with --offsets in the form of the input.")
     ] = False,
     form: Annotated[
-        Form | None, typer.Option("--as", help="With --offsets: print JSON of this form, whatever the input was.")
+        OffsetsForm | None,
+        typer.Option("--as", help="With --offsets: print JSON of this form, whatever the input was."),
     ] = None,
 ) -> None:
-    """Say what positions are on the other cluster: exact, behind by n, or why not.
+    """Translate positions to the other cluster: exact, behind by n, or why not.
 
-    Those that groups have committed, or with --offsets those that applications keep by themselves. Exit code with
-    --offsets 0: nothing is passed over; 3: a position is unknown, or records before it never reached the other cluster.
+    Translates the committed offsets of groups, or with --offsets those that applications keep themselves. Exit code with
+    --offsets 0: no record is skipped; 3: a position is unknown, or records before it never reached the other cluster.
     """
     from drlib.config.settings import load_mirror_settings
 
@@ -52,78 +53,82 @@ def translate(
         if group:
             raise UsageError(
                 "--group and --offsets do not go together",
-                "the one is of positions that Kafka keeps, the other of those it does not",
+                "--group selects positions that Kafka keeps, --offsets names positions that it does not",
                 "Leave one of them out.",
             )
-        raise typer.Exit(_offsets(file, Flow.parse(flow), offsets, as_json=as_json, form=form))
+        raise typer.Exit(_translate_external(file, Flow.parse(flow), offsets, as_json=as_json, form=form))
     if form is not None:
-        raise UsageError("--as says nothing of groups", "it is the form of --offsets", "Add --offsets, or use --json.")
+        raise UsageError(
+            "--as does not apply to groups", "it chooses the form of --offsets", "Add --offsets, or use --json."
+        )
     from drlib.mirror.offsets.translation.translate_groups import translate_groups
 
-    found = translate_groups(load_mirror_settings(file), Flow.parse(flow), group)
+    translations = translate_groups(load_mirror_settings(file), Flow.parse(flow), group)
     if as_json:
-        print(json.dumps([_row(item) for item in found], indent=2))
+        print(json.dumps([_json_row(item) for item in translations], indent=2))
         return
     table = _table(f"Positions for {flow}", "group", "source", "position", "target", "translated", "meaning")
-    for item in found:
-        there = item.translation
-        at = "-" if there.offset is None else str(there.offset)
-        table.add_row(item.group, str(item.source), str(item.source_offset), str(item.target), at, _meaning(there))
+    for item in translations:
+        translation = item.translation
+        offset = "-" if translation.offset is None else str(translation.offset)
+        source, position, target = str(item.source), str(item.source_offset), str(item.target)
+        table.add_row(item.group, source, position, target, offset, _meaning(translation))
     Console().print(table)
 
 
-def _offsets(file: Path, flow: Flow, path: Path, *, as_json: bool, form: Form | None) -> int:
+def _translate_external(file: Path, flow: Flow, path: Path, *, as_json: bool, form: OffsetsForm | None) -> int:
+    """Translate and print the offsets in `path`; returns the exit code."""
     from drlib.config.settings import load_mirror_settings
     from drlib.mirror.offsets.translation.external_files import read_offsets
-    from drlib.mirror.offsets.translation.external_offsets import translate_kept
+    from drlib.mirror.offsets.translation.external_offsets import translate_external_offsets
 
-    settings, kept = load_mirror_settings(file), read_offsets(path)
-    there = translate_kept(settings, flow, [(one.partition, one.offset) for one in kept.positions])
-    for notice in kept.notices:
+    settings, external = load_mirror_settings(file), read_offsets(path)
+    positions = [(position.partition, position.offset) for position in external.positions]
+    translations = translate_external_offsets(settings, flow, positions)
+    for notice in external.notices:
         print(f"drlib: {path}: {notice}.", file=sys.stderr)
-    fine = skips_nothing(there)
     if as_json or form is not None:
-        for answer in there:
-            if not answer.translation.exact:
-                print(f"drlib: {answer.source} at {answer.source_offset}: {_why(answer)}.", file=sys.stderr)
-        print(translated(kept, there, form or kept.form))
+        for item in translations:
+            if not item.translation.exact:
+                print(f"drlib: {item.source} at {item.source_offset}: {_reason(item)}.", file=sys.stderr)
+        print(render(external, translations, form or external.form))
     else:
-        _show(flow, kept, there)
-    return 0 if fine else ReadinessError.exit_code
+        _print_external(flow, external, translations)
+    return 0 if skips_no_record(translations) else ReadinessError.exit_code
 
 
-def _show(flow: Flow, kept: KeptOffsets, there: Sequence[OffsetTranslation]) -> None:
-    names = tuple(dict.fromkeys(name for one in kept.positions for name, _ in one.rest))
-    table = _table(f"Positions for {flow}", *names, "source", "position", "target", "translated", "meaning")
-    for one, answer in zip(kept.positions, there, strict=True):
-        rest = dict(one.rest)
+def _print_external(flow: Flow, external: ExternalOffsets, translations: Sequence[OffsetTranslation]) -> None:
+    extra_names = tuple(dict.fromkeys(name for position in external.positions for name, _ in position.extra))
+    table = _table(f"Positions for {flow}", *extra_names, "source", "position", "target", "translated", "meaning")
+    for position, item in zip(external.positions, translations, strict=True):
+        extra = dict(position.extra)
         table.add_row(
-            *(str(rest.get(name, "")) for name in names),
-            str(answer.source),
-            str(answer.source_offset),
-            "-" if answer.target is None else str(answer.target),
-            str(answer.translation.offset) if answer.known else "-",
-            _why(answer),
+            *(str(extra.get(name, "")) for name in extra_names),
+            str(item.source),
+            str(item.source_offset),
+            "-" if item.target is None else str(item.target),
+            str(item.translation.offset) if item.known else "-",
+            _reason(item),
         )
     Console().print(table)
 
 
-def _why(answer: OffsetTranslation) -> str:
-    return _meaning(answer.translation) + (f": {answer.why}" if answer.why else "")
+def _reason(item: OffsetTranslation) -> str:
+    return _meaning(item.translation) + (f": {item.why}" if item.why else "")
 
 
-def _meaning(there: Translation) -> str:
-    return there.kind.value + (f" by {there.records}" if there.records else "")
+def _meaning(translation: Translation) -> str:
+    return translation.kind.value + (f" by {translation.records}" if translation.records else "")
 
 
-def _table(title: str, *names: str) -> Table:
+def _table(title: str, *columns: str) -> Table:
     table = Table(title=title)
-    for name in names:
+    for name in columns:
         table.add_column(name, justify="right" if name in {"position", "translated"} else "left")
     return table
 
 
-def _row(item: GroupTranslation) -> dict[str, object]:
+def _json_row(item: GroupTranslation) -> dict[str, object]:
     return {
         "group": item.group,
         "topic": item.source.topic,

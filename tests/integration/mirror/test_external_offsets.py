@@ -47,7 +47,7 @@ def transactions(bootstrap: str, topic: str, name: str, first: int, count: int) 
 
 
 class Job:
-    """A Structured Streaming query whose sink shows what it wrote once the batch is committed."""
+    """A Structured Streaming query; its output counts once the batch is committed."""
 
     def __init__(self, spark: SparkSession, root: Path, name: str) -> None:
         self.spark = spark
@@ -79,7 +79,7 @@ class Job:
         return sorted(int(p.name) for p in folder.iterdir() if p.name.isdecimal()) if folder.is_dir() else []
 
     def run_for(self, query: StreamingQuery, batches: int) -> None:
-        """Until `batches` are committed, then stopped wherever it is."""
+        """Wait until `batches` are committed, then stop the query wherever it is."""
         wait_for(f"{batches} batches", lambda: len(self.committed()) >= batches or query.exception() is not None, 90)
         assert query.exception() is None, query.exception()
         query.stop()
@@ -89,24 +89,24 @@ class Job:
 
 
 def wait_mirrored(e: Engine, flow: str, bootstrap: str) -> None:
-    """Until the worker says that `flow` has brought over all that is on its source now."""
-    with Cluster(ClusterSettings("HERE", (bootstrap,), {})) as cluster:
+    """Wait until the worker has mirrored everything that `flow` has on its source now."""
+    with Cluster(ClusterSettings("SOURCE", (bootstrap,), {})) as cluster:
         ends = cluster.log_ends(Partition(e.topics, number) for number in range(PARTITIONS))
 
-    def there() -> bool:
+    def mirrored() -> bool:
         try:
             flows = status.read(e.status_path(0)).flows
-        except UsageError:  # none written yet
+        except UsageError:  # no status file yet
             return False
-        told = {
+        positions = {
             p.partition: p.mirrored for f in flows if str(f.flow) == flow for p in f.partitions if p.topic == e.topics
         }
-        return all(told.get(partition.partition, -1) >= end for partition, end in ends.items())
+        return all(positions.get(partition.partition, -1) >= end for partition, end in ends.items())
 
-    wait_for(f"{flow} has everything", there)
+    wait_for(f"{flow} has everything", mirrored)
 
 
-def drlib(*arguments: str) -> subprocess.CompletedProcess[str]:
+def drlib_translate(*arguments: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "drlib.cli", "translate", *arguments]
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
@@ -121,7 +121,7 @@ def both_ways(engine: Engine) -> Engine:
 
 
 @pytest.mark.long
-def test_a_structured_streaming_query_goes_over_and_comes_back_without_losing_or_doubling_a_record(
+def test_translate_streaming_query_both_ways_loses_and_doubles_no_record(
     spark: SparkSession, both_ways: Engine, tmp_path: Path
 ) -> None:
     e, topic = both_ways, both_ways.topics
@@ -133,19 +133,19 @@ def test_a_structured_streaming_query_goes_over_and_comes_back_without_losing_or
     on_left = Job(spark, tmp_path, "on-left")
     beginning = {topic: {str(p): 0 for p in range(PARTITIONS)}}
     on_left.run_for(on_left.start(e.left, beginning, to_the_end=False), 2)
-    told = drlib(str(e.properties), "--flow", forth, "--offsets", str(on_left.checkpoint), "--json")
-    assert told.returncode == 0, told.stderr + told.stdout
-    over = json.loads(told.stdout)
+    result = drlib_translate(str(e.properties), "--flow", forth, "--offsets", str(on_left.checkpoint), "--json")
+    assert result.returncode == 0, result.stderr + result.stdout
+    over = json.loads(result.stdout)
     assert list(over) == [f"{e.source}.{topic}"]
     assert sorted(over[f"{e.source}.{topic}"]) == ["0", "1", "2"]
 
     written |= transactions(e.left, topic, f"{topic}-left", 600, 200)
-    written |= transactions(e.right, topic, f"{topic}-right", 0, 400)  # what it reads there besides
+    written |= transactions(e.right, topic, f"{topic}-right", 0, 400)  # read on RIGHT besides the mirror
     on_right = Job(spark, tmp_path, "on-right")
     on_right.run_for(on_right.start(e.right, {**over, **beginning}, to_the_end=False), 3)
     wait_mirrored(e, back, e.right)
-    rows = drlib(str(e.properties), "--flow", back, "--offsets", str(on_right.checkpoint), "--as", "rows")
-    home = drlib(str(e.properties), "--flow", back, "--offsets", str(on_right.checkpoint), "--as", "spark")
+    rows = drlib_translate(str(e.properties), "--flow", back, "--offsets", str(on_right.checkpoint), "--as", "rows")
+    home = drlib_translate(str(e.properties), "--flow", back, "--offsets", str(on_right.checkpoint), "--as", "spark")
     assert home.returncode == 0, home.stderr + rows.stdout
     assert {row["kind"] for row in json.loads(rows.stdout)} == {"exact"}
     starting = json.loads(home.stdout)
@@ -161,9 +161,7 @@ def test_a_structured_streaming_query_goes_over_and_comes_back_without_losing_or
 
 
 @pytest.mark.long
-def test_offsets_in_a_database_are_translated_row_by_row_and_what_cannot_be_said_is_said(
-    both_ways: Engine, tmp_path: Path
-) -> None:
+def test_translate_database_rows_reports_unknown_positions_with_reason(both_ways: Engine, tmp_path: Path) -> None:
     e, topic = both_ways, both_ways.topics
     produce(e.left, topic, 900, partitions=2)
     worker = e.start()
@@ -176,21 +174,21 @@ def test_offsets_in_a_database_are_translated_row_by_row_and_what_cannot_be_said
     (seen,) = table.execute("select count(*) from seen").fetchone()
     assert 300 <= seen < 900
 
-    here = table.execute("select topic, partition, next from at order by partition").fetchall()
-    there = translate_offsets(e.properties, e.source, e.target, here)
-    assert [t.translation.kind for t in there] == [TranslationKind.EXACT] * PARTITIONS, there
-    moved = [(t.target.topic, t.target.partition, t.translation.offset) for t in there if t.target is not None]
+    rows = table.execute("select topic, partition, next from at order by partition").fetchall()
+    translations = translate_offsets(e.properties, e.source, e.target, rows)
+    assert [t.translation.kind for t in translations] == [TranslationKind.EXACT] * PARTITIONS, translations
+    moved = [(t.target.topic, t.target.partition, t.translation.offset) for t in translations if t.target is not None]
     with table:
         table.execute("delete from at")
         table.executemany("insert into at values (?, ?, ?)", moved)
     work(e.right, table, 900 - seen)  # raises where a record comes twice
     assert table.execute("select count(*) from seen").fetchone() == (900,)
 
-    dead = tmp_path / "left-is-dead.properties"  # nobody listens on port 1
+    dead = tmp_path / "left-is-dead.properties"  # no process listens on port 1
     dead.write_text(e.properties.read_text().replace(e.left, "127.0.0.1:1"))
-    asked = [*here, (f"{e.target}.{topic}", 0, 3)]
-    *forward, back = translate_offsets(dead, e.source, e.target, asked)
-    assert [(t.target, t.translation) for t in forward] == [(t.target, t.translation) for t in there]
+    queries = [*rows, (f"{e.target}.{topic}", 0, 3)]
+    *forward, back = translate_offsets(dead, e.source, e.target, queries)
+    assert [(t.target, t.translation) for t in forward] == [(t.target, t.translation) for t in translations]
     assert (back.translation.kind, back.known) == (TranslationKind.UNKNOWN, False)
     assert "does not answer" in back.why
 
@@ -199,32 +197,34 @@ def test_offsets_in_a_database_are_translated_row_by_row_and_what_cannot_be_said
     file = tmp_path / "offsets.json"
     rows = [(topic, 0, 490), (topic, 1, 451), (topic, 7, 3), ("elsewhere", 0, 3)]
     file.write_text(json.dumps([{"topic": t, "partition": p, "offset": o, "job": "b"} for t, p, o in rows]))
-    told = drlib(str(e.properties), "--flow", f"{e.source}->{e.target}", "--offsets", str(file), "--json")
-    assert told.returncode == 3, told.stderr
-    found = json.loads(told.stdout)
-    assert [(row["kind"], row["records"], row["job"]) for row in found] == [
+    result = drlib_translate(str(e.properties), "--flow", f"{e.source}->{e.target}", "--offsets", str(file), "--json")
+    assert result.returncode == 3, result.stderr
+    answers = json.loads(result.stdout)
+    assert [(row["kind"], row["records"], row["job"]) for row in answers] == [
         ("behind", 40, "b"),
         ("unknown", 0, "b"),
         ("unknown", 0, "b"),
         ("unknown", 0, "b"),
     ]
-    assert [row["offset"] is None for row in found] == [False, True, True, True]
-    assert "ends at 450" in found[1]["why"]
-    assert "has no partition" in found[2]["why"]
-    assert len(told.stderr.splitlines()) == 4
-    spark_form = drlib(str(e.properties), "--flow", f"{e.source}->{e.target}", "--offsets", str(file), "--as", "spark")
+    assert [row["offset"] is None for row in answers] == [False, True, True, True]
+    assert "ends at 450" in answers[1]["why"]
+    assert "has no partition" in answers[2]["why"]
+    assert len(result.stderr.splitlines()) == 4
+    spark_form = drlib_translate(
+        str(e.properties), "--flow", f"{e.source}->{e.target}", "--offsets", str(file), "--as", "spark"
+    )
     assert (spark_form.returncode, spark_form.stdout) == (2, "")
-    shown = drlib(str(e.properties), "--flow", f"{e.source}->{e.target}", "--offsets", str(file))
-    assert shown.returncode == 3
-    assert "behind by 40" in shown.stdout
+    table_output = drlib_translate(str(e.properties), "--flow", f"{e.source}->{e.target}", "--offsets", str(file))
+    assert table_output.returncode == 3
+    assert "behind by 40" in table_output.stdout
 
 
 def work(bootstrap: str, table: sqlite3.Connection, at_least: int) -> None:
-    """Read on from where the table stands; each record and the position behind it in one transaction."""
+    """Read on from the positions in the table; each record and the next position in one transaction."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
     try:
-        here = table.execute("select topic, partition, next from at").fetchall()
-        consumer.assign([TopicPartition(topic, partition, offset) for topic, partition, offset in here])
+        positions = table.execute("select topic, partition, next from at").fetchall()
+        consumer.assign([TopicPartition(topic, partition, offset) for topic, partition, offset in positions])
         done = 0
 
         def some() -> bool:

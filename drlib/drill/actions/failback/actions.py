@@ -36,7 +36,7 @@ from drlib.mirror.offsets.translation.two_way import (
     Move,
     group_positions,
     groups_of,
-    read_known,
+    read_flow_pair,
     translate,
 )
 from drlib.mirror.offsets.unreplicated.lag import behind, mirrored_topics, refuse_unexplained
@@ -157,7 +157,7 @@ class TranslateBack:
         moves = self._kept()
         if moves is None:
             groups = groups_of(settings, moving, self.step.groups)
-            known = read_known(settings, moving)
+            known = read_flow_pair(settings, moving)
             abort.check()
             before = group_writing.standing(settings.clusters[moving.target], groups)
             found = moves_of(settings, known, groups, before)

@@ -57,7 +57,7 @@ class PrecomputedMoves:
         self, settings: MirrorSettings, known: FlowPairState, here: Mapping[str, Positions]
     ) -> PrecomputedMoves:
         """The same by what is `known` now, of groups that stand at `here` now."""
-        if known.back is not self.told.known.back:  # what was asked may be another question now
+        if known.reverse is not self.told.flow_pair.reverse:  # what was asked may be another question now
             return self.decide(settings, known, here, self.stood)
         told = Translator(settings, known)
         changed = [question for question, answer in self.told.answers.items() if told.answer(question) != answer]

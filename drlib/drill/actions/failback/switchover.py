@@ -46,7 +46,7 @@ from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState, Range
-from drlib.mirror.offsets.translation.two_way import FlowPairState, group_positions, groups_of, read_known
+from drlib.mirror.offsets.translation.two_way import FlowPairState, group_positions, groups_of, read_flow_pair
 from drlib.mirror.offsets.unreplicated.lag import Behind, behind, mirrored_topics
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
@@ -116,7 +116,7 @@ class MoveApplications:
             raise conflict(self._pointers, now)
         settings, limit_s = self.step.settings, self._limit_s()
         waited = WaitCaughtUp(self.step).wait(abort, _NEAR)
-        known = read_known(settings, moving)
+        known = read_flow_pair(settings, moving)
         groups = groups_of(settings, moving, self.step.groups)
         stood = group_writing.standing(settings.clusters[moving.target], groups)
         ahead = PrecomputedMoves.decide(settings, known, group_positions(settings, moving.source, groups), stood)
@@ -133,7 +133,7 @@ class MoveApplications:
                     if (
                         here.log_ends(known.mirror_ends) != known.mirror_ends
                     ):  # others still write on the cluster gone to
-                        known = read_known(settings, moving)
+                        known = read_flow_pair(settings, moving)
                     here_now = group_positions(settings, moving.source, groups)
                     ahead = ahead.refresh(settings, replace(known, forward=still.found.maps), here_now)
                     if not flag(self.step.call, "inexact", False):

@@ -1,9 +1,8 @@
-"""Files in which applications keep their offsets: a JSON file, or the checkpoint folder of a Structured Streaming query.
+"""Read files in which applications keep their offsets: a JSON file, or the checkpoint folder of a Structured Streaming query.
 
-Rules: nothing is written, locked or renamed, so the application may be running; then what was read is already old when it is
-said, and the notices say so. What the text means is `drlib.mirror.offsets.translation.external_formats`. Not for:
-checkpoints on an object store
-or HDFS, whose folders `offsets` and `commits` are copied here first.
+Rules: nothing is written, locked or renamed, so the application may keep running; its positions may then be out of date as
+soon as they are read. `drlib.mirror.offsets.translation.external_formats` parses the text.
+Not for: checkpoints on an object store or HDFS; copy their folders `offsets` and `commits` to this machine first.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drlib.errors import UsageError
-from drlib.mirror.offsets.translation.external_formats import KeptOffsets, checkpoint_position, parse
+from drlib.mirror.offsets.translation.external_formats import ExternalOffsets, checkpoint_offsets, parse
 from drlib.model import TopicPartition
 
 
-def read_offsets(path: Path) -> KeptOffsets:
-    """What `path` holds. Raises `UsageError` when it is neither."""
+def read_offsets(path: Path) -> ExternalOffsets:
+    """Read the offsets in `path`, a JSON file or a checkpoint folder. Raises `UsageError` when it is neither."""
     try:
         return _checkpoint(path) if path.is_dir() else parse(path.read_text(), str(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -26,24 +25,24 @@ def read_offsets(path: Path) -> KeptOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedBatch:
     """The last committed batch of a query, and the next offset to read of each partition."""
 
     batch: int
     offsets: Mapping[TopicPartition, int]
 
 
-def committed(folder: Path) -> Committed | None:
-    """Where the query of a checkpoint stands; None when no batch was committed yet. Raises `UsageError` as above."""
-    done = _batches(folder / "commits")
-    if not done:
+def last_committed_batch(checkpoint: Path) -> CommittedBatch | None:
+    """Read the last committed batch of a checkpoint folder; None before the first commit. Raises `UsageError`."""
+    committed = _batches(checkpoint / "commits")
+    if not committed:
         return None
-    text = (folder / "offsets" / str(done[-1])).read_text()
-    kept = checkpoint_position(done[-1], text, None, stateful=False, origin=str(folder))
-    return Committed(done[-1], {one.partition: one.offset for one in kept.positions})
+    text = (checkpoint / "offsets" / str(committed[-1])).read_text()
+    offsets = checkpoint_offsets(committed[-1], text, None, stateful=False, origin=str(checkpoint))
+    return CommittedBatch(committed[-1], {position.partition: position.offset for position in offsets.positions})
 
 
-def _checkpoint(folder: Path) -> KeptOffsets:
+def _checkpoint(folder: Path) -> ExternalOffsets:
     offsets, commits = folder / "offsets", folder / "commits"
     if not offsets.is_dir():
         raise UsageError(
@@ -51,25 +50,25 @@ def _checkpoint(folder: Path) -> KeptOffsets:
             "it has no folder 'offsets'",
             "Name the query's checkpointLocation.",
         )
-    done = _batches(commits)
+    committed = _batches(commits)
     planned = _batches(offsets)
-    if not done:
+    if not committed:
         raise UsageError(
             f"{folder} has no position yet",
-            "no batch of its query was committed, so it stands where its startingOffsets say",
+            "no batch of its query was committed, so the query would start from its startingOffsets",
             "Give those as a JSON file, or let one batch finish.",
         )
-    batch = done[-1]
-    following = planned[-1] if planned and planned[-1] > batch else None
-    return checkpoint_position(
+    batch = committed[-1]
+    uncommitted = planned[-1] if planned and planned[-1] > batch else None
+    return checkpoint_offsets(
         batch,
         (offsets / str(batch)).read_text(),
-        None if following is None else (following, (offsets / str(following)).read_text()),
+        None if uncommitted is None else (uncommitted, (offsets / str(uncommitted)).read_text()),
         stateful=(folder / "state").is_dir(),
         origin=str(folder),
     )
 
 
 def _batches(folder: Path) -> list[int]:
-    """Numbers of the batches that have a file there; Spark's checksums and files in the making have other names."""
+    """Numbers of the batch files in `folder`, ascending; checksums and temporary files of Spark have other names."""
     return sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal()) if folder.is_dir() else []

@@ -1,12 +1,12 @@
-"""Offsets that applications keep for themselves, as text: what is read is given back in the same form, translated.
+"""Parse and render offsets that applications keep outside Kafka; the output has the form of the input.
 
-Two forms are known. *Rows*: a JSON list of objects with `topic`, `partition` and `offset`; what else a row has (the name of a
-job, a table's key) stays as it is. *Spark*: `{"topic": {"0": 42}}`, what Structured Streaming takes as `startingOffsets`
-and writes into its checkpoints (`JsonUtils.partitionOffsets`).
-Rules: an offset is the next one to read, as Kafka's consumers commit it, and as Spark's checkpoints have it. A position that
-cannot be said is null in rows and has no place in Spark's form, because a partition left out would begin anew without a word.
-A checkpoint's position is the end of its last *committed* batch (`OffsetSeqLog`, `CommitLog`); a batch that was planned
-behind it is told, since only the sink knows what of it was written.
+Two forms are supported. *Rows*: a JSON list of objects with `topic`, `partition` and `offset`; other fields of a row (a job's
+name, a table's key) are kept. *Spark*: `{"topic": {"0": 42}}`, the format of Structured Streaming's `startingOffsets` and of
+its checkpoints (`JsonUtils.partitionOffsets`).
+Rules: an offset is the next one to read, as in Kafka's committed offsets and in Spark's checkpoints. An unknown position is
+null in rows. Spark's form cannot express one, and is refused: a partition that is left out would silently start from the
+beginning. A checkpoint's position is the end of its last *committed* batch (`OffsetSeqLog`, `CommitLog`); a later batch that
+was planned and not committed is reported, since only the sink knows how much of it was written.
 Not for: reading files (`drlib.mirror.offsets.translation.external_files`), translating
 (`drlib.mirror.offsets.translation.external_offsets`).
 """
@@ -22,77 +22,78 @@ from typing import Final
 from drlib.errors import UsageError
 from drlib.model import OffsetTranslation, TopicPartition, TranslationKind
 
-_FORM: Final = 'Write [{"topic": "orders", "partition": 0, "offset": 42}], or {"orders": {"0": 42}} as Spark does.'
-_RESUMES: Final = (TranslationKind.EXACT, TranslationKind.BEHIND, TranslationKind.BOUNDED)
+_EXAMPLE: Final = 'Write [{"topic": "orders", "partition": 0, "offset": 42}], or {"orders": {"0": 42}} as Spark does.'
+_SKIPS_NOTHING: Final = (TranslationKind.EXACT, TranslationKind.BEHIND, TranslationKind.BOUNDED)
 _VERSION: Final = "v1"  # of Spark's offset log
 
 
-class Form(StrEnum):
+class OffsetsForm(StrEnum):
     ROWS = "rows"
     SPARK = "spark"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """One position that an application keeps; `rest`: whatever else its row has."""
+class ExternalPosition:
+    """One position that an application keeps; `extra`: the other fields of its row, as (name, value)."""
 
     partition: TopicPartition
     offset: int
-    rest: tuple[tuple[str, object], ...] = ()
+    extra: tuple[tuple[str, object], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class KeptOffsets:
-    """`notices`: what whoever moves the application should know of what was read."""
+class ExternalOffsets:
+    """Positions in the order of the input. `notices`: what the operator has to know before moving the application."""
 
-    form: Form
-    positions: tuple[Kept, ...]
+    form: OffsetsForm
+    positions: tuple[ExternalPosition, ...]
     notices: tuple[str, ...] = ()
 
 
-def parse(text: str, origin: str) -> KeptOffsets:
-    """The offsets in `text`; `origin` names it in errors. Raises `UsageError` for anything that is no position."""
+def parse(text: str, origin: str) -> ExternalOffsets:
+    """Parse the offsets in `text`; `origin` names it in errors. Raises `UsageError` for anything that is no position."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except json.JSONDecodeError as error:
-        raise UsageError(f"{origin} holds no offsets", f"it is no JSON: {error}", _FORM) from None
-    if isinstance(found, list):
-        kept = KeptOffsets(Form.ROWS, tuple(_row(one, f"{origin}, row {n}") for n, one in enumerate(found, start=1)))
-    elif isinstance(found, dict):
-        kept = KeptOffsets(Form.SPARK, _spark(found, origin))
+        raise UsageError(f"{origin} holds no offsets", f"it is no JSON: {error}", _EXAMPLE) from None
+    if isinstance(value, list):
+        rows = tuple(_row(row, f"{origin}, row {number}") for number, row in enumerate(value, start=1))
+        offsets = ExternalOffsets(OffsetsForm.ROWS, rows)
+    elif isinstance(value, dict):
+        offsets = ExternalOffsets(OffsetsForm.SPARK, _spark(value, origin))
     else:
-        raise UsageError(f"{origin} holds no offsets", f"it is a JSON {type(found).__name__}", _FORM)
-    if not kept.positions:
-        raise UsageError(f"{origin} holds no offsets", "it is empty", _FORM)
-    return kept
+        raise UsageError(f"{origin} holds no offsets", f"it is a JSON {type(value).__name__}", _EXAMPLE)
+    if not offsets.positions:
+        raise UsageError(f"{origin} holds no offsets", "it is empty", _EXAMPLE)
+    return offsets
 
 
-def _row(row: object, origin: str) -> Kept:
+def _row(row: object, origin: str) -> ExternalPosition:
     if not isinstance(row, dict):
-        raise UsageError(f"{origin} is no position", f"it is {json.dumps(row)}", _FORM)
+        raise UsageError(f"{origin} is no position", f"it is {json.dumps(row)}", _EXAMPLE)
     if missing := [name for name in ("topic", "partition", "offset") if name not in row]:
-        raise UsageError(f"{origin} is no position", f"it has no {' and no '.join(missing)}", _FORM)
-    rest = tuple((name, value) for name, value in row.items() if name not in ("topic", "partition", "offset"))
-    return Kept(_partition(row["topic"], row["partition"], origin), _offset(row["offset"], origin), rest)
+        raise UsageError(f"{origin} is no position", f"it has no {' and no '.join(missing)}", _EXAMPLE)
+    extra = tuple((name, value) for name, value in row.items() if name not in ("topic", "partition", "offset"))
+    return ExternalPosition(_partition(row["topic"], row["partition"], origin), _offset(row["offset"], origin), extra)
 
 
-def _spark(found: Mapping[str, object], origin: str) -> tuple[Kept, ...]:
-    kept = []
-    for topic, offsets in found.items():
+def _spark(value: Mapping[str, object], origin: str) -> tuple[ExternalPosition, ...]:
+    positions = []
+    for topic, offsets in value.items():
         if not isinstance(offsets, dict):
-            raise UsageError(f"{origin} holds no offsets of {topic}", f"it has {json.dumps(offsets)} there", _FORM)
+            raise UsageError(f"{origin} holds no offsets of {topic}", f"its value is {json.dumps(offsets)}", _EXAMPLE)
         for partition, offset in offsets.items():
             where = f"{origin}, {topic}-{partition}"
-            kept.append(Kept(_partition(topic, partition, where), _offset(offset, where)))
-    return tuple(sorted(kept, key=lambda one: one.partition))
+            positions.append(ExternalPosition(_partition(topic, partition, where), _offset(offset, where)))
+    return tuple(sorted(positions, key=lambda position: position.partition))
 
 
 def _partition(topic: object, partition: object, origin: str) -> TopicPartition:
     number = int(partition) if isinstance(partition, str) and partition.isdecimal() else partition
     if not isinstance(topic, str) or not topic:
-        raise UsageError(f"{origin} is no position", f"{json.dumps(topic)} is no topic", _FORM)
+        raise UsageError(f"{origin} is no position", f"{json.dumps(topic)} is no topic", _EXAMPLE)
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise UsageError(f"{origin} is no position", f"{json.dumps(partition)} is no partition", _FORM)
+        raise UsageError(f"{origin} is no position", f"{json.dumps(partition)} is no partition", _EXAMPLE)
     return TopicPartition(topic, number)
 
 
@@ -101,31 +102,30 @@ def _offset(offset: object, origin: str) -> int:
         return offset
     why = f"{json.dumps(offset)} is no offset"
     if offset in (-1, -2):
-        why = (
-            f"{offset} stands for the {'end' if offset == -1 else 'start'} of the log, wherever that is when it is read"
-        )
+        why = f"{offset} means the {'end' if offset == -1 else 'start'} of the log at the time it is read"
     raise UsageError(f"{origin} is no position", why, "Give the next offset to read, from 0 up.")
 
 
-def checkpoint_position(
+def checkpoint_offsets(
     batch: int, text: str, planned: tuple[int, str] | None, *, stateful: bool, origin: str
-) -> KeptOffsets:
-    """What the offset log of a checkpoint says of its last committed `batch`, and of one `planned` behind it.
+) -> ExternalOffsets:
+    """Parse the offset-log file `text` of a checkpoint's last committed `batch`.
 
-    Raises `UsageError` where it is no offset log that is known here, or has no Kafka source.
+    `planned`: number and text of a later batch that was planned and not committed. Raises `UsageError` for an offset log of
+    an unknown version, and for one without a Kafka source.
     """
-    sources = _logged(text, f"{origin}, batch {batch}")
+    sources = _offset_log(text, f"{origin}, batch {batch}")
     merged: dict[TopicPartition, int] = {}
-    others = 0
+    other_sources = 0
     for source in sources:
         if source is None:
-            others += 1
+            other_sources += 1
             continue
-        for one in source:
-            if merged.setdefault(one.partition, one.offset) != one.offset:
+        for position in source:
+            if merged.setdefault(position.partition, position.offset) != position.offset:
                 raise UsageError(
-                    f"{origin} has two positions in {one.partition}",
-                    "two sources of the query read it, and stand at different offsets",
+                    f"{origin} has two positions in {position.partition}",
+                    "two sources of the query read this partition, and are at different offsets",
                     "Give each source's own offsets as a JSON file, one after the other.",
                 )
     if not merged:
@@ -133,81 +133,87 @@ def checkpoint_position(
             f"{origin} holds no offsets of Kafka", "no source of its query is a topic", "Name the right folder."
         )
     notices = []
-    if others:
-        notices.append(f"{others} other source(s) of the query are no topics, and are not translated")
+    if other_sources:
+        notices.append(f"{other_sources} other source(s) of the query are no topics, and are not translated")
     if planned is not None:
-        following = {one.partition: one.offset for part in _logged(planned[1], origin) for one in part or ()}
-        records = sum(max(0, end - merged.get(partition, end)) for partition, end in following.items())
+        planned_ends = {p.partition: p.offset for source in _offset_log(planned[1], origin) for p in source or ()}
+        records = sum(max(0, end - merged.get(partition, end)) for partition, end in planned_ends.items())
         notices.append(
-            f"batch {planned[0]} was planned and not committed: of its {records} offsets only the sink knows what was "
+            f"batch {planned[0]} was planned and not committed: only the sink knows which of its {records} offsets were "
             "written; they are read again"
         )
     if stateful:
-        notices.append("the query keeps state (folder state), which offsets do not move: it begins empty over there")
-    return KeptOffsets(Form.SPARK, tuple(Kept(p, o) for p, o in sorted(merged.items())), tuple(notices))
+        notices.append(
+            "the query keeps state (folder state), which is not translated: on the other cluster it starts empty"
+        )
+    positions = tuple(ExternalPosition(partition, offset) for partition, offset in sorted(merged.items()))
+    return ExternalOffsets(OffsetsForm.SPARK, positions, tuple(notices))
 
 
-def _logged(text: str, origin: str) -> list[tuple[Kept, ...] | None]:
-    """By source: its positions, None for a source that is no topic. After `v1` comes a line of metadata, then the sources."""
+def _offset_log(text: str, origin: str) -> list[tuple[ExternalPosition, ...] | None]:
+    """The positions of each source; None for a source that is no topic.
+
+    The file has a line `v1`, a line of metadata, then one line a source.
+    """
     lines = text.splitlines()
     if not lines or lines[0].strip() != _VERSION or len(lines) < 3:
         raise UsageError(
             f"{origin} cannot be read",
-            f"it begins with '{lines[0][:20] if lines else ''}', and offset logs of version {_VERSION[1:]} are known here",
+            f"it begins with '{lines[0][:20] if lines else ''}'; only offset logs of version {_VERSION[1:]} are supported",
             "Give the positions as a JSON file instead.",
         )
-    found: list[tuple[Kept, ...] | None] = []
+    sources: list[tuple[ExternalPosition, ...] | None] = []
     for line in lines[2:]:
         try:
             value = json.loads(line)
-        except json.JSONDecodeError:  # "-" stands for a source that had nothing yet; others write what they like
-            found.append(None)
+        except json.JSONDecodeError:  # "-" is a source without an offset yet; other sources have formats of their own
+            sources.append(None)
             continue
-        topics = isinstance(value, dict) and value and all(isinstance(inner, dict) for inner in value.values())
-        found.append(_spark(value, origin) if topics else None)
-    return found
+        is_kafka = isinstance(value, dict) and value and all(isinstance(inner, dict) for inner in value.values())
+        sources.append(_spark(value, origin) if is_kafka else None)
+    return sources
 
 
-def translated(kept: KeptOffsets, there: Sequence[OffsetTranslation], form: Form) -> str:
-    """`there`, one for each position of `kept` in its order, as JSON of `form`.
+def render(offsets: ExternalOffsets, translations: Sequence[OffsetTranslation], form: OffsetsForm) -> str:
+    """Render `translations`, one for each position of `offsets` in the same order, as JSON of `form`.
 
-    Raises `UsageError` where `form` cannot say it.
+    Raises `UsageError` where Spark's form cannot express them: an unknown position, or two positions in one partition.
     """
-    if form is Form.ROWS:
-        return json.dumps([_told(one, answer) for one, answer in zip(kept.positions, there, strict=True)], indent=2)
-    offsets: dict[str, dict[str, int]] = {}
-    for answer in there:
-        if not answer.known or answer.target is None or answer.translation.offset is None:
+    if form is OffsetsForm.ROWS:
+        pairs = zip(offsets.positions, translations, strict=True)
+        return json.dumps([_translated_row(position, translation) for position, translation in pairs], indent=2)
+    rendered: dict[str, dict[str, int]] = {}
+    for item in translations:
+        if not item.known or item.target is None or item.translation.offset is None:
             raise UsageError(
-                f"{answer.source} has no position over there, and Spark's form has no word for that",
-                answer.why,
+                f"{item.source} has no known position on the other cluster, and Spark's form cannot express that",
+                item.why,
                 "Ask for rows ('--as rows') to see the others.",
             )
-        at = offsets.setdefault(answer.target.topic, {})
-        if at.setdefault(str(answer.target.partition), answer.translation.offset) != answer.translation.offset:
+        partitions = rendered.setdefault(item.target.topic, {})
+        if partitions.setdefault(str(item.target.partition), item.translation.offset) != item.translation.offset:
             raise UsageError(
-                f"{answer.target} would have two positions",
-                "several rows speak of it, and Spark's form has one position for a partition",
+                f"{item.target} would have two positions",
+                "several rows name its source partition, and Spark's form has one position a partition",
                 "Translate each application's rows by themselves, or ask for rows.",
             )
-    return json.dumps(offsets)
+    return json.dumps(rendered)
 
 
-def _told(kept: Kept, answer: OffsetTranslation) -> dict[str, object]:
-    there = answer.translation
+def _translated_row(position: ExternalPosition, item: OffsetTranslation) -> dict[str, object]:
     return {
-        "topic": answer.target.topic if answer.target is not None else None,
-        "partition": kept.partition.partition,
-        "offset": there.offset if answer.known else None,
-        **dict(kept.rest),
-        "kind": there.kind.value,
-        "records": there.records,
-        "source_topic": kept.partition.topic,
-        "source_offset": kept.offset,
-        "why": answer.why,
+        "topic": item.target.topic if item.target is not None else None,
+        "partition": position.partition.partition,
+        "offset": item.translation.offset if item.known else None,
+        **dict(position.extra),
+        "kind": item.translation.kind.value,
+        "records": item.translation.records,
+        "source_topic": position.partition.topic,
+        "source_offset": position.offset,
+        "why": item.why,
     }
 
 
-def skips_nothing(there: Sequence[OffsetTranslation]) -> bool:
-    """May an application go on at every one of them without passing over a record?"""
-    return all(answer.known and answer.translation.kind in _RESUMES for answer in there)
+def skips_no_record(translations: Sequence[OffsetTranslation]) -> bool:
+    """True where an application can resume at every one of `translations` without skipping a record."""
+    return all(item.known and item.translation.kind in _SKIPS_NOTHING for item in translations)

@@ -1,12 +1,12 @@
-"""Positions that applications keep by themselves (a database, a checkpoint) as positions on the other cluster.
+"""Translate positions that applications keep outside Kafka (in a database, in a checkpoint) to the other cluster.
 
-Rules: what the cluster they leave wrote is translated forward, by the map on the target, so it needs the target alone; what it
-has as a mirror of the target's own topics is translated back to its source, by the map on the cluster that is left, as for
-groups (`moving_groups`). A position that no log of its partition can have, or that no map speaks of, is unknown with its
-reason. Where nothing of a partition was ever mirrored, an application that has read nothing of it begins at the beginning:
-Spark's checkpoints name empty partitions too.
-Not for: groups, whose positions Kafka keeps (`translate`, `moving_groups`); offsets of a topic that was deleted and made again
-under its name after the application's last record, for an offset does not say which of the two it is of.
+Rules: a position in a topic of the cluster that is left is translated forward, by the map on the target, so only the target
+has to answer. A position in a mirror of the target's topics is translated back to its source, by the map on the cluster that
+is left, as for groups (`two_way`). A position beyond the end of its log, or in a partition without a map, is unknown, with the
+reason. In a partition that was never mirrored, a position at the log start becomes the start of the mirror: Spark's checkpoints
+name empty partitions too.
+Not for: positions of consumer groups (`translate_groups`, `two_way`); offsets of a topic that was re-created after the
+application's last record, because an offset does not say which of the two topics it belongs to.
 """
 
 from __future__ import annotations
@@ -25,155 +25,165 @@ from drlib.mirror.journal.entries import SourcePartition, TopicNames
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.offsets.translation.failback_position import failback_position
-from drlib.mirror.offsets.translation.two_way import FlowPairState, read_known
+from drlib.mirror.offsets.translation.two_way import FlowPairState, read_flow_pair
 from drlib.model import Flow, OffsetTranslation, TopicPartition, Translation, TranslationKind
 
 
 def translate_offsets(
     file: str | Path, source: str, target: str, offsets: Iterable[tuple[str, int, int]]
 ) -> tuple[OffsetTranslation, ...]:
-    """Positions (topic, partition, next offset to read) on cluster `source`, as positions on `target`, in their order.
+    """Translate positions (topic, partition, next offset to read) on cluster `source` to `target`, in the same order.
 
-    `file`: the connect-mirror-maker.properties that names both. Each answer has its kind: exact, behind by `records`, lost,
-    never mirrored, bounded, or unknown with why. Raises `UsageError` and `Unreachable` as `translate_kept` does.
+    `file`: the connect-mirror-maker.properties that names both clusters. Each result has a kind: exact, behind by `records`,
+    lost, never mirrored, bounded, or unknown with the reason in `why`. Raises `UsageError` and `Unreachable` as
+    `translate_external_offsets` does.
     """
-    kept = [(TopicPartition(topic, partition), offset) for topic, partition, offset in offsets]
-    return translate_kept(load_mirror_settings(file), Flow(source, target), kept)
+    positions = [(TopicPartition(topic, partition), offset) for topic, partition, offset in offsets]
+    return translate_external_offsets(load_mirror_settings(file), Flow(source, target), positions)
 
 
-def translate_kept(
-    settings: MirrorSettings, moving: Flow, kept: Sequence[tuple[TopicPartition, int]]
+def translate_external_offsets(
+    settings: MirrorSettings, moving: Flow, positions: Sequence[tuple[TopicPartition, int]]
 ) -> tuple[OffsetTranslation, ...]:
-    """Positions on `moving.source`, as positions on `moving.target`, in their order.
+    """Translate positions on `moving.source` to `moving.target`, in the same order.
 
-    Raises `UsageError` for clusters the file does not have and offsets below 0, `Unreachable` when the target is silent.
-    A silent source leaves positions in its mirrors unknown.
+    Raises `UsageError` for clusters missing from the file and offsets below 0, `Unreachable` when the target does not answer.
+    When the source does not answer, positions in its mirrors are unknown.
     """
-    chosen = settings.flow(moving.source, moving.target)
-    if wrong := [f"{partition} at {offset}" for partition, offset in kept if offset < 0]:
+    flow_settings = settings.flow(moving.source, moving.target)
+    if wrong := [f"{partition} at {offset}" for partition, offset in positions if offset < 0]:
         raise UsageError(
             f"{', '.join(wrong)} is no position",
             "offsets begin at 0",
             "Give the next offset to read of each partition.",
         )
-    told = who_answers([settings.clusters[moving.source], settings.clusters[moving.target]])
-    if isinstance(silent := told[moving.target], Unreachable):
-        raise silent
-    away = told[moving.source]
-    seen = _look(settings, chosen, kept, None if not isinstance(away, Unreachable) else away)
-    return tuple(_one(chosen, seen, partition, offset) for partition, offset in kept)
+    answers = who_answers([settings.clusters[moving.source], settings.clusters[moving.target]])
+    target, source = answers[moving.target], answers[moving.source]
+    if isinstance(target, Unreachable):
+        raise target
+    clusters = _read_clusters(settings, flow_settings, positions, source if isinstance(source, Unreachable) else None)
+    return tuple(_translate(flow_settings, clusters, partition, offset) for partition, offset in positions)
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """`known`: what the way back needs, None where it cannot be had, `silent` where the cluster that is left is away.
-
-    `here`: log start and end of what is asked about and `ids` of its topics, empty where that cluster is away; `there`: log
-    starts on the target.
-    """
+class _ClusterState:
+    """What translating needs. `flow_pair` is None where the way back cannot be read; `source_error` says why the source did
+    not answer; then `source_bounds` (log start and end of the partitions asked about) and `topic_ids` are empty."""
 
     forward: Maps
-    known: FlowPairState | None
-    silent: Unreachable | None
-    here: Mapping[TopicPartition, tuple[int, int]]
-    ids: Mapping[str, UUID]  # of the topics that are there now, where that is known
-    there: Mapping[TopicPartition, int]
+    flow_pair: FlowPairState | None
+    source_error: Unreachable | None
+    source_bounds: Mapping[TopicPartition, tuple[int, int]]
+    topic_ids: Mapping[str, UUID]
+    target_log_starts: Mapping[TopicPartition, int]
 
 
-def _look(
+def _read_clusters(
     settings: MirrorSettings,
-    chosen: FlowSettings,
-    kept: Sequence[tuple[TopicPartition, int]],
-    silent: Unreachable | None,
-) -> _Seen:
-    moving = chosen.flow
-    known = None
-    here: dict[TopicPartition, tuple[int, int]] = {}
-    ids: dict[str, UUID] = {}
-    if silent is None:
+    flow_settings: FlowSettings,
+    positions: Sequence[tuple[TopicPartition, int]],
+    source_error: Unreachable | None,
+) -> _ClusterState:
+    moving = flow_settings.flow
+    flow_pair = None
+    bounds: dict[TopicPartition, tuple[int, int]] = {}
+    topic_ids: dict[str, UUID] = {}
+    if source_error is None:
         with Cluster(settings.clusters[moving.source]) as cluster:
-            topics = cluster.topics({partition.topic for partition, _ in kept})
-            there_now = [p for p, _ in kept if p.topic in topics and p.partition < topics[p.topic].partitions]
-            starts, ends = cluster.log_starts(there_now), cluster.log_ends(there_now)
-            here = {partition: (starts[partition], ends[partition]) for partition in there_now}
-            ids = {name: topic.topic_id for name, topic in topics.items()}
-        if not isinstance(chosen.policy, IdentityReplicationPolicy):
-            known = read_known(settings, moving)
-    forward = known.forward if known is not None else read_flow_maps(settings, moving)
-    remote = {chosen.policy.remote_topic(moving.source, partition.topic) for partition, _ in kept}
+            topics = cluster.topics({partition.topic for partition, _ in positions})
+            existing = [p for p, _ in positions if p.topic in topics and p.partition < topics[p.topic].partitions]
+            starts, ends = cluster.log_starts(existing), cluster.log_ends(existing)
+            bounds = {partition: (starts[partition], ends[partition]) for partition in existing}
+            topic_ids = {name: topic.topic_id for name, topic in topics.items()}
+        if not isinstance(flow_settings.policy, IdentityReplicationPolicy):
+            flow_pair = read_flow_pair(settings, moving)
+    forward = flow_pair.forward if flow_pair is not None else read_flow_maps(settings, moving)
+    mirror_names = {flow_settings.policy.remote_topic(moving.source, partition.topic) for partition, _ in positions}
     with Cluster(settings.clusters[moving.target]) as cluster:
-        mirrors = cluster.topics(remote)
+        mirrors = cluster.topics(mirror_names)
         starts = cluster.log_starts(TopicPartition(t.name, n) for t in mirrors.values() for n in range(t.partitions))
-    return _Seen(forward, known, silent, here, ids, starts)
+    return _ClusterState(forward, flow_pair, source_error, bounds, topic_ids, starts)
 
 
-def _one(chosen: FlowSettings, seen: _Seen, partition: TopicPartition, offset: int) -> OffsetTranslation:
-    moving = chosen.flow
-    bounds = seen.here.get(partition)
-    if seen.silent is None and bounds is None:
+def _translate(
+    flow_settings: FlowSettings, clusters: _ClusterState, partition: TopicPartition, offset: int
+) -> OffsetTranslation:
+    moving = flow_settings.flow
+    bounds = clusters.source_bounds.get(partition)
+    if clusters.source_error is None and bounds is None:
         return _unknown(partition, offset, None, f"{moving.source} has no partition {partition}")
     if bounds is not None and offset > bounds[1]:
-        return _unknown(
-            partition, offset, None, f"its log on {moving.source} ends at {bounds[1]}, so it never held a record there"
-        )
-    if seen.known is not None and (names := seen.known.back.of_target(partition.topic)) is not None:
-        return _back(seen.known, names, partition, offset)
-    upstream = chosen.policy.source_of(partition.topic)
-    if seen.silent is not None and upstream == moving.target:
-        why = f"the map of {moving.reverse} is on {moving.source}, which does not answer: {seen.silent.why}"
+        why = f"its log on {moving.source} ends at {bounds[1]}, before this offset"
         return _unknown(partition, offset, None, why)
-    return _forward(chosen, seen, partition, offset)
+    if clusters.flow_pair is not None:
+        names = clusters.flow_pair.reverse.of_target(partition.topic)
+        if names is not None:
+            return _translate_back(clusters.flow_pair, names, partition, offset)
+    upstream = flow_settings.policy.source_of(partition.topic)
+    if clusters.source_error is not None and upstream == moving.target:
+        why = f"the map of {moving.reverse} is on {moving.source}, which does not answer: {clusters.source_error.why}"
+        return _unknown(partition, offset, None, why)
+    return _translate_forward(flow_settings, clusters, partition, offset)
 
 
-def _back(known: FlowPairState, names: TopicNames, partition: TopicPartition, offset: int) -> OffsetTranslation:
-    key, home = SourcePartition(names.topic_id, partition.partition), known.home.get(names.source_topic)
+def _translate_back(
+    flow_pair: FlowPairState, names: TopicNames, partition: TopicPartition, offset: int
+) -> OffsetTranslation:
+    key = SourcePartition(names.topic_id, partition.partition)
+    topic = flow_pair.target_topics.get(names.source_topic)
     target = TopicPartition(names.source_topic, partition.partition)
-    if home is None or target not in known.home_starts:
-        return _unknown(partition, offset, target, f"{known.moving.target} has no partition {target} any more")
-    if home.topic_id != names.topic_id:
-        return _unknown(partition, offset, target, f"{names.source_topic} is another topic there now, of the same name")
-    if key in known.back.refused:
-        return _unknown(partition, offset, target, str(known.back.refused[key]))
-    answer = failback_position(
-        known.back.by_partition.get(key),
+    if topic is None or target not in flow_pair.target_log_starts:
+        return _unknown(partition, offset, target, f"{flow_pair.moving.target} has no partition {target} any more")
+    if topic.topic_id != names.topic_id:
+        why = f"{names.source_topic} on {flow_pair.moving.target} was deleted and re-created since"
+        return _unknown(partition, offset, target, why)
+    if key in flow_pair.reverse.refused:
+        return _unknown(partition, offset, target, str(flow_pair.reverse.refused[key]))
+    translation = failback_position(
+        flow_pair.reverse.by_partition.get(key),
         offset,
-        settled=known.ledger.next(known.home_id, names.topic_id, partition.partition),
-        source_log_start=known.home_starts[target],
+        settled=flow_pair.ledger.next(flow_pair.target_cluster_id, names.topic_id, partition.partition),
+        source_log_start=flow_pair.target_log_starts[target],
     ).translation
-    return _answer(partition, offset, target, answer, known.moving.reverse)
+    return _with_reason(partition, offset, target, translation, flow_pair.moving.reverse)
 
 
-def _forward(chosen: FlowSettings, seen: _Seen, partition: TopicPartition, offset: int) -> OffsetTranslation:
-    flow = chosen.flow
-    target = TopicPartition(chosen.policy.remote_topic(flow.source, partition.topic), partition.partition)
-    refused = seen.forward.refusal(partition.topic, partition.partition)
+def _translate_forward(
+    flow_settings: FlowSettings, clusters: _ClusterState, partition: TopicPartition, offset: int
+) -> OffsetTranslation:
+    flow = flow_settings.flow
+    target = TopicPartition(flow_settings.policy.remote_topic(flow.source, partition.topic), partition.partition)
+    refused = clusters.forward.refusal(partition.topic, partition.partition)
     if refused is not None:
         return _unknown(partition, offset, target, str(refused))
-    made, known = seen.ids.get(partition.topic), seen.forward.names
-    if made is not None and made not in known and any(n.source_topic == partition.topic for n in known.values()):
-        why = f"{partition.topic} was deleted and made again, and {flow} has mirrored nothing of the new one yet"
+    topic_id, names = clusters.topic_ids.get(partition.topic), clusters.forward.names
+    mirrored_before = any(n.source_topic == partition.topic for n in names.values())
+    if topic_id is not None and topic_id not in names and mirrored_before:
+        why = f"{partition.topic} was deleted and re-created, and {flow} has mirrored nothing of the new topic yet"
         return _unknown(partition, offset, target, why)
-    offsets = seen.forward.source(partition.topic, partition.partition)
+    offsets = clusters.forward.source(partition.topic, partition.partition)
+    target_start = clusters.target_log_starts.get(target)
     if offsets is None or not offsets.segments():
-        first = seen.here[partition][0] if partition in seen.here else 0
-        if offset == first and target in seen.there and (offsets is None or offsets.position in (None, offset)):
-            return OffsetTranslation(partition, offset, target, Translation(seen.there[target], TranslationKind.EXACT))
+        log_start = clusters.source_bounds[partition][0] if partition in clusters.source_bounds else 0
+        nothing_skipped = offsets is None or offsets.position in (None, offset)
+        if offset == log_start and target_start is not None and nothing_skipped:
+            return OffsetTranslation(partition, offset, target, Translation(target_start, TranslationKind.EXACT))
     if offsets is None:
         why = f"{flow} has mirrored no record of it"
-        if not chosen.mirrors_topic(partition.topic):
+        if not flow_settings.mirrors_topic(partition.topic):
             why = f"{flow} does not mirror {partition.topic}"
         return OffsetTranslation(partition, offset, None, Translation(None, TranslationKind.NEVER_MIRRORED), why)
-    answer = offsets.forward(offset, target_log_start=seen.there.get(target, 0))
-    return _answer(partition, offset, target, answer, flow)
+    translation = offsets.forward(offset, target_log_start=target_start or 0)
+    return _with_reason(partition, offset, target, translation, flow)
 
 
-def _answer(
-    partition: TopicPartition, offset: int, target: TopicPartition, answer: Translation, flow: Flow
+def _with_reason(
+    partition: TopicPartition, offset: int, target: TopicPartition, translation: Translation, flow: Flow
 ) -> OffsetTranslation:
     why = ""
-    if answer.offset is None or answer.kind is TranslationKind.UNKNOWN:
-        why = f"the journal of {flow} cannot say which records stand there (drlib status tells what happened to them)"
-    return OffsetTranslation(partition, offset, target, answer, why)
+    if translation.offset is None or translation.kind is TranslationKind.UNKNOWN:
+        why = f"the journal of {flow} does not know which records are at this position (drlib status shows why)"
+    return OffsetTranslation(partition, offset, target, translation, why)
 
 
 def _unknown(partition: TopicPartition, offset: int, target: TopicPartition | None, why: str) -> OffsetTranslation:

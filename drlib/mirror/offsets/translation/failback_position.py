@@ -1,14 +1,14 @@
-"""Where a group goes on that comes back to the cluster its records are from: a position in a mirror, on its source.
+"""Translate a position in a mirror partition back to its source partition, for a group that returns to the source cluster.
 
-After a failover a group has read the mirror `LEFT.flights` to some position, and RIGHT's own `flights` to another. On LEFT
-`flights` goes on behind what was mirrored, first with the tail that the mirror never had, then with what is written there
-next; RIGHT's own records come as `RIGHT.flights`.
+After a failover a group has read the mirror `LEFT.flights` to some position, and RIGHT's own `flights` to another. On LEFT,
+`flights` continues after the mirrored records: first with the records that were never mirrored (the unreplicated records), then
+with what is written next; RIGHT's own records arrive as `RIGHT.flights`.
 Rules:
-- A group that has read the whole mirror goes on behind it, past what of the tail was settled (it has that from RIGHT, or it is
-  in quarantine) and past what it had read on the source itself before. Exact, whatever became of the tail.
-- One that has not read the whole mirror stands at its exact record, but would read on into the settled part of the tail,
-  which it gets from RIGHT too: a bound, never called exact; `unread` says how far it is from the end of the mirror.
-Not for: positions in the target's own topics, which the mirror back translates forward.
+- A group that has read the whole mirror resumes after it, past the settled unreplicated records (it has read them on RIGHT,
+  or they are in quarantine) and past what it had read on the source itself before. Exact, whatever became of those records.
+- A group that has not read the whole mirror resumes at its exact record, but would read on into the settled unreplicated
+  records, which it gets from RIGHT too: a bound, never called exact; `unread` is its distance to the end of the mirror.
+Not for: positions in the target's own topics, which the map of the reverse flow translates forward.
 """
 
 from __future__ import annotations
@@ -20,31 +20,41 @@ from drlib.model import Translation, TranslationKind
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
-    """`unread`: mirrored records the group has still to read where it is."""
+class FailbackPosition:
+    """`unread`: mirrored records that the group has not read yet on the cluster it leaves."""
 
     translation: Translation
     unread: int = 0
 
 
 def failback_position(
-    offsets: PartitionMap | None, position: int, *, settled: int = 0, had_read: int = 0, source_log_start: int = 0
-) -> Returned:
-    """`position` in a mirror partition, on the source. `settled`: the source offset below which the tail was settled, 0 for
-    none; `had_read`: the group's own position on the source, from before it moved, 0 for none."""
+    offsets: PartitionMap | None,
+    position: int,
+    *,
+    settled: int = 0,
+    previously_read: int = 0,
+    source_log_start: int = 0,
+) -> FailbackPosition:
+    """Translate `position` in a mirror partition to its source partition.
+
+    `settled`: the source offset below which unreplicated records were settled, 0 for none. `previously_read`: the group's own
+    position on the source from before it moved, 0 for none. `offsets` is None where nothing was ever mirrored.
+    """
     end = None if offsets is None else offsets.target_end
     source_end = None if offsets is None else offsets.source_end
     if offsets is None or source_end is None or end is None:  # nothing was ever mirrored, so nothing is left to read
-        at = max(settled, had_read, source_log_start)
-        return Returned(Translation(at, TranslationKind.EXACT))
-    there = offsets.backward(position, source_log_start=source_log_start)
-    if there.kind is TranslationKind.UNKNOWN or there.offset is None:
-        return Returned(Translation(there.offset, TranslationKind.UNKNOWN))
+        resume = max(settled, previously_read, source_log_start)
+        return FailbackPosition(Translation(resume, TranslationKind.EXACT))
+    translation = offsets.backward(position, source_log_start=source_log_start)
+    if translation.kind is TranslationKind.UNKNOWN or translation.offset is None:
+        return FailbackPosition(Translation(translation.offset, TranslationKind.UNKNOWN))
     unread = offsets.segments_on_target(position, end)
     if unread == 0:
-        at = max(source_end, offsets.position or 0, settled, had_read, source_log_start)
-        return Returned(Translation(at, TranslationKind.EXACT))
-    if settled > source_end and there.kind in (TranslationKind.EXACT, TranslationKind.BOUNDED):
-        again = settled - source_end + (there.records if there.kind is TranslationKind.BOUNDED else 0)
-        return Returned(Translation(there.offset, TranslationKind.BOUNDED, again), unread)
-    return Returned(there, unread)
+        resume = max(source_end, offsets.position or 0, settled, previously_read, source_log_start)
+        return FailbackPosition(Translation(resume, TranslationKind.EXACT))
+    if settled > source_end and translation.kind in (TranslationKind.EXACT, TranslationKind.BOUNDED):
+        read_again = settled - source_end
+        if translation.kind is TranslationKind.BOUNDED:
+            read_again += translation.records
+        return FailbackPosition(Translation(translation.offset, TranslationKind.BOUNDED, read_again), unread)
+    return FailbackPosition(translation, unread)

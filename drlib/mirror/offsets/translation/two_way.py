@@ -1,10 +1,12 @@
-"""Where groups stand when applications move from one cluster to another, over both flows between the two.
+"""Translate committed offsets of groups that move from one cluster to another, over both flows between the two.
 
-Rules: what the cluster they leave wrote itself is translated forward, through the map of the flow that mirrors it; what it has
-as a mirror of the cluster they go to is translated back to its source, behind what of that one's tail was settled. So a group
-that went over and comes back stands at the exact record of both. Positions come from the cluster that is left; nothing is
-guessed: where a map is missing or refused, the answer is unknown. Partitions a group has no position in count as unread.
-Not for: writing positions (`drlib.drill.actions.failback.actions`), failing over from a cluster that is gone (`translate`).
+Rules: a position in a topic of the cluster that is left is translated forward, by the map of the flow that mirrors it. A
+position in a mirror of the target's topics is translated back to its source, past the settled unreplicated records there
+(`failback_position`). So a group that failed over and returns resumes at the exact record of both. Positions come from the
+cluster that is left; where a map is missing or refused, the translation is unknown, never a guess. Mirror partitions without
+a committed offset count as unread.
+Not for: committing positions (`drlib.drill.actions.failback.actions`), failing over from a cluster that does not answer
+(`translate_groups`).
 """
 
 from __future__ import annotations
@@ -21,37 +23,38 @@ from drlib.kafka.admin.descriptions import CommittedOffset, TopicDescription
 from drlib.mirror.journal.entries import SourcePartition, TopicNames
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
-from drlib.mirror.offsets.translation.failback_position import Returned, failback_position
+from drlib.mirror.offsets.translation.failback_position import FailbackPosition, failback_position
 from drlib.mirror.offsets.unreplicated.find import refuse_one_way
 from drlib.mirror.offsets.unreplicated.settle import Ledger, read_ledger
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 
 Positions = Mapping[TopicPartition, CommittedOffset]
-Question = tuple[TopicPartition, int, int | None]
+PositionQuery = tuple[TopicPartition, int, int | None]
+"""A partition, a committed offset in it, and for a mirror what the group had read of its source before; else None."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowPairState:
-    """What translating needs besides the groups' positions: maps of both flows, and what the clusters' logs say.
+    """What translation needs besides the groups' positions: the maps of both flows and the bounds of the clusters' logs.
 
-    `moving` is from the cluster that is left to the one gone to. As long as the mirrors of the flow back end at
-    `mirror_ends`, its map is as true as when it was read.
+    `moving` is from the cluster that is left to the target. The `reverse` map stays valid as long as the mirrors of the
+    reverse flow end at `mirror_ends`.
     """
 
     moving: Flow
     forward: Maps  # of `moving`
-    back: Maps  # of the flow back, whose mirrors stand on the cluster that is left
-    ledger: Ledger  # of tails of the cluster gone to
-    home_id: str  # the cluster ID of the one gone to
-    home: Mapping[str, TopicDescription]  # its topics
-    home_starts: Mapping[TopicPartition, int]
-    mirror_starts: Mapping[TopicPartition, int]  # log starts of its mirrors, on the cluster that is left
-    mirror_ends: Mapping[TopicPartition, int]  # their ends, as of the map
+    reverse: Maps  # of the reverse flow, whose mirrors are on the cluster that is left
+    ledger: Ledger  # on the cluster that is left: which unreplicated records of the target were settled
+    target_cluster_id: str
+    target_topics: Mapping[str, TopicDescription]  # the sources of the mirrors on the cluster that is left
+    target_log_starts: Mapping[TopicPartition, int]
+    mirror_log_starts: Mapping[TopicPartition, int]
+    mirror_ends: Mapping[TopicPartition, int]  # log ends of those mirrors, read just before the map
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One position. `unread`: records of the mirror it was in that the group has not read."""
+    """The translation of one position. `unread`: records of its mirror partition that the group has not read."""
 
     translation: GroupTranslation
     unread: int = 0
@@ -61,166 +64,184 @@ class Move:
         return self.translation.translation.exact
 
 
-def read_known(settings: MirrorSettings, moving: Flow) -> FlowPairState:
-    """Raises `UsageError` for flows that cannot be turned round, `Unreachable`, `BrokerError`."""
+def read_flow_pair(settings: MirrorSettings, moving: Flow) -> FlowPairState:
+    """Read the state of both flows. Raises `UsageError` for a flow without a way back, `Unreachable`, `BrokerError`."""
     refuse_one_way(settings.flow(moving.source, moving.target))
-    with Cluster(settings.clusters[moving.source]) as here, Cluster(settings.clusters[moving.target]) as there:
-        back = read_flow_maps(settings, moving.reverse)
-        names = back.names.values()
-        home = there.topics([n.source_topic for n in names])
-        mirrors = here.topics([n.target_topic for n in names])
-        every = [TopicPartition(t.name, n) for t in mirrors.values() for n in range(t.partitions)]
-        ends = here.log_ends(every)
-        forward, back = read_flow_maps(settings, moving), read_flow_maps(settings, moving.reverse)
+    with Cluster(settings.clusters[moving.source]) as source, Cluster(settings.clusters[moving.target]) as target:
+        names = read_flow_maps(settings, moving.reverse).names.values()
+        target_topics = target.topics([n.source_topic for n in names])
+        mirror_topics = source.topics([n.target_topic for n in names])
+        mirrors = [TopicPartition(t.name, n) for t in mirror_topics.values() for n in range(t.partitions)]
+        mirror_ends = source.log_ends(mirrors)
+        forward, reverse = read_flow_maps(settings, moving), read_flow_maps(settings, moving.reverse)
         return FlowPairState(
-            moving,
-            forward,
-            back,
-            read_ledger(here),
-            there.cluster_id(),
-            home,
-            there.log_starts(TopicPartition(t.name, n) for t in home.values() for n in range(t.partitions)),
-            here.log_starts(every),
-            ends,
+            moving=moving,
+            forward=forward,
+            reverse=reverse,
+            ledger=read_ledger(source),
+            target_cluster_id=target.cluster_id(),
+            target_topics=target_topics,
+            target_log_starts=target.log_starts(
+                TopicPartition(t.name, n) for t in target_topics.values() for n in range(t.partitions)
+            ),
+            mirror_log_starts=source.log_starts(mirrors),
+            mirror_ends=mirror_ends,
         )
 
 
 def group_positions(settings: MirrorSettings, alias: str, groups: Collection[str]) -> dict[str, Positions]:
-    """The committed positions of each. Raises the first group's error."""
+    """Read the committed offsets of each group on cluster `alias`. Raises the first group's error."""
     with BulkAdmin(settings.clusters[alias]) as cluster:
-        found = cluster.committed(groups)
-    refused = next((answer for answer in found.values() if isinstance(answer, DrlibError)), None)
-    if refused is not None:
-        raise refused
-    return {group: answer for group, answer in found.items() if not isinstance(answer, DrlibError)}
+        answers = cluster.committed(groups)
+    error = next((answer for answer in answers.values() if isinstance(answer, DrlibError)), None)
+    if error is not None:
+        raise error
+    return {group: answer for group, answer in answers.items() if not isinstance(answer, DrlibError)}
 
 
 def groups_of(settings: MirrorSettings, moving: Flow, wanted: Collection[str] | None = None) -> tuple[str, ...]:
-    """`wanted`, or every group of the cluster that is left which the flow's file chooses. Raises `UsageError` for a group
-    that is not there."""
-    chosen = settings.flow(moving.source, moving.target)
+    """`wanted`, or every group on the cluster that is left which the flow's settings select.
+
+    Raises `UsageError` for a group that does not exist on that cluster.
+    """
+    flow_settings = settings.flow(moving.source, moving.target)
     with Cluster(settings.clusters[moving.source]) as cluster:
-        there = [listing.group for listing in cluster.groups()]
+        groups = [listing.group for listing in cluster.groups()]
     if wanted is None:
-        return tuple(group for group in there if chosen.mirrors_group(group) and not group.startswith("drlib-"))
-    if missing := sorted(set(wanted) - set(there)):
+        return tuple(g for g in groups if flow_settings.mirrors_group(g) and not g.startswith("drlib-"))
+    if missing := sorted(set(wanted) - set(groups)):
         raise UsageError(
             f"unknown group {', '.join(missing)}",
             f"{moving.source} has no such group",
-            f"It has: {', '.join(there) or 'none'}.",
+            f"It has: {', '.join(groups) or 'none'}.",
         )
     return tuple(sorted(wanted))
 
 
 def translate(
-    settings: MirrorSettings, known: FlowPairState, here: Mapping[str, Positions], before: Mapping[str, Positions]
+    settings: MirrorSettings,
+    flow_pair: FlowPairState,
+    source_positions: Mapping[str, Positions],
+    target_positions: Mapping[str, Positions],
 ) -> tuple[Move, ...]:
-    """The positions `here`, on the cluster that is left, as positions on the one gone to; `before`: where the same groups
-    stand there already. Positions in topics that neither flow mirrors are left out."""
-    told = Translator(settings, known)
-    return tuple(move for group, at in sorted(here.items()) for move in told.group(group, at, before.get(group, {})))
+    """Translate the committed offsets of groups, by group, from the cluster that is left to the target.
+
+    `target_positions`: what the same groups have committed on the target so far. Positions in topics that neither flow
+    mirrors are left out.
+    """
+    translator = Translator(settings, flow_pair)
+    return tuple(
+        move
+        for group, positions in sorted(source_positions.items())
+        for move in translator.group(group, positions, target_positions.get(group, {}))
+    )
 
 
 class Translator:
-    """Answers over one `Known`, each different question once: groups are many, and most of them stand where others do.
+    """Translates positions by one `FlowPairState`, each distinct query once: many groups have the same positions.
 
-    `answers`: what was asked and told; a question is a partition, a position in it, and in a mirror what the group had read of
-    its source before, None elsewhere. An answer of None is a position that need not be written.
+    `answers`: the queries made so far and their results; a result of None is a position that need not be committed.
     """
 
-    def __init__(self, settings: MirrorSettings, known: FlowPairState) -> None:
-        self.known = known
-        self.answers: dict[Question, Returned | None] = {}
-        self._chosen = settings.flow(known.moving.source, known.moving.target)
-        self._names: dict[str, tuple[TopicNames | None, str | None]] = {}
+    def __init__(self, settings: MirrorSettings, flow_pair: FlowPairState) -> None:
+        self.flow_pair = flow_pair
+        self.answers: dict[PositionQuery, FailbackPosition | None] = {}
+        self._flow_settings = settings.flow(flow_pair.moving.source, flow_pair.moving.target)
+        self._topics: dict[str, tuple[TopicNames | None, str | None]] = {}
 
-    def group(self, group: str, positions: Positions, home: Positions) -> tuple[Move, ...]:
-        """The moves of one group that stands at `positions`, and at `home` on the cluster gone to."""
-        now, found = int(time.time() * 1000), list[Move]()
-        mirrors = {n.target_topic: n for p in positions if (n := self._topic(p.topic)[0]) is not None}
-        for names in mirrors.values():
-            for partition, position in _readable(self.known, names, positions):
-                source = TopicPartition(names.source_topic, partition.partition)
-                had_read = home[source].offset if source in home else 0
-                if (answer := self.answer((partition, position.offset, had_read))) is not None:
-                    told = GroupTranslation(
-                        group, partition, position.offset, source, answer.translation, now, position.metadata
-                    )
-                    found.append(Move(told, answer.unread))
-        for partition, position in sorted(positions.items()):
-            names_back, remote = self._topic(partition.topic)
-            if names_back is not None or remote is None:
-                continue
-            if (answer := self.answer((partition, position.offset, None))) is not None:
-                target = TopicPartition(remote, partition.partition)
-                told = GroupTranslation(
-                    group, partition, position.offset, target, answer.translation, now, position.metadata
+    def group(self, group: str, positions: Positions, target_positions: Positions) -> tuple[Move, ...]:
+        """The moves of one group, from its `positions` on the cluster that is left and on the target."""
+        now_ms = int(time.time() * 1000)
+        moves = []
+        for source, position, target, previously_read in self._positions(positions, target_positions):
+            result = self.answer((source, position.offset, previously_read))
+            if result is not None:
+                translation = GroupTranslation(
+                    group, source, position.offset, target, result.translation, now_ms, position.metadata
                 )
-                found.append(Move(told))
-        return tuple(found)
+                moves.append(Move(translation, result.unread))
+        return tuple(moves)
 
-    def answer(self, question: Question) -> Returned | None:
+    def _positions(
+        self, positions: Positions, target_positions: Positions
+    ) -> Iterator[tuple[TopicPartition, CommittedOffset, TopicPartition, int | None]]:
+        """What to translate: partition, position, target partition, and what was read of it before; mirrors first."""
+        mirrors = {names.target_topic: names for p in positions if (names := self._topic(p.topic)[0]) is not None}
+        for names in mirrors.values():
+            for partition, position in _mirror_positions(self.flow_pair, names, positions):
+                target = TopicPartition(names.source_topic, partition.partition)
+                committed = target_positions.get(target)
+                yield partition, position, target, committed.offset if committed is not None else 0
+        for partition, position in sorted(positions.items()):
+            mirrored_from, remote_topic = self._topic(partition.topic)
+            if mirrored_from is None and remote_topic is not None:
+                yield partition, position, TopicPartition(remote_topic, partition.partition), None
+
+    def answer(self, query: PositionQuery) -> FailbackPosition | None:
+        """The translation of one position, computed once; None where nothing need be committed."""
         try:
-            return self.answers[question]
+            return self.answers[query]
         except KeyError:
-            partition, position, had_read = question
-            names, _ = self._topic(partition.topic)
-            if had_read is None:
-                found = _forward(self.known, partition, position)
+            partition, position, previously_read = query
+            if previously_read is None:
+                result = _translate_forward(self.flow_pair, partition, position)
             else:
-                assert names is not None  # only such topics are asked about so
-                found = _back(self.known, names, partition, position, had_read)
-            self.answers[question] = found
-            return found
+                names, _ = self._topic(partition.topic)
+                assert names is not None  # only positions in mirrors are queried with `previously_read`
+                result = _translate_back(self.flow_pair, names, partition, position, previously_read)
+            self.answers[query] = result
+            return result
 
     def _topic(self, topic: str) -> tuple[TopicNames | None, str | None]:
-        """Of a mirror of the flow back what its journal says; of a topic the flow mirrors its name on the cluster gone to."""
-        if topic not in self._names:
-            chosen, names = self._chosen, self.known.back.of_target(topic)
-            remote = chosen.policy.remote_topic(chosen.flow.source, topic) if chosen.mirrors_topic(topic) else None
-            self._names[topic] = (names, remote)
-        return self._names[topic]
+        """For a mirror of the reverse flow, its journal's names; for a topic the flow mirrors, its name on the target."""
+        if topic not in self._topics:
+            flow_settings, names = self._flow_settings, self.flow_pair.reverse.of_target(topic)
+            mirrored = flow_settings.mirrors_topic(topic)
+            remote_topic = flow_settings.policy.remote_topic(flow_settings.flow.source, topic) if mirrored else None
+            self._topics[topic] = (names, remote_topic)
+        return self._topics[topic]
 
 
-def _readable(
-    known: FlowPairState, names: TopicNames, positions: Positions
+def _mirror_positions(
+    flow_pair: FlowPairState, names: TopicNames, positions: Positions
 ) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
-    """Every partition of a mirror that a group reads, also those it has no position in: there it would begin at the start."""
-    for number in range(known.home[names.source_topic].partitions if names.source_topic in known.home else 0):
+    """The position in every partition of a mirror that a group reads; the log start where it has committed none."""
+    topic = flow_pair.target_topics.get(names.source_topic)
+    for number in range(topic.partitions if topic is not None else 0):
         partition = TopicPartition(names.target_topic, number)
-        start = known.mirror_starts.get(partition)
+        log_start = flow_pair.mirror_log_starts.get(partition)
         if partition in positions:
             yield partition, positions[partition]
-        elif start is not None:
-            yield partition, CommittedOffset(start)
+        elif log_start is not None:
+            yield partition, CommittedOffset(log_start)
 
 
-def _back(
-    known: FlowPairState, names: TopicNames, partition: TopicPartition, position: int, had_read: int
-) -> Returned | None:
-    home = known.home.get(names.source_topic)
+def _translate_back(
+    flow_pair: FlowPairState, names: TopicNames, partition: TopicPartition, position: int, previously_read: int
+) -> FailbackPosition | None:
+    topic = flow_pair.target_topics.get(names.source_topic)
     key = SourcePartition(names.topic_id, partition.partition)
-    if home is None or home.topic_id != names.topic_id or key in known.back.refused:
-        return Returned(Translation(None, TranslationKind.UNKNOWN))
-    found = failback_position(
-        known.back.by_partition.get(key),
+    if topic is None or topic.topic_id != names.topic_id or key in flow_pair.reverse.refused:
+        return FailbackPosition(Translation(None, TranslationKind.UNKNOWN))
+    result = failback_position(
+        flow_pair.reverse.by_partition.get(key),
         position,
-        settled=known.ledger.next(known.home_id, names.topic_id, partition.partition),
-        had_read=had_read,
-        source_log_start=known.home_starts[TopicPartition(names.source_topic, partition.partition)],
+        settled=flow_pair.ledger.next(flow_pair.target_cluster_id, names.topic_id, partition.partition),
+        previously_read=previously_read,
+        source_log_start=flow_pair.target_log_starts[TopicPartition(names.source_topic, partition.partition)],
     )
-    begins = found.translation.offset == 0 and found.translation.exact  # where every group begins that has no position
-    return None if begins else found
+    at_start = result.translation.offset == 0 and result.translation.exact  # the default of a group without a position
+    return None if at_start else result
 
 
-def _forward(known: FlowPairState, partition: TopicPartition, position: int) -> Returned | None:
-    offsets = known.forward.source(partition.topic, partition.partition)
+def _translate_forward(flow_pair: FlowPairState, partition: TopicPartition, position: int) -> FailbackPosition | None:
+    offsets = flow_pair.forward.source(partition.topic, partition.partition)
     if offsets is not None:
-        there = offsets.forward(position)
-    elif known.forward.refusal(partition.topic, partition.partition) is not None:
-        there = Translation(None, TranslationKind.UNKNOWN)
+        translation = offsets.forward(position)
+    elif flow_pair.forward.refusal(partition.topic, partition.partition) is not None:
+        translation = Translation(None, TranslationKind.UNKNOWN)
     else:
-        there = Translation(None, TranslationKind.NEVER_MIRRORED)
-    if there.offset is None and there.kind is TranslationKind.NEVER_MIRRORED and position == 0:
+        translation = Translation(None, TranslationKind.NEVER_MIRRORED)
+    if translation.offset is None and translation.kind is TranslationKind.NEVER_MIRRORED and position == 0:
         return None
-    return Returned(there)
+    return FailbackPosition(translation)

@@ -98,7 +98,7 @@ def test_a_position_that_stands_still_is_asked_anew_where_the_mirror_went_on() -
     here = {"end": at(t_0=10), "middle": at(t_0=3)}
     ahead = PrecomputedMoves.decide(SETTINGS, known(), here, {})
     assert ahead.wanted["end"] == {TopicPartition("A.t", 0): CommittedOffset(11)}
-    again = ahead.refresh(SETTINGS, replace(ahead.told.known, forward=known(gap=True).forward), here)
+    again = ahead.refresh(SETTINGS, replace(ahead.told.flow_pair, forward=known(gap=True).forward), here)
     assert again.wanted["end"] == {TopicPartition("A.t", 0): CommittedOffset(13)}
     assert (again.recomputed, again.groups["middle"]) == (1, ahead.groups["middle"])
 
@@ -121,7 +121,7 @@ def test_what_comes_out_is_what_would_come_out_of_everything_then(
     ahead = PrecomputedMoves.decide(SETTINGS, known(), first, stood)
     here = {**first, **later}
     forward = known(records, gap=gap).forward
-    now = replace(known() if read_anew else ahead.told.known, forward=forward)
+    now = replace(known() if read_anew else ahead.told.flow_pair, forward=forward)
     again = ahead.refresh(SETTINGS, now, here)
     assert timeless(tuple(again.found)) == everything(now, here, stood)
     third = again.refresh(SETTINGS, now, here)

@@ -1,4 +1,4 @@
-"""Offsets that applications keep, read from text and given back: both forms, checkpoints, and what is no position."""
+"""Offsets that applications keep: both forms parsed and rendered, checkpoints, and malformed positions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import pytest
 
 from drlib.errors import UsageError
 from drlib.mirror.offsets.translation.external_files import read_offsets
-from drlib.mirror.offsets.translation.external_formats import Form, Kept, parse, skips_nothing, translated
+from drlib.mirror.offsets.translation.external_formats import (
+    ExternalPosition,
+    OffsetsForm,
+    parse,
+    render,
+    skips_no_record,
+)
 from drlib.model import OffsetTranslation, TopicPartition, Translation, TranslationKind
 
 ROWS = '[{"job": "billing", "topic": "orders", "partition": 1, "offset": 42}]'
@@ -26,44 +32,44 @@ def answer(
     return OffsetTranslation(source, offset, target, Translation(there, kind, records), "")
 
 
-def test_rows_come_back_with_what_else_they_had() -> None:
-    kept = parse(ROWS, "file")
-    assert kept.positions == (Kept(TopicPartition("orders", 1), 42, (("job", "billing"),)),)
-    (row,) = json.loads(translated(kept, [answer(kept.positions[0].partition, 42, 57)], Form.ROWS))
+def test_render_rows_keeps_extra_fields() -> None:
+    external = parse(ROWS, "file")
+    assert external.positions == (ExternalPosition(TopicPartition("orders", 1), 42, (("job", "billing"),)),)
+    (row,) = json.loads(render(external, [answer(external.positions[0].partition, 42, 57)], OffsetsForm.ROWS))
     assert (row["job"], row["topic"], row["partition"], row["offset"]) == ("billing", "LEFT.orders", 1, 57)
     assert (row["kind"], row["source_topic"], row["source_offset"]) == ("exact", "orders", 42)
-    again = parse(json.dumps([row]), "file")  # what was given back can be given again
+    again = parse(json.dumps([row]), "file")  # rendered rows are valid input
     assert again.positions[0].partition == TopicPartition("LEFT.orders", 1)
 
 
-def test_sparks_form_comes_back_as_it_went_in() -> None:
-    kept = parse('{"orders": {"0": 5, "1": 42}}', "file")
-    assert kept.form is Form.SPARK
-    there = [answer(one.partition, one.offset, one.offset + 7) for one in kept.positions]
-    assert json.loads(translated(kept, there, Form.SPARK)) == {"LEFT.orders": {"0": 12, "1": 49}}
+def test_render_spark_form_round_trip() -> None:
+    external = parse('{"orders": {"0": 5, "1": 42}}', "file")
+    assert external.form is OffsetsForm.SPARK
+    there = [answer(one.partition, one.offset, one.offset + 7) for one in external.positions]
+    assert json.loads(render(external, there, OffsetsForm.SPARK)) == {"LEFT.orders": {"0": 12, "1": 49}}
 
 
-def test_sparks_form_is_refused_rather_than_short() -> None:
-    kept = parse('{"orders": {"0": 5, "1": 42}}', "file")
-    first, second = (one.partition for one in kept.positions)
+def test_render_unknown_position_in_spark_form_is_refused() -> None:
+    external = parse('{"orders": {"0": 5, "1": 42}}', "file")
+    first, second = (one.partition for one in external.positions)
     there = [answer(first, 5, 6), answer(second, 42, None, TranslationKind.UNKNOWN)]
-    with pytest.raises(UsageError, match="orders-1 has no position over there"):
-        translated(kept, there, Form.SPARK)
-    assert json.loads(translated(kept, there, Form.ROWS))[1]["offset"] is None
+    with pytest.raises(UsageError, match="orders-1 has no known position on the other cluster"):
+        render(external, there, OffsetsForm.SPARK)
+    assert json.loads(render(external, there, OffsetsForm.ROWS))[1]["offset"] is None
     guess = answer(second, 42, 40, TranslationKind.UNKNOWN)
-    assert json.loads(translated(kept, [answer(first, 5, 6), guess], Form.ROWS))[1]["offset"] is None
+    assert json.loads(render(external, [answer(first, 5, 6), guess], OffsetsForm.ROWS))[1]["offset"] is None
 
 
-def test_two_rows_of_one_partition_have_no_place_in_sparks_form() -> None:
-    kept = parse('[{"topic":"o","partition":0,"offset":1},{"topic":"o","partition":0,"offset":2}]', "file")
-    there = [answer(one.partition, one.offset, one.offset) for one in kept.positions]
-    assert [row["offset"] for row in json.loads(translated(kept, there, Form.ROWS))] == [1, 2]
+def test_render_two_positions_in_one_partition_in_spark_form_is_refused() -> None:
+    external = parse('[{"topic":"o","partition":0,"offset":1},{"topic":"o","partition":0,"offset":2}]', "file")
+    there = [answer(one.partition, one.offset, one.offset) for one in external.positions]
+    assert [row["offset"] for row in json.loads(render(external, there, OffsetsForm.ROWS))] == [1, 2]
     with pytest.raises(UsageError, match="two positions"):
-        translated(kept, there, Form.SPARK)
+        render(external, there, OffsetsForm.SPARK)
 
 
 @pytest.mark.parametrize(
-    ("kind", "fine"),
+    ("kind", "skips_none"),
     [
         (TranslationKind.EXACT, True),
         (TranslationKind.BEHIND, True),
@@ -73,8 +79,8 @@ def test_two_rows_of_one_partition_have_no_place_in_sparks_form() -> None:
         (TranslationKind.UNKNOWN, False),
     ],
 )
-def test_what_passes_over_records_is_not_fine(kind: TranslationKind, fine: bool) -> None:
-    assert skips_nothing([answer(TopicPartition("o", 0), 1, 1, kind, 1)]) is fine
+def test_skips_no_record_by_translation_kind(kind: TranslationKind, skips_none: bool) -> None:
+    assert skips_no_record([answer(TopicPartition("o", 0), 1, 1, kind, 1)]) is skips_none
 
 
 @pytest.mark.parametrize(
@@ -89,13 +95,13 @@ def test_what_passes_over_records_is_not_fine(kind: TranslationKind, fine: bool)
         ('[{"topic": "", "partition": 0, "offset": 1}]', "is no topic"),
         ('[{"topic": "o", "partition": true, "offset": 1}]', "is no partition"),
         ('[{"topic": "o", "partition": 0, "offset": "1"}]', "is no offset"),
-        ('{"o": {"0": -1}}', "stands for the end of the log"),
-        ('{"o": {"0": -2}}', "stands for the start of the log"),
+        ('{"o": {"0": -1}}', "means the end of the log"),
+        ('{"o": {"0": -2}}', "means the start of the log"),
         ('{"o": {"x": 1}}', "is no partition"),
         ('{"o": 1}', "holds no offsets of o"),
     ],
 )
-def test_what_is_no_position_is_refused(text: str, words: str) -> None:
+def test_parse_malformed_position_is_refused(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse(text, "file")
 
@@ -115,24 +121,24 @@ def checkpoint(folder: Path, offsets: dict[int, str], commits: list[int]) -> Pat
     return folder
 
 
-def test_a_checkpoint_stands_at_its_last_committed_batch(tmp_path: Path) -> None:
+def test_read_offsets_checkpoint_returns_last_committed_batch(tmp_path: Path) -> None:
     folder = checkpoint(tmp_path, {9: log('{"o":{"0":5}}'), 10: log('{"o":{"0":8,"1":0}}')}, [8, 9, 10])
-    kept = read_offsets(folder)
-    assert (kept.form, kept.notices) == (Form.SPARK, ())
-    assert [(str(one.partition), one.offset) for one in kept.positions] == [("o-0", 8), ("o-1", 0)]
+    external = read_offsets(folder)
+    assert (external.form, external.notices) == (OffsetsForm.SPARK, ())
+    assert [(str(one.partition), one.offset) for one in external.positions] == [("o-0", 8), ("o-1", 0)]
 
 
-def test_a_batch_that_was_only_planned_and_state_are_told(tmp_path: Path) -> None:
+def test_read_offsets_planned_batch_and_state_are_in_notices(tmp_path: Path) -> None:
     folder = checkpoint(tmp_path, {1: log('{"o":{"0":5}}', '{"logOffset":3}', "-"), 2: log('{"o":{"0":8}}')}, [1])
     (folder / "state").mkdir()
-    kept = read_offsets(folder)
-    assert [one.offset for one in kept.positions] == [5]
+    external = read_offsets(folder)
+    assert [one.offset for one in external.positions] == [5]
     assert [
-        word in " ".join(kept.notices) for word in ("batch 2 was planned", "its 3 offsets", "2 other", "state")
+        word in " ".join(external.notices) for word in ("batch 2 was planned", "its 3 offsets", "2 other", "state")
     ] == [True] * 4
 
 
-def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_read_offsets_malformed_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no folder 'offsets'"):
         read_offsets(tmp_path)
     folder = checkpoint(tmp_path, {0: log('{"o":{"0":5}}')}, [])
