@@ -1,13 +1,16 @@
 """Disaster recovery and failover for Apache Kafka: an exact mirror, and drills that prove it.
 
 The names below are the public API; everything else may change. They are loaded when first used (PEP 562), so importing
-this package, or one module of it, starts and loads nothing else.
+this package, or one module of it, starts and loads nothing else. A name whose packages are an extra that is not installed
+raises `MissingDependency`, which says what to install.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from drlib.extras import explains_missing_extra
 
 if TYPE_CHECKING:
     from drlib.analysis.sessions.continuous_audit import ContinuousAudit
@@ -135,4 +138,5 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'drlib' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    with explains_missing_extra(f"drlib.{name}"):
+        return getattr(import_module(_HOMES[name]), name)

@@ -9,10 +9,12 @@ errors exit 2; heavy packages are imported by the command that needs them. Exit 
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import typer
 
 from drlib.errors import Aborted, DrlibError
+from drlib.extras import missing_extra
 
 
 def main() -> None:
@@ -22,8 +24,12 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except DrlibError as error:
-        print(f"drlib: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _fail(error)
+    except ImportError as error:
+        missing = missing_extra(error, " ".join(["drlib", *sys.argv[1:2]]))
+        if missing is None:
+            raise
+        _fail(missing)
     except KeyboardInterrupt:
         sys.exit(Aborted.exit_code)
     except typer.Abort:
@@ -38,3 +44,8 @@ def main() -> None:
             sys.exit(2)
         raise
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(error: DrlibError) -> NoReturn:
+    print(f"drlib: {error}", file=sys.stderr)
+    sys.exit(error.exit_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +27,6 @@ from drlib.errors import UsageError
 
 app = typer.Typer(
     name="drlib",
-    help="Mirror Kafka clusters exactly, and practise failing over.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -52,6 +52,21 @@ app.command("translate")(translate)
 LAB_DIR = Path(".lab")
 PropertiesFile = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
 LabDirectory = Annotated[Path, typer.Option("--dir", help="Where the lab keeps its state.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"drlib {version('drlib')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Mirror Kafka clusters exactly, and practise failing over."""
 
 
 @app.command()

@@ -10,11 +10,12 @@ import json
 import unicodedata
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Final
-
-import plotly.graph_objects as go
+from typing import TYPE_CHECKING, Final
 
 from drlib.ui import words
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 PLOTLY: Final = "application/vnd.plotly.v1+json"
 WIDEST: Final = 60  # characters of a cell in text; HTML shows all

@@ -218,6 +218,8 @@ def _failed(tail: list[str], port: int) -> Exception:
     if "already in use" in text:
         return UsageError(f"port {port} is taken", "somebody listens there", "Leave --port out: a free one is found.")
     if "No module named" in text:
-        return MissingDependency("JupyterLab is not there", tail[-1], "Install it: pip install jupyterlab")
+        return MissingDependency(
+            "JupyterLab is not installed", tail[-1].strip(), "Install it: pip install 'drlib[notebooks]'"
+        )
     last = next((line for line in reversed(tail) if line.strip()), "it said nothing")
     return Unreachable("JupyterLab did not start", last, "Look at the arguments behind --.")

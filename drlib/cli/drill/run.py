@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from drlib.drill.run.request import Request
 from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, UsageError
+from drlib.extras import require
 from drlib.lab.lab import Lab
 from drlib.runbook import plans as drills
 from drlib.runbook.execution import alert
@@ -34,6 +35,7 @@ from drlib.runs.signals import handled
 if TYPE_CHECKING:
     from drlib.ui.terminal.run import Progress
 
+RUN: Final = "drlib run"  # a run executes a notebook
 NOWHERE: Final = Place()
 NOTHING: Final = Granted()
 RESUMABLE: Final = (ApprovalMissing.exit_code, Deviated.exit_code, Aborted.exit_code)
@@ -51,6 +53,7 @@ class Wanted:
 
 def run_runbook(path: Path, pairs: list[str], wanted: Wanted) -> int:
     """Run the runbook at `path`; returns the exit code."""
+    require("notebooks", RUN)
     runbook = load(path)
     known = parameters.declared(runbook.notebook)
     given = parameters.parse(pairs, known)
@@ -86,6 +89,7 @@ def _of_analysis(name: str, given: Mapping[str, Value], wanted: Wanted, takes: f
 
 def run_plan(folder: Path, asked: Request, granted: Granted) -> int:
     """Run the plan that is kept in `folder`; returns the exit code. Raises `StalePlan` before anything is begun."""
+    require("notebooks", RUN)
     asked = drills.compare(folder, asked, granted)
     asked.write(folder)
     return _again(folder, load(asked.runbook), asked)
@@ -93,6 +97,7 @@ def run_plan(folder: Path, asked: Request, granted: Granted) -> int:
 
 def resume(folder: Path, asked: Request, granted: Granted) -> int:
     """Execute the notebook of a run that was begun once more: what was done is passed over. Returns the exit code."""
+    require("notebooks", RUN)
     if drills.held_by_executor(folder):
         raise LeaseHeld(
             f"{folder.name} is being run", "another process executes it", f"Let it end, or: drlib abort {folder}"

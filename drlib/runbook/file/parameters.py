@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
-import nbformat
+from pydantic import BaseModel, ValidationError
 
 from drlib.errors import UsageError
 from drlib.runbook.file.model import Value
@@ -43,22 +43,43 @@ class Parameter:
         return f"{self.kind.__name__}[{self.item.__name__}]" if self.item else self.kind.__name__
 
 
+class CellMetadata(BaseModel):
+    """The tags of a cell."""
+
+    tags: tuple[str, ...] = ()
+
+
+class NotebookCell(BaseModel):
+    """One cell as nbformat 4 stores it: its source is a text, or the list of its lines."""
+
+    source: str | list[str]
+    metadata: CellMetadata = CellMetadata()
+
+    @property
+    def text(self) -> str:
+        return self.source if isinstance(self.source, str) else "".join(self.source)
+
+
+class NotebookFile(BaseModel):
+    """The part of nbformat 4 that says which parameters a notebook takes; nbformat itself is of an optional extra."""
+
+    nbformat: Literal[4]
+    cells: tuple[NotebookCell, ...]
+
+
 def declared(notebook: Path) -> dict[str, Parameter]:
     """The parameters of the notebook's `parameters` cell. Raises `UsageError` when they cannot be told from it."""
     try:
-        cells = nbformat.read(notebook, as_version=4).cells  # type: ignore[no-untyped-call]
-    except (
-        OSError,
-        ValueError,
-        AttributeError,
-        nbformat.ValidationError,
-    ) as error:  # AttributeError: JSON of no object
-        raise UsageError(
-            f"{notebook.name} is no notebook", str(error).split("\n", 1)[0], "Give a .ipynb file."
-        ) from None
-    for cell in cells:
-        if "parameters" in cell.metadata.get("tags", ()):
-            return dict(_parameters(notebook.name, cell.source))
+        content = NotebookFile.model_validate_json(notebook.read_bytes())
+    except ValidationError as error:
+        problem = error.errors()[0]
+        why = ": ".join([".".join(map(str, problem["loc"])), problem["msg"]] if problem["loc"] else [problem["msg"]])
+        raise UsageError(f"{notebook.name} is no notebook", why, "Give a .ipynb file.") from None
+    except OSError as error:
+        raise UsageError(f"{notebook.name} is no notebook", str(error), "Give a .ipynb file.") from None
+    for cell in content.cells:
+        if "parameters" in cell.metadata.tags:
+            return dict(_parameters(notebook.name, cell.text))
     raise UsageError(f"{notebook.name} takes no parameters", "no cell is tagged 'parameters'", "Tag one.")
 
 

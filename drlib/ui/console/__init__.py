@@ -11,11 +11,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from drlib.extras import explains_missing_extra
+
 if TYPE_CHECKING:
     from drlib.model import Flow
     from drlib.ui.console.open import Console
 
 
+@explains_missing_extra("drlib.console")
 def console(of: str | Path | Flow = "", *, lab_dir: str | Path = "", runs_dir: str | Path = "") -> Console:
     """A console on a properties file, or on a lab (or one of its flows, "LEFT->RIGHT"). See `opening.open_console`."""
     from drlib.ui.console.open import open_console

@@ -10,6 +10,7 @@ be run again.
 from __future__ import annotations
 
 import getpass
+import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -38,6 +39,8 @@ _STYLE: Final = (
 
 def attended_kernel() -> bool:
     """Is this a kernel whose front end takes input? JupyterLab says so with each cell, papermill and nbconvert do not."""
+    if "IPython" not in sys.modules:
+        return False
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()

@@ -7,31 +7,14 @@ their unit, sizes and rates are decimal. What was not measured is not drawn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import log10
 
 import plotly.graph_objects as go
 
-from drlib.config.quantities import said_rate, said_seconds
-from drlib.lab.link.sizing import KIB, MIB, LinkSpec, Size, after_outage, ours, sequential
-from drlib.lab.link_trial import Measured
+from drlib.config.quantities import said_seconds
+from drlib.lab.link.sizing import KIB, LinkSpec, Size, after_outage, ours, sequential
 from drlib.ui.figures import figures
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """What a trial found on `link`."""
-
-    link: LinkSpec
-    found: tuple[Measured, ...]
-
-    @property
-    def waiting(self) -> tuple[Measured, ...]:
-        return tuple(one for one in self.found if one.clients)
-
-    @property
-    def mirrored(self) -> tuple[Measured, ...]:
-        return tuple(one for one in self.found if one.workers)
+from drlib.ui.sizing.measurements import Tried, said_link, said_power
 
 
 def throughput_figure(link: LinkSpec, *, rate: float | None = None, tried: Tried | None = None) -> go.Figure:
@@ -146,16 +129,6 @@ def outage_figure(sized: Size, retention_s: float) -> go.Figure:
     figure.update_xaxes(title="length of the outage, hours", rangemode="tozero")
     figure.update_yaxes(title="hours", rangemode="tozero")
     return figure
-
-
-def said_link(link: LinkSpec) -> str:
-    """Bandwidth and round trip, for people."""
-    return f"{said_rate(link.bandwidth)} and {said_seconds(link.rtt_s)} round trip"
-
-
-def said_power(count: int) -> str:
-    """A power of two of bytes, as Kafka's settings are given."""
-    return f"{count // MIB} MiB" if count >= MIB else f"{count // KIB} KiB"
 
 
 def _line(

@@ -9,13 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
-
-import plotly.graph_objects as go
+from typing import TYPE_CHECKING, Final
 
 from drlib.config import quantities
 from drlib.config.quantities import said_bytes, said_rate, said_seconds
 from drlib.errors import UsageError
+from drlib.extras import explains_missing_extra
 from drlib.lab.lab import Lab
 from drlib.lab.link.sizing import (
     KIB,
@@ -36,7 +35,10 @@ from drlib.lab.link_trial import LinkTrial
 from drlib.runs import verdict as verdicts
 from drlib.ui.display import Shown
 from drlib.ui.sizing import verdict as sizing_verdict
-from drlib.ui.sizing.figures import Tried, outage_figure, said_link, said_power, throughput_figure, workers_figure
+from drlib.ui.sizing.measurements import Tried, said_link, said_power
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 OUTAGES: Final = ("1h", "6h", "24h", "72h")
 RETENTION: Final = "7d"  # Kafka's own default (log.retention.hours = 168)
@@ -108,12 +110,18 @@ class Sizing:
         when = "never" if after is None else f"after {said_seconds(after)}"
         return f"The mirror falls behind all the time; without any outage it loses records {when}."
 
+    @explains_missing_extra("a figure")
     def figure(self) -> go.Figure:
         """Throughput against what an answer holds: predicted."""
+        from drlib.ui.sizing.figures import throughput_figure
+
         return throughput_figure(self.size.link, rate=self.size.rate)
 
+    @explains_missing_extra("a figure")
     def outage_figure(self) -> go.Figure:
         """Time to catch up against the length of an outage, with retention as a line."""
+        from drlib.ui.sizing.figures import outage_figure
+
         return outage_figure(self.size, self.retention_s)
 
     def conclude(self, run_dir: str | Path, trial: Trial, outage: str) -> Shown:
@@ -183,12 +191,18 @@ class Trial:
         )
         return Shown(f"drlib mirror over {said_link(link)}", rows, note=note)
 
+    @explains_missing_extra("a figure")
     def figure(self) -> go.Figure:
         """Throughput against what an answer holds: predicted and measured."""
+        from drlib.ui.sizing.figures import throughput_figure
+
         return throughput_figure(self.tried.link, tried=self.tried)
 
+    @explains_missing_extra("a figure")
     def workers_figure(self) -> go.Figure:
         """Throughput by workers and lanes, beside the prediction."""
+        from drlib.ui.sizing.figures import workers_figure
+
         return workers_figure(self.tried)
 
 

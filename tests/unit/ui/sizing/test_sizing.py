@@ -11,7 +11,7 @@ from drlib.errors import UsageError
 from drlib.lab.link.sizing import KIB, MIB, LinkSpec, ours, sequential
 from drlib.lab.link_trial import Measured
 from drlib.runs.scorecard import Scorecard
-from drlib.ui.sizing.figures import Tried
+from drlib.ui.sizing.measurements import Tried
 from drlib.ui.sizing.sizing import Trial
 
 LINK = LinkSpec(20e6, 0.1)
