@@ -5,7 +5,7 @@ REPEATS ?= 3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo lab test incidents test-all bench soak lint unit integration notebooks pictures lock clean
+.PHONY: help setup demo lab test incidents test-all bench soak lint unit integration notebooks pictures docs lock clean
 
 help:
 	@echo "make demo   two real Kafka clusters, one dies, applications carry on; ends with a report"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-all  that, and what takes minutes: long faults, the real MirrorMaker 2 beside ours"
 	@echo "make bench  our engine, MirrorMaker 2 and the raw wire side by side: WORKLOADS=a,b REPEATS=n; then the analyses"
 	@echo "make soak   random faults against continuous traffic: MINUTES=10, and SEED=n to play one again"
+	@echo "make docs   these pages and the API reference as a static site in build/site"
 	@echo "make setup  only the set-up: .venv with locked dependencies, and the jars"
 	@echo "make lab    JupyterLab on the notebooks"
 
@@ -70,6 +71,11 @@ notebooks: setup
 	$(BIN)/python -m pytest -q -m "not long" tests/notebooks
 	$(BIN)/python -m pytest -q --nbval-lax notebooks/00_start_here.ipynb notebooks/02_fail_over.ipynb notebooks/03_fail_back.ipynb
 
+docs: setup
+	$(BIN)/python docs/make_site.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "build/site/index.html"
+
 pictures: setup
 	$(BIN)/python docs/make_pictures.py
 
@@ -77,4 +83,4 @@ lock:
 	uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf .venv .lab runs
+	rm -rf .venv .lab runs build
