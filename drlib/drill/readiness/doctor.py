@@ -1,8 +1,8 @@
-"""The gate of every drill: how ready flows are, from the clusters and from the drills on record.
+"""How ready flows are for a failover, from the clusters and from past drills.
 
-Rules: a drill is on record where its run folder has a scorecard that can be read; a broken one is counted, not believed.
-A scorecard does not name clusters, so any drill of that folder counts as practice.
-Not for: what is asked (`drlib.drill.readiness.observe`), what it means (`drlib.drill.readiness.checks.checks`, `readiness`).
+Rules: a past drill is a run folder with a readable scorecard; others are counted as unreadable. A scorecard does not name
+clusters, so any drill in that folder counts.
+Not for: what is observed (`drlib.drill.readiness.observe`), how it is judged (`drlib.drill.readiness.checks`, `score`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from drlib.config.settings import FlowSettings, MirrorSettings
-from drlib.drill.readiness.checks.checks import examine
-from drlib.drill.readiness.checks.objectives import Objectives, Terms
-from drlib.drill.readiness.checks.observations import Drill, Drills, Unseen
-from drlib.drill.readiness.observe import look
+from drlib.drill.readiness.checks.checks import judge_flow
+from drlib.drill.readiness.checks.objectives import CheckContext, Objectives
+from drlib.drill.readiness.checks.observations import PastDrill, PastDrills, Unanswered
+from drlib.drill.readiness.observe import observe_flow
 from drlib.drill.readiness.score import Readiness
 from drlib.errors import UsageError
 from drlib.kafka.admin.connect import blocking
@@ -32,46 +32,48 @@ def doctor(
     runs: Path = Path("runs"),
     addresses: Sequence[str] = (),
 ) -> tuple[Readiness, ...]:
-    """How ready `flow` is, or every enabled flow, in the order of the file. `runs`: where run folders are.
+    """How ready `flow` is, or every enabled flow, in the order of the file.
 
+    `runs` is the folder of run folders, `addresses` are workers (HOST:PORT) to ask besides those the journal names.
     Raises `UsageError` for a flow the file does not enable; nothing that a cluster can cause.
     """
-    chosen = _chosen(settings, flow)
-    drills = drills_in(runs)
-    terms = objectives or Objectives()
+    chosen = _enabled(settings, flow)
+    drills = past_drills(runs)
 
-    async def all_of_them() -> list[Readiness]:
+    async def judge_all() -> list[Readiness]:
         return [
-            examine(await look(settings, one, drills, addresses=addresses), _terms(settings, one, terms))
-            for one in chosen
+            judge_flow(
+                await observe_flow(settings, each, drills, addresses=addresses),
+                _context(settings, each, objectives or Objectives()),
+            )
+            for each in chosen
         ]
 
-    return tuple(blocking(all_of_them()))
+    return tuple(blocking(judge_all()))
 
 
-def drills_in(runs: Path) -> Drills | Unseen:
-    """The drills on record in `runs`, newest first."""
-    found, unreadable = [], []
+def past_drills(runs: Path) -> PastDrills | Unanswered:
+    """The drills in `runs`, newest first."""
+    drills, unreadable = [], []
     try:
         folders = sorted(path for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
     except OSError as error:
-        return Unseen(f"{runs} cannot be read: {error.strerror}", f"Grant this user read access to {runs}.")
+        return Unanswered(f"{runs} cannot be read: {error.strerror}", f"Grant this user read access to {runs}.")
     for folder in folders:
         try:
             card = Scorecard.read(folder / SCORECARD)
         except (OSError, ValueError):
             unreadable.append(folder.name)
             continue
-        found.append(Drill(card.run_id or folder.name, card.runbook, card.verdict.value, card.finished_ms))
-    newest = tuple(sorted(found, key=lambda drill: -drill.finished_ms))
-    return Drills(str(runs), newest, tuple(unreadable))
+        drills.append(PastDrill(card.run_id or folder.name, card.runbook, card.verdict.value, card.finished_ms))
+    return PastDrills(str(runs), tuple(sorted(drills, key=lambda drill: -drill.finished_ms)), tuple(unreadable))
 
 
-def _chosen(settings: MirrorSettings, flow: Flow | None) -> Sequence[FlowSettings]:
+def _enabled(settings: MirrorSettings, flow: Flow | None) -> Sequence[FlowSettings]:
     if flow is not None:
-        one = settings.flow(flow.source, flow.target)
-        if one.enabled:
-            return [one]
+        chosen = settings.flow(flow.source, flow.target)
+        if chosen.enabled:
+            return [chosen]
         raise UsageError(
             f"flow {flow} is not enabled in {settings.path}",
             "nothing mirrors it, so nobody can fail over by it",
@@ -84,12 +86,12 @@ def _chosen(settings: MirrorSettings, flow: Flow | None) -> Sequence[FlowSetting
     return settings.enabled_flows
 
 
-def _terms(settings: MirrorSettings, flow: FlowSettings, objectives: Objectives) -> Terms:
+def _context(settings: MirrorSettings, flow: FlowSettings, objectives: Objectives) -> CheckContext:
     source, target = settings.clusters[flow.flow.source], settings.clusters[flow.flow.target]
-    return Terms(
-        str(settings.path),
-        ",".join(source.bootstrap_servers),
-        ",".join(target.bootstrap_servers),
-        objectives,
-        flow.retention_warning_s,
+    return CheckContext(
+        file=str(settings.path),
+        source=",".join(source.bootstrap_servers),
+        target=",".join(target.bootstrap_servers),
+        objectives=objectives,
+        retention_warning_s=flow.retention_warning_s,
     )

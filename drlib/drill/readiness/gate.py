@@ -1,16 +1,13 @@
-"""The readiness gate of a drill: closed, nothing of the drill begins.
+"""The readiness gate of a drill: while it is closed, no step of the drill runs.
 
-Rules: it is asked before the first step of a drill on a properties file, and of a lab's drill whose mirror already runs
-when it begins; where the drill starts the mirror itself there is nothing to ask yet, and its hypothesis is the gate. A run
-that is taken up again is past it: what it did may be what makes the flow unready. In an emergency whose source does not
-answer, only what the target needs can close it; and only in an emergency may it be passed over, with a reason, which the
-journal and the scorecard keep.
-Not for: what is looked at and judged (`drlib.drill.readiness.doctor`, `drlib.drill.readiness.score`).
+Rules: the gate is checked before the first step of a drill on a properties file, and of a lab drill whose mirror already
+runs. A lab drill that starts the mirror itself has its steady-state hypothesis instead. A resumed run is not checked again:
+its own steps may be what makes the flow unready. In an emergency whose source does not answer, only findings about the
+target close the gate. Only an emergency may skip it, with a reason that journal and scorecard keep.
+Not for: observing and judging (`drlib.drill.readiness.doctor`, `drlib.drill.readiness.score`).
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from drlib.drill.plan.plan import Mode
 from drlib.drill.readiness.doctor import doctor
@@ -22,7 +19,7 @@ SKIPPED = "skipped: "
 
 
 def refuse_skip(mode: Mode, reason: str | None) -> None:
-    """Raises `UsageError` where the gate may not be passed over, or no reason is given."""
+    """Raises `UsageError` where the gate may not be skipped, or the reason is empty. `reason` None: it is not skipped."""
     if reason is None:
         return
     if mode is not Mode.EMERGENCY:
@@ -35,37 +32,33 @@ def refuse_skip(mode: Mode, reason: str | None) -> None:
         raise UsageError("the readiness gate is not skipped", "no reason was given", "Say why: --skip-gate 'REASON'.")
 
 
-def pass_gate(workplace: DrillContext, mode: Mode, *, skip: str | None = None, minimum: int = MINIMUM) -> str:
-    """What became of the gate, in words, empty where there is none to pass. `skip` is the reason to pass over it.
+def pass_gate(context: DrillContext, mode: Mode, *, skip: str | None = None) -> str:
+    """The outcome of the gate as text, "" where the drill has none. `skip` is the reason to skip it.
 
-    Raises `ReadinessError` when it is closed, `UsageError` for a skip that may not be.
+    Raises `ReadinessError` when it is closed, `UsageError` for a skip that is not allowed.
     """
     refuse_skip(mode, skip)
-    if not _asked(workplace):
+    if not _has_gate(context):
         return ""
     if skip is not None:
         return SKIPPED + " ".join(skip.split())
-    found = doctor(workplace.mirror_settings(), flow=workplace.flow, runs=_runs(workplace.run_dir))
-    gone = mode is Mode.EMERGENCY and found[0].verdict("source-answers") is Severity.CRITICAL
+    past_runs = context.run_dir.parent
+    (readiness,) = doctor(context.mirror_settings(), flow=context.flow, runs=past_runs)
+    source_gone = readiness.severity("source-answers") is Severity.CRITICAL
     try:
-        if gone:
-            gate_without_source(found[0])
-            return f"open: the source of {found[0].flow} is gone, and the target can take over"
-        gate(found, minimum)
+        if mode is Mode.EMERGENCY and source_gone:
+            gate_without_source(readiness)
+            return f"open: the source of {readiness.flow} is gone, and the target can take over"
+        gate([readiness], MINIMUM)
     except ReadinessError as closed:
         hint = " In an emergency: --skip-gate REASON." if mode is Mode.EMERGENCY else ""
         raise ReadinessError(closed.what, closed.why, closed.remedy + hint) from None
-    return f"open: {found[0].flow} scores {found[0].score} of 100, {minimum} asked"
+    return f"open: {readiness.flow} scores {readiness.score} of 100, {MINIMUM} asked"
 
 
-def _asked(workplace: DrillContext) -> bool:
-    if workplace.properties is None:
+def _has_gate(context: DrillContext) -> bool:
+    if context.properties is None:
         return False
-    if workplace.lab is None:
+    if context.lab is None:
         return True
-    return any(process.alive and process.name.startswith("mirror") for process in workplace.lab.status())
-
-
-def _runs(run_dir: Path) -> Path:
-    """Where the drills on record are: beside this one."""
-    return run_dir.parent
+    return any(process.alive and process.name.startswith("mirror") for process in context.lab.status())

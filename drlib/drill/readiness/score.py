@@ -1,14 +1,13 @@
 """How ready a flow is for a failover: checks with weights, findings with evidence that ages, a score from 0 to 100.
 
 Rules:
-- The weights are the literal table `CHECKS`; they sum to 100, so that a score is the share of what could be established.
-- A check counts by its worst finding. Full weight for ok, half for a warning, nothing for critical, and nothing for what is
-  unknown: it may be either, and a guess is not an answer. A check without a finding is unknown.
-- Evidence ages. When its time is up, what was fine is unknown; what was critical stays critical, as bad news does not
-  become better by nobody looking again.
-- The gate is closed by a score below the minimum and by anything critical.
-So mending a finding never lowers a score, and neither ageing nor not looking ever raises one.
-Not for: what is looked at and how it is judged (`readiness_checks`), nor asking clusters (`drlib.drill.readiness.observe`).
+- The weights are the literal table `CHECKS`; they sum to 100.
+- A check counts by its worst finding: full weight for ok, half for a warning, nothing for critical and nothing for unknown,
+  because unknown may be either. A check without a finding is unknown.
+- Evidence ages. When it has expired, ok and warn become unknown; critical stays critical.
+- The gate is closed by a score below the minimum and by any critical finding.
+- Hence fixing a finding never lowers a score, and neither ageing nor a missing observation raises one.
+Not for: judging observations (`drlib.drill.readiness.checks`), asking clusters (`drlib.drill.readiness.observe`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Final
 
 from drlib.errors import ReadinessError
 
-MINIMUM: Final = 80  # a gate nobody gave a number: at most two heavy checks may be half true
+MINIMUM: Final = 80  # default of --min-score: two heavy checks may be warnings
 
 MINUTE_S: Final = 60
 HOUR_S: Final = 3600
@@ -28,6 +27,8 @@ DAY_S: Final = 86_400
 
 
 class Severity(StrEnum):
+    """How bad a finding is; `UNKNOWN` where the question has no answer."""
+
     OK = "ok"
     WARN = "warn"
     CRITICAL = "critical"
@@ -40,7 +41,7 @@ WORST_FIRST: Final = (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARN, Severi
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`lasts_s`: for how many seconds an observation of it may be believed."""
+    """One row of the score. `lasts_s`: seconds until an observation of it is too old."""
 
     id: str
     title: str
@@ -66,20 +67,21 @@ CHECKS: Final = (
     Check("durability", "mirror topics are replicated and can be written", 5, 5 * MINUTE_S),
     Check("drill-age", "a failover was practised lately", 3, HOUR_S),
 )
-AT_THE_TARGET: Final = frozenset({"target-answers", "groups-exact", "durability"})  # what a failover needs in any case
+# What a failover needs even when the source is gone.
+TARGET_CHECKS: Final = frozenset({"target-answers", "groups-exact", "durability"})
 _BY_ID: Final = {check.id: check for check in CHECKS}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was seen, of a check. `entity` is what it is about, "" for the whole flow.
+    """One result of a check. `entity` is what it is about, "" for the whole flow.
 
     `fix` is the next command or edit, "" where nothing is to be done. `expires_ms`: when the evidence is too old.
     """
 
     check: str
     entity: str
-    verdict: Severity
+    severity: Severity
     evidence: str
     fix: str
     expires_ms: int
@@ -100,27 +102,27 @@ def check_of(name: str) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What is known of one flow's readiness at `at_ms`."""
+    """The findings about one flow at `at_ms`, and its score."""
 
     flow: str
     at_ms: int
     findings: tuple[Finding, ...]
 
-    def verdict(self, check: str) -> Severity:
+    def severity(self, check: str) -> Severity:
         """The worst of the check's findings; unknown when there is none."""
-        return worst(finding.verdict for finding in self.findings if finding.check == check)
+        return worst(finding.severity for finding in self.findings if finding.check == check)
 
     @property
     def score(self) -> int:
         """0 to 100; 100 only when every check is ok."""
-        return sum(HALVES[self.verdict(check.id)] * check.weight for check in CHECKS) // 2
+        return sum(HALVES[self.severity(check.id)] * check.weight for check in CHECKS) // 2
 
     @property
     def critical(self) -> tuple[Finding, ...]:
-        return tuple(finding for finding in self.findings if finding.verdict is Severity.CRITICAL)
+        return tuple(finding for finding in self.findings if finding.severity is Severity.CRITICAL)
 
     def as_of(self, now_ms: int) -> Readiness:
-        """The same evidence at a later moment: what is too old by then and was not critical is unknown."""
+        """The same evidence at a later moment: expired findings are unknown, unless they are critical."""
         return replace(self, at_ms=now_ms, findings=tuple(_aged(finding, now_ms) for finding in self.findings))
 
     def ready(self, minimum: int) -> bool:
@@ -128,18 +130,18 @@ class Readiness:
         return self.score >= minimum and not self.critical
 
     def worst_first(self) -> tuple[Finding, ...]:
-        """By verdict, then by weight, in the order they were found."""
-        return tuple(sorted(self.findings, key=lambda f: (WORST_FIRST.index(f.verdict), -f.weight)))
+        """By severity, then by weight, else in the order of `CHECKS`."""
+        return tuple(sorted(self.findings, key=lambda f: (WORST_FIRST.index(f.severity), -f.weight)))
 
 
-def worst(verdicts: Iterable[Severity]) -> Severity:
-    """Unknown for none."""
-    return min(verdicts, key=WORST_FIRST.index, default=Severity.UNKNOWN)
+def worst(severities: Iterable[Severity]) -> Severity:
+    """The worst of them; unknown when there is none."""
+    return min(severities, key=WORST_FIRST.index, default=Severity.UNKNOWN)
 
 
-def gate(found: Sequence[Readiness], minimum: int) -> None:
-    """Pass, or raise `ReadinessError` that names each flow that is not ready, why, and the first thing to mend."""
-    refused = [readiness for readiness in found if not readiness.ready(minimum)]
+def gate(flows: Sequence[Readiness], minimum: int) -> None:
+    """Raises `ReadinessError` that names each flow that is not ready, why, and the first fix."""
+    refused = [readiness for readiness in flows if not readiness.ready(minimum)]
     if not refused:
         return
     first = next(iter(refused[0].worst_first()), None)
@@ -151,11 +153,11 @@ def gate(found: Sequence[Readiness], minimum: int) -> None:
 
 
 def gate_without_source(readiness: Readiness) -> None:
-    """The gate of an emergency whose source is gone: only what the target needs is asked, and no score.
+    """The gate of an emergency whose source is gone: only critical findings of `TARGET_CHECKS` close it, no score.
 
-    What is unknown because nobody answers for the source closes nothing. Raises `ReadinessError`.
+    Raises `ReadinessError`.
     """
-    closed = [f for f in readiness.worst_first() if f.check in AT_THE_TARGET and f.verdict is Severity.CRITICAL]
+    closed = [f for f in readiness.worst_first() if f.check in TARGET_CHECKS and f.severity is Severity.CRITICAL]
     if closed:
         raise ReadinessError(
             f"{readiness.flow} cannot be failed over",
@@ -171,11 +173,11 @@ def _why(readiness: Readiness, minimum: int) -> str:
 
 
 def _aged(finding: Finding, now_ms: int) -> Finding:
-    if finding.expires_ms > now_ms or finding.verdict in (Severity.CRITICAL, Severity.UNKNOWN):
+    if finding.expires_ms > now_ms or finding.severity in (Severity.CRITICAL, Severity.UNKNOWN):
         return finding
     return replace(
         finding,
-        verdict=Severity.UNKNOWN,
+        severity=Severity.UNKNOWN,
         evidence=f"too old to be believed: {finding.evidence}",
         fix="Look again: drlib doctor FILE.",
     )

@@ -41,7 +41,7 @@ def _head(readiness: Readiness, minimum: int) -> Text:
     counted = [
         f"{number} {verdict}"
         for verdict in (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARN, Severity.OK)
-        if (number := sum(readiness.verdict(check.id) is verdict for check in CHECKS))
+        if (number := sum(readiness.severity(check.id) is verdict for check in CHECKS))
     ]
     return Text.assemble(
         (" READY " if ready else " NOT READY ", f"bold reverse {'green' if ready else 'red'}"),
@@ -60,7 +60,7 @@ def _table(readiness: Readiness) -> Table:
         mine = list(findings)
         costs = _costs(readiness, check, mine[0])
         for number, finding in enumerate(mine[:SHOWN]):
-            verdict = Text(finding.verdict.value, style=COLOURS[finding.verdict])
+            verdict = Text(finding.severity.value, style=COLOURS[finding.severity])
             told = number > 0 and mine[number - 1].fix == finding.fix
             lines = _lines(readiness, finding, first=number == 0, fix="" if told else finding.fix)
             table.add_row(verdict, costs if number == 0 else "", Group(*lines))
@@ -71,14 +71,14 @@ def _table(readiness: Readiness) -> Table:
 
 def _costs(readiness: Readiness, check: str, finding: Finding) -> str:
     """Points of the score that the check's worst finding takes; shown beside that one alone."""
-    if finding.verdict is not readiness.verdict(check) or finding.verdict is Severity.OK:
+    if finding.severity is not readiness.severity(check) or finding.severity is Severity.OK:
         return ""
-    lost = finding.weight / 2 if finding.verdict is Severity.WARN else finding.weight
+    lost = finding.weight / 2 if finding.severity is Severity.WARN else finding.weight
     return f"{lost:g}"
 
 
 def _lines(readiness: Readiness, finding: Finding, *, first: bool, fix: str) -> Iterator[Text]:
-    if finding.verdict is Severity.OK:
+    if finding.severity is Severity.OK:
         yield Text.assemble((finding.title, ""), (f": {words.one_line(finding.evidence)}", "dim"))
         return
     if first:

@@ -49,7 +49,7 @@ def as_json_text(found: Sequence[Readiness], minimum: int) -> str:
 
 def _row(readiness: Readiness, minimum: int) -> FlowRow:
     findings = tuple(
-        FindingRow(f.check, f.entity, f.title, f.verdict, f.weight, f.evidence, f.fix, f.expires_ms)
+        FindingRow(f.check, f.entity, f.title, f.severity, f.weight, f.evidence, f.fix, f.expires_ms)
         for f in readiness.worst_first()
     )
     return FlowRow(readiness.flow, readiness.at_ms, readiness.score, minimum, readiness.ready(minimum), findings)

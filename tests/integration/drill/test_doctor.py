@@ -116,12 +116,12 @@ def patient(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pati
 def named(found: Readiness, check: str, verdict: Severity, entity: str) -> Finding:
     """The one finding of `check` about `entity`."""
     mine = [f for f in found.findings if f.check == check and f.entity == entity]
-    assert [f.verdict for f in mine] == [verdict], found.findings
+    assert [f.severity for f in mine] == [verdict], found.findings
     return mine[0]
 
 
 def others_are_ok(found: Readiness, *checks: str) -> None:
-    wrong = [f for f in found.findings if f.check not in checks and f.verdict is not Severity.OK]
+    wrong = [f for f in found.findings if f.check not in checks and f.severity is not Severity.OK]
     assert not wrong
 
 
@@ -231,7 +231,7 @@ def test_mirror_topics_that_differ_are_mended_by_the_commands_that_are_told(pati
     alter(patient.engine.left, patient.topic, "retention.ms", "604800000")
 
     def only_settings() -> bool:
-        return {f.check for f in patient.look().findings if f.verdict is not Severity.OK} == {"topic-settings"}
+        return {f.check for f in patient.look().findings if f.severity is not Severity.OK} == {"topic-settings"}
 
     wait_for("the partition that is new on both sides is mirrored", only_settings, 20)
 
@@ -241,7 +241,7 @@ def test_a_position_ahead_on_the_target_and_no_practice_cost_points(patient: Pat
 
     def only_settings() -> bool:
         looks.append(patient.look())
-        return {f.check for f in looks[-1].findings if f.verdict is not Severity.OK} <= {"topic-settings"}
+        return {f.check for f in looks[-1].findings if f.severity is not Severity.OK} <= {"topic-settings"}
 
     wait_for("nothing else costs points", only_settings, 20)
     patient.commit("RIGHT", patient.group, patient.mirror, 125, 130)
@@ -274,7 +274,7 @@ def test_what_waits_while_no_worker_runs_closes_the_gate(patient: Patient) -> No
     assert "1 position ahead of the mirror by 15 records" in placed.evidence
     soon = [f for f in found.findings if f.check == "retention"]
     assert {f.entity for f in soon} == {f"{patient.topic}-{n}" for n in range(3)}
-    assert all("by retention.ms" in f.evidence and f.verdict is Severity.WARN for f in soon)
+    assert all("by retention.ms" in f.evidence and f.severity is Severity.WARN for f in soon)
     assert found.score < before.score - 20
     # the gate, as a script meets it
     command = [sys.executable, "-m", "drlib.cli", "doctor", str(patient.engine.properties), "--json"]
@@ -302,7 +302,7 @@ def test_a_dead_source_leaves_what_the_target_says(patient: Patient) -> None:
     named(found, "rights", Severity.OK, "")
     named(found, "cluster-ids", Severity.UNKNOWN, patient.engine.source)
     for check in ("lag", "retention", "groups-mirrored", "partitions", "topic-settings"):
-        assert found.verdict(check) is Severity.UNKNOWN, check
+        assert found.severity(check) is Severity.UNKNOWN, check
     # positions come from the checkpoints, which are as old as their headers say
     assert {f.entity for f in found.findings if f.check == "groups-exact"} <= {"", patient.group}
     assert not found.ready(0)

@@ -1,7 +1,7 @@
-"""What a flow is held to, and the words and commands its findings are made of.
+"""The objectives of a flow, and helpers for the text and the commands of findings.
 
-Rules: commands are Kafka's own tools or ours, quoted for a POSIX shell; numbers carry their unit. A long list is cut and
-says by how much.
+Rules: commands are Kafka's own tools or drlib's, quoted for a POSIX shell; numbers carry their unit. A long list is cut, with
+the number of entries left out.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Final
 
 from drlib.drill.readiness.score import DAY_S, Severity
 
-NAMED: Final = 3  # of many of one kind, in one sentence
+NAMED: Final = 3  # entries of a list that one sentence names
 
-Found = list[tuple[str, Severity, str, str]]  # entity, verdict, evidence, fix
+Judgements = list[tuple[str, Severity, str, str]]  # entity, severity, evidence, fix
 
 
 @dataclass(frozen=True, slots=True)
 class Objectives:
-    """What a failover may cost, and how often it is to be practised."""
+    """What a failover may lose, in records and in seconds of traffic, and how often a drill is due."""
 
     rpo_records: int = 10_000
     rpo_seconds: float = 30.0
@@ -28,8 +28,8 @@ class Objectives:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What the flow is held to, and the words its commands are made of.
+class CheckContext:
+    """What judgements need besides the observation.
 
     `file` is the properties file; `source` and `target` are bootstrap addresses as Kafka's tools take them.
     """
@@ -45,12 +45,18 @@ class Terms:
         return shlex.join([f"{name}.sh", "--bootstrap-server", server, *words])
 
     def drlib(self, *words: str) -> str:
+        """`drlib COMMAND FILE ...`, quoted for a POSIX shell."""
         return shlex.join(["drlib", words[0], self.file, *words[1:]])
 
 
-def fine(evidence: str) -> Found:
-    """The one row of a check that has nothing to complain of."""
+def passed(evidence: str) -> Judgements:
+    """The only row of a check that is ok."""
     return [("", Severity.OK, evidence, "")]
+
+
+def unknown(why: str, fix: str) -> Judgements:
+    """The only row of a check whose question has no answer."""
+    return [("", Severity.UNKNOWN, why, fix)]
 
 
 def count(number: int, one: str, many: str = "") -> str:
@@ -58,13 +64,13 @@ def count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def are(copies: int) -> str:
+def is_or_are(copies: int) -> str:
     """`is 1 copy`, `are 2 copies`."""
     return f"{'is' if copies == 1 else 'are'} {count(copies, 'copy', 'copies')}"
 
 
-def some(texts: Iterable[str]) -> str:
-    """The first few, and how many more."""
+def first_few(texts: Iterable[str]) -> str:
+    """The first `NAMED` of them, and how many more there are."""
     named = list(texts)
     more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
     return ", ".join(named[:NAMED]) + more

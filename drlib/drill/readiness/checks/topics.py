@@ -1,100 +1,117 @@
-"""Findings about mirror topics: there and wide enough, set as their sources, replicated and writable.
+"""Findings about mirror topics: partition counts, settings, replicas and writability.
 
-Rules: what keeps records from crossing, or producers from writing after a failover, is critical; what only differs is a
-warning. A target of one broker can hold one copy, and is not blamed for it; the evidence says so.
+Rules: what keeps records from crossing, or producers from writing after a failover, is critical; a mere difference is a
+warning. A target of one broker can hold one replica, and that is no warning; the evidence says so.
 """
 
 from __future__ import annotations
 
-from drlib.drill.readiness.checks.objectives import Found, Terms, are, count, fine, some
-from drlib.drill.readiness.checks.observations import Copies, Mirrored, Seen, Settings, Unseen
+from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, first_few, is_or_are, passed
+from drlib.drill.readiness.checks.observations import Durability, MirrorTopics, SettingsDrift, available
 from drlib.drill.readiness.score import Severity
+from drlib.errors import DrlibError
+from drlib.kafka.net.cluster_client import TopicMetadata
 
 
-def partitions(topics: tuple[Mirrored, ...], terms: Terms) -> Found:
-    """Is every mirror topic there, and as wide as its source?"""
-    rows: Found = []
-    for one in topics:
-        if one.mirror_partitions is None:
-            why = f"it has no mirror topic {one.mirror} on the target"
-            fix = f"See that a worker runs and its next refresh of topics passes: {terms.drlib('status')}"
-            rows.append((one.topic, Severity.CRITICAL, why, fix))
-        elif one.mirror_partitions < one.partitions:
-            why = f"{one.partitions} partitions, {one.mirror_partitions} of {one.mirror}: the others are not mirrored"
-            words = ("--alter", "--topic", one.mirror, "--partitions", str(one.partitions))
-            fix = terms.tool("kafka-topics", terms.target, *words)
-            rows.append((one.topic, Severity.CRITICAL, why, f"A worker grows it at its next refresh; or: {fix}"))
-        elif one.mirror_partitions > one.partitions:
-            why = (
-                f"{one.partitions} partitions, {one.mirror_partitions} of {one.mirror}: "
-                "keyed records would go to other partitions after a failover"
-            )
-            words = ("--alter", "--topic", one.topic, "--partitions", str(one.mirror_partitions))
-            rows.append((one.topic, Severity.WARN, why, terms.tool("kafka-topics", terms.source, *words)))
-    return rows or fine(f"{count(len(topics), 'topic')}, each with its mirror topic and the same partitions")
+def partitions(topics: MirrorTopics, context: CheckContext) -> Judgements:
+    """Does every mirror topic exist, with as many partitions as its source?"""
+    rows: Judgements = []
+    for topic, mirror in topics.names.items():
+        wanted = len(topics.source[topic].partitions)
+        if not available(topics.target, mirror):
+            why = f"it has no mirror topic {mirror} on the target"
+            fix = f"See that a worker runs and its next refresh of topics passes: {context.drlib('status')}"
+            rows.append((topic, Severity.CRITICAL, why, fix))
+            continue
+        existing = len(topics.target[mirror].partitions)
+        counts = f"{wanted} partitions, {existing} of {mirror}"
+        if existing < wanted:
+            words = ("--alter", "--topic", mirror, "--partitions", str(wanted))
+            fix = f"A worker grows it at its next refresh; or: {context.tool('kafka-topics', context.target, *words)}"
+            rows.append((topic, Severity.CRITICAL, f"{counts}: the others are not mirrored", fix))
+        elif existing > wanted:
+            why = f"{counts}: keyed records would go to other partitions after a failover"
+            words = ("--alter", "--topic", topic, "--partitions", str(existing))
+            rows.append((topic, Severity.WARN, why, context.tool("kafka-topics", context.source, *words)))
+    return rows or passed(f"{count(len(topics.names), 'topic')}, each with its mirror topic and the same partitions")
 
 
-def settings(topics: tuple[Settings, ...], terms: Terms) -> Found:
-    """Is every mirror topic set as its source is?"""
-    rows: Found = []
-    for one in topics:
-        if one.error:
-            rows.append((one.mirror, Severity.UNKNOWN, one.error, "Grant DescribeConfigs on the topic and its mirror."))
-        elif one.changes:
+def settings(drifts: tuple[SettingsDrift, ...], context: CheckContext) -> Judgements:
+    """Has every mirror topic the settings of its source?"""
+    rows: Judgements = []
+    for drift in drifts:
+        if drift.error:
+            fix = "Grant DescribeConfigs on the topic and its mirror."
+            rows.append((drift.mirror, Severity.UNKNOWN, drift.error, fix))
+        elif drift.changes:
             add = ",".join(f"{c.name}=[{c.new}]" if "," in c.new else f"{c.name}={c.new}"
-                           for c in one.changes if c.new is not None)  # fmt: skip
-            drop = ",".join(c.name for c in one.changes if c.new is None)
-            words = ["--entity-type", "topics", "--entity-name", one.mirror, "--alter"]
+                           for c in drift.changes if c.new is not None)  # fmt: skip
+            drop = ",".join(c.name for c in drift.changes if c.new is None)
+            words = ["--entity-type", "topics", "--entity-name", drift.mirror, "--alter"]
             words += (["--add-config", add] if add else []) + (["--delete-config", drop] if drop else [])
-            why = f"to be as {one.topic}: {some(map(str, one.changes))}"
-            fix = f"A worker sets it at its next look; or: {terms.tool('kafka-configs', terms.target, *words)}"
-            rows.append((one.mirror, Severity.WARN, why, fix))
-    return rows or fine(f"{count(len(topics), 'topic')} compared")
+            why = f"to be as {drift.topic}: {first_few(map(str, drift.changes))}"
+            fix = f"A worker sets it at its next look; or: {context.tool('kafka-configs', context.target, *words)}"
+            rows.append((drift.mirror, Severity.WARN, why, fix))
+    return rows or passed(f"{count(len(drifts), 'topic')} compared")
 
 
-def durability(seen: Seen, terms: Terms) -> Found:
-    """Has every mirror topic its copies, and does it take writes?"""
-    durability = seen.durability
-    assert not isinstance(durability, Unseen)
-    rows: Found = []
-    possible = max(1, durability.brokers)
-    asked = min(possible, durability.factor) if durability.factor > 0 else min(2, possible)
-    for one in durability.topics:
-        describe = terms.tool("kafka-topics", terms.target, "--describe", "--topic", one.mirror)
-        lower = terms.tool("kafka-configs", terms.target, "--entity-type", "topics", "--entity-name", one.mirror,
-                           "--alter", "--add-config", f"min.insync.replicas={one.replicas}")  # fmt: skip
-        verdict, why, fix = _copies(one, asked, possible, describe, lower)
-        if verdict is not Severity.OK:
-            rows.append((one.mirror, verdict, why, fix))
+def durability(durability: Durability, context: CheckContext) -> Judgements:
+    """Has every mirror topic enough in-sync replicas to accept acks=all?"""
+    brokers, factor = durability.brokers, durability.factor
+    possible = max(1, brokers)
+    wanted = min(possible, factor) if factor > 0 else min(2, possible)
+    rows: Judgements = []
+    for topic in durability.topics:
+        minimum = _min_insync_replicas(durability, topic.name)
+        severity, why, fix = _replicas(topic, minimum, wanted, possible, context)
+        if severity is not Severity.OK:
+            rows.append((topic.name, severity, why, fix))
     if rows:
         return rows
     if not durability.topics:
-        return fine(f"no mirror topic yet; {count(durability.brokers, 'broker')}")
-    least = min(one.replicas for one in durability.topics)
-    return fine(f"{count(len(durability.topics), 'topic')}, {count(least, 'copy', 'copies')} or more of each "
-                 f"on {count(durability.brokers, 'broker')}, all in sync")  # fmt: skip
+        return passed(f"no mirror topic yet; {count(brokers, 'broker')}")
+    least = min(_fewest_replicas(topic) for topic in durability.topics)
+    return passed(f"{count(len(durability.topics), 'topic')}, {count(least, 'copy', 'copies')} or more of each "
+                  f"on {count(brokers, 'broker')}, all in sync")  # fmt: skip
 
 
-def _copies(one: Copies, asked: int, brokers: int, describe: str, lower: str) -> tuple[Severity, str, str]:
+def _replicas(
+    topic: TopicMetadata, minimum: int | None, wanted: int, brokers: int, context: CheckContext
+) -> tuple[Severity, str, str]:
+    """`minimum`: min.insync.replicas, None when it could not be read. Each count is the least of all partitions."""
+    replicas, in_sync = _fewest_replicas(topic), min(len(p.isr) for p in topic.partitions.values())
+    leaderless = sum(p.leader < 0 for p in topic.partitions.values())
+    describe = context.tool("kafka-topics", context.target, "--describe", "--topic", topic.name)
     add = "Add replicas: kafka-reassign-partitions.sh --execute."
-    if one.leaderless:
-        return Severity.CRITICAL, f"{count(one.leaderless, 'partition')} without a leader", f"See {describe}"
-    if one.minimum is not None and one.minimum > one.replicas:
-        why = f"min.insync.replicas is {one.minimum} and there {are(one.replicas)}: acks=all is refused"
+    if leaderless:
+        return Severity.CRITICAL, f"{count(leaderless, 'partition')} without a leader", f"See {describe}"
+    if minimum is not None and minimum > replicas:
+        lower = context.tool("kafka-configs", context.target, "--entity-type", "topics", "--entity-name", topic.name,
+                             "--alter", "--add-config", f"min.insync.replicas={replicas}")  # fmt: skip
+        why = f"min.insync.replicas is {minimum} and there {is_or_are(replicas)}: acks=all is refused"
         return Severity.CRITICAL, why, lower
-    if one.minimum is not None and one.in_sync < one.minimum:
-        why = (
-            f"{one.in_sync} of {one.replicas} copies in sync, min.insync.replicas is {one.minimum}: acks=all is refused"
-        )
+    if minimum is not None and in_sync < minimum:
+        why = f"{in_sync} of {replicas} copies in sync, min.insync.replicas is {minimum}: acks=all is refused"
         return Severity.CRITICAL, why, f"Bring the replicas' brokers back: {describe}"
-    if one.in_sync < one.replicas:
-        return Severity.WARN, f"{one.in_sync} of {one.replicas} copies in sync", f"See {describe}"
-    if one.replicas < asked:
-        return Severity.WARN, f"{count(one.replicas, 'copy', 'copies')} on {brokers} brokers, {asked} asked", add
-    if one.minimum is None:
+    if in_sync < replicas:
+        return Severity.WARN, f"{in_sync} of {replicas} copies in sync", f"See {describe}"
+    if replicas < wanted:
+        return Severity.WARN, f"{count(replicas, 'copy', 'copies')} on {brokers} brokers, {wanted} asked", add
+    if minimum is None:
         fix = "Grant our principal DescribeConfigs on the topic."
         return Severity.UNKNOWN, "its min.insync.replicas could not be read", fix
-    if brokers > 1 and one.minimum == one.replicas:
-        why = f"min.insync.replicas is {one.minimum} of {one.replicas} copies: one broker away stops producers"
+    if brokers > 1 and minimum == replicas:
+        why = f"min.insync.replicas is {minimum} of {replicas} copies: one broker away stops producers"
         return Severity.WARN, why, add
     return Severity.OK, "", ""
+
+
+def _fewest_replicas(topic: TopicMetadata) -> int:
+    return min(len(partition.replicas) for partition in topic.partitions.values())
+
+
+def _min_insync_replicas(durability: Durability, topic: str) -> int | None:
+    settings = durability.settings.get(topic, ())
+    if isinstance(settings, DrlibError):
+        return None
+    return next((int(s.value) for s in settings if s.name == "min.insync.replicas" and s.value is not None), None)

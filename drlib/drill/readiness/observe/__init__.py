@@ -1,10 +1,12 @@
-"""Asks what readiness for a failover is judged by: the clusters, the journal and the workers, read-only.
+"""Observes what readiness for a failover is judged by: the clusters, the journal and the workers, read-only.
 
-Rules: every question has a deadline, and one that fails or takes too long is `Unseen` with the reason: no answer of one
-cluster stops the questions to the other, and nothing is raised to a person who only wanted to know. Nothing is written.
-Not for: judging (`drlib.drill.readiness.checks.checks`), practised drills, which are on disk (`drlib.drill.readiness.doctor`).
+Rules: every question has a deadline; one that fails or takes too long is `Unanswered` with the reason. A cluster that does
+not answer stops no question to the other one, and nothing is raised. Nothing is written.
+Modules: `observe` runs all questions, `ask` is one question with its deadline, `clusters`, `topics` and `groups` hold the
+questions.
+Not for: judging (`drlib.drill.readiness.checks`), past drills, which are on disk (`drlib.drill.readiness.doctor`).
 """
 
-from drlib.drill.readiness.observe.observe import look
+from drlib.drill.readiness.observe.observe import observe_flow
 
-__all__ = ["look"]
+__all__ = ["observe_flow"]

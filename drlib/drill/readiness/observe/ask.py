@@ -1,6 +1,6 @@
-"""One question and its answer, or why there is none.
+"""One question and its answer, or the reason why there is none.
 
-Rules: whatever goes wrong with a question, also what nobody foresaw, is its answer: `Unseen`.
+Rules: every failure of a question, also an unexpected exception, becomes its answer: `Unanswered`.
 """
 
 from __future__ import annotations
@@ -9,35 +9,37 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from drlib.drill.readiness.checks.observations import Unseen
+from drlib.drill.readiness.checks.observations import Unanswered
 from drlib.errors import DrlibError
 from drlib.mirror.threads import in_daemon
 
-ASK_S: Final = 15.0  # one question; as a handle on a cluster waits for one call (`clusters.DEFAULT_TIMEOUT_S`)
+ASK_S: Final = 15.0  # one question; as long as a cluster handle waits for one call
 
 Answer = TypeVar("Answer")
 
 
-async def asked(question: Awaitable[Answer], seconds: float = ASK_S) -> Answer | Unseen:
-    """The answer within `seconds`."""
+async def ask(question: Awaitable[Answer], seconds: float = ASK_S) -> Answer | Unanswered:
+    """The answer, or why there was none within `seconds`. Raises nothing but cancellation."""
     try:
         async with asyncio.timeout(seconds):
             return await question
     except DrlibError as error:
-        return Unseen(f"{error.what}: {error.why}", error.remedy)
+        return refusal(error)
     except TimeoutError:
-        return Unseen(f"no answer within {seconds:g} s", "Look at the cluster's brokers and the link, then look again.")
+        return Unanswered(
+            f"no answer within {seconds:g} s", "Look at the cluster's brokers and the link, then look again."
+        )
     except OSError as error:
-        return Unseen(f"no answer: {error}", "Look at the cluster's brokers and the link, then look again.")
-    except Exception as error:  # a defect of ours in one question must not hide the answers to the others
-        return Unseen(f"unforeseen: {type(error).__name__}: {error}", "Report it with this line.")
+        return Unanswered(f"no answer: {error}", "Look at the cluster's brokers and the link, then look again.")
+    except Exception as error:  # a defect in one question must not hide the answers to the others
+        return Unanswered(f"unforeseen: {type(error).__name__}: {error}", "Report it with this line.")
 
 
-async def asked_blocking(work: Callable[[], Answer], seconds: float = ASK_S) -> Answer | Unseen:
-    """The same for work that blocks; nobody waits for its thread when the process ends."""
-    return await asked(in_daemon(work), seconds)
+async def ask_blocking(work: Callable[[], Answer], seconds: float = ASK_S) -> Answer | Unanswered:
+    """The same for blocking work, in a daemon thread: the process does not wait for it when it ends."""
+    return await ask(in_daemon(work), seconds)
 
 
-async def nobody(answer: Unseen) -> Unseen:
-    """A question that is not asked, since who would answer does not."""
-    return answer
+def refusal(error: DrlibError) -> Unanswered:
+    """An error as the reason of a missing answer."""
+    return Unanswered(f"{error.what}: {error.why}", error.remedy)

@@ -1,17 +1,26 @@
-"""The two clusters of a flow: who answers, whether they are the ones that are meant, what they let us do, who was alive.
+"""The two clusters of a flow: metadata, cluster IDs, what the mirror may do there, and the newest heartbeat.
 
 Rules: a cluster that answers with another ID than the file names counts as one that does not answer: nothing it says is
-used. Rights are those `preflight` looks at, with its commands; where the source is silent, those on the target.
+used. Rights are those that `Preflight` checks, with its commands; while the source does not answer, those on the target.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from drlib.config.settings import FlowSettings
-from drlib.drill.readiness.checks.observations import Beat, Identity, Lack, Reach, Unseen
+from drlib.drill.readiness.checks.observations import (
+    ClusterAnswer,
+    ClusterIdentity,
+    LastHeartbeat,
+    Obstacle,
+    Unanswered,
+)
+from drlib.drill.readiness.observe import ask as questions
+from drlib.drill.readiness.observe.ask import refusal
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import wire_client
@@ -24,13 +33,15 @@ from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.preflight.checks import NotReady, Preflight
 from drlib.model import TopicPartition
 
-ANSWER_S: Final = 5.0  # what a cluster has to say who it is
+METADATA_S: Final = 5.0  # one request for metadata
 NEWEST: Final = 500  # records of the heartbeats topic that are read: it holds those of every flow to the target
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
-class Side:
-    """One cluster: our client, and what it says of itself, or why it says nothing."""
+class AskedCluster:
+    """One cluster: a client, and its metadata or the error in place of it. The caller closes `client`."""
 
     settings: ClusterSettings
     client: ClusterClient | None
@@ -38,98 +49,114 @@ class Side:
     error: DrlibError | None = None
 
     @property
-    def unseen(self) -> Unseen:
+    def unanswered(self) -> Unanswered:
         """The answer to every question that needs this cluster, while it does not answer."""
         alias = self.settings.alias
-        return Unseen(f"{alias} does not answer", f"Bring {alias} back, then look again.")
+        return Unanswered(f"{alias} does not answer", f"Bring {alias} back, then look again.")
 
-    def reach(self) -> Reach:
-        where = ",".join(self.settings.bootstrap_servers)
+    def answer(self) -> ClusterAnswer:
+        alias, address = self.settings.alias, ",".join(self.settings.bootstrap_servers)
         if self.error is not None:
-            return Reach(self.settings.alias, where, 0, f"{self.error.what}: {self.error.why}", self.error.remedy)
-        return Reach(self.settings.alias, where, len(self.metadata.brokers) if self.metadata else 0)
+            reason = refusal(self.error)
+            return ClusterAnswer(alias, address, 0, reason.why, reason.fix)
+        return ClusterAnswer(alias, address, len(self.metadata.brokers) if self.metadata else 0)
+
+    async def ask(self, question: Coroutine[Any, Any, Answer]) -> Answer | Unanswered:
+        """`question`, unless this cluster does not answer."""
+        if self.metadata is None:
+            question.close()
+            return self.unanswered
+        return await questions.ask(question)
+
+    async def ask_blocking(self, work: Callable[[], Answer]) -> Answer | Unanswered:
+        """`work`, unless this cluster does not answer."""
+        return self.unanswered if self.metadata is None else await questions.ask_blocking(work)
 
 
-async def meet(settings: ClusterSettings) -> Side:
-    """Ask a cluster who it is and what it has. Raises nothing it can cause; the caller closes `client`."""
+async def connect(settings: ClusterSettings) -> AskedCluster:
+    """Ask a cluster for its metadata. Raises nothing a cluster can cause."""
     client: ClusterClient | None = None
     try:
-        client = wire_client(settings, client_id="drlib-doctor", timeout_s=ANSWER_S)
+        client = wire_client(settings, client_id="drlib-doctor", timeout_s=METADATA_S)
         if settings.cluster_id:
             client.expect(settings.cluster_id)
-        async with asyncio.timeout(3 * ANSWER_S):
-            return Side(settings, client, await client.metadata(None))
+        async with asyncio.timeout(3 * METADATA_S):
+            return AskedCluster(settings, client, await client.metadata(None))
     except DrlibError as error:
-        return Side(settings, client, None, error)
+        return AskedCluster(settings, client, None, error)
     except (TimeoutError, OSError) as error:
-        where = ", ".join(settings.bootstrap_servers)
-        why = str(error) or f"no answer within {3 * ANSWER_S:g} s"
-        remedy = f"See whether its brokers run and {settings.alias}.bootstrap.servers is right."
-        return Side(settings, client, None, Unreachable(f"{settings.alias} at {where} cannot be reached", why, remedy))
+        address = ", ".join(settings.bootstrap_servers)
+        unreachable = Unreachable(
+            f"{settings.alias} at {address} cannot be reached",
+            str(error) or f"no answer within {3 * METADATA_S:g} s",
+            f"See whether its brokers run and {settings.alias}.bootstrap.servers is right.",
+        )
+        return AskedCluster(settings, client, None, unreachable)
 
 
-async def identities(flow: FlowSettings, source: Side, target: Side) -> tuple[Identity, ...]:
-    """The IDs of the two clusters, and which are meant: by the file, else by the journal's newest claim."""
+async def identities(
+    flow: FlowSettings, source: AskedCluster, target: AskedCluster
+) -> tuple[ClusterIdentity, ClusterIdentity]:
+    """The IDs of source and target, and the pinned ones: from the file, else from the journal's newest claim."""
     journal = flow.policy.journal_topic(flow.flow.source)
-    pinned: Clusters | None = None
+    claimed: Clusters | None = None
     if target.client is not None and target.metadata is not None and journal in target.metadata.topics:
         entries = await read_journal(target.client, TopicPartition(journal, 0))
-        pinned = next((entry for entry in reversed(entries) if isinstance(entry, Clusters)), None)
-    found = []
-    for side, by_journal in (
-        (source, pinned.source_id if pinned else ""),
-        (target, pinned.target_id if pinned else ""),
-    ):
-        meant = side.settings.cluster_id or by_journal
-        answered = side.metadata.cluster_id if side.metadata is not None else ""
-        if isinstance(side.error, WrongCluster):
-            answered = side.error.found
-        wrong = WrongCluster(
-            ",".join(side.settings.bootstrap_servers),
-            meant,
-            answered,
-            alias=side.settings.alias,
-            journal="" if side.settings.cluster_id else journal,
-        )
-        found.append(Identity(side.settings.alias, answered, meant, wrong.remedy))
-    return tuple(found)
+        claimed = next((entry for entry in reversed(entries) if isinstance(entry, Clusters)), None)
+    return (
+        _identity(source, journal, claimed.source_id if claimed else ""),
+        _identity(target, journal, claimed.target_id if claimed else ""),
+    )
 
 
-async def lacks(flow: FlowSettings, source: Side, target: Side) -> tuple[Lack, ...]:
-    """What `preflight` finds. Raises `Unreachable` where a cluster stopped answering."""
+def _identity(cluster: AskedCluster, journal: str, claimed: str) -> ClusterIdentity:
+    settings = cluster.settings
+    pinned = settings.cluster_id or claimed
+    answered = cluster.metadata.cluster_id if cluster.metadata is not None else ""
+    if isinstance(cluster.error, WrongCluster):
+        answered = cluster.error.found
+    address = ",".join(settings.bootstrap_servers)
+    by_journal = "" if settings.cluster_id else journal
+    wrong = WrongCluster(address, pinned, answered, alias=settings.alias, journal=by_journal)
+    return ClusterIdentity(settings.alias, answered, pinned, wrong.remedy)
+
+
+async def obstacles(flow: FlowSettings, source: AskedCluster, target: AskedCluster) -> tuple[Obstacle, ...]:
+    """What `Preflight` refuses. Raises `Unreachable` where a cluster stopped answering."""
     assert target.client is not None
     checks = Preflight(flow, source.settings, target.settings, source.client or target.client, target.client)
-    found: list[DrlibError] = []
+    errors: list[DrlibError] = []
     try:
         await (checks.run() if source.metadata is not None else checks.of_target())
     except NotReady as error:
-        found += error.findings
+        errors += error.findings
     except Unreachable:
         raise
     except DrlibError as error:
-        found.append(error)
-    rows = [
-        Lack("", f"{error.what}: {error.why}", error.remedy) for error in found if not isinstance(error, WrongCluster)
-    ]
-    return (*rows, *(Lack(notice.entity, notice.detail, notice.remedy) for notice in checks.notices))
+        errors.append(error)
+    refused = [refusal(error) for error in errors if not isinstance(error, WrongCluster)]
+    return (
+        *(Obstacle("", reason.why, reason.fix) for reason in refused),
+        *(Obstacle(notice.entity, notice.detail, notice.remedy) for notice in checks.notices),
+    )
 
 
-def last_beat(cluster: ClusterSettings, flow: FlowSettings, timeout_s: float) -> Beat:
-    """The newest heartbeat of this flow among the newest records of the target's heartbeats topic. Blocks."""
+def last_heartbeat(cluster: ClusterSettings, flow: FlowSettings, timeout_s: float) -> LastHeartbeat:
+    """The newest heartbeat of this flow among the last `NEWEST` records of the target's heartbeats topic. Blocks."""
     interval_s = flow.emit_heartbeats_s if flow.emit_heartbeats else 0
     if not interval_s:
-        return Beat(None, 0)
+        return LastHeartbeat(None, 0)
     partition = TopicPartition(flow.policy.heartbeats_topic, 0)
     newest: int | None = None
     with Cluster(cluster, timeout_s=timeout_s) as target:
         if not target.topics([partition.topic]):
-            return Beat(None, interval_s)
+            return LastHeartbeat(None, interval_s)
         start, end = target.log_starts([partition])[partition], target.log_ends([partition])[partition]
         for record in target.read({partition: Range(max(start, end - NEWEST), end)}):
             try:
-                beat = Heartbeat.decode(record.key, record.value)
+                heartbeat = Heartbeat.decode(record.key, record.value)
             except MalformedRecord:
                 continue
-            if (beat.source, beat.target) == (flow.flow.source, flow.flow.target):
-                newest = max(newest or 0, beat.timestamp_ms)
-    return Beat(newest, interval_s)
+            if (heartbeat.source, heartbeat.target) == (flow.flow.source, flow.flow.target):
+                newest = max(newest or 0, heartbeat.timestamp_ms)
+    return LastHeartbeat(newest, interval_s)

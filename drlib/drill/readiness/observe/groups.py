@@ -1,31 +1,31 @@
-"""Groups of the source: where they stand, what that is on the target, and what they read that nothing mirrors.
+"""Groups of the source: their committed offsets, what these are on the target, and topics they read that nothing mirrors.
 
-Rules: the source's own answer, else the checkpoints on the target with the time they are of. A topic that came from the
-target lives there under its own name, so a group that reads it here needs no mirror of it. Positions in topics that are
-gone count for nothing.
+Rules: committed offsets come from the source, else from the checkpoints on the target, with the time those are of. A topic
+that was mirrored from the target exists there under its own name, so a group that reads it needs no mirror of it. Offsets in
+deleted topics are left out.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drlib.config.settings import FlowSettings, MirrorSettings
-from drlib.drill.readiness.checks.observations import Placed, Reader, Readers, There, Unseen
+from drlib.drill.readiness.checks.observations import Readers, TargetPosition, UnmirroredReader
 from drlib.errors import DrlibError
 from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.load_maps import Maps
-from drlib.mirror.offsets.translation.translate_groups import Positions, checkpointed_positions
-from drlib.model import TopicPartition, Translation, TranslationKind
+from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
+from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Positions of the groups the flow follows, at `at_ms` for those with none of their own time."""
+class SourceGroups:
+    """Committed offsets of the groups the flow follows, at `at_ms` unless `as_of_ms` has a time for the position."""
 
     at_ms: int
     committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]]
@@ -34,130 +34,114 @@ class Standing:
     as_of_ms: Mapping[tuple[str, TopicPartition], int] = field(default_factory=dict)
 
 
-def of_source(cluster: ClusterSettings, flow: FlowSettings, timeout_s: float) -> Standing:
-    """As the source tells. Blocks; raises `Unreachable` and `ClusterRefused`."""
+def read_source_groups(cluster: ClusterSettings, flow: FlowSettings, timeout_s: float) -> SourceGroups:
+    """From the source itself. Blocks; raises `Unreachable` and `ClusterRefused`."""
     with BulkAdmin(cluster, timeout_s=timeout_s) as source:
         chosen = [listing.group for listing in source.groups() if flow.mirrors_group(listing.group)]
-        found = source.committed(chosen)
-        return Standing(
+        answers = source.committed(chosen)
+        return SourceGroups(
             int(time.time() * 1000),
-            {group: answer for group, answer in found.items() if not isinstance(answer, DrlibError)},
-            {group: answer for group, answer in found.items() if isinstance(answer, DrlibError)},
+            {group: answer for group, answer in answers.items() if not isinstance(answer, DrlibError)},
+            {group: answer for group, answer in answers.items() if isinstance(answer, DrlibError)},
             source.lists_every_group(),
         )
 
 
-def of_checkpoints(settings: MirrorSettings, flow: FlowSettings) -> Standing:
-    """As the target last heard of them. Blocks; raises `Unreachable` and `ClusterRefused`."""
-    found: Positions = checkpointed_positions(settings, flow.flow)
+def read_checkpointed_groups(settings: MirrorSettings, flow: FlowSettings) -> SourceGroups:
+    """From the newest checkpoints on the target. Blocks; raises `Unreachable` and `ClusterRefused`."""
+    positions = checkpointed_positions(settings, flow.flow)
     committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-    for (group, partition), known in found.items():
+    for (group, partition), known in positions.items():
         committed.setdefault(group, {})[partition] = CommittedOffset(known.offset, known.metadata)
-    times = {key: known.as_of_ms for key, known in found.items()}
-    return Standing(int(time.time() * 1000), committed, as_of_ms=times)
+    times = {key: known.as_of_ms for key, known in positions.items()}
+    return SourceGroups(int(time.time() * 1000), committed, as_of_ms=times)
 
 
-def translated(
-    standing: Standing,
+def translate_positions(
+    groups: SourceGroups,
     flow: FlowSettings,
     maps: Maps,
     source: ClusterMetadata | None,
     log_starts: Mapping[TopicPartition, int],
-) -> tuple[tuple[Placed, Translation], ...]:
-    """Every position in a topic that the flow mirrors. `log_starts` are the target's."""
-    found = []
-    for group, positions in sorted(standing.committed.items()):
+) -> tuple[GroupTranslation, ...]:
+    """Every committed offset in a topic that the flow mirrors. `log_starts`: log start offsets of mirror partitions."""
+    translations = []
+    for group, positions in sorted(groups.committed.items()):
         for partition, committed in sorted(positions.items()):
-            gone = source is not None and partition.topic not in source.topics
-            if gone or not flow.mirrors_topic(partition.topic):
+            deleted = source is not None and partition.topic not in source.topics
+            if deleted or not flow.mirrors_topic(partition.topic):
                 continue
+            target = mirror_partition(flow, partition)
             offsets = maps.source(partition.topic, partition.partition)
             if offsets is not None:
-                start = log_starts.get(target_of(flow, partition), 0)
-                there = offsets.forward(committed.offset, target_log_start=start)
+                translation = offsets.forward(committed.offset, target_log_start=log_starts.get(target, 0))
             elif maps.refusal(partition.topic, partition.partition) is not None:
-                there = Translation(None, TranslationKind.UNKNOWN)
+                translation = Translation(None, TranslationKind.UNKNOWN)
             else:
-                there = Translation(None, TranslationKind.NEVER_MIRRORED)
-            as_of_ms = standing.as_of_ms.get((group, partition), standing.at_ms)
-            placed = Placed(group, partition, committed.offset, there.kind, there.records, as_of_ms)
-            found.append((placed, there))
-    return tuple(found)
+                translation = Translation(None, TranslationKind.NEVER_MIRRORED)
+            as_of_ms = groups.as_of_ms.get((group, partition), groups.at_ms)
+            translations.append(GroupTranslation(group, partition, committed.offset, target, translation, as_of_ms))
+    return tuple(translations)
 
 
-def readers(standing: Standing, settings: MirrorSettings, flow: FlowSettings, source: ClusterMetadata) -> Readers:
-    """Who reads what no enabled flow from this source mirrors."""
+def find_readers(
+    groups: SourceGroups, settings: MirrorSettings, flow: FlowSettings, source: ClusterMetadata
+) -> Readers:
+    """Groups that read topics no enabled flow from this source mirrors."""
     alias = flow.flow.source
-    leaving = [each for each in settings.enabled_flows if each.flow.source == alias] or [flow]
+    outgoing = [each for each in settings.enabled_flows if each.flow.source == alias] or [flow]
 
     def unmirrored(topic: str) -> bool:
         if topic not in source.topics or flow.policy.is_internal(topic):
             return False
-        at_home = flow.policy.source_of(topic) == flow.flow.target
-        return not at_home and not any(each.mirrors_topic(topic) for each in leaving)
+        from_target = flow.policy.source_of(topic) == flow.flow.target
+        return not from_target and not any(each.mirrors_topic(topic) for each in outgoing)
 
-    found = []
-    for group, positions in sorted(standing.committed.items()):
+    readers = []
+    for group, positions in sorted(groups.committed.items()):
         topics = sorted({partition.topic for partition in positions if unmirrored(partition.topic)})
         if topics:
-            found.append(Reader(group, tuple(topics)))
-    unreadable = tuple((group, str(error.why)) for group, error in sorted(standing.unreadable.items()))
-    return Readers(len(standing.committed), tuple(found), unreadable, standing.all_listed)
+            readers.append(UnmirroredReader(group, tuple(topics)))
+    unreadable = tuple((group, str(error.why)) for group, error in sorted(groups.unreadable.items()))
+    return Readers(len(groups.committed), tuple(readers), unreadable, groups.all_listed)
 
 
-@dataclass(frozen=True)
-class OnTarget:
-    """The same groups on the target: state and positions; log ends of the mirror partitions they are to stand in."""
+def read_target_positions(
+    cluster: ClusterSettings, translations: Sequence[GroupTranslation], metadata: ClusterMetadata, timeout_s: float
+) -> tuple[TargetPosition, ...]:
+    """Committed offsets on the target of the groups that have a translation there.
 
-    states: Mapping[str, GroupState | DrlibError]
-    committed: Mapping[str, Mapping[TopicPartition, CommittedOffset] | DrlibError]
-    ends: Mapping[TopicPartition, int]
-
-
-def on_target(
-    cluster: ClusterSettings, found: tuple[tuple[Placed, Translation], ...], there: ClusterMetadata,
-    flow: FlowSettings, timeout_s: float,
-) -> OnTarget:  # fmt: skip
-    """Blocks; raises `Unreachable` and `ClusterRefused`."""
-    groups = sorted({placed.group for placed, _ in found})
+    Blocks; raises `Unreachable`, `ClusterRefused`, and the refusal of the first group that cannot be read.
+    """
+    groups = sorted({position.group for position in translations})
     with BulkAdmin(cluster, timeout_s=timeout_s) as target:
-        return OnTarget(
-            target.group_states(groups),
-            target.committed(groups),
-            target.log_ends(existing((target_of(flow, placed.source) for placed, _ in found), there)),
-        )
-
-
-def beside(
-    found: tuple[tuple[Placed, Translation], ...], flow: FlowSettings, target: OnTarget
-) -> tuple[There, ...] | Unseen:
-    """Positions on the target beside their translations; the first group's refusal where one cannot be read."""
-    rows = []
-    for placed, there in found:
-        committed = target.committed.get(placed.group, {})
-        if isinstance(committed, DrlibError):
-            return Unseen(f"{committed.what}: {committed.why}", committed.remedy)
-        partition = target_of(flow, placed.source)
-        at = committed.get(partition)
-        if at is None or there.offset is None or there.kind is TranslationKind.UNKNOWN:
+        states, committed = target.group_states(groups), target.committed(groups)
+        ends = target.log_ends(with_leader((position.target for position in translations), metadata))
+    positions = []
+    for translation in translations:
+        offsets = committed.get(translation.group, {})
+        if isinstance(offsets, DrlibError):
+            raise offsets
+        at = offsets.get(translation.target)
+        result = translation.translation
+        if at is None or result.offset is None or result.kind is TranslationKind.UNKNOWN:
             continue
-        in_use = target.states.get(placed.group) is GroupState.ACTIVE
-        end = target.ends.get(partition)
-        rows.append(There(placed.group, partition, at.offset, there.offset, end, in_use))
-    return tuple(rows)
+        in_use = states.get(translation.group) is GroupState.ACTIVE
+        positions.append(TargetPosition(translation, at.offset, ends.get(translation.target), in_use))
+    return tuple(positions)
 
 
-def existing(partitions: Iterable[TopicPartition], there: ClusterMetadata) -> list[TopicPartition]:
-    """Those of `partitions` that the target has, with a leader to ask."""
+def with_leader(partitions: Iterable[TopicPartition], metadata: ClusterMetadata) -> list[TopicPartition]:
+    """Those of `partitions` that exist and have a leader."""
     return [
         tp
         for tp in partitions
-        if tp.topic in there.topics
-        and (found := there.topics[tp.topic].partitions.get(tp.partition)) is not None
-        and found.leader >= 0
+        if tp.topic in metadata.topics
+        and (known := metadata.topics[tp.topic].partitions.get(tp.partition)) is not None
+        and known.leader >= 0
     ]
 
 
-def target_of(flow: FlowSettings, source: TopicPartition) -> TopicPartition:
+def mirror_partition(flow: FlowSettings, source: TopicPartition) -> TopicPartition:
     """The mirror partition of a source partition."""
     return TopicPartition(flow.policy.remote_topic(flow.flow.source, source.topic), source.partition)

@@ -1,6 +1,7 @@
-"""One look at one flow: every question asked, those that do not need each other at the same time.
+"""One observation of one flow: every question, independent ones at the same time.
 
-Rules: the clusters first; then the journal, workers, groups, rights and settings at once; then what needs those answers.
+Rules: the clusters' metadata first; then the journal, workers, groups, rights and settings at once; then what needs those
+answers.
 """
 
 from __future__ import annotations
@@ -12,175 +13,190 @@ from functools import partial
 
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.drill.readiness.checks.observations import (
-    Drills,
     Durability,
-    Mirrored,
-    Placed,
+    FlowObservation,
+    MirrorStatus,
+    MirrorTopics,
+    PastDrills,
     Readers,
-    Seen,
-    Settings,
-    There,
-    Unseen,
+    SettingsDrift,
+    TargetPosition,
+    TopicSettings,
+    Unanswered,
+    available,
 )
-from drlib.drill.readiness.observe import clusters, flow, groups, topics
-from drlib.drill.readiness.observe.ask import ASK_S, asked, asked_blocking, nobody
-from drlib.drill.readiness.observe.clusters import Side
+from drlib.drill.readiness.observe import clusters, groups, topics
+from drlib.drill.readiness.observe.ask import ASK_S, ask, ask_blocking
+from drlib.drill.readiness.observe.clusters import AskedCluster
 from drlib.kafka.admin.cluster import Cluster
-from drlib.mirror.monitor import worker_client as hearing
-from drlib.mirror.monitor.flow_view import FlowView
+from drlib.mirror.monitor import worker_client
 from drlib.mirror.monitor.survey import Survey, Surveyor
 from drlib.mirror.offsets.map.load_maps import Maps
-from drlib.model import TopicPartition
+from drlib.mirror.status.event_kinds import kind_of
+from drlib.mirror.status.event_log import Event
+from drlib.model import GroupTranslation, TopicPartition
 
-SURVEY_S = 3 * ASK_S  # it has deadlines of its own for each cluster, and reads the whole journal
+SURVEY_S = 3 * ASK_S  # a survey has deadlines of its own for each cluster, and reads the whole journal
 
 
-async def look(
-    settings: MirrorSettings, chosen: FlowSettings, drills: Drills | Unseen, *, addresses: Sequence[str] = ()
-) -> Seen:
-    """What can be seen of a flow now. `addresses` are workers to ask besides those the journal knows. Raises nothing."""
-    ends = chosen.flow
+async def observe_flow(
+    settings: MirrorSettings, flow: FlowSettings, drills: PastDrills | Unanswered, *, addresses: Sequence[str] = ()
+) -> FlowObservation:
+    """What can be observed of a flow now. `addresses`: workers to ask besides those the journal names. Raises nothing."""
     source, target = await asyncio.gather(
-        clusters.meet(settings.clusters[ends.source]), clusters.meet(settings.clusters[ends.target])
+        clusters.connect(settings.clusters[flow.flow.source]), clusters.connect(settings.clusters[flow.flow.target])
     )
     try:
-        return await _Look(settings, chosen, source, target, tuple(addresses)).see(drills)
+        return await _Observer(settings, flow, source, target, tuple(addresses)).observe(drills)
     finally:
         await asyncio.gather(*(side.client.close() for side in (source, target) if side.client is not None))
 
 
-class _Look:
+class _Observer:
     def __init__(
-        self, settings: MirrorSettings, chosen: FlowSettings, source: Side, target: Side, addresses: tuple[str, ...]
+        self,
+        settings: MirrorSettings,
+        flow: FlowSettings,
+        source: AskedCluster,
+        target: AskedCluster,
+        addresses: tuple[str, ...],
     ) -> None:
         self.settings = settings
-        self.flow = chosen
+        self.flow = flow
         self.source = source
         self.target = target
         self.addresses = addresses
 
-    async def see(self, drills: Drills | Unseen) -> Seen:
-        source, target, chosen = self.source, self.target, self.flow
-        there = target.metadata is not None
-        surveyed, standing, identities, lacks, beat, here = await asyncio.gather(
-            asked(self._survey(), SURVEY_S),
-            self._standing(),
-            asked(clusters.identities(chosen, source, target)) if there else nobody(target.unseen),
-            asked(clusters.lacks(chosen, source, target)) if there else nobody(target.unseen),
-            asked_blocking(partial(clusters.last_beat, target.settings, chosen, ASK_S)) if there
-            else nobody(target.unseen),
-            self._settings(source, self._names(None)),
-        )  # fmt: skip
-        survey, view = surveyed if not isinstance(surveyed, Unseen) else (None, None)
+    async def observe(self, drills: PastDrills | Unanswered) -> FlowObservation:
+        source, target, flow = self.source, self.target, self.flow
+        surveyed, source_groups, identities, obstacles, heartbeat, source_settings = await asyncio.gather(
+            ask(self._survey(), SURVEY_S),
+            self._source_groups(),
+            target.ask(clusters.identities(flow, source, target)),
+            target.ask(clusters.obstacles(flow, source, target)),
+            target.ask_blocking(partial(clusters.last_heartbeat, target.settings, flow, ASK_S)),
+            self._settings(source, list(self._names(None))),
+        )
+        survey, status = (None, surveyed) if isinstance(surveyed, Unanswered) else surveyed
         names = self._names(survey)
-        theirs = await self._settings(target, {mirror: mirror for mirror in names.values() if self._has(mirror)})
-        placed, beside = await self._placed(survey, standing)
-        lost = surveyed if isinstance(surveyed, Unseen) else Unseen("the flow could not be looked at")
-        shortest = here if isinstance(here, Unseen) else topics.kept_ms(here)
-        return Seen(
-            flow=str(chosen.flow),
+        existing = target.metadata.topics if target.metadata is not None else {}
+        target_settings = await self._settings(target, [mirror for mirror in names.values() if mirror in existing])
+        translations, target_positions = await self._positions(survey, source_groups)
+        return FlowObservation(
+            flow=str(flow.flow),
             at_ms=int(time.time() * 1000),
-            target=target.reach(),
-            source=source.reach(),
+            target=target.answer(),
+            source=source.answer(),
             identities=identities,
-            lacks=lacks,
-            workers=flow.workers(survey, view) if survey is not None and view is not None else lost,
-            told=flow.told(survey, view) if survey is not None and view is not None else lost,
-            backlog=flow.backlog(survey, view) if survey is not None and view is not None else lost,
-            retained=flow.retained(survey, view, shortest) if survey is not None and view is not None else lost,
-            beat=beat,
-            placed=placed,
-            readers=self._readers(standing),
-            there=beside,
-            mirrored=self._mirrored(names),
-            settings=self._compared(names, here, theirs),
-            durability=self._durability(names, theirs),
+            obstacles=obstacles,
+            mirror=status,
+            retention_ms=topics.retention_ms(source_settings),
+            heartbeat=heartbeat,
+            translations=translations,
+            readers=self._readers(source_groups),
+            target_positions=target_positions,
+            topics=self._topics(names),
+            settings=self._compared(names, source_settings, target_settings),
+            durability=self._durability(names, target_settings),
             drills=drills,
         )
 
-    async def _survey(self) -> tuple[Survey, FlowView]:
+    async def _survey(self) -> tuple[Survey, MirrorStatus]:
         survey = await Surveyor(self.settings, self.flow).look()
-        (view,) = await asyncio.to_thread(hearing.views, [survey], [self.flow], self.addresses)
-        return survey, view
+        (view,) = await asyncio.to_thread(worker_client.views, [survey], [self.flow], self.addresses)
+        return survey, MirrorStatus(view, _unmapped(survey), survey.source_error, survey.target_error)
 
     def _names(self, survey: Survey | None) -> dict[str, str]:
-        maps = survey.maps if survey is not None else None
-        if self.source.metadata is None and maps is None:
-            return {}
-        return dict(topics.chosen(self.flow, self.source.metadata, maps if maps is not None else Maps()))
+        """Source topic -> mirror topic; empty while neither the source nor the journal was read."""
+        return dict(
+            topics.mirrored_topics(self.flow, self.source.metadata, survey.maps if survey is not None else Maps())
+        )
 
-    def _has(self, mirror: str) -> bool:
-        return self.target.metadata is not None and mirror in self.target.metadata.topics
+    async def _settings(self, cluster: AskedCluster, names: Sequence[str]) -> TopicSettings | Unanswered:
+        return await cluster.ask_blocking(partial(topics.read_settings, cluster.settings, list(names), ASK_S))
 
-    async def _settings(self, side: Side, names: dict[str, str]) -> topics.TopicSettings | Unseen:
-        if side.metadata is None:
-            return side.unseen
-        return await asked_blocking(partial(topics.settings_of, side.settings, list(names), ASK_S))
-
-    async def _standing(self) -> groups.Standing | Unseen:
+    async def _source_groups(self) -> groups.SourceGroups | Unanswered:
         if self.source.metadata is not None:
-            return await asked_blocking(partial(groups.of_source, self.source.settings, self.flow, ASK_S))
+            return await ask_blocking(partial(groups.read_source_groups, self.source.settings, self.flow, ASK_S))
         if self.target.metadata is not None:
-            return await asked_blocking(partial(groups.of_checkpoints, self.settings, self.flow))
-        return self.source.unseen
+            return await ask_blocking(partial(groups.read_checkpointed_groups, self.settings, self.flow))
+        return self.source.unanswered
 
-    async def _placed(
-        self, survey: Survey | None, standing: groups.Standing | Unseen
-    ) -> tuple[tuple[Placed, ...] | Unseen, tuple[There, ...] | Unseen]:
+    async def _positions(
+        self, survey: Survey | None, source_groups: groups.SourceGroups | Unanswered
+    ) -> tuple[tuple[GroupTranslation, ...] | Unanswered, tuple[TargetPosition, ...] | Unanswered]:
+        """The groups' committed offsets translated, and those on the target."""
         metadata = self.target.metadata
         if metadata is None:
-            return self.target.unseen, self.target.unseen
-        if isinstance(standing, Unseen):
-            return standing, standing
+            return self.target.unanswered, self.target.unanswered
+        if isinstance(source_groups, Unanswered):
+            return source_groups, source_groups
         if survey is None or survey.target_error:
-            lost = Unseen(
+            unread = Unanswered(
                 f"the journal could not be read: {survey.target_error if survey is not None else 'no answer'}"
             )
-            return lost, lost
-        partitions = sorted({partition for each in standing.committed.values() for partition in each})
-        mirrors = groups.existing((groups.target_of(self.flow, partition) for partition in partitions), metadata)
-        starts = await asked_blocking(partial(self._log_starts, mirrors))
-        if isinstance(starts, Unseen):
-            return starts, starts
-        found = groups.translated(standing, self.flow, survey.maps, self.source.metadata, starts)
-        on_target = await asked_blocking(
-            partial(groups.on_target, self.target.settings, found, metadata, self.flow, ASK_S)
+            return unread, unread
+        partitions = sorted({partition for offsets in source_groups.committed.values() for partition in offsets})
+        mirrors = groups.with_leader((groups.mirror_partition(self.flow, at) for at in partitions), metadata)
+        log_starts = await ask_blocking(partial(self._log_starts, mirrors))
+        if isinstance(log_starts, Unanswered):
+            return log_starts, log_starts
+        translations = groups.translate_positions(
+            source_groups, self.flow, survey.maps, self.source.metadata, log_starts
         )
-        return tuple(placed for placed, _ in found), (
-            on_target if isinstance(on_target, Unseen) else groups.beside(found, self.flow, on_target)
-        )
+        on_target = partial(groups.read_target_positions, self.target.settings, translations, metadata, ASK_S)
+        return translations, await ask_blocking(on_target)
 
     def _log_starts(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         with Cluster(self.target.settings, timeout_s=ASK_S) as target:
             return target.log_starts(partitions)
 
-    def _readers(self, standing: groups.Standing | Unseen) -> Readers | Unseen:
+    def _readers(self, source_groups: groups.SourceGroups | Unanswered) -> Readers | Unanswered:
         if self.source.metadata is None:
-            return self.source.unseen
-        if isinstance(standing, Unseen):
-            return standing
-        return groups.readers(standing, self.settings, self.flow, self.source.metadata)
+            return self.source.unanswered
+        if isinstance(source_groups, Unanswered):
+            return source_groups
+        return groups.find_readers(source_groups, self.settings, self.flow, self.source.metadata)
 
-    def _mirrored(self, names: dict[str, str]) -> tuple[Mirrored, ...] | Unseen:
-        if self.source.metadata is None or self.target.metadata is None:
-            return self._silent()
-        return topics.mirrored(names, self.source.metadata, self.target.metadata)
+    def _topics(self, names: dict[str, str]) -> MirrorTopics | Unanswered:
+        if self.source.metadata is None:
+            return self.source.unanswered
+        if self.target.metadata is None:
+            return self.target.unanswered
+        return MirrorTopics(names, self.source.metadata.topics, self.target.metadata.topics)
 
     def _compared(
-        self, names: dict[str, str], here: topics.TopicSettings | Unseen, theirs: topics.TopicSettings | Unseen
-    ) -> tuple[Settings, ...] | Unseen:
-        for answer in (here, theirs):
-            if isinstance(answer, Unseen):
-                return answer
-        assert not isinstance(here, Unseen)
-        assert not isinstance(theirs, Unseen)
-        return topics.compared(self.flow, names, here, theirs)
+        self, names: dict[str, str], source: TopicSettings | Unanswered, target: TopicSettings | Unanswered
+    ) -> tuple[SettingsDrift, ...] | Unanswered:
+        if isinstance(source, Unanswered):
+            return source
+        if isinstance(target, Unanswered):
+            return target
+        return topics.compare_settings(self.flow, names, source, target)
 
-    def _durability(self, names: dict[str, str], theirs: topics.TopicSettings | Unseen) -> Durability | Unseen:
-        if self.target.metadata is None:
-            return self.target.unseen
-        settings = {} if isinstance(theirs, Unseen) else theirs
-        return topics.copies(self.flow, list(names.values()), self.target.metadata, settings)
+    def _durability(self, names: dict[str, str], settings: TopicSettings | Unanswered) -> Durability | Unanswered:
+        metadata = self.target.metadata
+        if metadata is None:
+            return self.target.unanswered
+        mirrors = tuple(metadata.topics[name] for name in names.values() if available(metadata.topics, name))
+        values = {} if isinstance(settings, Unanswered) else settings
+        return Durability(len(metadata.brokers), self.flow.replication_factor, mirrors, values)
 
-    def _silent(self) -> Unseen:
-        return self.source.unseen if self.source.metadata is None else self.target.unseen
+
+def _unmapped(survey: Survey) -> tuple[Event, ...]:
+    """Why partitions have no offset map: the journal tells it while no worker does."""
+    events = []
+    for key, error in survey.maps.refused.items():
+        names = survey.maps.names.get(key.topic_id)
+        name = type(error).__name__
+        events.append(
+            Event(
+                name if kind_of(name).meaning else "MirrorContradiction",
+                f"{names.source_topic if names else key.topic_id}-{key.partition}",
+                f"{error.what}: {error.why}",
+                0,
+                remedy=error.remedy,
+                flow=survey.flow,
+            )
+        )
+    return tuple(events)

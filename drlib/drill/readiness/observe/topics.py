@@ -1,7 +1,7 @@
-"""Mirror topics beside their sources: there, with as many partitions, the same settings, and enough copies.
+"""Topics of a flow and their settings on both clusters.
 
-Rules: settings are compared as the worker compares them (`config_sync`), and never changed here. What the metadata says of
-leaders and replicas is of the moment it was asked.
+Rules: settings are compared as the worker compares them (`drlib.mirror.sync.rules.configs`), and never changed. Leaders and
+replicas are those of the metadata that was read first.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from drlib.config.settings import FlowSettings
-from drlib.drill.readiness.checks.observations import Copies, Durability, Mirrored, Settings, Unseen
+from drlib.drill.readiness.checks.observations import SettingsDrift, TopicSettings, Unanswered
+from drlib.drill.readiness.observe.ask import refusal
 from drlib.errors import DrlibError
 from drlib.kafka.admin.bulk_admin import BulkAdmin
-from drlib.kafka.admin.descriptions import ConfigValue
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.load_maps import Maps
@@ -20,11 +20,9 @@ from drlib.mirror.status.catch_up import retention_in
 from drlib.mirror.sync.configs import wanted_settings
 from drlib.mirror.sync.rules.configs import changes
 
-TopicSettings = Mapping[str, tuple[ConfigValue, ...] | DrlibError]
 
-
-def chosen(flow: FlowSettings, source: ClusterMetadata | None, maps: Maps) -> Mapping[str, str]:
-    """Source topic -> mirror topic of what the flow mirrors: as the source has it, else as the journal last said."""
+def mirrored_topics(flow: FlowSettings, source: ClusterMetadata | None, maps: Maps) -> Mapping[str, str]:
+    """Source topic -> mirror topic of what the flow mirrors: from the source's metadata, else from the journal's maps."""
     if source is None:
         names = [each for each in maps.names.values() if flow.mirrors_topic(each.source_topic)]
         return {each.source_topic: each.target_topic for each in names}
@@ -35,76 +33,37 @@ def chosen(flow: FlowSettings, source: ClusterMetadata | None, maps: Maps) -> Ma
     }
 
 
-def settings_of(cluster: ClusterSettings, topics: Sequence[str], timeout_s: float) -> TopicSettings:
+def read_settings(cluster: ClusterSettings, topics: Sequence[str], timeout_s: float) -> TopicSettings:
     """Blocks; raises `Unreachable`."""
     with BulkAdmin(cluster, timeout_s=timeout_s) as handle:
         return handle.topic_settings(topics)
 
 
-def mirrored(names: Mapping[str, str], source: ClusterMetadata, target: ClusterMetadata) -> tuple[Mirrored, ...]:
-    return tuple(
-        Mirrored(
-            name,
-            mirror,
-            len(source.topics[name].partitions),
-            len(target.topics[mirror].partitions) if _there(target, mirror) else None,
-        )
-        for name, mirror in names.items()
-    )
-
-
-def compared(
-    flow: FlowSettings, names: Mapping[str, str], here: TopicSettings, there: TopicSettings
-) -> tuple[Settings, ...]:
-    """Topics whose mirror is missing are left out: that is another check."""
-    found = []
+def compare_settings(
+    flow: FlowSettings, names: Mapping[str, str], source: TopicSettings, target: TopicSettings
+) -> tuple[SettingsDrift, ...]:
+    """Topics whose mirror topic does not exist are left out: that is another check."""
+    drifts = []
     for name, mirror in names.items():
-        ours, theirs = here.get(name), there.get(mirror)
-        if ours is None or theirs is None:
+        wanted, actual = source.get(name), target.get(mirror)
+        if wanted is None or actual is None:
             continue
-        error = next((answer for answer in (ours, theirs) if isinstance(answer, DrlibError)), None)
-        if error is not None:
-            found.append(Settings(name, mirror, error=f"{error.what}: {error.why}"))
-        elif not isinstance(ours, DrlibError) and not isinstance(theirs, DrlibError):
-            found.append(Settings(name, mirror, changes(wanted_settings(flow, ours), theirs)))
-    return tuple(found)
+        if isinstance(wanted, DrlibError):
+            drifts.append(SettingsDrift(name, mirror, error=refusal(wanted).why))
+        elif isinstance(actual, DrlibError):
+            drifts.append(SettingsDrift(name, mirror, error=refusal(actual).why))
+        else:
+            drifts.append(SettingsDrift(name, mirror, changes(wanted_settings(flow, wanted), actual)))
+    return tuple(drifts)
 
 
-def kept_ms(here: TopicSettings) -> Mapping[str, int] | Unseen:
-    """retention.ms of each topic; -1 where nothing is deleted by age."""
-    found = {}
-    for name, answer in here.items():
-        if isinstance(answer, DrlibError):
-            return Unseen(f"{answer.what}: {answer.why}", answer.remedy)
-        found[name] = retention_in(answer).ms
-    return found
-
-
-def copies(flow: FlowSettings, mirrors: Sequence[str], target: ClusterMetadata, there: TopicSettings) -> Durability:
-    """Of the mirror topics that are there."""
-    found = []
-    for mirror in mirrors:
-        if not _there(target, mirror):
-            continue
-        partitions = target.topics[mirror].partitions.values()
-        found.append(
-            Copies(
-                mirror,
-                min(len(p.replicas) for p in partitions),
-                min(len(p.isr) for p in partitions),
-                sum(p.leader < 0 for p in partitions),
-                _minimum(there.get(mirror)),
-            )
-        )
-    return Durability(len(target.brokers), flow.replication_factor, tuple(found))
-
-
-def _minimum(answer: tuple[ConfigValue, ...] | DrlibError | None) -> int | None:
-    if answer is None or isinstance(answer, DrlibError):
-        return None
-    return next((int(e.value) for e in answer if e.name == "min.insync.replicas" and e.value is not None), None)
-
-
-def _there(target: ClusterMetadata, mirror: str) -> bool:
-    topic = target.topics.get(mirror)
-    return topic is not None and topic.error_code == 0 and bool(topic.partitions)
+def retention_ms(settings: TopicSettings | Unanswered) -> Mapping[str, int] | Unanswered:
+    """retention.ms of each topic; -1 where nothing is deleted by age. The first topic's refusal where one is refused."""
+    if isinstance(settings, Unanswered):
+        return settings
+    kept = {}
+    for name, values in settings.items():
+        if isinstance(values, DrlibError):
+            return refusal(values)
+        kept[name] = retention_in(values).ms
+    return kept

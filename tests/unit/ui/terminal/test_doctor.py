@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from sample_scorecard import scorecard, unmeasured
 
-from drlib.drill.readiness.checks.observations import Drills
-from drlib.drill.readiness.doctor import drills_in
+from drlib.drill.readiness.checks.observations import PastDrills
+from drlib.drill.readiness.doctor import past_drills
 from drlib.drill.readiness.score import Finding, Readiness, Severity
 from drlib.ui.terminal.doctor import readiness_of
 from drlib.ui.terminal.readiness_json import as_json_text
@@ -68,7 +68,7 @@ def test_json_has_every_finding_with_its_fix_and_expiry() -> None:
 
 
 def test_drills_on_record_are_read_newest_first_and_broken_ones_are_named(tmp_path: Path) -> None:
-    assert drills_in(tmp_path / "nowhere") == Drills(str(tmp_path / "nowhere"), ())
+    assert past_drills(tmp_path / "nowhere") == PastDrills(str(tmp_path / "nowhere"), ())
     for name, card in (("a", scorecard(run_id="old", finished_ms=NOW - 5)), ("b", unmeasured()),
                        ("c", scorecard(run_id="new", finished_ms=NOW))):  # fmt: skip
         (tmp_path / name).mkdir()
@@ -76,7 +76,7 @@ def test_drills_on_record_are_read_newest_first_and_broken_ones_are_named(tmp_pa
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "scorecard.json").write_text('{"verdict": "pass"}')
     (tmp_path / "e").mkdir()
-    found = drills_in(tmp_path)
-    assert isinstance(found, Drills)
+    found = past_drills(tmp_path)
+    assert isinstance(found, PastDrills)
     assert [(drill.run, drill.verdict) for drill in found.runs[:2]] == [("new", "conditions"), ("old", "conditions")]
     assert found.unreadable == ("d", "e")

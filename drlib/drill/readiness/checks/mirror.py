@@ -1,0 +1,177 @@
+"""Findings about the mirror itself: workers, open events, lag, retention and heartbeats.
+
+Rules: while the target does not answer, progress is known only from a worker that answered; while the source does not
+answer, lag is known only if the end offset of every partition is. A partition without an offset map is an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed, span, unknown
+from drlib.drill.readiness.checks.observations import FlowObservation, LastHeartbeat, MirrorStatus, Unanswered
+from drlib.drill.readiness.score import Severity
+from drlib.mirror.monitor import flow_view
+from drlib.mirror.monitor.flow_view import FlowView
+
+MISSED_HEARTBEATS: Final = 10  # heartbeats that may be missing before it is a warning, and at least:
+LATE_S: Final = 30
+
+# Events that mean that records do not cross, or cannot be trusted: they close the gate.
+BLOCKING: Final = frozenset(
+    {
+        "LaneFailed", "LaneUnauthorized", "WrongCluster", "OfflinePartition", "Parked", "TargetRefused", "SourceCorrupt",
+        "SourceStalled", "SourceTruncated", "SourceLossParked", "JournalLost", "MirrorTopicRecreated",
+        "MirrorContradiction", "MirrorTopicRefused", "TopicLoop",
+    }
+)  # fmt: skip
+# Events that another check covers, or that need no action.
+COVERED: Final = frozenset(
+    {
+        "NoWorker", "LaneUnowned", "WorkerSilent", "RetentionAhead", "GroupAhead", "GroupRewound", "TopicConfigDrift",
+        "SourceUnauthorized", "TargetUnauthorized", "TakenOver", "LaneLost", "GroupLive", "GroupNotTranslated",
+    }
+)  # fmt: skip
+
+
+def workers(status: MirrorStatus, flow: str, context: CheckContext) -> Judgements:
+    """Does a worker own every lane?"""
+    view = status.view
+    if status.target_error and not view.workers:
+        return _cluster_silent("target", "who is in the flow's group")
+    start = f"Start one, which goes on from the exact record: {context.drlib('mirror')}"
+    if view.state == flow_view.NO_WORKER:
+        return [(flow, Severity.CRITICAL, "the flow's group has no member: nothing is mirrored", start)]
+    rows: Judgements = []
+    unowned = ", ".join(str(lane.lane) for lane in view.lanes if lane.state == "not owned")
+    if unowned:
+        why = f"of {count(len(view.lanes), 'lane')} nobody owns {unowned}"
+        rows.append((f"lane {unowned}", Severity.CRITICAL, why, start))
+    silent = ", ".join(event.entity for event in view.open_events if event.name == "WorkerSilent")
+    if silent:
+        fix = "Look at that process; its lanes go to another worker when its session ends."
+        rows.append((silent, Severity.UNKNOWN, "it owns a lane and does not answer at its address", fix))
+    if rows:
+        return rows
+    if view.state == flow_view.MIRRORING:
+        return passed(f"{count(view.members or 0, 'worker')}, {count(len(view.lanes), 'lane')}, all owned")
+    if view.state == flow_view.UNKNOWN:
+        return [(flow, Severity.UNKNOWN, "nobody could say whether a worker runs", start)]
+    return [(flow, Severity.WARN, f"its lanes are {view.state}", "Wait until it runs, then look again.")]
+
+
+def events(status: MirrorStatus, observed: FlowObservation) -> Judgements:
+    """Is an event open that no other check covers?"""
+    view = status.view
+    if status.target_error and not view.workers:
+        return _cluster_silent("target", "what the journal and its workers tell")
+    unreachable = {"SourceUnreachable": bool(observed.source.error), "TargetUnreachable": bool(observed.target.error)}
+    known = {(event.name, event.entity) for event in view.open_events}
+    unmapped = [event for event in status.unmapped if (event.name, event.entity) not in known]
+    rows: Judgements = []
+    for event in (*view.open_events, *unmapped):
+        if event.name in COVERED or unreachable.get(event.name):
+            continue
+        severity = Severity.CRITICAL if event.name in BLOCKING else Severity.WARN
+        rows.append((event.entity, severity, f"{event.name}: {event.detail}", event.remedy))
+    if view.members is None or len(view.workers) < view.members:
+        why = "a worker runs and was not heard, so what it has to tell is not known; the journal's ledger was read"
+        fix = "Start workers with --metrics HOST:PORT, or name it with --at."
+        rows.append((observed.flow, Severity.UNKNOWN, why, fix))
+    return rows or passed("none is open")
+
+
+def lag_unknown(status: MirrorStatus) -> Judgements | None:
+    """Why the lag of the mirror is not known; None when it is."""
+    view = status.view
+    if status.target_error and not view.workers:
+        return _cluster_silent("target", "how far the mirror is")
+    if status.source_error and not (view.partitions and all(partition.known for partition in view.partitions)):
+        return _cluster_silent("source", "where its logs end")
+    return None
+
+
+def lag(status: MirrorStatus, flow: str, context: CheckContext) -> Judgements:
+    """Would a failover now lose more than the objectives allow?"""
+    if (reason := lag_unknown(status)) is not None:
+        return reason
+    view, objectives = status.view, context.objectives
+    if view.lag is None:
+        return [(flow, Severity.UNKNOWN, "the ends of the source's logs are not known", "Bring the source back.")]
+    if view.lag == 0:
+        return passed("nothing is behind")
+    age = "of unknown age" if view.lag_s is None else f"the oldest {span(view.lag_s)} old"
+    objective = f"at most {count(objectives.rpo_records, 'record')} and {span(objectives.rpo_seconds)} may be lost"
+    evidence = f"{count(view.lag, 'record')} not on the target, {age}, most in {_furthest(view)}; {objective}"
+    running = view.state == flow_view.MIRRORING and not (status.target_error and not view.workers)
+    fix = (
+        f"Wait for it to catch up; if it does not, widen the link or add workers: {context.drlib('status', '--watch')}"
+        if running
+        else f"Start a worker: {context.drlib('mirror')}"
+    )
+    if view.lag > objectives.rpo_records or (view.lag_s is not None and view.lag_s > objectives.rpo_seconds):
+        return [(flow, Severity.CRITICAL, evidence, fix)]
+    return passed(evidence) if view.lag_s is not None else [(flow, Severity.UNKNOWN, evidence, fix)]
+
+
+def retention(status: MirrorStatus, retention_ms: Mapping[str, int] | Unanswered, context: CheckContext) -> Judgements:
+    """Would records expire on the source before they are mirrored?"""
+    if (reason := lag_unknown(status)) is not None:
+        return reason
+    if isinstance(retention_ms, Unanswered):
+        return unknown(retention_ms.why, retention_ms.fix)
+    warning_s = context.retention_warning_s
+
+    def raise_retention(topic: str) -> str:
+        longer = str(max(warning_s * 2000, 2 * retention_ms.get(topic, 0)))
+        words = ("--entity-type", "topics", "--entity-name", topic, "--alter", "--add-config", f"retention.ms={longer}")
+        return context.tool("kafka-configs", context.source, *words)
+
+    rows: Judgements = []
+    behind = [partition for partition in status.view.partitions if partition.lag]
+    for partition in behind:
+        topic, outlook = partition.topic, partition.outlook
+        entity = f"{topic}-{partition.partition}"
+        fix = f"Until the mirror has caught up: {raise_retention(topic)}"
+        if outlook.warning:
+            rows.append((entity, Severity.CRITICAL, outlook.warning, fix))
+        elif outlook.left_s is not None and outlook.left_s < warning_s:
+            why = f"its oldest unmirrored record may go in {span(outlook.left_s)} by {outlook.rule}"
+            rows.append((entity, Severity.WARN, why, fix))
+        elif outlook.lag_s is None and retention_ms.get(topic, -1) >= 0:
+            why = "how old its oldest unmirrored record is could not be read"
+            rows.append((entity, Severity.UNKNOWN, why, "Look again."))
+    lagging_topics = {partition.topic for partition in behind}
+    for topic, kept in sorted(retention_ms.items()):
+        if 0 <= kept < warning_s * 1000 and topic not in lagging_topics:
+            why = f"it keeps records for {span(kept / 1000)}: a mirror that stands still for longer loses some"
+            rows.append((topic, Severity.WARN, why, raise_retention(topic)))
+    if rows:
+        return rows
+    ages = [kept for kept in retention_ms.values() if kept >= 0]
+    kept_for = f"records are kept for {span(min(ages) / 1000)} or longer" if ages else "no topic expires by age"
+    left_s = status.view.left_s
+    return passed(kept_for + (f"; the first unmirrored one may go in {span(left_s)}" if left_s is not None else ""))
+
+
+def heartbeat(last: LastHeartbeat, now_ms: int, context: CheckContext) -> Judgements:
+    """Did a heartbeat of the flow arrive lately?"""
+    if last.interval_s <= 0:
+        return passed("the file switches heartbeats off, so none is awaited")
+    fix = f"Start a worker: {context.drlib('mirror')}"
+    if last.at_ms is None:
+        return [("", Severity.WARN, "no heartbeat of this flow is among the newest on the target", fix)]
+    age = max(0.0, (now_ms - last.at_ms) / 1000)
+    if age > max(LATE_S, MISSED_HEARTBEATS * last.interval_s):
+        return [("", Severity.WARN, f"the last one is {span(age)} old, one is due every {last.interval_s} s", fix)]
+    return passed(f"the last one is {span(age)} old")
+
+
+def _cluster_silent(side: str, what: str) -> Judgements:
+    return unknown(f"the {side} does not answer, so nobody says {what}", f"Bring the {side} back, then look again.")
+
+
+def _furthest(view: FlowView) -> str:
+    partition = max(view.partitions, key=lambda p: p.lag)
+    return f"{partition.topic}-{partition.partition}"

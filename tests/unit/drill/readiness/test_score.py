@@ -1,0 +1,133 @@
+"""Score, gate and ageing of readiness."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_observation import CONTEXT, FLOW, NOW, mirror, observation
+
+import drlib
+from drlib.drill.readiness.checks.checks import judge_flow
+from drlib.drill.readiness.checks.observations import ClusterAnswer, Unanswered
+from drlib.drill.readiness.score import (
+    CHECKS,
+    HALVES,
+    MINIMUM,
+    WORST_FIRST,
+    Finding,
+    Readiness,
+    Severity,
+    gate,
+    gate_without_source,
+)
+from drlib.errors import ReadinessError
+
+DOCS = Path(drlib.__file__).parent.parent / "docs" / "readiness.md"
+
+findings = st.lists(
+    st.builds(
+        Finding,
+        check=st.sampled_from([check.id for check in CHECKS]),
+        entity=st.sampled_from(["", "a", "b"]),
+        severity=st.sampled_from(list(Severity)),
+        evidence=st.just("seen"),
+        fix=st.just("do"),
+        expires_ms=st.integers(NOW - 1000, NOW + 1000),
+    ),
+    max_size=30,
+)
+BETTER = {Severity.CRITICAL: 0, Severity.UNKNOWN: 1, Severity.WARN: 2, Severity.OK: 3}
+
+
+def test_check_weights_sum_to_100_and_every_severity_has_a_share() -> None:
+    assert sum(check.weight for check in CHECKS) == 100
+    assert len({check.id for check in CHECKS}) == len(CHECKS)
+    assert set(HALVES) == set(WORST_FIRST) == set(Severity)
+    assert Readiness(FLOW, NOW, ()).score == 0
+
+
+@given(findings, st.data())
+def test_score_improved_finding_is_never_lower_and_gate_stays_open(found: list[Finding], data: st.DataObject) -> None:
+    if not found:
+        return
+    at = data.draw(st.integers(0, len(found) - 1))
+    better = data.draw(st.sampled_from([v for v in Severity if BETTER[v] >= BETTER[found[at].severity]]))
+    before = Readiness(FLOW, NOW, tuple(found))
+    after = Readiness(FLOW, NOW, (*found[:at], replace(found[at], severity=better), *found[at + 1 :]))
+    assert after.score >= before.score
+    assert after.ready(MINIMUM) or not before.ready(MINIMUM)
+
+
+@given(findings, st.data())
+def test_score_unknown_check_counts_nothing(found: list[Finding], data: st.DataObject) -> None:
+    check = data.draw(st.sampled_from(CHECKS))
+    others = tuple(f for f in found if f.check != check.id)
+
+    def with_severity(severity: Severity) -> int:
+        return Readiness(FLOW, NOW, (*others, Finding(check.id, "", severity, "", "", NOW))).score
+
+    assert with_severity(Severity.UNKNOWN) <= with_severity(Severity.WARN) <= with_severity(Severity.OK)
+    assert with_severity(Severity.UNKNOWN) == Readiness(FLOW, NOW, others).score
+    assert with_severity(Severity.OK) - with_severity(Severity.UNKNOWN) == check.weight
+
+
+@given(findings, st.integers(0, 2000), st.integers(0, 100))
+def test_as_of_later_never_raises_score_nor_opens_gate(found: list[Finding], later: int, minimum: int) -> None:
+    now = Readiness(FLOW, NOW, tuple(found))
+    then = now.as_of(NOW + later)
+    assert then.score <= now.score
+    assert now.ready(minimum) or not then.ready(minimum)
+
+
+@given(findings)
+def test_worst_first_orders_findings_by_severity(found: list[Finding]) -> None:
+    shown = [f.severity for f in Readiness(FLOW, NOW, tuple(found)).worst_first()]
+    assert shown == sorted(shown, key=WORST_FIRST.index)
+    assert len(shown) == len(found)
+
+
+def test_as_of_expired_evidence_is_unknown_and_quotes_old_evidence() -> None:
+    fresh = judge_flow(observation(), CONTEXT)
+    assert fresh.score == 100
+    old = fresh.as_of(NOW + 61_000)
+    assert old.severity("worker") is Severity.UNKNOWN
+    (worker,) = [f for f in old.findings if f.check == "worker"]
+    assert worker.evidence.startswith("too old to be believed: 1 worker, 2 lanes")
+    assert old.severity("rights") is Severity.OK  # an hour
+    assert old.severity("drill-age") is Severity.OK  # until the next one is due
+
+
+def test_gate_refusal_names_flow_reason_and_first_fix() -> None:
+    gate([judge_flow(observation(), CONTEXT)], 100)
+    stopped = judge_flow(observation(mirror=mirror("no worker", members=0, answered=0)), CONTEXT)
+    assert stopped.score == 90
+    with pytest.raises(ReadinessError) as caught:
+        gate([judge_flow(observation(), CONTEXT), stopped], 80)
+    assert str(caught.value).startswith("LEFT->RIGHT is not ready for a failover: score 90 of 100, critical: worker. ")
+    assert "drlib mirror mm2.properties" in caught.value.remedy
+    with pytest.raises(ReadinessError, match="score 97 of 100, 98 asked"):
+        gate([judge_flow(observation(drills=Unanswered("runs cannot be read")), CONTEXT)], 98)
+
+
+def test_gate_without_source_is_closed_by_target_checks_only() -> None:
+    gone = ClusterAnswer("LEFT", "l", 0, "LEFT is down", "Start it.")
+    stopped = mirror("no worker", members=0, answered=0, source_error="LEFT is down")
+    dead = observation(source=gone, mirror=stopped)
+    with pytest.raises(ReadinessError, match="source-answers"):
+        gate([judge_flow(dead, CONTEXT)], 80)
+    gate_without_source(judge_flow(dead, CONTEXT))
+    nowhere = observation(source=gone, target=ClusterAnswer("RIGHT", "r", 0, "RIGHT is down", "Start RIGHT."))
+    with pytest.raises(ReadinessError, match=r"cannot be failed over.*target-answers RIGHT: RIGHT is down") as caught:
+        gate_without_source(judge_flow(nowhere, CONTEXT))
+    assert caught.value.remedy == "Start RIGHT."
+
+
+def test_docs_table_lists_checks_weights_and_lifetimes() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \| (\d+) \| ([^|]+) \|", DOCS.read_text(encoding="utf-8"), re.M)
+    spans = {60: "1 min", 300: "5 min", 3600: "1 h"}
+    assert [(i, t, int(w), s) for i, t, w, s in rows] == [(c.id, c.title, c.weight, spans[c.lasts_s]) for c in CHECKS]
