@@ -1,296 +1,266 @@
-"""Java's regular expressions in Python's syntax, construct by construct, with Java's meaning.
+"""Java's regular expressions, translated for the library `regex` with Java's meaning.
 
-Rules: classes are ASCII and `.` stops at Java's line terminators, as in `java.util.regex` without flags; unions and
-intersections of classes become look-aheads at one letter. What has no counterpart is refused by name: a pattern that
-silently means something else loses topics. The table of what Java itself answers is `tests/java/patterns.tsv`.
-Not for: lists (`drlib.config.patterns.selection`); how long a match takes (`drlib.config.patterns.bounded_match`).
+Rules: only constructs on the list below are let through. Those that mean the same in both are copied; those that differ are
+rewritten (POSIX classes, `\\h`, `\\v`, `\\e`, `\\Q..\\E`, `\\z`, `$` and `.` at Java's line terminators); every other one is a
+`UsageError` that names it, because a pattern that silently means something else loses topics. Classes such as `\\w` are ASCII,
+as in `java.util.regex` without flags. `tests/java/patterns.tsv` is the table of what Java itself answers.
+Not for: lists of patterns and the time a match takes (`drlib.config.patterns.selection`).
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final, NoReturn
 
-from drlib.config.patterns.char_classes import category
+import regex
+
 from drlib.errors import UsageError
 
-# Java's POSIX classes, which are ASCII only, as the inside of a Python character class.
-_POSIX: Final = {
+# Classes that Java and `regex` define differently, or that only Java has, as classes of `regex`.
+_SETS: Final = {
     "Lower": "a-z",
     "Upper": "A-Z",
     "Alpha": "a-zA-Z",
     "Digit": "0-9",
     "Alnum": "a-zA-Z0-9",
     "XDigit": "0-9a-fA-F",
-    "Punct": r"!-/:-@\[-`{-~",
-    "Space": r" \t\n\x0b\f\r",
-    "Blank": r" \t",
+    "Punct": r"!-/:-@\[-`{-\~",
+    "Space": r"\ \t\n\x0b\f\r",
+    "Blank": r"\ \t",
     "ASCII": r"\x00-\x7f",
-    "Graph": "!-~",
-    "Print": " -~",
+    "Graph": r"!-\~",
+    "Print": r"\ -\~",
     "Cntrl": r"\x00-\x1f\x7f",
-}
-_BLANKS: Final = {
-    "h": r" \t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000",
+    "h": r"\ \t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000",
     "v": r"\n\x0b\f\r\x85\u2028\u2029",
 }
-_SAME_ESCAPES: Final = frozenset("dDwWsStnrfa")
-_SAME_OUTSIDE_CLASS: Final = frozenset("bBA")
-_NOT_LINE_TERMINATOR: Final = r"[^\n\r\x85\u2028\u2029]"
-_FLAGS: Final = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
-_QUANTIFIER: Final = re.compile(r"\{\d+(?:,\d*)?\}")
-_PROPERTY: Final = re.compile(r"\\[pP](?:\{([^}]*)\}|([A-Z]))")
-_GROUP_NAME: Final = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)>")
+_SUBCATEGORIES: Final = {"L": "ultmo", "M": "nce", "N": "dlo", "P": "cdseifo", "S": "mcko", "Z": "slp", "C": "cfons"}
+_CATEGORIES: Final = frozenset(major + minor for major, letters in _SUBCATEGORIES.items() for minor in ("", *letters))
+_CASED: Final = ("Lu", "Ll", "Lt")  # one and the same where case is ignored
+_LINE_TERMINATORS: Final = r"\n\r\x85\u2028\u2029"
+_DOLLAR: Final = r"(?=(?:\r\n|(?<!\r)\n|[\r\x85\u2028\u2029])?\Z)"
+
+_LETTER_ESCAPE: Final = r"\\(?:[tnrfae]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[^a-zA-Z0-9])"
+_SET: Final = r"(?P<set>\\(?:[dDwWsShHvV]|[pP](?:\{(?P<property>\w+)\}|(?P<major>[A-Z]))))"
+_NAME: Final = r"[a-zA-Z][a-zA-Z0-9]*"
+_TOKEN: Final = re.compile(
+    rf"""{_SET} | (?P<letter>{_LETTER_ESCAPE} | [^\\()\[{{|.^$*+?])
+    | (?P<quotation>\\Q(?P<quoted>.*?)(?:\\E|\Z))
+    | (?P<reference>\\k<(?P<referred>{_NAME})>|\\[1-9](?!\d))
+    | (?P<place>\\[BAz]|\\b(?!\{{)|[\^$])
+    | (?P<quantifier>(?:[*+]|\?|\{{\d+(?:,\d*)?\}})[?+]?)
+    | (?P<dot>\.) | (?P<class>\[) | (?P<bar>\|) | (?P<close>\))
+    | (?P<flags>\(\?(?P<on>[a-zA-Z]*)(?:-(?P<off>[a-zA-Z]+))?(?P<until>[:)]))
+    | (?P<open>\((?!\?)|\(\?[=!>]|\(\?<[=!]|\(\?<(?P<name>{_NAME})>)""",
+    re.VERBOSE | re.DOTALL,
+)
+_CLASS_LETTER: Final = rf"(?:{_LETTER_ESCAPE}|&(?!&)|[^\\\[\]&-])"
+_CLASS_ITEM: Final = re.compile(
+    rf"{_SET} | (?P<first>{_CLASS_LETTER})(?:-(?P<last>{_CLASS_LETTER})|(?!-[^\[\]])) | (?P<dash>-(?!-))",
+    re.VERBOSE | re.DOTALL,
+)
+_EXPLAINED: Final = (
+    (r"\\$", "it ends in a backslash"),
+    (r"\\\d", "`{}` is an octal escape or a back reference of two digits, which drlib does not read"),
+    (r"\{", "`{}` is not a quantifier such as {{2}} or {{2,5}}"),
+    (r"\\[xu][0-9a-fA-F]{0,4}|\\[pP](?:\{\w*\}?)?|\(\?.?|\\b\{|\\.|.", "drlib does not support `{}`"),
+)
 
 
 def translate(pattern: str) -> str:
-    """`pattern` for `re.compile(..., re.ASCII)`. Raises `UsageError` naming what has no counterpart."""
-    text = _Translator(pattern).translate()
+    """`pattern` for `regex` in version 1 and ASCII mode. Raises `UsageError` naming what is malformed or not supported."""
+    return _Translator(pattern).translate()
+
+
+def compile_java(pattern: str) -> regex.Pattern[str]:
+    """`pattern`, which Java reads, as a pattern of `regex`. Raises `UsageError`."""
+    text = translate(pattern)
     try:
-        re.compile(text, re.ASCII)
-    except re.error as error:
-        _refuse(pattern, str(error))
-    return text
+        return regex.compile(text, regex.VERSION1 | regex.ASCII)
+    except (regex.error, OverflowError) as error:
+        _refuse(pattern, f"it is malformed: {error}")
 
 
-def _refuse(pattern: str, construct: str) -> NoReturn:
+def _refuse(pattern: str, why: str) -> NoReturn:
     raise UsageError(
         f"the pattern `{pattern}` cannot be used",
-        f"{construct} has no counterpart with the same meaning here",
+        why,
         "Rewrite it with plain groups, classes and quantifiers, or list the names; lists split at every comma.",
     )
 
 
-@dataclass(slots=True)
-class _Level:
-    """One group: the flags in force, and the scoped groups that flag switches opened in this alternative."""
+def _literal(char: str) -> str:
+    return char if char.isalnum() or not char.isascii() else f"\\{char}"
 
-    ignore_case: bool
-    dot_all: bool
-    reopen: str = ""
+
+def _letter(text: str) -> str:
+    """One letter, plain or escaped, for inside and outside of classes."""
+    if text == r"\e":
+        return r"\x1b"
+    return text if len(text) > 1 and text[1].isalnum() and text[1].isascii() else _literal(text[-1])
+
+
+@cache
+def _category(name: str) -> str:
+    """The letters of a general category, or of a major one such as `L`, as ranges: the ASCII flag cuts `\\p{L}` to ASCII."""
+    letters = "".join(map(chr, range(sys.maxunicode + 1)))
+    runs = regex.finditer(rf"\p{{{name}}}+", letters, regex.VERSION1)
+    return "".join(rf"\U{run.start():08x}-\U{run.end() - 1:08x}" for run in runs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    dot_all: bool = False
+    ignore_case: bool = False
+    look_behind: bool = False
 
 
 class _Translator:
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
-        self._at = 0
-        self._out: list[str] = []
-        self._levels = [_Level(False, False)]
+        self._position = 0
+        self._groups = [_Group()]
+        self._names: set[str] = set()
+        self._repeatable = False  # whether a quantifier may follow
 
     def translate(self) -> str:
-        while self._at < len(self._pattern):
-            self._one()
-        if len(self._levels) > 1:
-            _refuse(self._pattern, "a group that is never closed")
-        self._close_reopened()
-        return "".join(self._out)
+        parts = []
+        while self._position < len(self._pattern):
+            token = _TOKEN.match(self._pattern, self._position)
+            if token is None:
+                self._refuse_construct()
+            parts.append(self._translate_token(token))
+        if len(self._groups) > 1:
+            self._refuse("the ( is never closed")
+        return "".join(parts)
 
-    def _one(self) -> None:
-        char = self._pattern[self._at]
-        if char == "\\":
-            self._escape()
-        elif char == "[":
-            self._char_class()
-        elif char == "(":
-            self._group()
-        elif char == ")":
-            if len(self._levels) == 1:
-                _refuse(self._pattern, "`)` without `(`")
-            self._close_reopened()
-            self._levels.pop()
-            self._emit(")", 1)
-        elif char == "|":
-            self._close_reopened()
-            self._emit("|" + self._levels[-1].reopen, 1)
-        elif char == ".":
-            self._emit(r"[\s\S]" if self._levels[-1].dot_all else _NOT_LINE_TERMINATOR, 1)
-        elif char == "{":
-            quantifier = _QUANTIFIER.match(self._pattern, self._at)
-            if quantifier is None:
-                _refuse(self._pattern, "`{` that is not a quantifier")
-            self._emit(quantifier.group(), len(quantifier.group()))
-        else:
-            self._emit(char, 1)
+    def _refuse(self, why: str) -> NoReturn:
+        _refuse(self._pattern, why)
 
-    def _emit(self, text: str, consumed: int) -> None:
-        self._out.append(text)
-        self._at += consumed
+    def _refuse_construct(self, where: str = "") -> NoReturn:
+        rest = self._pattern[self._position :]
+        for construct, why in _EXPLAINED:
+            if (found := re.match(construct, rest, re.DOTALL)) is not None:
+                self._refuse(why.format(found.group()) + where)
+        raise AssertionError(rest)
 
-    def _close_reopened(self) -> None:
-        self._out.append(")" * self._levels[-1].reopen.count("("))
+    def _translate_token(self, token: re.Match[str]) -> str:
+        kind, text = token.lastgroup, token.group()
+        if kind == "class":
+            self._repeatable = True
+            return self._class()
+        self._position = token.end()
+        repeatable, self._repeatable = self._repeatable, kind not in ("quantifier", "bar", "flags", "open")
+        group = self._groups[-1]
+        match kind:
+            case "set":
+                return self._set(token)
+            case "letter":
+                return _letter(text)
+            case "quotation":  # a quantifier after it applies to its last letter only
+                return "".join(map(_literal, token["quoted"]))
+            case "reference":
+                return f"(?P={name})" if (name := token["referred"]) else text
+            case "place":
+                return {r"\z": r"\Z", "$": _DOLLAR}.get(text, text)
+            case "quantifier":
+                if not repeatable:
+                    self._refuse(f"`{text}` has nothing to repeat")
+                if group.look_behind and (text[0] in "*+" or text.rstrip("?+").endswith(",}")):
+                    self._refuse(f"`{text}` in a look-behind has no greatest length")
+            case "dot":
+                return r"[\s\S]" if group.dot_all else f"[^{_LINE_TERMINATORS}]"
+            case "close":
+                self._groups.pop()
+                if not self._groups:
+                    self._refuse("`)` stands without `(`")
+            case "flags":
+                return self._flags(token)
+            case "open":
+                if (name := token["name"]) is not None:
+                    if name in self._names:
+                        self._refuse(f"two groups have the name {name}")
+                    self._names.add(name)
+                    text = f"(?P<{name}>"
+                self._groups.append(replace(group, look_behind=group.look_behind or text in ("(?<=", "(?<!")))
+        return text
 
-    def _group(self) -> None:
-        rest = self._pattern[self._at : self._at + 4]
-        level = self._levels[-1]
-        inner = _Level(level.ignore_case, level.dot_all)
-        if not rest.startswith("(?"):
-            self._emit("(", 1)
-        elif rest.startswith(("(?=", "(?!", "(?>")):
-            self._emit(rest[:3], 3)
-        elif rest.startswith(("(?<=", "(?<!")):
-            self._emit(rest, 4)
-        elif rest.startswith("(?<"):
-            name = _GROUP_NAME.match(self._pattern, self._at + 2)
-            if name is None:
-                _refuse(self._pattern, f"`{rest}`")
-            self._emit(f"(?P<{name.group(1)}>", 2 + len(name.group()))
-        else:
-            self._flags(inner)
-            return
-        self._levels.append(inner)
-
-    def _flags(self, inner: _Level) -> None:
+    def _flags(self, token: re.Match[str]) -> str:
         """`(?i)` holds to the end of the enclosing group, later alternatives included; `(?i:x)` only inside."""
-        found = _FLAGS.match(self._pattern, self._at)
-        if found is None:
-            _refuse(self._pattern, f"`{self._pattern[self._at : self._at + 3]}`")
-        on, off, end = found.group(1), found.group(2) or "", found.group(3)
+        on, off = token["on"], token["off"] or ""
         if unknown := set(on + off) - set("is"):
-            _refuse(self._pattern, f"the flag {', '.join(sorted(unknown))} in `{found.group()}`")
-        target = inner if end == ":" else self._levels[-1]
+            self._refuse(f"drlib does not support the flag {', '.join(sorted(unknown))} in `{token.group()}`")
+        group = self._groups[-1]
         if "s" in on + off:
-            target.dot_all = "s" in on and "s" not in off
-        switch = "" if "i" not in on + off else "(?-i:" if "i" in off else "(?i:"
-        self._at = found.end()
-        if end == ":":
-            self._out.append(switch or "(?:")
-            self._levels.append(inner)
-        elif switch:
-            target.reopen += switch
-            self._out.append(switch)
-
-    def _escape(self) -> None:
-        char = self._pattern[self._at + 1 : self._at + 2]
-        if char == "Q":
-            end = self._pattern.find("\\E", self._at)
-            quoted = self._pattern[self._at + 2 : end if end >= 0 else None]
-            # One group, as a quantifier behind a quotation applies to its last letter only.
-            self._emit(re.escape(quoted), len(quoted) + (4 if end >= 0 else 2))
-        elif char == "k":
-            name = _GROUP_NAME.match(self._pattern, self._at + 2)
-            if name is None:
-                _refuse(self._pattern, "`\\k` without a name")
-            self._emit(f"(?P={name.group(1)})", 2 + len(name.group()))
-        elif char == "z":
-            self._emit(r"\Z", 2)
-        elif char in _SAME_OUTSIDE_CLASS:
-            if char == "b" and self._pattern[self._at + 2 : self._at + 3] == "{":
-                _refuse(self._pattern, "`\\b{`")
-            self._emit("\\" + char, 2)
-        elif char.isdigit():
-            if char == "0" or self._pattern[self._at + 2 : self._at + 3].isdigit():
-                _refuse(self._pattern, "an octal escape or a back reference of two digits")
-            self._emit("\\" + char, 2)
-        elif char in ("p", "P"):
-            inside = self._property()
-            self._out.append(f"[{'^' if char == 'P' else ''}{inside}]")
-        elif char.lower() in _BLANKS:
-            self._emit(f"[{'^' if char.isupper() else ''}{_BLANKS[char.lower()]}]", 2)
+            group = replace(group, dot_all="s" not in off)
+        if "i" in on + off:
+            group = replace(group, ignore_case="i" not in off)
+        if token["until"] == ":":
+            self._groups.append(group)
         else:
-            self._emit(*self._plain_escape(char))
+            self._groups[-1] = group
+        case = "-i" if "i" in off else "i" if "i" in on else ""
+        return f"(?{case}{token['until']}" if case or token["until"] == ":" else ""
 
-    def _plain_escape(self, char: str) -> tuple[str, int]:
-        """An escape that means the same inside and outside a class: (Python text, characters consumed)."""
-        if char == "":
-            _refuse(self._pattern, "a backslash at the end")
-        if char in _SAME_ESCAPES:
-            return "\\" + char, 2
-        if char == "e":
-            return r"\x1b", 2
-        for letter, digits in (("x", 2), ("u", 4)):
-            if char == letter:
-                code = self._pattern[self._at + 2 : self._at + 2 + digits]
-                if not re.fullmatch(rf"[0-9a-fA-F]{{{digits}}}", code):
-                    _refuse(self._pattern, f"`\\{letter}{code}`")
-                return f"\\{letter}{code}", 2 + digits
-        if char.isascii() and char.isalnum():
-            _refuse(self._pattern, f"`\\{char}`")
-        return re.escape(char), 2
-
-    def _property(self) -> str:
-        """The inside of a class for `\\p{Name}` or `\\pL` at the current place, which is consumed."""
-        found = _PROPERTY.match(self._pattern, self._at)
-        name = "" if found is None else found.group(1) or found.group(2)
-        inside = _POSIX.get(name) or category(name.removeprefix("Is"))
-        if found is None or inside is None:
-            _refuse(self._pattern, f"`{found.group() if found else self._pattern[self._at : self._at + 3]}`")
-        self._at = found.end()
-        return inside
-
-    def _char_class(self) -> None:
-        self._out.append(self._class())
+    def _set(self, token: re.Match[str]) -> str:
+        """`\\d`, `\\h`, `\\p{Name}` and the like as a class of `regex`; a capital letter negates."""
+        letter = token.group()[1]
+        if letter in "dDwWsS":
+            return token.group()
+        if letter in "hHvV":
+            return f"[{'^' if letter.isupper() else ''}{_SETS[letter.lower()]}]"
+        name = (token["property"] or token["major"]).removeprefix("Is")
+        if name not in _CATEGORIES and (name not in _SETS or len(name) == 1):
+            self._refuse(f"drlib does not support `{token.group()}`")
+        names = _CASED if name in _CASED and self._groups[-1].ignore_case else (name,)
+        inside = "".join(_category(name) for name in names) if name in _CATEGORIES else _SETS[name]
+        return f"[{'^' if letter == 'P' else ''}{inside}]"
 
     def _class(self) -> str:
-        """A pattern of one letter for the class at the current place, which is consumed.
-
-        Union and intersection as in Java 9 and later: `&&` binds weakest, and `^` negates the whole.
-        """
-        self._at += 1
-        negated = self._pattern.startswith("^", self._at)
-        self._at += negated
-        if self._pattern.startswith("]", self._at):
-            _refuse(self._pattern, "`]` as the first of a class")
-        operands: list[str] = []
-        plain = ""
-        nested: list[str] = []
-        while not self._pattern.startswith("]", self._at):
-            rest = self._pattern[self._at : self._at + 2]
-            if not rest:
-                _refuse(self._pattern, "a class that is never closed")
-            if rest == "&&":
-                operands.append(self._union(plain, nested, negated=False))
-                plain, nested = "", []
-                self._at += 2
-            elif rest[0] == "[":
-                nested.append(self._class())
-            elif operands and nested and not plain:
-                # Java forgets the class before it there.
-                _refuse(self._pattern, "a letter behind a class behind `&&`")
-            elif rest in ("\\P", "\\H", "\\V"):
-                inside = self._property() if rest == "\\P" else self._blanks()
-                nested.append(f"[^{inside}]")
+        """The class at the current position. As in Java 9 and later, `&&` binds weakest and `^` negates the whole."""
+        pattern = self._pattern
+        opening = "[^" if pattern.startswith("[^", self._position) else "["
+        self._position += len(opening)
+        if pattern.startswith("]", self._position):
+            self._refuse("`]` as the first of a class is not supported: write \\]")
+        parts = [opening]
+        intersected = False
+        operand = ""  # what the current operand of && consists of: "" nothing, "[" classes only, "x" anything
+        while not pattern.startswith("]", self._position):
+            if self._position == len(pattern):
+                self._refuse("the [ is never closed")
+            if pattern.startswith("&&", self._position):
+                if not operand or pattern.startswith("&&&", self._position):
+                    self._refuse("`&&` has nothing on one side")
+                self._position += 2
+                parts.append("&&")
+                intersected, operand = True, ""
+            elif pattern[self._position] == "[":
+                parts.append(self._class())
+                operand = operand or "["
             else:
-                plain += self._item(rest)
-        self._at += 1
-        last = self._union(plain, nested, negated=negated and not operands)
-        if not operands:
-            return last
-        both = "".join(f"(?={operand})" for operand in operands) + last
-        return f"(?:(?!{both})[\\s\\S])" if negated else f"(?:{both})"
+                if intersected and operand == "[":
+                    self._refuse("Java ignores a class behind `&&` that a letter follows")
+                parts.append(self._class_item())
+                operand = "x"
+        self._position += 1
+        if not operand:
+            self._refuse("`&&` has nothing on one side")
+        return "".join(parts) + "]"
 
-    def _union(self, plain: str, nested: list[str], *, negated: bool) -> str:
-        if not plain and not nested:
-            _refuse(self._pattern, "`&&` with nothing on one side")
-        if not nested:
-            return f"[{'^' if negated else ''}{plain}]"
-        either = "|".join([*([f"[{plain}]"] if plain else []), *nested])
-        return f"(?:(?!{either})[\\s\\S])" if negated else f"(?:{either})"
-
-    def _blanks(self) -> str:
-        letter = self._pattern[self._at + 1].lower()
-        self._at += 2
-        return _BLANKS[letter]
-
-    def _item(self, rest: str) -> str:
-        """One letter, escape or property of a class, as the inside of a Python class."""
-        if rest == "--":
-            _refuse(self._pattern, "`--` in a class")
-        if rest[0] != "\\":
-            self._at += 1
-            return ("\\" if rest[0] in "&|~^" else "") + rest[0]
-        if rest[1:] in ("Q", "b", "B", "A", "z", "k") or rest[1:].isdigit():
-            _refuse(self._pattern, f"`{rest}` in a class")
-        if rest == "\\p":
-            return self._property() + self._dash_after_class()
-        if rest[1:] in _BLANKS:
-            return self._blanks() + self._dash_after_class()
-        text, consumed = self._plain_escape(rest[1:])
-        self._at += consumed
-        return text + (self._dash_after_class() if rest[1:] in "dDwWsS" else "")
-
-    def _dash_after_class(self) -> str:
-        if not self._pattern.startswith("-", self._at) or self._pattern.startswith("--", self._at):
-            return ""
-        self._at += 1
-        return r"\-"  # no range can begin at a class: the dash is itself
+    def _class_item(self) -> str:
+        item = _CLASS_ITEM.match(self._pattern, self._position)
+        if item is None:
+            rest = self._pattern[self._position : self._position + 4]
+            if "-" in rest[:2]:
+                self._refuse(f"the range `{rest}` in a class is not supported; a dash itself is \\-")
+            self._refuse_construct(" in a class")
+        self._position = item.end()
+        if item["set"]:
+            return self._set(item)
+        if item["dash"]:
+            return r"\-"
+        return _letter(item["first"]) + (f"-{_letter(item['last'])}" if item["last"] else "")

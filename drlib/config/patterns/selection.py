@@ -2,8 +2,7 @@
 
 Rules: a list is one pattern joined by `|` that must match a whole name, an empty list matches nothing, and an exclude
 beats an include (`DefaultTopicFilter`, `DefaultGroupFilter`, `MirrorUtils.compilePatternList`). What a pattern means is
-Java's (`drlib.config.patterns.java_regex`). No pattern takes for ever: those that might are matched in bounded time
-(`drlib.config.patterns.bounded_match`) or refused.
+Java's (`drlib.config.patterns.java_regex`). A match that takes longer than `TIME_LIMIT_S` is a `UsageError`.
 Not for: internal topics and cycles (`drlib.config.replication_policy`).
 """
 
@@ -15,13 +14,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from drlib.config.patterns.bounded_match import BoundedPattern, is_risky
-from drlib.config.patterns.java_regex import translate
+import regex
+
+from drlib.config.patterns.java_regex import compile_java
 from drlib.errors import UsageError
 
-# Flags to the end, quotations and references mean something else once patterns are joined.
-_REACHES_OVER: Final = re.compile(r"\(\?[a-zA-Z]*(?:-[a-zA-Z]+)?\)|\\[QEk1-9]|\(\?<[a-zA-Z]")
 LONGEST: Final = 2000  # letters of one pattern
+LONGEST_NAME: Final = 249  # letters of a topic's name (`Topic.MAX_NAME_LENGTH`)
+TIME_LIMIT_S: Final = 1.0  # of processor time for one name; a harmless pattern takes microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,61 +32,45 @@ class Selection:
     exclude: tuple[str, ...] = ()
 
     def chosen(self, name: str) -> bool:
-        """Raises `UsageError` when a pattern cannot be translated."""
+        """Raises `UsageError` for a pattern that cannot be translated or takes too long."""
         return matches(self.include, name) and not matches(self.exclude, name)
 
     __call__ = chosen
 
 
 def matches(patterns: tuple[str, ...], name: str) -> bool:
-    """Does the list match the whole of `name`? Raises `UsageError` for a pattern that cannot be translated."""
-    return any(part.fullmatch(name) for part in compile_list(patterns))
+    """Whether the list matches the whole of `name`. Raises `UsageError` as `Selection.chosen` does."""
+    if (compiled := compile_list(patterns)) is None:
+        return False
+    try:
+        return compiled.fullmatch(name, timeout=TIME_LIMIT_S) is not None
+    except TimeoutError:
+        raise UsageError(
+            f"the patterns `{_shortened(', '.join(patterns))}` take too long",
+            f"matching `{_shortened(name)}` did not end within {TIME_LIMIT_S:g} s: a repetition in them can be read in too "
+            "many ways, as in (a|aa)+",
+            "Repeat something that can be read in one way only, or list the names.",
+        ) from None
 
 
 @lru_cache(maxsize=256)
-def compile_list(patterns: tuple[str, ...]) -> tuple[re.Pattern[str] | BoundedPattern, ...]:
-    """The list as patterns one of which matches a whole name; none for an empty list. Raises `UsageError`.
+def compile_list(patterns: tuple[str, ...]) -> regex.Pattern[str] | None:
+    """The list as one pattern, joined before it is read, so that a flag or group may reach over a comma as in Java.
 
-    Java joins a list by `|` before it reads it, so a flag or a group may reach over a comma. A list of patterns that
-    each stand alone is taken apart again, where only some of them need the slow way.
+    Returns None for an empty list. Raises `UsageError`.
     """
     for pattern in patterns:
         if len(pattern) > LONGEST:
             raise UsageError(
-                f"the pattern `{pattern[:40]}...` cannot be used",
-                f"it has {len(pattern)} letters, and no more than {LONGEST} are read",
-                "Write several shorter ones; a list may have as many as you like.",
+                f"the pattern `{_shortened(pattern)}` cannot be used",
+                f"it has {len(pattern)} letters, and drlib reads up to {LONGEST}",
+                "Write several shorter patterns; a list may have as many as you like.",
             )
-    if not patterns:
-        return ()
-    joined = translate("|".join(patterns))
-    if not is_risky(joined):
-        return (_compiled(joined),)
-    if len(patterns) == 1 or any(_REACHES_OVER.search(pattern) for pattern in patterns):
-        return (_bounded(joined, "|".join(patterns)),)
-    try:
-        alone = {pattern: translate(pattern) for pattern in patterns}
-    except UsageError:  # a group that begins in one and ends in another
-        return (_bounded(joined, "|".join(patterns)),)
-    quick = [text for text in alone.values() if not is_risky(text)]
-    slow = tuple(_bounded(text, pattern) for pattern, text in alone.items() if is_risky(text))
-    return (*((_compiled("|".join(quick)),) if quick else ()), *slow)
+    return compile_java("|".join(patterns)) if patterns else None
 
 
-def _compiled(text: str) -> re.Pattern[str]:
-    return re.compile(text, re.ASCII)
-
-
-def _bounded(text: str, pattern: str) -> BoundedPattern:
-    try:
-        return BoundedPattern(text)
-    except NotImplementedError:
-        raise UsageError(
-            f"the pattern `{pattern}` cannot be used",
-            "its repetitions may take for ever, and a possessive or atomic part or a back reference of it stands in the "
-            "way of matching it in bounded time",
-            "Repeat something that can be read in one way only, or list the names.",
-        ) from None
+def _shortened(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 def split_list(text: str) -> tuple[str, ...]:
@@ -95,5 +79,15 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 def validate(patterns: Iterable[str]) -> None:
-    """Raises `UsageError` naming the first construct that cannot be translated."""
-    compile_list(tuple(patterns))
+    """Raises `UsageError` for a list that cannot be translated or that takes too long."""
+    _try_hard_names(tuple(patterns))
+
+
+@lru_cache(maxsize=256)
+def _try_hard_names(patterns: tuple[str, ...]) -> None:
+    """Match names that repeat one letter of a pattern: most patterns that take too long do so already here."""
+    compile_list(patterns)
+    for pattern in patterns:
+        if set(pattern) & set("*+{"):
+            for letter in sorted(set(re.findall("[a-zA-Z0-9]", pattern))):
+                matches(patterns, f"{letter * LONGEST_NAME}!{pattern}")

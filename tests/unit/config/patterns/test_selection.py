@@ -4,12 +4,9 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from repository_root import TESTS
 
-from drlib.config.patterns.bounded_match import BoundedPattern
-from drlib.config.patterns.selection import Selection, matches, split_list
+from drlib.config.patterns.selection import TIME_LIMIT_S, Selection, matches, split_list, validate
 from drlib.config.settings import GROUPS_EXCLUDE_DEFAULT, TOPICS_EXCLUDE_DEFAULT
 from drlib.errors import UsageError
 
@@ -17,19 +14,19 @@ TABLE = TESTS / "java" / "patterns.tsv"  # held to java.util.regex itself by the
 
 
 def java_table() -> list[tuple[str, str, str]]:
-    """(comma list, name, what java.util.regex answers), with %XXXX standing for a letter outside printable ASCII."""
+    """(comma list, name, java.util.regex's answer); %XXXX is a letter outside printable ASCII."""
     lines = TABLE.read_text(encoding="ascii").splitlines()
     plain = (re.sub("%([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), line) for line in lines)
-    return [(patterns, name, said) for patterns, name, said in (line.split("\t") for line in plain)]
+    return [(patterns, name, answer) for patterns, name, answer in (line.split("\t") for line in plain)]
 
 
-@pytest.mark.parametrize(("patterns", "name", "said"), java_table())
-def test_the_list_matches_as_java_does(patterns: str, name: str, said: str):
+@pytest.mark.parametrize(("patterns", "name", "answer"), java_table())
+def test_matches_agrees_with_java(patterns: str, name: str, answer: str):
     try:
         ours = str(matches(split_list(patterns), name)).lower()
     except UsageError:
         ours = "refused"
-    assert ours == said
+    assert ours == answer
 
 
 @pytest.mark.parametrize(
@@ -40,7 +37,7 @@ def test_the_list_matches_as_java_does(patterns: str, name: str, said: str):
         ("\\p{javaLowerCase}", "javaLowerCase"),
         ("[a&&]", "nothing on one side"),
         ("[&&a]", "nothing on one side"),
-        ("[a-z&&[m]yz]", "behind a class"),
+        ("[a-z&&[m]yz]", "Java ignores a class"),
         ("\\X", "\\X"),
         ("\\N{DIGIT ONE}", "\\N"),
         ("\\R", "\\R"),
@@ -51,8 +48,8 @@ def test_the_list_matches_as_java_does(patterns: str, name: str, said: str):
         ("a{,3}", "`{`"),
         ("a{", "`{`"),
         ("[]a]", "first of a class"),
-        ("[a", "never closed"),
-        ("(a", "never closed"),
+        ("[a", "the [ is never closed"),
+        ("(a", "the ( is never closed"),
         ("a)", "without"),
         ("*a", "nothing to repeat"),
         ("(?<=a+)b", "look-behind"),
@@ -65,22 +62,30 @@ def test_the_list_matches_as_java_does(patterns: str, name: str, said: str):
         ("[\\b]", "in a class"),
         ("\\k", "\\k"),
         ("\\b{g}", "\\b{"),
+        ("a**", "nothing to repeat"),
+        ("(?<a>x)(?<a>y)", "the name a"),
+        ("(?|a|b)", "(?|"),
+        ("(?P<a>b)", "(?P"),
+        ("(*FAIL)", "nothing to repeat"),
+        ("a{e<=1}", "`{`"),
+        ("[a-\\d]", "the range"),
+        ("[a&&&b]", "nothing on one side"),
     ],
 )
-def test_what_has_no_counterpart_is_refused_by_name(pattern: str, construct: str):
+def test_translate_unsupported_construct_is_refused_by_name(pattern: str, construct: str):
     with pytest.raises(UsageError) as refused:
         matches((pattern,), "x")
     assert construct in refused.value.why
     assert pattern in refused.value.what
 
 
-def test_an_empty_list_matches_nothing():
+def test_matches_empty_list_chooses_nothing():
     assert split_list("  ") == ()
     assert not matches((), "")
     assert not matches((), "orders")
 
 
-def test_an_exclude_beats_an_include():
+def test_selection_exclude_beats_include():
     topics = Selection((".*",), split_list(TOPICS_EXCLUDE_DEFAULT))
     assert topics.chosen("orders")
     assert topics.chosen("audit.internal")
@@ -91,52 +96,47 @@ def test_an_exclude_beats_an_include():
     assert not groups.chosen("console-consumer-12345")
 
 
+@pytest.mark.parametrize("pattern", ["(a|aa)+b", "(a|aa)*b, orders", "(a|a)*b, a+", "(?>(a|aa)+b)", "(?:(a|aa)+b)\\1"])
+def test_matches_catastrophic_pattern_is_refused_within_the_time_limit(pattern: str):
+    """Each of these would try more ways than there are seconds."""
+    began = time.process_time()
+    with pytest.raises(UsageError, match="take too long") as refused:
+        matches(split_list(pattern), "a" * 249)
+    assert f"within {TIME_LIMIT_S:g} s" in refused.value.why
+    assert time.process_time() - began < 5
+
+
+def test_validate_catastrophic_pattern_is_refused_before_a_name_meets_it():
+    with pytest.raises(UsageError, match="take too long"):
+        validate(("orders", "(x|xx)+y"))
+
+
 @pytest.mark.parametrize(
     "pattern",
-    ["(a+)+b", "(a|a)*b", "(a|aa)+b", "(.*)*x", "(a?){40}a{40}b", ".*a.*a.*a.*a.*b", "(?i)(A+)+b", "((ab)*)*c"],
+    ["(a+)+b", "(.*)*x", "(a?){40}a{40}b", ".*a.*a.*a.*a.*b", "(?i)(A+)+b", "((ab)*)*c", "(a++)*(a+)+b"],
 )
-def test_no_pattern_takes_for_ever(pattern: str):
-    """Each of these would try more ways than there are seconds."""
-    began = time.monotonic()
+def test_matches_nested_repetitions_end_with_an_answer(pattern: str):
+    began = time.process_time()
+    validate((pattern,))
     assert not matches((pattern,), "a" * 249)
     assert matches((pattern, "a+"), "a" * 249)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
-def test_many_plain_names_stay_quick_beside_one_that_needs_care():
-    patterns = (*(f"topic-{number}" for number in range(2000)), "(a+)+b")
+def test_matches_thousands_of_names_and_topics_quickly():
+    patterns = (*(f"topic-{number}" for number in range(2000)), "(a+)+b", ".*-v[0-9]+")
     assert matches(patterns, "topic-1999")
-    began = time.monotonic()
-    assert not any(matches(patterns, f"other-{number}") for number in range(2000))
-    assert time.monotonic() - began < 5
+    began = time.process_time()
+    assert not any(matches(patterns, f"other-{number}") for number in range(5000))
+    assert time.process_time() - began < 5
 
 
-def test_a_group_may_reach_over_a_comma_as_in_java():
+def test_split_list_a_group_may_reach_over_a_comma_as_in_java():
     assert matches(split_list("(orders,(a+)+b)"), "orders")
     assert matches(split_list("(orders,(a+)+b)"), "aab")
     assert matches(split_list("(?i)(a+)+b,orders"), "ORDERS")
 
 
-@pytest.mark.parametrize("pattern", ["(a++)*(a+)+b", "(?:(a+)+b)\\\\1", "(?>(a+)+)b"])
-def test_what_cannot_be_matched_in_bounded_time_is_refused(pattern: str):
-    with pytest.raises(UsageError, match="take for ever"):
-        matches((pattern.replace("\\\\", "\\"),), "a")
-
-
-def test_a_pattern_without_end_is_refused():
+def test_compile_list_refuses_a_pattern_of_2001_letters():
     with pytest.raises(UsageError, match="2001 letters"):
         matches(("a" * 2001,), "a")
-
-
-LETTERS = st.sampled_from(["a", "b", "[ab]", "[^a]", "\\w", "(a|b)", "(ab|a)", "(?:a)", "(?i:A)"])
-QUANTIFIERS = st.sampled_from(["", "", "*", "+", "?", "{2}", "{1,3}", "*?"])
-PLACES = st.sampled_from(["^", "$", "\\b", "(?=a)", "(?<!b)"])
-PARTS = st.one_of(st.tuples(LETTERS, QUANTIFIERS).map("".join), PLACES)
-
-
-@given(st.lists(PARTS, min_size=1, max_size=4), st.text("abA-\n", max_size=7))
-@settings(max_examples=300)
-def test_the_bounded_way_answers_as_the_quick_one(parts: list[str], name: str):
-    plain = "".join(parts)
-    for pattern in (plain, f"({plain})*", f"(?:{plain}|b)+a"):
-        assert BoundedPattern(pattern).fullmatch(name) == (re.compile(pattern, re.ASCII).fullmatch(name) is not None)
