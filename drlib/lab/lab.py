@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
-from javaproperties import join_key_value
+import javaproperties
 
 from drlib.errors import UsageError
 from drlib.files import write_whole
@@ -180,6 +180,11 @@ class Lab:
         """
         self._clusters[alias].restart({**self._configuration(), **settings}, deadline_s=deadline_s)
 
+    def start_module(self, name: str, module: str, *arguments: str) -> None:
+        """Register and start `python -m module`, with its log in the lab's folder. It lives as long as the brokers do."""
+        argv = [sys.executable, "-m", module, *arguments]
+        self.registry.start(name, argv, log=self.root / f"{name}.log", die_with_parent=self._die_with_parent)
+
     def write_properties(self, path: Path | None = None, *, topics: str = "flights.*", **overrides: str) -> Path:
         """Write a connect-mirror-maker.properties for first alias -> second over the link, and return where.
 
@@ -199,7 +204,7 @@ class Lab:
             **overrides,
         }
         path = path or self.root / "connect-mirror-maker.properties"
-        write_whole(path, "".join(f"{join_key_value(key, value)}\n" for key, value in wanted.items() if value))
+        write_whole(path, javaproperties.dumps({key: value for key, value in wanted.items() if value}, timestamp=None))
         return path
 
     def status(self) -> tuple[ProcessStatus, ...]:

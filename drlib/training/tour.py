@@ -6,20 +6,17 @@ what it started it stops in `close`, the lab too if it was not up before. Not fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from confluent_kafka import Producer
-
-from drlib.errors import Unreachable, UsageError
+from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import CommittedOffset, Isolation, Range, Record
+from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.lab.lab import Lab
-from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import POLICY, LabMirrors
-from drlib.lab.workload.topics import TopicSpec, create_topics
+from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, log_ends, place_group
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
@@ -48,8 +45,7 @@ class Tour:
         self._lab, self._own = Lab.attach_or_up(Path(lab_dir))
         self._topic = topic
         self._copy = POLICY.remote_topic(FLOW.source, topic)
-        applications = LabApplications(self._lab, self._lab.root)
-        self._mirrors = LabMirrors(applications, f"{topic}-mirror", topic, (FLOW,), positions=True, lanes=2)
+        self._mirrors = LabMirrors(self._lab, f"{topic}-mirror", topic, (FLOW,), positions=True, lanes=2)
         self._abort = Abort(self._lab.root)
 
     def __enter__(self) -> Self:
@@ -100,9 +96,12 @@ class Tour:
         """Write `records` to the topic on LEFT, mirror it, and compare both sides record by record."""
         if records < 1:
             raise UsageError(f"{records} records", "there is nothing to mirror", "Give a number from 1 on.")
-        left = self._lab.clusters[FLOW.source].bootstrap
-        create_topics(left, [TopicSpec(self._topic, PARTITIONS)])
-        _produce(left, self._topic, records)
+        left = self._lab.clusters[FLOW.source]
+        create_topics(left.bootstrap, [TopicSpec(self._topic, PARTITIONS)])
+        with acknowledged(left) as producer:
+            for number in range(records):
+                producer.produce(self._topic, key=f"key-{number % 50}", value=f"hello {number}")
+                producer.poll(0)
         self._mirrors.start(self._abort)
         here = self._read(FLOW.source, self._topic)
         self._wait("everything is on RIGHT", lambda: len(self._read(FLOW.target, self._copy)) >= len(here))
@@ -126,8 +125,11 @@ class Tour:
         ends = self._ends(FLOW.source, self._topic)
         if not any(ends.values()):
             raise UsageError(f"{self._topic} is empty", "nothing was mirrored yet", "Run mirror() first.")
-        positions = {p: CommittedOffset(end // 2) for p, end in ends.items() if end}
-        self._wait("the group stands there", lambda: self._placed(positions))
+        positions = {partition: end // 2 for partition, end in ends.items() if end}
+        self._wait(
+            f"the positions of {GROUP} are committed",
+            lambda: place_group(self._lab.clusters[FLOW.source], GROUP, positions),
+        )
         rows: list[dict[str, Scalar]] = []
         for item in translate_groups(self._mirrors.settings, FLOW, [GROUP], source_alive=True):
             if item.source.topic != self._topic or item.translation.offset is None:
@@ -155,22 +157,13 @@ class Tour:
 
     def close(self) -> None:
         """Stop the mirror, and the lab if this tour started it."""
-        if self._mirrors.applications.runs(self._mirrors.name):
+        if self._mirrors.runs:
             self._mirrors.stop()
         if self._own:
             self._lab.down()
 
-    def _placed(self, positions: Mapping[TopicPartition, CommittedOffset]) -> bool:
-        """A broker that has just started has no coordinator for a moment, which is `Unreachable`: asked again."""
-        with Cluster(self._lab.clusters[FLOW.source].settings()) as left:
-            left.alter_group_offsets(GROUP, positions)
-        return True
-
     def _ends(self, cluster: str, topic: str) -> dict[TopicPartition, int]:
-        with Cluster(self._lab.clusters[cluster].settings()) as handle:
-            if not handle.topics([topic]):
-                return {}
-            return handle.log_ends(TopicPartition(topic, number) for number in range(PARTITIONS))
+        return log_ends(self._lab.clusters[cluster], [topic])
 
     def _read(self, cluster: str, topic: str) -> list[Record]:
         """Everything in `topic` there, in order within each partition; nothing where there is no such topic."""
@@ -186,18 +179,8 @@ class Tour:
                 return f"{(record.key or b'').decode()}: {(record.value or b'').decode()}"
         return ""
 
-    def _wait(self, what: str, holds) -> None:  # type: ignore[no-untyped-def]
+    def _wait(self, what: str, holds: Callable[[], bool]) -> None:
         wait_on_lab(self._abort, what, holds, _PATIENCE_S, self._lab.root)
-
-
-def _produce(bootstrap: str, topic: str, records: int) -> None:
-    """Raises `Unreachable` when not all of them are acknowledged."""
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0})
-    for number in range(records):
-        producer.produce(topic, key=f"key-{number % 50}", value=f"hello {number}")
-        producer.poll(0)
-    if left := producer.flush(_PATIENCE_S):
-        raise Unreachable(f"{left} of {records} records were not taken", f"{bootstrap} is silent", "Look at its log.")
 
 
 def _content(record: Record) -> tuple[bytes | None, bytes | None, int]:

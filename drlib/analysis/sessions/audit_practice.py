@@ -18,17 +18,16 @@ from confluent_kafka import Producer
 
 from drlib.analysis.audit.checkpoints import read_checkpoints
 from drlib.analysis.duplicates.result import Cause
-from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import CommittedOffset, Range, Record
+from drlib.kafka.admin.descriptions import Range, Record
+from drlib.lab.brokers.cluster import Cluster as LabCluster
 from drlib.lab.lab import Lab
-from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import POLICY, LabMirrors
-from drlib.lab.workload.topics import TopicSpec, create_topics
+from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, log_ends, place_group
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
-from drlib.runs.waiting import wait_for
+from drlib.runs.waiting import wait_on_lab
 
 ORDERS: Final = TopicSpec("orders", 4)
 PAYMENTS: Final = TopicSpec("payments", 2)  # in transactions, of which some abort
@@ -51,13 +50,7 @@ class Practice:
     @property
     def mirrors(self) -> LabMirrors:
         names = ", ".join(topic.name for topic in TOPICS)
-        return LabMirrors(
-            LabApplications(self.lab, self.lab.root), "audit-mirror", names, (self.flow,), positions=True, lanes=2
-        )
-
-    @property
-    def _look(self) -> str:
-        return f"Look at the logs in {self.lab.root}."
+        return LabMirrors(self.lab, "audit-mirror", names, (self.flow,), positions=True, lanes=2)
 
     @property
     def properties(self) -> Path:
@@ -69,52 +62,44 @@ class Practice:
         with Cluster(self.lab.clusters[self.flow.source].settings()) as source:
             if source.topics([ORDERS.name]):
                 return
-        bootstrap = self.lab.clusters[self.flow.source].bootstrap
-        create_topics(bootstrap, TOPICS)
+        left = self.lab.clusters[self.flow.source]
+        create_topics(left.bootstrap, TOPICS)
         began_ms = int(time.time() * 1000) - _SPAN_MS
         for topic in (ORDERS, PRICES):
-            _write(bootstrap, topic, _records(topic, began_ms))
-        _write_transactions(bootstrap, PAYMENTS, _records(PAYMENTS, began_ms))
+            _write(left, topic, _records(topic, began_ms))
+        _write_transactions(left.bootstrap, PAYMENTS, _records(PAYMENTS, began_ms))
         if plant:  # what a producer without idempotence does when an acknowledgement is lost
             stretch = list(_records(ORDERS, began_ms))[2000 : 2000 + PLANTED[Cause.PRODUCER]]
-            _write(bootstrap, ORDERS, stretch)
+            _write(left, ORDERS, stretch)
         abort = Abort(self.lab.root)
         self.mirrors.start(abort)
-        wait_for(abort, "everything is mirrored", self._crossed, _PATIENCE_S, self._look, not_yet=(Unreachable,))
-        positions = self._read_half()
+        wait_on_lab(abort, "everything is mirrored", self._crossed, _PATIENCE_S, self.lab.root)
+        positions = self._read_half(abort)
         what = f"the positions of {GROUP} are on {self.flow.target}"
-        wait_for(abort, what, lambda: self._told(positions), _PATIENCE_S, self._look, not_yet=(Unreachable,))
+        wait_on_lab(abort, what, lambda: self._checkpoints_are_exact(positions), _PATIENCE_S, self.lab.root)
         self.mirrors.stop()
         if plant:
             self._copy_twice()
             self._go_back()
 
-    def _read_half(self) -> dict[TopicPartition, CommittedOffset]:
-        """The group's positions on the source: half of each partition of the orders."""
-        with Cluster(self.lab.clusters[self.flow.source].settings()) as source:
-            ends = source.log_ends(TopicPartition(ORDERS.name, number) for number in range(ORDERS.partitions))
-            positions = {at: CommittedOffset(end // 2) for at, end in ends.items()}
-            abort = Abort(self.lab.root)
-
-            def placed() -> bool:  # a broker that has just started has no coordinator for a moment
-                source.alter_group_offsets(GROUP, positions)
-                return True
-
-            wait_for(abort, f"{GROUP} stands half-way", placed, _PATIENCE_S, self._look, not_yet=(Unreachable,))
-        return positions
+    def _ends(self) -> dict[TopicPartition, int]:
+        return log_ends(self.lab.clusters[self.flow.source], [topic.name for topic in TOPICS])
 
     def _crossed(self) -> bool:
-        told = self.mirrors.status()
-        mirrored = {(p.topic, p.partition): p.mirrored for f in (told.flows if told else ()) for p in f.partitions}
-        wanted = [TopicPartition(topic.name, number) for topic in TOPICS for number in range(topic.partitions)]
-        with Cluster(self.lab.clusters[self.flow.source].settings()) as source:
-            ends = source.log_ends(wanted)
-        return all(mirrored.get((at.topic, at.partition), 0) >= end for at, end in ends.items())
+        return self.mirrors.crossed(self.flow, self._ends())
 
-    def _told(self, positions: dict[TopicPartition, CommittedOffset]) -> bool:
-        """Do the checkpoints say where the group would go on now that everything is there?"""
-        found = translate_groups(self.mirrors.settings, self.flow, [GROUP], source_alive=True)
-        exact = {one.target: one.translation.offset for one in found if one.translation.exact}
+    def _read_half(self, abort: Abort) -> dict[TopicPartition, int]:
+        """Commit the group's positions on the source: half of each partition of the orders."""
+        positions = {partition: end // 2 for partition, end in self._ends().items() if partition.topic == ORDERS.name}
+        source = self.lab.clusters[self.flow.source]
+        what = f"the positions of {GROUP} are committed on {self.flow.source}"
+        wait_on_lab(abort, what, lambda: place_group(source, GROUP, positions), _PATIENCE_S, self.lab.root)
+        return positions
+
+    def _checkpoints_are_exact(self, positions: dict[TopicPartition, int]) -> bool:
+        """Whether the checkpoints hold the exact translation of every position."""
+        translations = translate_groups(self.mirrors.settings, self.flow, [GROUP], source_alive=True)
+        exact = {item.target: item.translation.offset for item in translations if item.translation.exact}
         return len(exact) == len(positions) and exact == self._checkpoints()
 
     def _checkpoints(self) -> dict[TopicPartition, int | None]:
@@ -129,20 +114,16 @@ class Practice:
         with Cluster(cluster.settings()) as target:
             at = TopicPartition(remote, 2)
             stretch = list(target.read({at: Range(100, 100 + PLANTED[Cause.REPLICATOR])}))
-        _write(cluster.bootstrap, TopicSpec(remote, ORDERS.partitions), stretch)
+        _write(cluster, TopicSpec(remote, ORDERS.partitions), stretch)
 
     def _go_back(self) -> None:
         """What a group does that is moved by sparse offset syncs: it goes on a little behind where it was."""
         there = {at: offset for at, offset in self._checkpoints().items() if offset is not None}
         behind = min(there, key=lambda at: at.partition)
-        begun = {
-            at: CommittedOffset(offset - (PLANTED[Cause.FAILOVER] if at == behind else 0))
-            for at, offset in there.items()
-        }
-        with Cluster(self.lab.clusters[self.flow.target].settings()) as target:
-            target.alter_group_offsets(GROUP, begun)
-            ends = target.log_ends(there)
-            target.alter_group_offsets(GROUP, {at: CommittedOffset(end) for at, end in ends.items()})
+        target = self.lab.clusters[self.flow.target]
+        place_group(target, GROUP, {**there, behind: there[behind] - PLANTED[Cause.FAILOVER]})
+        ends = log_ends(target, {partition.topic for partition in there})
+        place_group(target, GROUP, {partition: ends[partition] for partition in there})
 
 
 def _records(topic: TopicSpec, began_ms: int) -> Iterable[Record]:
@@ -157,8 +138,9 @@ def _records(topic: TopicSpec, began_ms: int) -> Iterable[Record]:
         yield Record(TopicPartition(topic.name, n % topic.partitions), n, at_ms, key, value, headers)
 
 
-def _write(bootstrap: str, topic: TopicSpec, records: Iterable[Record]) -> None:
-    _send(Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}), topic, records)
+def _write(cluster: LabCluster, topic: TopicSpec, records: Iterable[Record]) -> None:
+    with acknowledged(cluster) as producer:
+        _send(producer, topic, records)
 
 
 def _write_transactions(bootstrap: str, topic: TopicSpec, records: Iterable[Record]) -> None:
@@ -171,6 +153,7 @@ def _write_transactions(bootstrap: str, topic: TopicSpec, records: Iterable[Reco
     for begun in range(0, len(every), 100):
         producer.begin_transaction()
         _send(producer, topic, every[begun : begun + 100])
+        producer.flush(_PATIENCE_S)
         if begun // 100 % 5 == 4:
             producer.abort_transaction(_PATIENCE_S)
         else:
@@ -178,7 +161,6 @@ def _write_transactions(bootstrap: str, topic: TopicSpec, records: Iterable[Reco
 
 
 def _send(producer: Producer, topic: TopicSpec, records: Iterable[Record]) -> None:
-    """Raises `Unreachable` when not all of them are acknowledged."""
     for record in records:
         producer.produce(
             topic.name,
@@ -189,5 +171,3 @@ def _send(producer: Producer, topic: TopicSpec, records: Iterable[Record]) -> No
             headers=list(record.headers),
         )
         producer.poll(0)
-    if left := producer.flush(_PATIENCE_S):
-        raise Unreachable(f"{left} records of {topic.name} were not taken", "the broker is silent", "Look at its log.")

@@ -21,9 +21,8 @@ from drlib.analysis.sessions.place import AnalysisPlace, lab_for, place_on
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.lab import Lab
-from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import LabMirrors
-from drlib.lab.workload.topics import TopicSpec, create_topics
+from drlib.lab.workload.topics import TopicSpec, create_topics, log_ends
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.waiting import wait_on_lab
@@ -52,9 +51,7 @@ class LagPractice:
 
     @property
     def mirrors(self) -> LabMirrors:
-        return LabMirrors(
-            LabApplications(self.lab, self.lab.root), "lag-mirror", TOPIC.name, (self.flow,), positions=True, lanes=2
-        )
+        return LabMirrors(self.lab, "lag-mirror", TOPIC.name, (self.flow,), positions=True, lanes=2)
 
     @property
     def properties(self) -> Path:
@@ -117,17 +114,11 @@ class LagPractice:
         if consumer.consume(5000, timeout=_LOOK_S):
             consumer.commit(asynchronous=False)
         with Cluster(self.lab.clusters[self.flow.source].settings()) as cluster:
-            found = cluster.group_offsets(GROUP)
-        return all(
-            found[at].offset >= end if (at := TopicPartition(TOPIC.name, number)) in found else not end
-            for number, end in enumerate(ends)
-        )
+            positions = cluster.group_offsets(GROUP)
+        return all(positions[p].offset >= end if p in positions else not end for p, end in ends.items())
 
-    def _ends(self) -> list[int]:
-        every = [TopicPartition(TOPIC.name, number) for number in range(TOPIC.partitions)]
-        with Cluster(self.lab.clusters[self.flow.source].settings()) as cluster:
-            ends = cluster.log_ends(every)
-        return [ends[at] for at in every]
+    def _ends(self) -> dict[TopicPartition, int]:
+        return log_ends(self.lab.clusters[self.flow.source], [TOPIC.name])
 
 
 def practised(lab_dir: str, flow: str, *, slow: bool = True) -> AnalysisPlace:

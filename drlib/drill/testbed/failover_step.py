@@ -38,7 +38,7 @@ class StagedStep(PlacedStep):
     def progress(self, stage: FailoverTestbed) -> None:
         """Show how far everybody is."""
         rows: list[dict[str, Scalar]] = [
-            {"application": name, "records": stage.done(name)} for name in ("flights", *GROUPS)
+            {"application": name, "records": stage.applications.done(name)} for name in ("flights", *GROUPS)
         ]
         told = stage.mirror()
         rows.append({"application": "mirror", "records": sum(flow.records for flow in told.flows)})

@@ -18,6 +18,7 @@ from drlib.drill.testbed.failover_testbed import GROUPS, FailoverTestbed
 from drlib.errors import UsageError
 from drlib.lab.checker.history import ProducedStatus, decode
 from drlib.lab.workload.applications import LabApplications
+from drlib.lab.workload.mirrors import partition_statuses
 from drlib.mirror.status import worker_status as mirror_status
 
 
@@ -45,15 +46,16 @@ class Counted(Protocol):
 class FlightCounts:
     """The flights' applications and the mirror of one flow."""
 
-    def __init__(self, stage: FailoverTestbed) -> None:
-        self._stage = stage
+    def __init__(self, testbed: FailoverTestbed) -> None:
+        self._testbed = testbed
         self._mirrored = 0
 
     def __call__(self) -> Counts:
-        told = self._stage.mirror()
-        mirrored = sum(p.mirrored for f in told.flows for p in f.partitions if p.topic == "flights")
+        rows = partition_statuses(self._testbed.mirror())
+        mirrored = sum(row.mirrored for partition, row in rows.items() if partition.topic == "flights")
         self._mirrored = max(self._mirrored, mirrored)
-        return Counts(self._stage.done("flights"), self._mirrored, {group: self._stage.done(group) for group in GROUPS})
+        done = self._testbed.applications.done
+        return Counts(done("flights"), self._mirrored, {group: done(group) for group in GROUPS})
 
 
 class ApplicationCounts:

@@ -1,74 +1,133 @@
-"""Flows between the clusters of a lab for one topic, each set of flows a worker of its own.
+"""`drlib mirror` workers as processes of a lab: one for a given file, or one for flows of a topic, whose file is written.
 
-Rules: only topics of that very name are mirrored, so a copy is never copied on: in a mesh of several clusters each
-record takes one hop, and a third cluster's records come from it alone. Workers run as processes of the lab; starting one
-that runs changes nothing. What a worker creates on its target is named by `topics`, so that it can be taken away again.
-Not for: moving groups; their positions are kept in step only where somebody will move.
+Rules: a worker outlives its starter where the lab does; starting one that runs changes nothing. `LabMirrors` mirrors only
+topics that match `topic`, so a copy is not copied on: among several clusters each record takes one hop, and a third
+cluster's records come from it alone. The topics that a worker creates on its targets are listed by `topics`, so that they
+can be deleted.
+Not for: moving groups; checkpoints are emitted only where `positions` asks for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
-from javaproperties import join_key_value
+import javaproperties
 
 from drlib.config.replication_policy import DefaultReplicationPolicy
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
 from drlib.files import write_whole
 from drlib.lab.lab import ONE_BROKER, Lab
-from drlib.lab.workload.applications import LabApplications
-from drlib.mirror.status import worker_status as mirror_status
-from drlib.model import Flow
+from drlib.mirror.status import worker_status
+from drlib.mirror.status.worker_status import PartitionStatus, WorkerStatus
+from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.waiting import wait_on_lab
 
 POLICY = DefaultReplicationPolicy()
 _START_S = 60.0
+_STOP_S = 20.0
 
 
 def flows_among(clusters: Sequence[str]) -> tuple[Flow, ...]:
-    """Every cluster to every other one."""
+    """A flow from every cluster to every other one."""
     return tuple(Flow(source, target) for source, target in permutations(clusters, 2))
 
 
 def flows_with(newcomer: str, others: Iterable[str]) -> tuple[Flow, ...]:
-    """What is added when `newcomer` joins `others`."""
+    """The flows that are added when `newcomer` joins `others`: one in each direction for each of them."""
     return tuple(flow for other in others for flow in (Flow(newcomer, other), Flow(other, newcomer)))
 
 
 def file_of(lab: Lab, flow: Flow) -> Path | None:
-    """The file of the worker of a drill's own that mirrors `flow`; None where no such worker is on record.
-
-    One that runs comes before one that ended.
-    """
-    found = sorted(lab.status(), key=lambda one: not one.alive)
-    for path in (lab.root / f"{one.name}.properties" for one in found):
+    """The file of the registered worker that mirrors `flow`, a running one first; None where there is none."""
+    statuses = sorted(lab.status(), key=lambda process: not process.alive)
+    for path in (lab.root / f"{process.name}.properties" for process in statuses):
         try:
             if path.is_file() and load_mirror_settings(path).flow(flow.source, flow.target).enabled:
                 return path
         except UsageError:
-            continue  # another flow's
+            continue  # a worker of other flows
     return None
+
+
+def partition_statuses(status: WorkerStatus | None, flow: Flow | None = None) -> dict[TopicPartition, PartitionStatus]:
+    """What the worker reports of each source partition, of `flow` or of all its flows; empty before its first report."""
+    return {
+        TopicPartition(row.topic, row.partition): row
+        for reported in (status.flows if status else ())
+        if flow is None or reported.flow == str(flow)
+        for row in reported.partitions
+    }
+
+
+def has_crossed(status: WorkerStatus | None, flow: Flow, ends: Mapping[TopicPartition, int]) -> bool:
+    """Whether the worker reports that `flow` has mirrored every source partition in `ends` up to its offset."""
+    rows = partition_statuses(status, flow)
+    return all(partition in rows and rows[partition].mirrored >= end for partition, end in ends.items())
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorWorker:
+    """The worker registered as `name`, which reads `properties` and reports to `status_path`."""
+
+    lab: Lab
+    name: str
+    properties: Path
+    status_path: Path
+
+    @property
+    def runs(self) -> bool:
+        return self.lab.registry.alive(self.name)
+
+    @property
+    def settings(self) -> MirrorSettings:
+        """Raises `UsageError` where the file does not exist yet."""
+        return load_mirror_settings(self.properties)
+
+    def start(self) -> None:
+        """Start the process where it does not run, and return at once."""
+        if not self.runs:
+            self.status_path.unlink(missing_ok=True)
+            self.lab.start_module(
+                self.name, "drlib.cli", "mirror", str(self.properties), "--status", str(self.status_path)
+            )
+
+    def stop(self) -> None:
+        """SIGTERM: records that were fetched are produced and journaled first."""
+        self.lab.registry.stop(self.name, deadline_s=_STOP_S)
+
+    def kill(self) -> None:
+        self.lab.registry.kill(self.name)
+
+    def status(self) -> WorkerStatus | None:
+        """The last report; None before the first one."""
+        try:
+            return worker_status.read(self.status_path)
+        except UsageError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
 class LabMirrors:
-    """The worker `name` for `flows` of `topic`."""
+    """The worker `name` for `flows` of `topic`, with a file of its own in the lab's folder.
 
-    applications: LabApplications
+    `positions`: it also emits checkpoints of the groups' positions.
+    """
+
+    lab: Lab
     name: str
     topic: str
     flows: tuple[Flow, ...]
-    positions: bool = False  # also emit checkpoints of groups' positions
+    positions: bool = False
     lanes: int = 1
 
     @property
-    def lab(self) -> Lab:
-        return self.applications.lab
+    def worker(self) -> MirrorWorker:
+        return MirrorWorker(self.lab, self.name, self.path, self.lab.root / f"{self.name}.status.json")
 
     @property
     def path(self) -> Path:
@@ -77,10 +136,14 @@ class LabMirrors:
     @property
     def settings(self) -> MirrorSettings:
         """Raises `UsageError` before `start`."""
-        return load_mirror_settings(self.path)
+        return self.worker.settings
+
+    @property
+    def runs(self) -> bool:
+        return self.worker.runs
 
     def write(self) -> Path:
-        """The worker's file, as a person would write it."""
+        """Write the worker's connect-mirror-maker.properties and return its path."""
         aliases = sorted({alias for flow in self.flows for alias in (flow.source, flow.target)})
         lines = {
             "clusters": ", ".join(aliases),
@@ -98,52 +161,49 @@ class LabMirrors:
             "drlib.lanes": str(self.lanes),
             "drlib.session.timeout.ms": "6000",
         }
-        write_whole(self.path, "".join(f"{join_key_value(key, value)}\n" for key, value in lines.items()))
+        write_whole(self.path, javaproperties.dumps(lines, timestamp=None))
         return self.path
 
     def topics(self) -> tuple[tuple[str, str], ...]:
-        """What the worker makes on its targets, as (cluster, topic)."""
-        made = []
+        """The topics that the worker creates on its targets, as (cluster, topic)."""
+        created = []
         for flow in self.flows:
-            made.append((flow.target, POLICY.remote_topic(flow.source, self.topic)))
-            made.append((flow.target, POLICY.journal_topic(flow.source)))
+            created.append((flow.target, POLICY.remote_topic(flow.source, self.topic)))
+            created.append((flow.target, POLICY.journal_topic(flow.source)))
             if self.positions:
-                made.append((flow.target, POLICY.checkpoints_topic(flow.source)))
-        return tuple(made)
+                created.append((flow.target, POLICY.checkpoints_topic(flow.source)))
+        return tuple(created)
 
     def start(self, abort: Abort) -> None:
-        """Start the worker where none runs, and wait until every flow's lanes do."""
-        if not self.applications.runs(self.name):
-            status = self.applications.status_path(self.name)
-            status.unlink(missing_ok=True)
-            arguments = ("mirror", str(self.write()), "--status", str(status))
-            self.applications.start_module(self.name, "drlib.cli", *arguments)
+        """Start the worker where it does not run, and wait until every lane of every flow runs.
+
+        Raises `Unreachable` after a minute, `Aborted`.
+        """
+        if not self.runs:
+            self.write()
+            self.worker.start()
         wait_on_lab(abort, f"{self.name} mirrors {len(self.flows)} flows", self._all_run, _START_S, self.lab.root)
 
     def stop(self) -> None:
-        """SIGTERM: what was fetched is sent and journaled first."""
-        self.lab.registry.stop(self.name, deadline_s=20.0)
+        """SIGTERM: records that were fetched are produced and journaled first."""
+        self.worker.stop()
 
-    def status(self) -> mirror_status.WorkerStatus | None:
-        """What the worker last said; None when it has not said anything yet."""
-        try:
-            return mirror_status.read(self.applications.status_path(self.name))
-        except UsageError:
-            return None
+    def kill(self) -> None:
+        self.worker.kill()
 
-    def crossed(self, flow: Flow, ends: Iterable[int]) -> bool:
-        """Does the worker say that `flow` has mirrored each partition up to `ends`, by number?"""
-        told = self.status()
-        found = {
-            p.partition: p.mirrored for f in (told.flows if told else ()) if f.flow == str(flow) for p in f.partitions
-        }
-        return all(found.get(number, -1) >= end for number, end in enumerate(ends))
+    def status(self) -> WorkerStatus | None:
+        """The worker's last report; None before the first one."""
+        return self.worker.status()
+
+    def crossed(self, flow: Flow, ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether the worker reports that `flow` has mirrored every source partition in `ends` up to its offset."""
+        return has_crossed(self.status(), flow, ends)
 
     def _all_run(self) -> bool:
-        told = self.status()
+        status = self.status()
         return (
-            told is not None
-            and told.state == "running"
-            and len(told.flows) == len(self.flows)
-            and all(flow.lanes and all(lane.state == "running" for lane in flow.lanes) for flow in told.flows)
+            status is not None
+            and status.state == "running"
+            and len(status.flows) == len(self.flows)
+            and all(flow.lanes and all(lane.state == "running" for lane in flow.lanes) for flow in status.flows)
         )

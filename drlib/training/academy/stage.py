@@ -16,20 +16,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Producer
-from javaproperties import join_key_value
+import javaproperties
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import Unreachable, UsageError
 from drlib.files import write_whole
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import CommittedOffset, Isolation, Range, Record
+from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.lab import clocks
 from drlib.lab.lab import ONE_BROKER, Lab
 from drlib.lab.processes import wait_until
-from drlib.lab.workload.applications import LabApplications
-from drlib.lab.workload.mirrors import POLICY, LabMirrors
-from drlib.lab.workload.topics import TopicSpec, create_topics
+from drlib.lab.workload.mirrors import POLICY, LabMirrors, partition_statuses
+from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, log_ends, place_group
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.unreplicated.find import refuse_workers
 from drlib.mirror.status.worker_status import PartitionStatus
@@ -78,14 +76,7 @@ class Stage:
     def mirror(self, flow: Flow = OVER) -> LabMirrors:
         """The worker that mirrors this attempt's topics over `flow`."""
         name = f"{WORKER}{self.prefix}{flow.source.lower()}"
-        return LabMirrors(
-            LabApplications(self.lab, self.lab.root),
-            name,
-            f"{re.escape(self.prefix)}.*",
-            (flow,),
-            positions=True,
-            lanes=LANES,
-        )
+        return LabMirrors(self.lab, name, f"{re.escape(self.prefix)}.*", (flow,), positions=True, lanes=LANES)
 
     @property
     def file(self) -> Path:
@@ -100,7 +91,7 @@ class Stage:
                 "groups": f"{re.escape(self.prefix)}.*",
                 **ONE_BROKER,
             }
-            write_whole(path, "".join(f"{join_key_value(key, value)}\n" for key, value in lines.items()))
+            write_whole(path, javaproperties.dumps(lines, timestamp=None))
         return path
 
     @property
@@ -126,21 +117,19 @@ class Stage:
         `per_second` paces those that are written now, `value_bytes` makes them at least so long.
         """
         have = self.ends(alias, topic)
-        producer = Producer({**self._client(alias), "enable.idempotence": True, "linger.ms": 5})
         counts, sent, began = [0] * partitions, 0, time.monotonic()
-        for number in numbers:
-            partition = number % partitions
-            counts[partition] += 1
-            if counts[partition] <= have[partition]:
-                continue
-            while per_second and sent > (time.monotonic() - began) * per_second:
-                self.abort.wait(_LOOK_S)
-            value = f"order {number}".ljust(value_bytes)
-            producer.produce(topic, value=value, key=f"key {number % KEYS}", partition=partition)
-            producer.poll(0)
-            sent += 1
-        if left := producer.flush(PATIENCE_S):
-            raise Unreachable(f"{left} records were not taken", f"{alias} is silent", "Look at the logs in the lab.")
+        with acknowledged(self.lab.clusters[alias]) as producer:
+            for number in numbers:
+                partition = number % partitions
+                counts[partition] += 1
+                if counts[partition] <= have[partition]:
+                    continue
+                while per_second and sent > (time.monotonic() - began) * per_second:
+                    self.abort.wait(_LOOK_S)
+                value = f"order {number}".ljust(value_bytes)
+                producer.produce(topic, value=value, key=f"key {number % KEYS}", partition=partition)
+                producer.poll(0)
+                sent += 1
 
     def crosses(self, topic: str, seconds: float, flow: Flow = OVER) -> bool:
         """Is a record that is written now to `topic`, which has one partition, on the other side within `seconds`?"""
@@ -156,8 +145,7 @@ class Stage:
 
     def ends(self, alias: str, topic: str) -> list[int]:
         """The log end of each partition; empty where there is no such topic."""
-        with self.cluster(alias) as cluster:
-            return self._bounds(cluster, topic)[1]
+        return list(log_ends(self.lab.clusters[alias], [topic]).values())
 
     def bounds(self, alias: str, topic: str) -> tuple[list[int], list[int]]:
         """Log start and log end of each partition."""
@@ -181,13 +169,12 @@ class Stage:
 
     def commit(self, alias: str, group: str, positions: Mapping[TopicPartition, int]) -> None:
         """Put `group`, which must be empty, at `positions`."""
-        with self.cluster(alias) as cluster:
-            cluster.alter_group_offsets(group, {at: CommittedOffset(offset) for at, offset in positions.items()})
+        place_group(self.lab.clusters[alias], group, positions)
 
     def start_mirror(self, flow: Flow = OVER) -> None:
         """A worker for `flow` where this attempt has none. Raises `UsageError` when somebody else mirrors it."""
         mirror = self.mirror(flow)
-        if not mirror.applications.runs(mirror.name):
+        if not mirror.runs:
             with self.cluster(flow.target) as target:
                 refuse_others(target, flow)
                 journal = target.topics([name := POLICY.journal_topic(flow.source)])
@@ -197,7 +184,7 @@ class Stage:
 
     def stop_mirror(self, flow: Flow = OVER) -> None:
         """By one SIGTERM, after which what was fetched is sent and journaled; a second one would end it at once."""
-        self.lab.registry.stop(self.mirror(flow).name, deadline_s=20.0)
+        self.mirror(flow).stop()
 
     def hasten(self, alias: str) -> None:
         """Make brokers of `alias` look every second for what retention has to take, by starting them again where need be."""
@@ -227,12 +214,8 @@ class Stage:
         return Abort(self.lab.root)
 
     def _told(self, topic: str, flow: Flow) -> list[PartitionStatus]:
-        told = self.mirror(flow).status()
-        found = [p for f in (told.flows if told else ()) for p in f.partitions if p.topic == topic]
-        return sorted(found, key=lambda p: p.partition)
-
-    def _client(self, alias: str) -> dict[str, object]:
-        return {**self.lab.clusters[alias].settings().confluent(), "log_level": 0}
+        rows = partition_statuses(self.mirror(flow).status())
+        return [rows[partition] for partition in sorted(rows) if partition.topic == topic]
 
     @staticmethod
     def _bounds(cluster: Cluster, topic: str) -> tuple[list[int], list[int]]:

@@ -216,7 +216,7 @@ class Incident:
         self.record.keep_usual(looks[-1])
 
     def _start_watch(self, scene: Scene, delay_s: float) -> None:
-        scene.applications.start_module(
+        scene.lab.start_module(
             WATCH, "drlib.training.incidents.watch", str(self.folder), str(scene.lab.root), str(delay_s)
         )
 

@@ -74,8 +74,8 @@ def flowing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flowing]:
         argv = [sys.executable, "-m", "drlib.cli", "mirror", str(file), "--status", str(stage.mirror_status_path)]
         lab.registry.start("mirror-1", argv, log=lab.root / "mirror-1.log", die_with_parent=False)
         wait_for("the mirror runs", stage.mirror_runs)
-        wait_for("records are mirrored", lambda: stage.done("flights") > 2500 and stage.mirror().lag < 400)
-        wait_for("groups make progress", lambda: all(stage.done(group) > 500 for group in GROUPS))
+        wait_for("records are mirrored", lambda: stage.applications.done("flights") > 2500 and stage.mirror().lag < 400)
+        wait_for("groups make progress", lambda: all(stage.applications.done(group) > 500 for group in GROUPS))
         place = Place(properties=str(file), pointer=str(stage.pointer_path))
         yield Flowing(lab, stage, place)
     finally:
@@ -147,8 +147,8 @@ def test_a_planned_move_loses_nothing_and_is_put_back_even_if_its_process_dies(
     after = pointer_file.read(flowing.stage.pointer_path)
     assert (after.active, after.hold, after.version) == ("LEFT", False, before.version + 2)
     assert all(not flowing.positions("RIGHT", group) for group in GROUPS)
-    seen = flowing.stage.done("flights")
-    wait_for("the producers go on", lambda: flowing.stage.done("flights") > seen)
+    seen = flowing.stage.applications.done("flights")
+    wait_for("the producers go on", lambda: flowing.stage.applications.done("flights") > seen)
 
 
 @pytest.mark.long

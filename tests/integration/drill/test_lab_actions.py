@@ -60,7 +60,7 @@ def test_killed_between_and_within_steps_the_stage_is_found_again_and_taken_down
     assert alive.keys() == {"proxy", "LEFT-1", "RIGHT-1", "mirror-2"}
     assert alive["LEFT-1"] == pids["LEFT-1"]
     assert alive["RIGHT-1"] != pids["RIGHT-1"]
-    assert stage.done("flights") > 2000
+    assert stage.applications.done("flights") > 2000
     assert len(sampler.read(tmp_path)) > 4
     assert moments.at(tmp_path, "fault") is not None
     marks = [mark.name for one in STEPS for mark in details.read_part(tmp_path, one.name).marks]

@@ -22,7 +22,6 @@ from drlib.errors import LeaseHeld, StalePlan, UsageError
 from drlib.kafka.admin.cluster import Cluster as Handle
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
-from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import LabMirrors
 from drlib.model import Flow
 from drlib.runs import journal
@@ -205,7 +204,7 @@ def test_the_board_tells_the_lag_of_a_mirror_that_the_drill_started_itself(lab: 
     bootstrap = lab.clusters["SOURCE"].bootstrap
     create_topic(bootstrap, "own", 2)
     produce(bootstrap, "own", 100, partitions=2)
-    own = LabMirrors(LabApplications(lab, tmp_path / "history"), "own-mirror-it", "own", (flow,))
+    own = LabMirrors(lab, "own-mirror-it", "own", (flow,))
     place = DrillContext(
         clusters={a: c.settings() for a, c in lab.clusters.items()},
         flow=flow,

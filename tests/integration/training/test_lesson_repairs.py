@@ -93,7 +93,7 @@ def test_records_that_were_copied_by_hand_are_no_flow(lesson_lab: Lab, tmp_path:
     for call in (lesson.start_mirror, lesson.check, lesson.hint):
         with pytest.raises(UsageError, match="has ended"):
             call()
-    assert not lesson.stage.mirror().applications.runs(lesson.stage.mirror().name)
+    assert not lesson.stage.mirror().runs
     again = broken("L0", lesson_lab, tmp_path)
     again.start_mirror()
     assert verdicts(again) == ["yes"] * 3

@@ -12,7 +12,6 @@ import pytest
 
 from drlib.errors import UsageError
 from drlib.lab.lab import Lab
-from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import POLICY, LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.runs.abort import Abort
@@ -73,13 +72,13 @@ def test_somebody_elses_worker_is_refused_by_name_and_goes_on_and_its_lanes_are_
 ) -> None:
     """First on this lab: the flow is begun by a worker with one lane, where a lesson's has two."""
     create_topics(lesson_lab.clusters["LEFT"].bootstrap, [TopicSpec("theirs", 1)])
-    theirs = LabMirrors(LabApplications(lesson_lab, lesson_lab.root), "theirs-mirror", "theirs", (OVER,), lanes=1)
+    theirs = LabMirrors(lesson_lab, "theirs-mirror", "theirs", (OVER,), lanes=1)
     theirs.start(Abort(lesson_lab.root))
     with pytest.raises(UsageError, match="LEFT->RIGHT is being mirrored") as refused:
         open_lesson("L0", lesson_lab.root, tmp_path)
     assert "a lesson needs the flow for itself" in refused.value.why
     assert "name another lab_dir" in refused.value.remedy
-    assert theirs.applications.runs(theirs.name)
+    assert theirs.runs
     assert progress.read(tmp_path).lessons == {}
     theirs.stop()
     lesson = open_lesson("L0", lesson_lab.root, tmp_path)

@@ -20,8 +20,8 @@ def still_sending(place: DrillContext, pointer_version: int) -> str:
     if place.pointer != stage.pointer_path:
         return ""
     for name in PRODUCERS:
-        told = stage.application(name)
-        if told is None or told.phase == "stopped" or not stage.running(name):
+        told = stage.applications.status(name)
+        if told is None or told.phase == "stopped" or not stage.applications.runs(name):
             continue
         if told.phase != "holding" or told.pointer_version < pointer_version:
             return f"{name} has not seen the hold yet"

@@ -24,9 +24,9 @@ from drlib.lab.apps import specs
 from drlib.lab.checker.history import History
 from drlib.lab.lab import Lab
 from drlib.lab.workload.applications import LabApplications
-from drlib.lab.workload.mirrors import POLICY, LabMirrors
-from drlib.lab.workload.topics import TopicSpec, create_topics
-from drlib.mirror.status import worker_status as mirror_status
+from drlib.lab.workload.mirrors import POLICY, LabMirrors, has_crossed
+from drlib.lab.workload.topics import TopicSpec, create_topics, log_ends
+from drlib.mirror.status import worker_status
 from drlib.model import Flow, TopicPartition
 
 PARTITIONS: Final = 4
@@ -66,7 +66,7 @@ class ActiveStage:
         return f"{self.topic}-{group}-{cluster}"
 
     def mirrors(self, name: str, flows: Sequence[Flow]) -> LabMirrors:
-        return LabMirrors(self.applications, f"{self.topic}-mirror-{name}", self.topic, tuple(flows))
+        return LabMirrors(self.lab, f"{self.topic}-mirror-{name}", self.topic, tuple(flows))
 
     def copy_of(self, source: str) -> str:
         """What another cluster calls the topic of `source`."""
@@ -152,15 +152,11 @@ class ActiveStage:
 
     def crossed(self, flows: Iterable[Flow]) -> bool:
         """Has everything that is in the sources of `flows` now been mirrored, as the workers say? Raises `Unreachable`."""
-        told: dict[tuple[str, int], int] = {}
-        for path in self.lab.root.glob(f"{self.topic}-mirror-*.status.json"):
-            for flow in mirror_status.read(path).flows:
-                told |= {(flow.flow, p.partition): p.mirrored for p in flow.partitions if p.topic == self.topic}
+        statuses = [worker_status.read(path) for path in self.lab.root.glob(f"{self.topic}-mirror-*.status.json")]
         return all(
-            told.get((str(flow), partition.partition), -1) >= end
+            any(has_crossed(status, flow, ends) for status in statuses)
             for flow in flows
-            for partition, end in self.ends(flow.source).items()
-            if partition.topic == self.topic
+            for ends in [log_ends(self.lab.clusters[flow.source], [self.topic], timeout_s=2.0)]
         )
 
     def serves(self, cluster: str) -> bool:

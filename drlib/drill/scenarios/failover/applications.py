@@ -66,7 +66,7 @@ class StartApplications(StateChangeAction):
         return all(self.stage.started(name) for name in APPLICATIONS)
 
     def observe(self) -> Sequence[Fact]:
-        self.stage.refuse_strangers()
+        self.stage.refuse_other_drill()
         return (*super().observe(), Fact(self._pointer, _active(self.stage)))
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
@@ -100,7 +100,7 @@ class StartApplications(StateChangeAction):
         """Stop them. The topics stay, as they hold records; so does a pointer that was there before."""
         entities = {change.entity for change in changes}
         if self.entity in entities:
-            self.stage.stop(*APPLICATIONS)
+            self.stage.applications.stop(*APPLICATIONS)
         if self._pointer in entities:
             self.stage.pointer_path.unlink(missing_ok=True)
 
@@ -117,10 +117,10 @@ class WaitSteady(ReadOnlyAction):
         sampler.start(stage.run_dir, FlightCounts(stage))
         enough = traffic.backlog + 2 * traffic.records_per_second
         for what, holds, deadline_s in (
-            ("the backlog is out", lambda: stage.done("flights") >= enough, 60),
+            ("the backlog is out", lambda: stage.applications.done("flights") >= enough, 60),
             ("the mirror keeps up", lambda: stage.mirror().lag < traffic.records_per_second, 60),
-            ("arrivals keeps up", lambda: stage.done("arrivals") >= traffic.backlog, 60),
-            ("delays makes progress", lambda: stage.done("delays") > 0, 30),
+            ("arrivals keeps up", lambda: stage.applications.done("arrivals") >= traffic.backlog, 60),
+            ("delays makes progress", lambda: stage.applications.done("delays") > 0, 30),
         ):
             stage.wait(what, holds, deadline_s, abort)
         self.step.progress(stage)
@@ -154,19 +154,19 @@ class StopApplications(StateChangeAction):
 
     def holds(self) -> bool:
         kept = moments.at(self.step.place.run_dir, self._moment)
-        return kept is not None and not any(self.stage.running(name) for name in self.names)
+        return kept is not None and not any(self.stage.applications.runs(name) for name in self.names)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
         moments.once(self.step.place.run_dir, self._moment)
-        self.stage.stop(*(name for name in self.names if name in PRODUCERS and name != ENDS_BY_ITSELF))
+        self.stage.applications.stop(*(name for name in self.names if name in PRODUCERS and name != ENDS_BY_ITSELF))
         if self.reads_out:
             self._read_out(abort)
-        self.stage.stop(*(name for name in self.names if name in GROUPS or name == ENDS_BY_ITSELF))
+        self.stage.applications.stop(*(name for name in self.names if name in GROUPS or name == ENDS_BY_ITSELF))
         self.step.progress(self.stage)
         samples = sampler.stop(self.step.place.run_dir)
         self.step.score(ScorecardPart(samples=samples))
-        return {"stopped": ", ".join(self.names), "records": self.stage.done("flights")}
+        return {"stopped": ", ".join(self.names), "records": self.stage.applications.done("flights")}
 
     def _read_out(self, abort: Abort) -> None:
         """Wait until every group that is to be stopped stands at the end of the local topic of the active cluster."""
@@ -179,7 +179,7 @@ class StopApplications(StateChangeAction):
                 positions = cluster.group_offsets(group)
                 return all(p in positions and positions[p].offset >= ends[p] for p in local if ends[p])
 
-            for group in (name for name in self.names if name in GROUPS and self.stage.running(name)):
+            for group in (name for name in self.names if name in GROUPS and self.stage.applications.runs(name)):
                 what = f"{group} has read everything"
                 self.stage.wait(what, lambda group=group: through(group), 60, abort)  # type: ignore[misc]
 

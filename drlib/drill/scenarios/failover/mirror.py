@@ -25,7 +25,7 @@ class _Worker(StateChangeAction):
     def __init__(self, step: StagedStep) -> None:
         super().__init__(step)
         self.number = int(number(step.call, "number", 1))
-        self.name = self.stage.mirror_name(self.number)
+        self.name = self.stage.worker(self.number).name
 
     @property
     def known(self) -> bool:
@@ -53,8 +53,7 @@ class StartMirror(_Worker):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         stage = self.step.stage(lanes=self.lanes)
         sampler.start(stage.run_dir, FlightCounts(stage))
-        if not stage.lab.registry.alive(self.name):
-            stage.launch_mirror(self.number)
+        stage.worker(self.number).start()
         stage.wait("the mirror runs", stage.mirror_runs, 60, abort)
         at_ms = moments.now_ms()
         if self.number > 1:
@@ -71,7 +70,7 @@ class StartMirror(_Worker):
     def undo(self, changes: Changes) -> None:
         """Let it send what it has, and stop it."""
         if changes:
-            self.stage.stop(self.name)
+            self.stage.worker(self.number).stop()
 
 
 class _Ending(_Worker):
@@ -80,7 +79,7 @@ class _Ending(_Worker):
     def undo(self, changes: Changes) -> None:
         """Start it again, where the drill goes back to a mirror that runs."""
         if changes and not self.stage.mirror_runs():
-            self.stage.launch_mirror(self.number)
+            self.stage.worker(self.number).start()
             self.stage.wait("the mirror runs", self.stage.mirror_runs, 60)
 
 
@@ -106,8 +105,8 @@ class KillMirror(_Ending):
         at_ms = moments.once(self.step.place.run_dir, self._moment)
         self.step.keep(Mark(name="mirror killed", at_ms=at_ms, detail="SIGKILL"))
         self.stage.lab.registry.kill(self.name)
-        seen, pace = self.stage.done("flights"), self.stage.traffic.records_per_second
-        self.stage.wait("traffic goes on", lambda: self.stage.done("flights") > seen + pace, 30, abort)
+        seen, pace = self.stage.applications.done("flights"), self.stage.traffic.records_per_second
+        self.stage.wait("traffic goes on", lambda: self.stage.applications.done("flights") > seen + pace, 30, abort)
         self.step.progress(self.stage)
         return {"killed": self.name, "at_ms": at_ms}
 

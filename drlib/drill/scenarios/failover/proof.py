@@ -24,7 +24,6 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import jars
 from drlib.lab.checker.failover import check
-from drlib.lab.checker.history_files import read_history
 from drlib.lab.checker.report import CheckInput, CheckReport, GroupReport
 from drlib.lab.checker.scan import scan
 from drlib.model import GroupTranslation, TopicPartition
@@ -79,7 +78,7 @@ class Proof:
 
     def check(self, rpo_records: int | None) -> Table:
         """Judge histories and a scan of the target; `rpo_records` is how many the drill's objective lets be lost."""
-        history = read_history(*(self._stage.history(name) for name in ("flights", *GROUPS)))
+        history = self._stage.applications.history("flights", *GROUPS)
         right = self._bootstrap(self._flow.target)
         remote = f"{self._remote}flights"
         self._report = check(

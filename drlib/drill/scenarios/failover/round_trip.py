@@ -19,7 +19,6 @@ from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed.failover_step import StagedStep
 from drlib.drill.testbed.failover_testbed import GROUPS
 from drlib.errors import Deviated
-from drlib.lab.checker.history_files import read_history
 from drlib.lab.checker.report import Verdict as Judged
 from drlib.lab.checker.round_trip import Judgement, Trip, TripReport, check_round_trip
 from drlib.lab.checker.scan import scan
@@ -57,18 +56,18 @@ class WaitTraffic(_AtSource):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         stage, alias = self.step.stage(), word(self.step.call, "cluster", self.step.flow.source)
         self.step.place.cluster(alias)
-        before = {name: stage.done(name) for name in (TOPIC, *GROUPS)}
+        before = {name: stage.applications.done(name) for name in (TOPIC, *GROUPS)}
         enough = {name: stage.traffic.records_per_second if name == TOPIC else 1 for name in before}
 
         def works(name: str) -> bool:
-            told = stage.application(name)
+            told = stage.applications.status(name)
             there = told is not None and (told.cluster, told.phase) == (alias, "running")
-            return there and stage.done(name) >= before[name] + enough[name]
+            return there and stage.applications.done(name) >= before[name] + enough[name]
 
         for name in before:
             stage.wait(f"{name} works at {alias}", lambda name=name: works(name), 60, abort)  # type: ignore[misc]
         self.step.progress(stage)
-        return {name: stage.done(name) - before[name] for name in before}
+        return {name: stage.applications.done(name) - before[name] for name in before}
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ class ProveRoundTrip(_AtSource):
                 flow.target,
                 TOPIC,
                 GROUPS,
-                read_history(*(stage.history(name) for name in (TOPIC, *GROUPS))),
+                stage.applications.history(TOPIC, *GROUPS),
                 (*scan(home, TOPIC), *scan(home, f"{flow.target}.{TOPIC}")),
                 (*scan(away, TOPIC), *scan(away, f"{flow.source}.{TOPIC}")),
                 tuple(scan(away, quarantine_topic(flow.source, TOPIC))),

@@ -29,6 +29,7 @@ from drlib.drill.step.context import DrillContext
 from drlib.drill.step.step_output import Row, ScorecardPart
 from drlib.drill.testbed import lab_step, sampler
 from drlib.errors import Deviated, Unreachable, UsageError
+from drlib.lab.workload.topics import log_ends
 from drlib.mirror.offsets.translation.translate_groups import commit_translations, translate_groups
 from drlib.model import Flow
 from drlib.runs.abort import Abort
@@ -183,7 +184,7 @@ class Move(OrderingStep):
         if now is not None and not now.hold:
             stage.point(source, prefix=now.remote_prefix, cutover=now.cutover, hold=True)
         self.wait(abort, "the producer holds", self._held)
-        ends = stage.ends(source, self.topic)
+        ends = log_ends(self.lab.clusters[source], [self.topic], timeout_s=2.0)
         mirrors = stage.mirrors(self.flow)
         self.wait(abort, f"{self.flow} is drained", lambda: mirrors.crossed(self.flow, ends))
         stage.applications.stop(*stage.readers)

@@ -82,7 +82,7 @@ class Disturb(OrderingStep):
             if self._all_told(name):
                 applications.kill(name)
                 return
-            applications.go_on(name)
+            applications.resume(name)
             if time.monotonic() > until:
                 raise Unreachable(f"waited for: {name} between two batches", "it never was", "Look at its log.")
             abort.wait(_STILL_S)

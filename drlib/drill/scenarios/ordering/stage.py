@@ -22,13 +22,12 @@ from drlib.client.read_plan import Scope
 from drlib.drill.testbed.traffic_counts import ApplicationCounts
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.lab.apps import specs
 from drlib.lab.checker.history import Consumed, History
 from drlib.lab.lab import Lab
 from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import POLICY, LabMirrors
-from drlib.lab.workload.topics import TopicSpec, create_topics
+from drlib.lab.workload.topics import TopicSpec, create_topics, log_ends, place_group
 from drlib.model import Flow, TopicPartition
 
 PARTITIONS: Final = 6
@@ -71,7 +70,7 @@ class OrderingStage:
     def mirrors(self, flow: Flow) -> LabMirrors:
         """Both directions, so that there is a way back from the first moment on."""
         both = tuple(sorted((flow, flow.reverse)))
-        return LabMirrors(self.applications, f"{self.topic}-mirror", self.topic, both, positions=True)
+        return LabMirrors(self.lab, f"{self.topic}-mirror", self.topic, both, positions=True)
 
     # -- the pointer -----------------------------------------------------------------------------------------------
 
@@ -164,13 +163,7 @@ class OrderingStage:
 
     def ends(self, cluster: str, topic: str) -> tuple[int, ...]:
         """Where each partition ends on `cluster` now, by number; empty when there is no such topic."""
-        with Cluster(self.lab.clusters[cluster].settings(), timeout_s=2.0) as handle:
-            found = handle.topics([topic]).get(topic)
-            if found is None:
-                return ()
-            partitions = [TopicPartition(topic, number) for number in range(found.partitions)]
-            ends = handle.log_ends(partitions)
-        return tuple(ends[partition] for partition in partitions)
+        return tuple(log_ends(self.lab.clusters[cluster], [topic], timeout_s=2.0).values())
 
     def positions(self, cluster: str, group: str, topic: str) -> dict[int, int]:
         """The group's positions in `topic`, by partition."""
@@ -185,9 +178,8 @@ class OrderingStage:
 
     def place(self, cluster: str, group: str, topic: str, positions: Iterable[int]) -> None:
         """Commit `positions` for a group without members. Raises `GroupNotEmpty`."""
-        wanted = {TopicPartition(topic, number): CommittedOffset(at) for number, at in enumerate(positions)}
-        with Cluster(self.lab.clusters[cluster].settings()) as handle:
-            handle.alter_group_offsets(group, wanted)
+        wanted = {TopicPartition(topic, number): offset for number, offset in enumerate(positions)}
+        place_group(self.lab.clusters[cluster], group, wanted)
 
     def member_count(self, cluster: str, group: str) -> int:
         """Members that have been given partitions."""

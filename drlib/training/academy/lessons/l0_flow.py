@@ -80,16 +80,16 @@ class WhatAFlowIs(Lesson):
     def broken(self) -> Mapping[str, int]:
         self.need(FLOW, "lesson.flow()")
         stage, mirror = self.stage, self.stage.mirror()
-        if mirror.applications.runs(mirror.name):
+        if mirror.runs:
             stage.write("LEFT", self.topic, range(FIRST + MORE), partitions=PARTITIONS)
             stage.wait("some of it crossed", lambda: len(self._copied()) > FIRST)
-            mirror.applications.kill(mirror.name)
+            mirror.kill()
         stage.write("LEFT", self.topic, range(ALL), partitions=PARTITIONS)
         return {}
 
     def after_break(self) -> Shown:
         mirror = self.stage.mirror()
-        runs = "runs" if mirror.applications.runs(mirror.name) else "is dead (SIGKILL)"
+        runs = "runs" if mirror.runs else "is dead (SIGKILL)"
         return self._sides(
             f"The worker {runs}", f"In a shell a worker starts with: drlib mirror {mirror.path.resolve()}"
         )

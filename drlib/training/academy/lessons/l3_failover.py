@@ -98,7 +98,7 @@ class UnplannedFailover(Moving):
     def broken(self) -> Mapping[str, int]:
         self.need(TRAFFIC, "lesson.traffic()")
         mirror, left = self.stage.mirror(), self.stage.lab.clusters["LEFT"]
-        mirror.applications.kill(mirror.name)
+        mirror.kill()
         if left.alive:
             self.stage.write("LEFT", self.topic, range(MIRRORED + TAIL), partitions=PARTITIONS)
             left.kill()

@@ -126,7 +126,7 @@ class FailbackAndTail(Moving):
     def broken(self) -> Mapping[str, int]:
         self.need(TRAFFIC, "lesson.traffic()")
         stage, mirror, left = self.stage, self.stage.mirror(), self.stage.lab.clusters["LEFT"]
-        mirror.applications.kill(mirror.name)
+        mirror.kill()
         if left.alive:
             stage.write("LEFT", self.topic, range(MIRRORED + TAIL), partitions=PARTITIONS)
             left.kill()

@@ -29,7 +29,7 @@ from drlib.lab import clocks
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
 from drlib.lab.workload.topics import create_topics
-from drlib.training.incidents.lab.scene import GATES, GUARDED, MENUS, MIRROR, READERS, Scene
+from drlib.training.incidents.lab.scene import GATES, GUARDED, MENUS, READERS, Scene
 from drlib.training.incidents.rules.causes import Planted
 
 _LAST: Final = ("slow-link-retention", "link-cut-one-way", "full-disk", "broker-killed")
@@ -96,7 +96,7 @@ def _open_transaction(scene: Scene, planted: Planted) -> None:
 
 
 def _stop_sync(scene: Scene, planted: Planted) -> None:
-    scene.lab.registry.stop(MIRROR, deadline_s=20.0)
+    scene.worker.stop()
     scene.write_properties(group_sync=False)
     scene.start_mirror()
 

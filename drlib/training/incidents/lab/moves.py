@@ -27,9 +27,11 @@ from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.lab import clocks
 from drlib.lab.disk import Disk
+from drlib.lab.workload.mirrors import has_crossed, partition_statuses
+from drlib.lab.workload.topics import log_ends
 from drlib.model import TopicPartition
 from drlib.training.incidents.lab.inject import configure
-from drlib.training.incidents.lab.scene import GATES, MIRROR, PRODUCERS, READERS, Scene
+from drlib.training.incidents.lab.scene import FLOW, GATES, PRODUCERS, READERS, Scene
 from drlib.training.incidents.rules.moves import Move
 
 _A_DAY: Final = {"retention.ms": "86400000"}
@@ -67,13 +69,13 @@ def _raise_retention(scene: Scene, topic: str) -> str:
 
 
 def _restart_mirror(scene: Scene) -> str:
-    scene.lab.registry.stop(MIRROR, deadline_s=20.0)
+    scene.worker.stop()
     scene.start_mirror()
     return "the worker was started again"
 
 
 def _stop_mirror(scene: Scene) -> str:
-    scene.lab.registry.stop(MIRROR, deadline_s=20.0)
+    scene.worker.stop()
     return "no worker runs"
 
 
@@ -162,9 +164,8 @@ def _move_all(scene: Scene, site: str) -> str:
 
 def _await_crossing(scene: Scene, topic: str) -> None:
     """Wait for what has yet to cross, as far as it does: the reader goes over where the mirror ends."""
-    flow = scene.mirror()
-    rows = [p for f in (flow.flows if flow else ()) for p in f.partitions if p.topic == topic]
-    if rows and scene.mirror_runs():
+    mirrored = {partition.topic for partition in partition_statuses(scene.mirror())}
+    if topic in mirrored and scene.mirror_runs():
         try:
             scene.wait(f"{topic} has crossed", lambda: crossed(scene, topic), _CROSSING_S)
         except DrlibError:
@@ -173,12 +174,7 @@ def _await_crossing(scene: Scene, topic: str) -> None:
 
 def crossed(scene: Scene, topic: str) -> bool:
     """Does the worker say that it has mirrored all that LEFT holds of `topic`? Raises `Unreachable`."""
-    with scene.cluster("LEFT", 2.0) as left:
-        count = left.topics([topic])[topic].partitions
-        ends = left.log_ends(TopicPartition(topic, n) for n in range(count))
-    told = scene.mirror()
-    mirrored = {p.partition: p.mirrored for f in (told.flows if told else ()) for p in f.partitions if p.topic == topic}
-    return all(mirrored.get(at.partition, -1) >= end for at, end in ends.items())
+    return has_crossed(scene.mirror(), FLOW, log_ends(scene.lab.clusters["LEFT"], [topic], timeout_s=2.0))
 
 
 def _grow(scene: Scene, site: str, topic: str) -> str:

@@ -15,20 +15,25 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from confluent_kafka import Producer
-
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.lab.apps import specs
 from drlib.lab.brokers import jvm_log
 from drlib.lab.lab import Lab
 from drlib.lab.workload.applications import LabApplications
-from drlib.lab.workload.topics import TopicSpec, create_topics
-from drlib.mirror.status import worker_status as mirror_status
-from drlib.model import Flow, TopicPartition
+from drlib.lab.workload.mirrors import MirrorWorker
+from drlib.lab.workload.topics import (
+    TopicSpec,
+    acknowledged,
+    create_topics,
+    existing_log_ends,
+    partitions_of,
+    place_group,
+)
+from drlib.mirror.status.worker_status import WorkerStatus
+from drlib.model import Flow
 from drlib.runs.waiting import look_at, wait_for
 
 FLOW: Final = Flow("LEFT", "RIGHT")
@@ -70,8 +75,8 @@ class Scene:
         return self.lab.root / "connect-mirror-maker.properties"
 
     @property
-    def mirror_status_path(self) -> Path:
-        return self.lab.root / "mirror-status.json"
+    def worker(self) -> MirrorWorker:
+        return MirrorWorker(self.lab, MIRROR, self.properties, self.lab.root / "mirror-status.json")
 
     def bootstrap(self, site: str) -> str:
         return self.lab.clusters[site].bootstrap
@@ -126,7 +131,7 @@ class Scene:
         try:
             self.wait("the mirror runs", runs)
         except Unreachable as error:
-            alive = "lives" if self.applications.runs(MIRROR) else "has ended"
+            alive = "lives" if self.worker.runs else "has ended"
             words = jvm_log.tail(self.lab.root / f"{MIRROR}.log", 6).splitlines()
             said = " / ".join(line.strip() for line in words if line.strip()) or "nothing"
             raise Unreachable(error.what, f"{error.why}; the worker {alive} and said: {said}", error.remedy) from error
@@ -158,19 +163,15 @@ class Scene:
 
     def print_menus(self, count: int) -> None:
         """Raises `Unreachable` when LEFT does not take them."""
-        producer = Producer({"bootstrap.servers": self.bootstrap("LEFT"), "acks": "all", "log_level": 0})
-        for number in range(count):
-            producer.produce(MENUS.name, value=b"menu %d" % number, partition=number % MENUS.partitions)
-        if left := producer.flush(30):
-            raise Unreachable(f"{left} menus were not taken", "LEFT is silent", look_at(self.lab.root))
+        with acknowledged(self.lab.clusters["LEFT"]) as producer:
+            for number in range(count):
+                producer.produce(MENUS.name, value=b"menu %d" % number, partition=number % MENUS.partitions)
 
     def place_kitchen(self, *, end: bool) -> bool:
         """Place group kitchen at the end or the start of menus on LEFT."""
         with self.cluster("LEFT") as left:
-            every = [TopicPartition(MENUS.name, number) for number in range(MENUS.partitions)]
-            found = left.log_ends(every) if end else left.log_starts(every)
-            left.alter_group_offsets(KITCHEN, {at: CommittedOffset(offset) for at, offset in found.items()})
-        return True
+            positions = left.log_ends(partitions_of(MENUS)) if end else left.log_starts(partitions_of(MENUS))
+        return place_group(self.lab.clusters["LEFT"], KITCHEN, positions)
 
     def _producer(self, name: str) -> specs.ProducerSpec:
         return specs.ProducerSpec(
@@ -198,27 +199,21 @@ class Scene:
 
     def start_mirror(self) -> None:
         """Start the worker where none runs, and return at once."""
-        if not self.applications.runs(MIRROR):
-            self.mirror_status_path.unlink(missing_ok=True)
-            arguments = ("mirror", str(self.properties), "--status", str(self.mirror_status_path))
-            self.applications.start_module(MIRROR, "drlib.cli", *arguments)
+        self.worker.start()
 
-    def mirror(self) -> mirror_status.WorkerStatus | None:
+    def mirror(self) -> WorkerStatus | None:
         """What the worker last said; None before it said anything."""
-        try:
-            return mirror_status.read(self.mirror_status_path)
-        except UsageError:
-            return None
+        return self.worker.status()
 
     def mirror_runs(self) -> bool:
         told = self.mirror()
-        return self.applications.runs(MIRROR) and told is not None and told.state == "running"
+        return self.worker.runs and told is not None and told.state == "running"
 
     def start_bystander(self, name: str, role: str, site: str, topic: str) -> None:
         """Start one, unless one of that name runs."""
         if not self.applications.runs(name):
             arguments = (role, self.bootstrap(site), topic, str(self.applications.status_path(name)), site)
-            self.applications.start_module(name, "drlib.training.incidents.lab.bystander", *arguments)
+            self.lab.start_module(name, "drlib.training.incidents.lab.bystander", *arguments)
 
     def application_names(self) -> tuple[str, ...]:
         """Every application that was started and not taken off the record, in the order it was started."""
@@ -243,6 +238,4 @@ class Scene:
     def _mirror_ends(self, topic: str) -> dict[str, tuple[int, ...]]:
         remote = f"LEFT.{topic}"
         with self.cluster("RIGHT") as right:
-            found = right.topics([remote])
-            ends = right.log_ends(TopicPartition(remote, n) for n in range(found[remote].partitions))
-        return {remote: tuple(ends[at] for at in sorted(ends))}
+            return {remote: tuple(existing_log_ends(right, [remote]).values())}
