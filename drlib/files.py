@@ -8,6 +8,7 @@ Not for: files that are written many times a second (status), that grow (journal
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
 from collections.abc import Iterator
@@ -19,6 +20,21 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Put `content`, UTF-8 where it is text, at `path`, whose folder is there. Raises OSError; then `path` is as it was."""
     with _draft(path, content) as draft:
         draft.replace(path)
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[int]:
+    """Hold an exclusive flock(2) on `path`, a folder or a file that is created; yields its descriptor.
+
+    Blocks while another holds it. The kernel releases it when this process ends, however it ends.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | (0 if path.is_dir() else os.O_CREAT)
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def write_first(path: Path, content: str | bytes) -> None:

@@ -7,16 +7,15 @@ Not for: what a pointer says (`drlib.client.pointer`), nor its form in Kafka (`d
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from drlib.client.pointer import Pointer, PointerConflict, decode, encode
 from drlib.client.pointer_hold import HoldClock
 from drlib.errors import Unreachable, UsageError
+from drlib.files import file_lock
 
 
 def read(path: Path) -> Pointer:
@@ -30,7 +29,7 @@ def write_atomic(path: Path, pointer: Pointer) -> None:
     Writing the same pointer again changes nothing. Raises `PointerConflict` when the file holds this version with
     other content, or a newer one.
     """
-    with _locked(path.parent) as folder:
+    with file_lock(path.parent) as folder:
         try:
             found = read(path)
         except FileNotFoundError:
@@ -50,17 +49,6 @@ def write_atomic(path: Path, pointer: Pointer) -> None:
             os.fsync(file.fileno())
         fresh.replace(path)
         os.fsync(folder)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[int]:
-    """One writer at a time in `folder`; the lock goes with its process."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 class PointerWatcher:

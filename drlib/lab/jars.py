@@ -11,8 +11,6 @@ The store is `$DRLIB_JARS`, or `~/.cache/drlib/jars`. Not for: running Java (`dr
 from __future__ import annotations
 
 import argparse
-import contextlib
-import fcntl
 import functools
 import hashlib
 import os
@@ -22,13 +20,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from drlib.errors import MissingDependency
+from drlib.files import file_lock
 
 Kind = Literal["kafka", "mm2", "spark"]
 
@@ -145,7 +144,7 @@ def fetch(*, on_event: Callable[[str], None] = lambda _: None) -> tuple[Jar, ...
         return ()
     root = store()
     root.mkdir(parents=True, exist_ok=True)
-    with _exclusive(root), tempfile.TemporaryDirectory(dir=root, prefix=".incoming-") as incoming:
+    with file_lock(root / ".lock"), tempfile.TemporaryDirectory(dir=root, prefix=".incoming-") as incoming:
         absent = missing(locked())  # another process may have fetched while this one waited
         done = 0
         with ThreadPoolExecutor(_DOWNLOADS_AT_ONCE) as pool:
@@ -264,13 +263,6 @@ def _context(repository: Path):  # type: ignore[no-untyped-def]  # jgo ships unt
             "The Maven resolver is missing", "the Python package jgo is not installed", "Run `make setup`"
         ) from problem
     return MavenContext(repo_cache=repository, timeout=_HTTP_TIMEOUT_S)
-
-
-@contextlib.contextmanager
-def _exclusive(root: Path) -> Iterator[None]:
-    with (root / ".lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def _sha256(path: Path) -> str:

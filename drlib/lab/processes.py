@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import json
 import os
 import select
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import UsageError
-from drlib.files import write_whole
+from drlib.files import file_lock, write_whole
 
 _PR_SET_PDEATHSIG: Final = 1
 _PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl  # looked up here: nothing may be loaded between fork and exec
@@ -194,12 +193,8 @@ class ProcessRegistry:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(self.root / "processes.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with file_lock(self.root / "processes.lock"):
             yield
-        finally:
-            os.close(descriptor)
 
 
 def wait_until(holds: Callable[[], bool], deadline_s: float, *, every_s: float = 0.05) -> bool:

@@ -9,9 +9,7 @@ Not for: deciding what anything is worth (`drlib.training.academy.points`).
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +20,7 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from drlib.errors import UsageError
-from drlib.files import write_whole
+from drlib.files import file_lock, write_whole
 from drlib.training.academy import points as lessons
 from drlib.training.academy.points import Attempt, Standing
 
@@ -158,9 +156,5 @@ def _write(folder: Path, progress: Progress) -> None:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with file_lock(folder):
         yield
-    finally:
-        os.close(handle)
