@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -104,17 +104,36 @@ class Lab:
         return MappingProxyType(self._clusters)
 
     @classmethod
-    def attach_or_up(cls, root: Path, *, partly: bool = False) -> tuple[Self, bool]:
-        """The lab that serves in `root`, or one started there, and whether it was started now.
+    def attach_or_up(
+        cls,
+        root: Path,
+        aliases: tuple[str, ...] = ("LEFT", "RIGHT"),
+        *,
+        needed: Iterable[str] = (),
+        extra: Mapping[str, str] | None = None,
+    ) -> tuple[Self, bool]:
+        """The lab that runs in `root`, or one of `aliases` and `extra` started there, and whether it was started now.
 
-        `partly`: one that somebody killed a cluster of will do. Raises what `up` raises.
+        A lab runs while any of its processes does: a cluster that a drill killed does not matter. Raises `UsageError` when
+        a lab that runs lacks one of the clusters `needed`, and what `up` raises.
         """
         try:
-            found = cls.attach(root)
+            lab = cls.attach(root)
         except UsageError:
-            return cls(root).up(), True
-        serves = any(one.alive for one in found.status()) if partly else all(c.alive for c in found.clusters.values())
-        return (found, False) if serves else (cls(root).up(), True)
+            return cls(root, aliases, extra=extra).up(), True
+        if not any(process.alive for process in lab.status()):
+            return cls(root, aliases, extra=extra).up(), True
+        lab.require(needed)
+        return lab, False
+
+    def require(self, aliases: Iterable[str]) -> None:
+        """Raises `UsageError` when the lab lacks one of the clusters `aliases`."""
+        if missing := [alias for alias in aliases if alias not in self._clusters]:
+            raise UsageError(
+                f"the lab in {self.root} has no cluster {', '.join(missing)}",
+                f"it has {', '.join(self._clusters)}",
+                f"Take it down (drlib lab down --dir {self.root}), or name another folder.",
+            )
 
     def up(self, *, deadline_s: float = 90.0) -> Self:
         """Start everything and return when every broker serves. Data kept by `down(keep=True)` is used again.

@@ -229,23 +229,11 @@ def _lab(root: Path, wants: LabSection, start: bool) -> tuple[Lab, bool]:
 
     Raises `UsageError` when the one that runs lacks a cluster that the runbook names, or none runs and none may be started.
     """
-    try:
-        found: Lab | None = Lab.attach(root)
-    except UsageError:
-        if not start:
-            raise
-        found = None
-    if found is not None and (not start or any(one.alive for one in found.status())):
-        if missing := [alias for alias in wants.clusters if alias not in found.clusters]:
-            raise UsageError(
-                f"the lab in {root} has no cluster {', '.join(missing)}",
-                f"it has {', '.join(found.clusters)}",
-                f"Take it down (drlib lab down --dir {root}), or name another folder.",
-            )
-        return found, False
-    lab = Lab(root, wants.to_start)
-    lab.up()
-    return lab, True
+    if start:
+        return Lab.attach_or_up(root, wants.to_start, needed=wants.clusters)
+    lab = Lab.attach(root)
+    lab.require(wants.clusters)
+    return lab, False
 
 
 def _lease(workplace: DrillContext) -> Callable[[], AbstractContextManager[Flow | None]]:

@@ -98,15 +98,15 @@ def find_place(properties: str, lab_dir: str, flow: str, *, plant: bool = False)
     if not lab_dir:
         raise UsageError("no clusters were given", "there is nothing to look at", "Give properties, or lab_dir.")
     with ExitStack() as undo:
-        lab = lab_for(Path(lab_dir), undo, partly=True)
+        lab = lab_for(Path(lab_dir), wanted, undo)
         practice = Practice(lab, wanted)
         practice.prepare(plant)
         return place_on(lab, wanted, practice.properties, undo, practice)
 
 
-def lab_for(root: Path, undo: ExitStack, *, partly: bool = False) -> Lab:
-    """The lab in `root`; one that had to be started goes down with `undo`. Raises what `Lab.up` raises."""
-    lab, own = Lab.attach_or_up(root, partly=partly)
+def lab_for(root: Path, flow: Flow, undo: ExitStack) -> Lab:
+    """The lab in `root`; one that had to be started goes down with `undo`. Raises what `Lab.attach_or_up` raises."""
+    lab, own = Lab.attach_or_up(root, needed=(flow.source, flow.target))
     if own:
         undo.callback(lab.down)
     return lab

@@ -93,17 +93,7 @@ def _lab(root: Path) -> tuple[Lab, bool]:
     where = root.absolute()
     if (started := _STARTED.get(where)) is not None and any(one.alive for one in started.status()):
         return started, True
-    try:
-        found = Lab.attach(root)
-    except UsageError:
-        found = None
-    if found is not None and any(one.alive for one in found.status()):
-        if missing := sorted({"LEFT", "RIGHT"} - set(found.clusters)):
-            raise UsageError(
-                f"the lab in {root} has no {' and no '.join(missing)}",
-                f"it has {', '.join(found.clusters)}",
-                "Name another folder, where a lab for lessons is started.",
-            )
-        return found, False
-    _STARTED[where] = Lab(root, extra=HASTY).up()
-    return _STARTED[where], True
+    lab, own = Lab.attach_or_up(root, needed=("LEFT", "RIGHT"), extra=HASTY)
+    if own:
+        _STARTED[where] = lab
+    return lab, own

@@ -67,7 +67,7 @@ class Start(ActiveStep):
         return [*((cluster, self.topic) for cluster in self.clusters), *self.mirrors.topics()]
 
     def observe(self) -> Sequence[Fact]:
-        self.stage.check(self.clusters)
+        self.stage.lab.require(self.clusters)
         players = [name(cluster) for cluster in self.clusters for name in (self.stage.producer, self.stage.readers)]
         return (
             *super().observe(),
@@ -116,7 +116,7 @@ class Join(ActiveStep):
         return [name(other) for other in self.others for name in (self.stage.producer, self.stage.readers)]
 
     def observe(self) -> Sequence[Fact]:
-        self.stage.check([self.cluster, *self.others])
+        self.stage.lab.require([self.cluster, *self.others])
         players = [self.stage.producer(self.cluster), self.stage.readers(self.cluster), self.mirrors.name]
         return (
             *super().observe(),
@@ -197,7 +197,7 @@ class Serves:
     clusters: tuple[str, ...]
 
     def __call__(self, abort: Abort) -> Answer:
-        self.stage.check(self.clusters)
+        self.stage.lab.require(self.clusters)
         silent = [alias for alias in self.clusters if not self.stage.serves(alias)]
         told = f"{', '.join(silent)} did not answer" if silent else f"{', '.join(self.clusters)} answered"
         return Answer(not silent, told)

@@ -120,7 +120,7 @@ class Kill(ActiveStep):
         return f"cluster {self.cluster}"
 
     def observe(self) -> Sequence[Fact]:
-        self.stage.check([self.cluster, *self.others])
+        self.stage.lab.require([self.cluster, *self.others])
         return (*super().observe(), Fact(self._entity, SERVES if self.lab.clusters[self.cluster].alive else DEAD))
 
     def changes(self, observed: Sequence[Fact]) -> Changes:

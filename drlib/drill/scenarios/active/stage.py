@@ -18,7 +18,7 @@ from typing import Final
 from drlib.client import pointer as pointers
 from drlib.client import pointer_file
 from drlib.drill.testbed.traffic_counts import ApplicationCounts
-from drlib.errors import Unreachable, UsageError
+from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.apps import specs
 from drlib.lab.checker.history import History
@@ -46,16 +46,6 @@ class ActiveStage:
     @property
     def applications(self) -> LabApplications:
         return LabApplications(self.lab, self.run_dir / "history")
-
-    def check(self, clusters: Iterable[str]) -> None:
-        """Raises `UsageError` for a cluster that the lab does not have."""
-        for alias in clusters:
-            if alias not in self.lab.clusters:
-                raise UsageError(
-                    f"the lab has no cluster {alias}",
-                    f"it has {', '.join(self.lab.clusters)}",
-                    "Take it down, and start one with the clusters that the runbook names.",
-                )
 
     # -- names -----------------------------------------------------------------------------------------------------
 

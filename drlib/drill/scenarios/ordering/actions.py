@@ -57,7 +57,7 @@ class Start(OrderingStep):
         return [(self.flow.source, self.topic), (self.flow.target, self.topic), *self.stage.mirrors(self.flow).topics()]
 
     def observe(self) -> Sequence[Fact]:
-        self.stage.check([self.flow.source, self.flow.target])
+        self.stage.lab.require([self.flow.source, self.flow.target])
         players = [self.stage.producer, *self.stage.readers, self.stage.mirrors(self.flow).name]
         return (
             *super().observe(),

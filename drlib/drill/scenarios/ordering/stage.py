@@ -20,7 +20,6 @@ from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.client.read_plan import Scope
 from drlib.drill.testbed.traffic_counts import ApplicationCounts
-from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.apps import specs
 from drlib.lab.checker.history import Consumed, History
@@ -152,14 +151,6 @@ class OrderingStage:
         )
 
     # -- clusters --------------------------------------------------------------------------------------------------
-
-    def check(self, clusters: Iterable[str]) -> None:
-        """Raises `UsageError` for a cluster that the lab does not have."""
-        for alias in clusters:
-            if alias not in self.lab.clusters:
-                raise UsageError(
-                    f"the lab has no cluster {alias}", f"it has {', '.join(self.lab.clusters)}", "Name one of those."
-                )
 
     def ends(self, cluster: str, topic: str) -> tuple[int, ...]:
         """Where each partition ends on `cluster` now, by number; empty when there is no such topic."""
