@@ -1,14 +1,19 @@
-"""Opening an analysis in a notebook: where it looks, where its evidence goes, and a line that says how far it is.
+"""Opens an analysis in a notebook: its clusters, its folder of evidence, and a line that shows the progress of Spark jobs.
 
-Rules: nothing is changed on clusters of a properties file; a lab gets a little traffic where it has none of it. Spark is
-started at once, beside whatever is done next. A refusal stops what was started for it.
+Rules: nothing is changed on the clusters of a properties file; a lab without the analysis's topics gets a little traffic.
+Spark starts at once, in the background. A refused analysis closes what was opened for it.
+Every opener takes the clusters in the same three parameters: `properties`, a mirror's file, or `lab_dir`, a lab's folder, and
+`flow`, as "SOURCE->TARGET". `run_dir` is the folder of evidence, "" for a new one under ../runs. `topics` are names on the
+source, none for all that the flow mirrors. `master` is Spark's. Each raises `UsageError` for an argument that is wrong,
+`Unreachable`, and `MissingDependency` when the lab cannot be started.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeVar
 
 from drlib.analysis.sessions.continuous_audit import ContinuousAudit
 from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
@@ -16,13 +21,16 @@ from drlib.analysis.sessions.lag_analysis import LagAnalysis
 from drlib.analysis.sessions.lag_practice import practised
 from drlib.analysis.sessions.nightly_audit import NightlyAudit
 from drlib.analysis.sessions.place import AnalysisPlace, find_place
+from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession
 from drlib.errors import UsageError
 from drlib.runs import folder
 from drlib.ui.terminal.progress_bar import LiveBar
 
+Session = TypeVar("Session", bound=AnalysisSession)
+
 
 def open_duplicates_audit(
-    run_dir: str | Path = "",  # empty: a new folder under ../runs
+    run_dir: str | Path = "",
     *,
     properties: str = "",
     lab_dir: str = "",
@@ -34,27 +42,19 @@ def open_duplicates_audit(
     plant: bool = False,
     name: str = "duplicates-audit",
 ) -> DuplicatesAudit:
-    """Look for duplicates in the mirror topics of `flow`: those of `topics`, named as on the source, or all.
+    """Find duplicates in the mirror topics of `flow`.
 
-    `allow` names causes that are no failure. `plant` has duplicates written into a lab's own traffic. Raises `UsageError`
-    for what is wrong with any of it, `MissingDependency` when the lab cannot be started.
+    `allow` names causes that are no failure. `histories` are files of applications that log what they process. `plant`
+    writes duplicates into a lab's own traffic.
     """
     place = find_place(properties, lab_dir, flow, plant=plant)
-    with _closed_on_refusal(place):
-        return DuplicatesAudit(
-            _folder(run_dir, name),
-            place,
-            topics,
-            name=name,
-            allow=allow,
-            histories=histories,
-            master=master,
-            tell=LiveBar(),
-        )
+    return _open(
+        lambda run: DuplicatesAudit(run, allow=allow, histories=histories), place, run_dir, name, topics, master
+    )
 
 
 def open_nightly_audit(
-    run_dir: str | Path = "",  # empty: a new folder under ../runs
+    run_dir: str | Path = "",
     *,
     properties: str = "",
     lab_dir: str = "",
@@ -65,29 +65,22 @@ def open_nightly_audit(
     master: str = "local[2]",
     name: str = "nightly-audit",
 ) -> NightlyAudit:
-    """Compare both clusters of `flow`: those of `topics`, named as on the source, or all.
+    """Compare the topics of `flow` on both clusters, record by record.
 
-    Records yet to cross are no loss while they span at most `lag_seconds`; a checkpoint may have `reread_allowed` records
-    read again. Raises `UsageError` for what is wrong with any of it, `MissingDependency` when the lab cannot be started.
+    Records not mirrored yet are no loss while they span at most `lag_seconds`; a checkpoint may have `reread_allowed` records
+    read again.
     """
     place = find_place(properties, lab_dir, flow)
-    with _closed_on_refusal(place):
-        return NightlyAudit(
-            _folder(run_dir, name),
-            place,
-            topics,
-            name=name,
-            lag_seconds=lag_seconds,
-            reread_allowed=reread_allowed,
-            master=master,
-            tell=LiveBar(),
-        )
+    return _open(
+        lambda run: NightlyAudit(run, lag_seconds=lag_seconds, reread_allowed=reread_allowed),
+        place, run_dir, name, topics, master,
+    )  # fmt: skip
 
 
 def open_continuous_audit(
-    run_dir: str | Path = "",  # empty: a new folder under ../runs
+    run_dir: str | Path = "",
     *,
-    state: str | Path = "",  # empty: in the run's folder, on a lab
+    state: str | Path = "",
     properties: str = "",
     lab_dir: str = "",
     flow: str = "LEFT->RIGHT",
@@ -97,35 +90,27 @@ def open_continuous_audit(
     master: str = "local[2]",
     name: str = "continuous-audit",
 ) -> ContinuousAudit:
-    """Follow both clusters of `flow` and compare them in buckets of time, going on from what is in the folder `state`.
+    """Follow both clusters of `flow` and compare them in buckets of time, resuming from the folder `state`.
 
-    It has to be named for clusters of a properties file, since a run that begins anew has nothing of what expired.
-
-    A bucket may stay unequal for `lag_seconds` after it last changed, where the mirror has yet to pass it. Raises `UsageError`
-    for what is wrong with any of it, `LeaseHeld` while another process works on `state`, `MissingDependency`.
+    With `properties` the folder has to be given: a run without it knows nothing of records that have expired since. On a lab it
+    is in the run's folder by default. A bucket may stay unequal for `lag_seconds` after it last changed, where the mirror has
+    not passed it yet. Raises `LeaseHeld` while another process works on `state`.
     """
     if properties and not state:
         raise UsageError(
             "no folder for what is known from run to run", "the next run goes on from it", "Give one: -p state=FOLDER."
         )
     place = find_place(properties, lab_dir, flow)
-    with _closed_on_refusal(place):
-        folder_of_run = _folder(run_dir, name)
-        return ContinuousAudit(
-            folder_of_run,
-            Path(state).expanduser().absolute() if state else folder_of_run / "following",
-            place,
-            topics,
-            name=name,
-            bucket_seconds=bucket_seconds,
-            lag_seconds=lag_seconds,
-            master=master,
-            tell=LiveBar(),
-        )
+
+    def build(run: AnalysisRun) -> ContinuousAudit:
+        state_dir = Path(state).expanduser().absolute() if state else run.run_dir / "following"
+        return ContinuousAudit(run, state_dir, bucket_seconds=bucket_seconds, lag_seconds=lag_seconds)
+
+    return _open(build, place, run_dir, name, topics, master)
 
 
 def open_lag_analysis(
-    run_dir: str | Path = "",  # empty: a new folder under ../runs
+    run_dir: str | Path = "",
     *,
     properties: str = "",
     lab_dir: str = "",
@@ -138,35 +123,31 @@ def open_lag_analysis(
     slow_group: bool = True,
     name: str = "lag-report",
 ) -> LagAnalysis:
-    """Look at how far `flow` and the groups on both sides are behind, and were for the last `window`.
+    """Measure the lag of `flow` and of the groups on both sides, now and over the last `window`.
 
-    `objective` is the age agreed on for the mirror, `horizon` how early a loss counts as a failure. On a lab some traffic is
-    run first, with a `slow_group` if wanted. Raises `UsageError` for what is wrong with any of it, `Unreachable`.
+    `objective` is the age agreed on for the mirror, `horizon` how early a loss counts as a failure. A lab gets some traffic
+    first, with a group that falls behind unless `slow_group` is false.
     """
     place = find_place(properties, lab_dir, flow) if properties else practised(lab_dir, flow, slow=slow_group)
-    with _closed_on_refusal(place):
-        return LagAnalysis(
-            _folder(run_dir, name),
-            place,
-            topics,
-            name=name,
-            window=window,
-            objective=objective,
-            horizon=horizon,
-            master=master,
-            tell=LiveBar(),
-        )
+    return _open(
+        lambda run: LagAnalysis(run, window=window, objective=objective, horizon=horizon),
+        place, run_dir, name, topics, master,
+    )  # fmt: skip
 
 
-@contextmanager
-def _closed_on_refusal(place: AnalysisPlace) -> Iterator[None]:
+def _open(
+    build: Callable[[AnalysisRun], Session],
+    place: AnalysisPlace,
+    run_dir: str | Path,
+    name: str,
+    topics: Sequence[str],
+    master: str,
+) -> Session:
+    """Build the session in its folder; close `place` if that fails."""
     with ExitStack() as undo:
         undo.callback(place.close)
-        yield
+        path = Path(run_dir).absolute() if run_dir else folder.create(Path("..") / "runs", name).path
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        session = build(AnalysisRun(name, path, place, topics, master, LiveBar()))
         undo.pop_all()
-
-
-def _folder(run_dir: str | Path, name: str) -> Path:
-    found = Path(run_dir).absolute() if run_dir else folder.create(Path("..") / "runs", name).path
-    found.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return found
+        return session

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from drlib.lab.checker.report import Verdict
 from drlib.model import TopicPartition
+from drlib.runs.scorecard import Verdict
 
 __all__ = [
     "AuditExample",

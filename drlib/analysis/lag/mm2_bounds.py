@@ -20,8 +20,8 @@ from drlib.analysis.lag.mm2_offset_syncs import Told
 from drlib.analysis.lag.result import CHECKPOINTED, Series
 from drlib.analysis.lag.trend import Point, read
 from drlib.config.settings import FlowSettings
-from drlib.lab.checker.report import Verdict
 from drlib.model import TopicPartition
+from drlib.runs.scorecard import Verdict
 
 
 def bounded(records: DataFrame, series: Sequence[Series], told: Told, moments: DataFrame) -> tuple[Series, ...]:

@@ -20,8 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from drlib.analysis.lag.trend import Limits, Point, Reading, Trend, read
-from drlib.lab.checker.report import Verdict
 from drlib.mirror.mm2.records import OffsetSync
+from drlib.runs.scorecard import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,10 @@ from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.group_offsets import committed
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.lab.checker.report import Verdict
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.status.catch_up import retention_of
 from drlib.model import Flow, TopicPartition
+from drlib.runs.scorecard import Verdict
 
 ASK_S: Final = 15.0
 TRIES: Final = 3

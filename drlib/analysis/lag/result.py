@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from drlib.analysis.lag.trend import HORIZON_S, Limits, Point, Reading, Share
-from drlib.lab.checker.report import Verdict
 from drlib.model import Flow, TopicPartition
+from drlib.runs.scorecard import Verdict
 
 MOMENTS: Final = 120
 WINDOW_S: Final = 86400.0

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -23,9 +22,7 @@ from drlib.analysis.continuous.compare import AuditPlan, BucketReport, examine, 
 from drlib.analysis.continuous.rules import Finding, State, Sums
 from drlib.analysis.continuous.stream import BucketStream
 from drlib.analysis.sessions.bucket_checks import moment, read_check, topic_checks
-from drlib.analysis.sessions.place import AnalysisPlace
-from drlib.analysis.sessions.session import AnalysisSession, Row
-from drlib.analysis.spark.jobs import Teller
+from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row
 from drlib.errors import Unreachable, UsageError
 from drlib.files import write_whole
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
@@ -47,16 +44,11 @@ class ContinuousAudit(AnalysisSession):
 
     def __init__(
         self,
-        run_dir: Path,
+        run: AnalysisRun,
         state: Path,
-        place: AnalysisPlace,
-        topics: Sequence[str] = (),
         *,
-        name: str = "continuous-audit",
         bucket_seconds: float = 60.0,
         lag_seconds: float = 300.0,
-        master: str = "local[2]",
-        tell: Teller = lambda _: None,
     ) -> None:
         if bucket_seconds < 1:
             raise UsageError(f"buckets of {bucket_seconds:g} s", "they are shorter than a second", "Use 1 or more.")
@@ -72,7 +64,7 @@ class ContinuousAudit(AnalysisSession):
         self._streams: tuple[BucketStream, ...] = ()
         self._silent: dict[str, str] = {}
         self.report: BucketReport | None = None
-        super().__init__(name, run_dir, place, topics, master=master, tell=tell)
+        super().__init__(run)
 
     def followed(self) -> Table:
         """What is followed, and from where on. Raises `StalePlan` for a topic that was made again since, `Unreachable`."""

@@ -19,14 +19,12 @@ from drlib.analysis.duplicates.find import find_duplicates
 from drlib.analysis.duplicates.known_copies import known_copies, segments
 from drlib.analysis.duplicates.result import Cause, DuplicateReport, Reread
 from drlib.analysis.duplicates.rewinds import GroupCommits, find_rereads
-from drlib.analysis.sessions.place import AnalysisPlace, Pair
-from drlib.analysis.sessions.session import AnalysisSession, Row, absent
-from drlib.analysis.spark.jobs import Teller
+from drlib.analysis.sessions.place import Pair
+from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row, absent
 from drlib.errors import UsageError
 from drlib.files import write_whole
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.lab.checker.history_files import read_history
-from drlib.lab.checker.report import Verdict as Found
 from drlib.lab.checker.rereads import read_again
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.runs.scorecard import Check, Records, Verdict
@@ -48,19 +46,14 @@ class DuplicatesAudit(AnalysisSession):
 
     def __init__(
         self,
-        run_dir: Path,
-        place: AnalysisPlace,
-        topics: Sequence[str] = (),
+        run: AnalysisRun,
         *,
-        name: str = "duplicates-audit",
         allow: Sequence[str] = (),
         histories: Sequence[str] = (),
-        master: str = "local[2]",
-        tell: Teller = lambda _: None,
     ) -> None:
         self._allowed = tuple(_cause(each) for each in allow)
         self._histories = tuple(Path(path) for path in histories)
-        super().__init__(name, run_dir, place, topics, master=master, tell=tell)
+        super().__init__(run)
         self._blind = ""  # why no group's positions could be looked at
         self.reports: dict[str, DuplicateReport] = {}
 
@@ -251,7 +244,7 @@ class DuplicatesAudit(AnalysisSession):
                 evidence += f"; {waiting:,} stand to be read again"
             checks.append(Check(name=f"{pair.topic}: {clean}", verdict=verdict, evidence=evidence))
         told = "the mirror's own map" if report.exact else "content and occurrence number"
-        doubts = [reason for reason in report.reasons if report.verdict is Found.UNKNOWN]
+        doubts = [reason for reason in report.reasons if report.verdict is Verdict.UNKNOWN]
         if report.counts[Cause.UNKNOWN] and not doubts:
             doubts = [report.reasons[-1]]
         checks.append(

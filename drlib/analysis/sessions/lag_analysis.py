@@ -7,23 +7,18 @@ objective is the mirror's; groups are held against retention alone, because how 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from drlib.analysis.lag.report import analyse_lag
 from drlib.analysis.lag.result import Asked, LagReport, Series
 from drlib.analysis.lag.trend import Slope
-from drlib.analysis.sessions.place import AnalysisPlace
-from drlib.analysis.sessions.session import AnalysisSession, Row
-from drlib.analysis.spark.jobs import Teller
+from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row
 from drlib.config.quantities import said_bytes, said_seconds, seconds
-from drlib.lab.checker.report import Verdict as Found
 from drlib.runs.scorecard import Check, Records, Verdict
 from drlib.runs.table import Table
 
 SHOWN: Final = 12
 BOUNDED: Final = "MirrorMaker 2 names only some of what it copies: behind at most so many, and for certain so many"
-_VERDICTS: Final = {Found.PASS: Verdict.PASS, Found.FAIL: Verdict.FAIL, Found.UNKNOWN: Verdict.UNKNOWN}
 
 
 class LagAnalysis(AnalysisSession):
@@ -32,25 +27,20 @@ class LagAnalysis(AnalysisSession):
 
     def __init__(
         self,
-        run_dir: Path,
-        place: AnalysisPlace,
-        topics: Sequence[str] = (),
+        run: AnalysisRun,
         *,
-        name: str = "lag-report",
         window: str = "24h",
         objective: str = "",
         horizon: str = "24h",
-        master: str = "local[2]",
-        tell: Teller = lambda _: None,
     ) -> None:
         self._wanted = Asked(
-            topics=tuple(topics) or None,
+            topics=tuple(run.topics) or None,
             window_s=seconds(window, "window"),
             objective_s=seconds(objective, "objective") if objective else None,
             horizon_s=seconds(horizon, "horizon"),
         )
         self._report: LagReport | None = None
-        super().__init__(name, run_dir, place, topics, master=master, tell=tell)
+        super().__init__(run)
 
     @property
     def report(self) -> LagReport:
@@ -149,7 +139,7 @@ class LagAnalysis(AnalysisSession):
         checks = [
             Check(
                 name=f"{reader} on {cluster}: {topic}",
-                verdict=_VERDICTS[(worst := _worst(series)).reading.verdict],
+                verdict=(worst := _worst(series)).reading.verdict,
                 evidence=f"partition {worst.partition.partition}: {worst.reading.why}",
             )
             for (cluster, reader, topic), series in _grouped(self.report.series).items()
@@ -178,7 +168,7 @@ def _grouped(series: Sequence[Series]) -> dict[tuple[str, str, str], list[Series
 
 
 def _urgency(one: Series) -> tuple[int, float, float]:
-    order = {Found.FAIL: 0, Found.UNKNOWN: 1, Found.PASS: 2}
+    order = {Verdict.FAIL: 0, Verdict.UNKNOWN: 1, Verdict.PASS: 2}
     soonest = one.reading.soonest_s
     return order[one.reading.verdict], float("inf") if soonest is None else soonest, -one.points[-1].age_s
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -19,9 +18,8 @@ from pyspark.sql import SparkSession
 from drlib.analysis.audit.checkpoints import read_checkpoints
 from drlib.analysis.audit.result import AuditResult, CheckpointAudit
 from drlib.analysis.audit.staged import audit_topics
-from drlib.analysis.sessions.place import AnalysisPlace, Pair
-from drlib.analysis.sessions.session import AnalysisSession, Row, absent
-from drlib.analysis.spark.jobs import Teller
+from drlib.analysis.sessions.place import Pair
+from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row, absent
 from drlib.files import write_whole
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.runs.scorecard import Check, Records, Verdict
@@ -40,19 +38,14 @@ _QUESTIONS: Final = (
 class NightlyAudit(AnalysisSession):
     def __init__(
         self,
-        run_dir: Path,
-        place: AnalysisPlace,
-        topics: Sequence[str] = (),
+        run: AnalysisRun,
         *,
-        name: str = "nightly-audit",
         lag_seconds: float = 300.0,
         reread_allowed: int = 0,
-        master: str = "local[2]",
-        tell: Teller = lambda _: None,
     ) -> None:
         self._lag_seconds = lag_seconds
         self._reread_allowed = reread_allowed
-        super().__init__(name, run_dir, place, topics, master=master, tell=tell)
+        super().__init__(run)
         self.results: dict[str, AuditResult] = {}
 
     def compare(self) -> Table:

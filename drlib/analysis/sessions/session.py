@@ -12,6 +12,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -30,31 +31,38 @@ SCORECARD: Final = "scorecard.json"
 Row = dict[str, Scalar]
 
 
-class AnalysisSession:
-    """`name` is the runbook's. A context manager; `close` may be repeated."""
+@dataclass(frozen=True, slots=True)
+class AnalysisRun:
+    """What every analysis is opened with.
 
-    def __init__(
-        self,
-        name: str,
-        run_dir: Path,
-        place: AnalysisPlace,
-        topics: Sequence[str] = (),
-        *,
-        master: str = "local[2]",
-        tell: Teller = lambda _: None,
-    ) -> None:
+    `name` is the runbook's, `run_dir` the folder of evidence. `topics` are names on the source; none for all that the flow
+    mirrors. `master` is Spark's. `tell` is called with the progress of each Spark job.
+    """
+
+    name: str
+    run_dir: Path
+    place: AnalysisPlace
+    topics: Sequence[str] = ()
+    master: str = "local[2]"
+    tell: Teller = lambda _: None
+
+
+class AnalysisSession:
+    """A context manager; `close` may be repeated."""
+
+    def __init__(self, run: AnalysisRun) -> None:
         from drlib.analysis.audit.compare import rehearse
         from drlib.analysis.spark.session import is_running, start_in_background
 
-        self.name = name
-        self.run_dir = run_dir
-        self.place = place
-        self._master = master
+        self.name = run.name
+        self.run_dir = run.run_dir
+        self.place = run.place
+        self._master = run.master
         self._began_ms = int(time.time() * 1000)
         self._own_spark = not is_running()
-        self._session = start_in_background(name, warm_up=rehearse, master=master, long_runs=True)
-        self._jobs = Jobs(self._session, tell)
-        self._asked = tuple(topics)
+        self._session = start_in_background(run.name, warm_up=rehearse, master=run.master, long_runs=True)
+        self._jobs = Jobs(self._session, run.tell)
+        self._asked = tuple(run.topics)
         self._pairs: tuple[Pair, ...] = ()
         self._ranges: dict[str, TopicRange] = {}
         self._closed = False

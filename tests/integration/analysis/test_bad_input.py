@@ -24,15 +24,16 @@ from drlib.analysis.lag.result import Asked
 from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
 from drlib.analysis.sessions.nightly_audit import NightlyAudit
 from drlib.analysis.sessions.place import AnalysisPlace, find_place
+from drlib.analysis.sessions.session import AnalysisRun
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.lab.checker.report import Verdict as Found
 from drlib.lab.lab import Lab
 from drlib.model import Flow
 from drlib.model import TopicPartition as At
 from drlib.runs.scorecard import Scorecard, Verdict
+from drlib.runs.scorecard import Verdict as Found
 
 FLOW = "LEFT->RIGHT"
 CLEANED = {  # a segment a quarter of a second, and dirty at the first byte
@@ -124,7 +125,9 @@ def test_a_real_cleaner_on_one_side_is_no_fault_and_hides_none(lab: Lab, tmp_pat
         return all(held(there, prefix + name) < 40 for name in (topic, lost))
 
     wait_for(f"the cleaner of {cleaned} has been there", swept, 90)
-    audit = NightlyAudit(tmp_path, place_of(lab, tmp_path, f"one-{cleaned}, lost-{cleaned}"))
+    audit = NightlyAudit(
+        AnalysisRun("nightly-audit", tmp_path, place_of(lab, tmp_path, f"one-{cleaned}, lost-{cleaned}"))
+    )
     audit.conclude()
     told, result = checks(tmp_path), audit.results[topic]
     assert result.compacted is not None
@@ -134,7 +137,9 @@ def test_a_real_cleaner_on_one_side_is_no_fault_and_hides_none(lab: Lab, tmp_pat
         assert told[f"{topic}: nothing was lost"] is Verdict.PASS
     assert told[f"{lost}: nothing was lost"] is Verdict.FAIL, audit.results[lost]
     (tmp_path / "twice").mkdir()
-    search = DuplicatesAudit(tmp_path / "twice", place_of(lab, tmp_path, f"one-{cleaned}"))
+    search = DuplicatesAudit(
+        AnalysisRun("duplicates-audit", tmp_path / "twice", place_of(lab, tmp_path, f"one-{cleaned}"))
+    )
     search.conclude()
     assert search.reports[topic].total == 0
     assert Verdict.FAIL not in checks(tmp_path / "twice").values()

@@ -24,6 +24,7 @@ from drlib.analysis.continuous.rules import Difference, State
 from drlib.analysis.continuous.stream import BucketStream, FollowedTopic
 from drlib.analysis.sessions.continuous_audit import ContinuousAudit
 from drlib.analysis.sessions.place import AnalysisPlace
+from drlib.analysis.sessions.session import AnalysisRun
 from drlib.analysis.spark.topics import pin_range, read_topic, settings_of
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import LeaseHeld, StalePlan
@@ -168,7 +169,7 @@ def test_a_mirror_is_followed_and_what_differs_is_named(spark: SparkSession, eng
         folder.mkdir()
         settings = load_mirror_settings(engine.properties)
         place = AnalysisPlace(settings, Flow(engine.source, engine.target), lambda: None)
-        return ContinuousAudit(folder, tmp_path / "state", place, [topic])
+        return ContinuousAudit(AnalysisRun("continuous-audit", folder, place, [topic]), tmp_path / "state")
 
     def seen(audit: ContinuousAudit) -> set[object]:
         (row,) = audit.compare().rows

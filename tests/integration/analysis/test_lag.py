@@ -20,10 +20,10 @@ from drlib.analysis.lag.result import Asked
 from drlib.analysis.lag.trend import Trend
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
-from drlib.lab.checker.report import Verdict
 from drlib.mirror.journal.claims_and_runs import Ack, Covered
 from drlib.mirror.journal.fields import ClaimId, SourcePartition
 from drlib.model import Flow
+from drlib.runs.scorecard import Verdict
 
 BEGIN_S = 1_790_000_000
 

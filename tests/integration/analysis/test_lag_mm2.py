@@ -17,10 +17,10 @@ from drlib.analysis.lag.mm2_lag import Stand
 from drlib.analysis.lag.report import analyse_lag
 from drlib.analysis.lag.result import CHECKPOINTED, Asked, LagReport
 from drlib.config.settings import load_mirror_settings
-from drlib.lab.checker.report import Verdict
 from drlib.lab.mm2 import MirrorMaker2
 from drlib.mirror.mm2.records import Checkpoint, OffsetSync
 from drlib.model import Flow, TopicPartition
+from drlib.runs.scorecard import Verdict
 
 LAG_MAX = 100
 

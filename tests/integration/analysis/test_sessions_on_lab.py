@@ -17,6 +17,7 @@ from drlib.analysis.sessions.audit_practice import PLANTED, TOPICS, Practice
 from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
 from drlib.analysis.sessions.nightly_audit import NightlyAudit
 from drlib.analysis.sessions.place import AnalysisPlace, find_place
+from drlib.analysis.sessions.session import AnalysisRun
 from drlib.analysis.spark.jobs import Jobs, Progress
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -51,7 +52,7 @@ def verdicts(run_dir: Path) -> dict[str, Verdict]:
 @pytest.mark.long
 @pytest.mark.usefixtures("spark")
 def test_the_audit_of_real_topics_says_what_duckdb_says(place: AnalysisPlace, tmp_path: Path) -> None:
-    audit = NightlyAudit(tmp_path, place)
+    audit = NightlyAudit(AnalysisRun("nightly-audit", tmp_path, place))
     audit.ranges()
     audit.compare()
     source, target = place.source, place.target
@@ -90,7 +91,7 @@ def test_planted_duplicates_are_found_by_number_cause_and_place_and_a_rerun_read
     place: AnalysisPlace, practised: Lab, tmp_path: Path
 ) -> None:
     told: list[Progress] = []
-    audit = DuplicatesAudit(tmp_path, place, tell=told.append)
+    audit = DuplicatesAudit(AnalysisRun("duplicates-audit", tmp_path, place, tell=told.append))
     assert len(audit.ranges().rows) == 2 * len(TOPICS)
     audit.find()
     found = {topic: dict(report.counts or {}) for topic, report in audit.reports.items()}
@@ -131,7 +132,9 @@ def test_planted_duplicates_are_found_by_number_cause_and_place_and_a_rerun_read
     for _ in range(2):  # written after the ranges were pinned: no business of this audit
         producer.produce("prices", b"1", b"late", 0, timestamp=BEGIN_MS)
     assert producer.flush(30) == 0
-    rerun = DuplicatesAudit(tmp_path, place, allow=("producer", "replicator", "failover"))
+    rerun = DuplicatesAudit(
+        AnalysisRun("duplicates-audit", tmp_path, place), allow=("producer", "replicator", "failover")
+    )
     rerun.conclude()
     assert {t: r.counts for t, r in rerun.reports.items()} == {t: r.counts for t, r in audit.reports.items()}
     assert Scorecard.read(tmp_path / "scorecard.json").verdict is Verdict.CONDITIONS
@@ -163,7 +166,7 @@ def test_odd_records_are_compared_as_they_are_and_what_cannot_be_told_never_pass
         "LEFT->RIGHT.enabled = true\ntopics = odd-.*\n"
     )
     place = find_place(str(file), "", FLOW)
-    audit = NightlyAudit(tmp_path, place)
+    audit = NightlyAudit(AnalysisRun("nightly-audit", tmp_path, place))
     audit.ranges()
     cut = TopicPartition("odd-expired", 0, 5)
     admin = AdminClient({"bootstrap.servers": left, "log_level": 0})
@@ -177,7 +180,7 @@ def test_odd_records_are_compared_as_they_are_and_what_cannot_be_told_never_pass
     assert told["odd-expired: it was read"] is Verdict.UNKNOWN
     assert told["odd-missing is on both clusters"] is Verdict.UNKNOWN
     (tmp_path / "again").mkdir()
-    search = DuplicatesAudit(tmp_path / "again", place, ["odd-bytes", "odd-expired"])
+    search = DuplicatesAudit(AnalysisRun("duplicates-audit", tmp_path / "again", place, ["odd-bytes", "odd-expired"]))
     search.conclude()
     assert search.reports["odd-bytes"].total == 0
     with pytest.raises(UsageError, match=r"RIGHT has no topic LEFT\.odd-missing"):

@@ -181,7 +181,7 @@ class Proof:
                 f"{audit.source_records} records on {source}, {audit.target_records} on {target}, "
                 f"{audit.missing} only on {source}"
             )
-            found.append(Check(name=f"Spark: {topic}", verdict=Verdict(audit.verdict.value), evidence=evidence))
+            found.append(Check(name=f"Spark: {topic}", verdict=audit.verdict, evidence=evidence))
         if self.report is not None and "flights" in self._audits:
             found.append(_agreement(self.report, self._audits["flights"], source))
         return ScorecardPart(checks=tuple(found), partitions=self._partitions())

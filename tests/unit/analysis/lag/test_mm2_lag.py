@@ -6,10 +6,10 @@ import random
 
 from drlib.analysis.lag.mm2_lag import NoStand, Stand, expired, judged, stand, waiting
 from drlib.analysis.lag.trend import Limits, Point, read
-from drlib.lab.checker.report import Verdict
 from drlib.mirror.mm2.offset_syncs import OffsetSyncWriter
 from drlib.mirror.mm2.records import OffsetSync
 from drlib.model import TopicPartition
+from drlib.runs.scorecard import Verdict
 
 AT = TopicPartition("orders", 0)
 LIMITS = Limits(retention_s=3600.0, objective_s=60.0)
