@@ -33,7 +33,6 @@ from drlib.lab.lab import Lab
 from drlib.model import Flow
 from drlib.model import TopicPartition as At
 from drlib.runs.scorecard import Scorecard, Verdict
-from drlib.runs.scorecard import Verdict as Found
 
 FLOW = "LEFT->RIGHT"
 CLEANED = {  # a segment a quarter of a second, and dirty at the first byte
@@ -162,7 +161,7 @@ def test_odd_records_and_an_empty_topic_have_a_lag_that_is_counted_right(
     group = {one.partition.topic: one.points[-1] for one in report.groups}
     assert (group["odd"].records, group["odd"].bytes) == (4, 1 + 5_000_000)
     assert (group["void"].records, group["void"].bytes, group["void"].age_s) == (0, 0, 0.0)
-    assert report.verdict is Found.UNKNOWN  # nobody says where the mirror stands
+    assert report.verdict is Verdict.UNKNOWN  # nobody says where the mirror stands
     assert any("odd-0 is not known" in note for note in report.notes)
     assert not any("void" in note for note in report.notes)  # an empty topic has no lag that could be unknown
 
@@ -196,11 +195,11 @@ def test_records_that_expire_while_a_lag_is_read_are_read_again_without_them(
     report = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), Asked(("expiring",), window_s=60.0, moments=20))
     (group,) = report.groups
     assert group.points[-1].records == 30 - 6
-    assert (group.reading.verdict, group.overtaken) == (Found.FAIL, True)
+    assert (group.reading.verdict, group.overtaken) == (Verdict.FAIL, True)
     assert "retention has deleted offsets 2 to 6" in group.reading.why
     most = 10**9
     never = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), Asked(("expiring",), window_s=60.0, moments=20))
-    assert (never.verdict, never.series) == (Found.UNKNOWN, ())
+    assert (never.verdict, never.series) == (Verdict.UNKNOWN, ())
     assert any("could not be read" in note for note in never.notes)
 
 

@@ -12,7 +12,6 @@ from rich.console import Console
 from drlib.analysis.duplicates.result import Cause, DuplicateReport, Heat
 from drlib.analysis.spark.jobs import Progress, SparkFailed
 from drlib.runs.scorecard import Check, Kind, Records, Rpo, RtoSeconds, Scorecard, Verdict
-from drlib.runs.scorecard import Verdict as Found
 from drlib.ui.figures import figures
 from drlib.ui.figures.duplicates import heat_figure
 from drlib.ui.report.report import write_report
@@ -22,7 +21,7 @@ from drlib.ui.terminal.run import print_scorecard
 T0 = 1_795_255_200_000  # 2026-11-21 10:00:00 UTC
 REPORT = DuplicateReport(
     "LEFT.orders",
-    Found.FAIL,
+    Verdict.FAIL,
     (),
     counts={Cause.REPLICATOR: 42},
     heat=(Heat(2, T0, 30), Heat(2, T0 + 120_000, 10), Heat(0, T0 + 60_000, 2)),
@@ -60,7 +59,7 @@ def test_the_map_labels_each_row_with_its_number_and_says_utc_and_units() -> Non
 
 def test_without_a_duplicate_the_map_says_so_and_many_partitions_are_counted() -> None:
     assert heat_figure({}).layout.annotations[0].text == "No duplicate was found."
-    many = DuplicateReport("t", Found.FAIL, (), heat=tuple(Heat(p, T0, p + 1) for p in range(50)), step_ms=1000)
+    many = DuplicateReport("t", Verdict.FAIL, (), heat=tuple(Heat(p, T0, p + 1) for p in range(50)), step_ms=1000)
     figure = heat_figure({"t": many})
     assert len(figure.data[0].y) == 40
     assert "10 more partitions are not drawn" in figure.layout.xaxis.title.text
