@@ -144,13 +144,14 @@ def status(
     Asks the clusters, so it works from any machine and when every worker is dead; a worker that can be heard adds its
     detail. Exit code 0: all is well; 3: something is open or no worker runs; 11: nobody answers.
     """
-    from drlib.cli.mirror.status import Watch, once, until_quit
+    from drlib.cli.mirror.status import StatusObserver, print_once
+    from drlib.cli.mirror.status import watch as watch_status
     from drlib.config.settings import load_mirror_settings
 
     if as_json and watch:
         raise UsageError("--json and --watch do not go together", "JSON is printed once", "Leave one of them out.")
-    looking = Watch(load_mirror_settings(file), addresses=at or (), files=worker_file or (), groups=groups)
-    code = until_quit(looking, rows=rows) if watch else once(looking, as_json_text=as_json, rows=rows)
+    observer = StatusObserver(load_mirror_settings(file), addresses=at or (), files=worker_file or (), groups=groups)
+    code = watch_status(observer, rows=rows) if watch else print_once(observer, as_json_text=as_json, rows=rows)
     raise typer.Exit(code)
 
 

@@ -32,6 +32,7 @@ from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror import worker
 from drlib.mirror.engine.fetch.memory import DEFAULT_WORKER
+from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.status import worker_status as status
 from drlib.model import Flow, TopicPartition
@@ -144,7 +145,7 @@ def prepare(request: CopyRequest) -> Copy:
     _refuse_a_round(request, flow, source, target, chosen)
     _refuse_strangers(request, flow, target, chosen)
     with Cluster(request.target) as there:
-        group = f"drlib-{flow.flow.source}-{flow.flow.target}"
+        group = worker_group(flow.flow)
         if any(g.group == group and g.state not in IDLE_STATES for g in there.groups()):
             raise _another_runs(request)
     partitions = [TopicPartition(name, number) for name, count in chosen.items() for number in range(count)]

@@ -39,6 +39,7 @@ from drlib.mirror.mm2.writer import Mm2Writer
 from drlib.mirror.monitor.cluster_watch import watch
 from drlib.mirror.monitor.flow_status import flow_status
 from drlib.mirror.monitor.lag_monitor import Forecasts
+from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.preflight.checks import Grants, Preflight
 from drlib.mirror.preflight.cycles import find_cycle
 from drlib.mirror.read_batches import until_listed
@@ -138,7 +139,7 @@ class FlowRunner:
             )
             self.membership = self._member = Membership(
                 self._target,
-                f"drlib-{flow.source}-{flow.target}",
+                worker_group(flow),
                 self.journal_topic,
                 self.settings.lanes,
                 self.settings.session_timeout_ms,

@@ -1,18 +1,16 @@
-"""`drlib status`: ask the clusters, ask the workers that can be heard, draw; once, or until somebody presses q.
+"""`drlib status`: survey the clusters, ask the workers, print; once, or until q is pressed.
 
-Rules: exit code 0 when every flow mirrors and nothing is open, 3 when something is open, a lane has no owner or no worker
-runs, 11 when neither cluster of a flow answers and no worker is heard. Workers are looked for at the addresses given, in
-the file, and in the journal's claims (a loopback address only on the machine it belongs to).
+Rules: exit code 0 when every flow mirrors and no event is open; 3 when an event is open, a lane has no owner or no worker
+runs; 11 when neither cluster of a flow answers and no worker does. Workers are asked at the addresses given, at the one in
+the file, and at those in the journal's claims (a loopback address only on the machine that it belongs to).
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import select
 import sys
 import termios
-import threading
 import time
 import tty
 from collections.abc import Iterator, Sequence
@@ -24,21 +22,22 @@ from rich.console import Console
 from rich.live import Live
 
 from drlib.config.settings import MirrorSettings
-from drlib.errors import DrlibError, ReadinessError, Unreachable, UsageError
-from drlib.mirror.monitor import worker_client as hearing
+from drlib.errors import ReadinessError, Unreachable, UsageError
 from drlib.mirror.monitor.flow_view import MIRRORING, FlowView
-from drlib.mirror.monitor.survey import Survey, Surveyor
-from drlib.mirror.status import worker_status as status
-from drlib.ui.terminal.status import status_of
+from drlib.mirror.monitor.observer import FlowObserver
+from drlib.mirror.monitor.polling_thread import PollingThread
+from drlib.mirror.monitor.survey import Survey
+from drlib.mirror.status import worker_status
+from drlib.ui.terminal.status import render_status
 
-SURVEY_S = 2.0  # between two rounds of questions to the clusters, and as long as one took
-LONGEST_S = 10.0
-DRAW_S = 0.25
+SURVEY_INTERVAL_S = 2.0  # pause between two surveys, or as long as one took
+LONGEST_PAUSE_S = 10.0
+REDRAW_S = 0.25
 _VIEWS = TypeAdapter(FlowView)
 
 
-class Watch:
-    """Looks at the flows of one file as often as it is asked to."""
+class StatusObserver:
+    """Observes the enabled flows of one file. `files`: status files of workers. Raises `UsageError` when there is no flow."""
 
     def __init__(
         self, settings: MirrorSettings, *, addresses: Sequence[str], files: Sequence[Path], groups: bool
@@ -46,38 +45,36 @@ class Watch:
         flows = [flow for flow in settings.flows if flow.enabled]
         if not flows:
             raise UsageError(
-                f"nothing to look at in {settings.path}", "no flow is enabled", "Set 'A->B.enabled = true' for a flow."
+                f"{settings.path} has no flow to show", "no flow is enabled", "Set 'A->B.enabled = true' for a flow."
             )
-        self._flows = flows
-        self._surveyors = [Surveyor(settings, flow) for flow in flows]
-        self._addresses = tuple(addresses)
+        self._flows = [(settings, flow) for flow in flows]
+        self._observer = FlowObserver(addresses=addresses, groups=groups)
         self._files = tuple(files)
-        self._groups = groups
-        self.surveys: tuple[Survey, ...] = ()
+
+    @property
+    def surveys(self) -> tuple[Survey, ...]:
+        """The newest survey of each flow; empty before the first."""
+        return self._observer.surveys
 
     def survey(self) -> None:
-        """Ask the clusters."""
-
-        async def ask() -> list[Survey]:
-            return list(await asyncio.gather(*(s.look(groups=self._groups) for s in self._surveyors)))
-
-        self.surveys = tuple(asyncio.run(ask()))
+        """Ask the clusters. Blocks."""
+        self._observer.survey_blocking(self._flows)
 
     def views(self) -> tuple[FlowView, ...]:
-        """Ask the workers, and put it together with the newest survey."""
-        return hearing.views(self.surveys, self._flows, self._addresses, [status.read(file) for file in self._files])
+        """Ask the workers, and combine their answers with the newest surveys."""
+        return self._observer.views([worker_status.read(file) for file in self._files])
 
-    def code(self, views: Sequence[FlowView]) -> int:
-        """The exit code for what is seen."""
+    def exit_code(self, views: Sequence[FlowView]) -> int:
+        """The exit code for what `views` show."""
         errors = {survey.flow: survey.source_error and survey.target_error for survey in self.surveys}
         if any(errors[view.flow] and not view.workers for view in views):
             return Unreachable.exit_code
-        fine = all(view.state == MIRRORING and not view.open_events for view in views)
-        return 0 if fine else ReadinessError.exit_code
+        healthy = all(view.state == MIRRORING and not view.open_events for view in views)
+        return 0 if healthy else ReadinessError.exit_code
 
 
 def as_json(views: Sequence[FlowView]) -> str:
-    """Every field and the totals; null is unknown."""
+    """A JSON list of every field of every flow and its totals; null is unknown."""
     rows = []
     for view in views:
         totals = {name: getattr(view, name) for name in ("lag", "as_of_ms", "lag_bytes", "lag_s", "eta_s", "left_s")}
@@ -85,55 +82,45 @@ def as_json(views: Sequence[FlowView]) -> str:
     return json.dumps(rows, indent=2)
 
 
-def once(watch: Watch, *, as_json_text: bool, rows: int) -> int:
-    """Look, print, and return the exit code."""
-    watch.survey()
-    views = watch.views()
+def print_once(observer: StatusObserver, *, as_json_text: bool, rows: int) -> int:
+    """Observe once, print, and return the exit code."""
+    observer.survey()
+    views = observer.views()
     if as_json_text:
         print(as_json(views))
     else:
-        Console(highlight=False).print(status_of(views, rows=rows))
-    return watch.code(views)
+        Console(highlight=False).print(render_status(views, rows=rows))
+    return observer.exit_code(views)
 
 
-def until_quit(watch: Watch, *, rows: int) -> int:
-    """Redraw until q or Ctrl-C; returns the exit code for what was seen last."""
+def watch(observer: StatusObserver, *, rows: int) -> int:
+    """Redraw until q or Ctrl-C; returns the exit code for the last state drawn."""
     console = Console(highlight=False)
-    stop = threading.Event()
-    failed: list[DrlibError] = []
-
-    def survey() -> None:
-        while not stop.is_set():
-            began = time.monotonic()
-            try:
-                watch.survey()
-            except DrlibError as error:
-                failed.append(error)
-                stop.set()
-            stop.wait(max(SURVEY_S, min(LONGEST_S, time.monotonic() - began)))
-
-    threading.Thread(target=survey, name="survey", daemon=True).start()
+    thread = PollingThread(
+        observer.survey, name="survey", interval_s=SURVEY_INTERVAL_S, longest_pause_s=LONGEST_PAUSE_S
+    )
+    thread.start()
     views: tuple[FlowView, ...] = ()
-    with _keys() as pressed, Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
+    with _keyboard() as read_key, Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
         try:
-            while not stop.is_set():
-                if watch.surveys:
-                    views = watch.views()
-                    live.update(status_of(views, rows=rows, footer="q quits"), refresh=True)
-                if pressed(DRAW_S) in ("q", "Q", "\x03"):
+            while not thread.closed:
+                if observer.surveys:
+                    views = observer.views()
+                    live.update(render_status(views, rows=rows, footer="q quits"), refresh=True)
+                if read_key(REDRAW_S) in ("q", "Q", "\x03"):
                     break
         except KeyboardInterrupt:
             pass
         finally:
-            stop.set()
-    if failed:
-        raise failed[0]
-    return watch.code(views) if views else ReadinessError.exit_code
+            thread.close()
+    if thread.error is not None:
+        raise thread.error
+    return observer.exit_code(views) if views else ReadinessError.exit_code
 
 
 @contextmanager
-def _keys() -> Iterator[KeyReader]:
-    """Keys one by one where there is a keyboard; anywhere else only time passes."""
+def _keyboard() -> Iterator[KeyReader]:
+    """Read single keys where standard input is a terminal; elsewhere the reader only waits."""
     if not sys.stdin.isatty():
         yield KeyReader(None)
         return
@@ -147,7 +134,7 @@ def _keys() -> Iterator[KeyReader]:
 
 
 class KeyReader:
-    """Call it with seconds: the next key within them, or an empty string."""
+    """Called with seconds, returns the next key pressed within them, or an empty string."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor

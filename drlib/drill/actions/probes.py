@@ -104,7 +104,7 @@ def _mirror_lag(workplace: DrillContext, call: Call) -> Probe:
     def look() -> Answer:
         settings = workplace.mirror_settings()
         flow = settings.flow(workplace.flow.source, workplace.flow.target)
-        survey = asyncio.run(Surveyor(settings, flow).look())
+        survey = asyncio.run(Surveyor(settings, flow).survey())
         silent = survey.source_error or survey.target_error
         if silent:
             return Answer(None, silent)

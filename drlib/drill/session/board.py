@@ -6,22 +6,21 @@ whoever waits for a step; what could not be asked is said, with how old the last
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Protocol
 
-from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_settings
+from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.plan.plan import Drill, Plan
 from drlib.drill.plan.progress import Noted, missing_approvals
 from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError
 from drlib.lab.workload import mirrors
-from drlib.mirror.monitor.survey import Survey, Surveyor
+from drlib.mirror.monitor.observer import FlowObserver
+from drlib.mirror.monitor.polling_thread import PollingThread
+from drlib.mirror.monitor.survey import Survey
 from drlib.runs.journal import Line, Scalar
 
 LOOK_S: Final = 1.0
@@ -165,36 +164,27 @@ class FlowWatch:
         self.survey: Survey | None = None
         self.unseen = "not asked yet"
         self._workplace = workplace
-        self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._observer = FlowObserver(groups=True)
+        self._polling = PollingThread(self._poll, name="drill-board", interval_s=LOOK_S)
 
     def start(self) -> None:
         """Begin to look. Safe to repeat."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="drill-board", daemon=True)
-            self._thread.start()
+        self._polling.start()
 
     def close(self) -> None:
         """Stop looking. A look under way ends by itself."""
-        self._closed.set()
+        self._polling.close()
 
     def _settings(self) -> MirrorSettings:
         place = self._workplace
         own = None if place.lab is None else mirrors.file_of(place.lab, place.flow)
         return place.mirror_settings() if own is None else load_mirror_settings(own)
 
-    def _run(self) -> None:
-        surveyor: Surveyor | None = None
-        looked_at: FlowSettings | None = None
-        while not self._closed.is_set():
-            began = time.monotonic()
-            try:
-                settings = self._settings()
-                chosen = settings.flow(self._workplace.flow.source, self._workplace.flow.target)
-                if surveyor is None or chosen != looked_at:
-                    surveyor, looked_at = Surveyor(settings, chosen), chosen
-                self.survey = asyncio.run(surveyor.look(groups=True))
-                self.unseen = ""
-            except (DrlibError, OSError, TimeoutError) as error:
-                self.unseen = str(error)
-            self._closed.wait(max(LOOK_S, time.monotonic() - began))
+    def _poll(self) -> None:
+        flow = self._workplace.flow
+        try:
+            settings = self._settings()
+            (self.survey,) = self._observer.survey_blocking([(settings, settings.flow(flow.source, flow.target))])
+            self.unseen = ""
+        except (DrlibError, OSError, TimeoutError) as error:
+            self.unseen = str(error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from drlib.mirror.monitor.survey import GroupStanding, Survey
+from drlib.mirror.monitor.survey import GroupStatus, Survey
 from drlib.mirror.status.event_kinds import kind_of
 from drlib.mirror.status.worker_status import Event, FlowStatus, PartitionStatus, WorkerStatus
 
@@ -43,7 +43,7 @@ class FlowView:
     lanes: tuple[LaneView, ...]
     partitions: tuple[PartitionStatus, ...]
     events: tuple[Event, ...]
-    groups: tuple[GroupStanding, ...] | None
+    groups: tuple[GroupStatus, ...] | None
     records_per_s: float | None
     bytes_per_s: float | None
 

@@ -29,7 +29,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fetch.partition_stream import Outgoing, PartitionStream, Pulse
 from drlib.mirror.monitor.open_transactions import OpenTransactions
 from drlib.mirror.monitor.retention import RetentionWatch
-from drlib.mirror.status.catch_up import Outlook, Sample, oldest_unmirrored_ms, outlook
+from drlib.mirror.status.catch_up import Outlook, Sample, forecast, oldest_unmirrored_ms
 from drlib.mirror.status.worker_status import EventLog, Spread, pause_s
 from drlib.model import TopicPartition
 
@@ -249,19 +249,16 @@ class Forecasts:
             looked_before_ms=self._looked_ms,
             last_mirrored_ms=seen.last_mirrored_ms if seen.covered >= start else None,
         )
-        seen.samples.append(Sample(now, mirrored, end))
-        while len(seen.samples) > 2 and seen.samples[1].at_s < now - WINDOW_S:
-            seen.samples.popleft()
-        retention = self._retention.known.get(stream.source.topic)
-        seen.outlook = outlook(
+        seen.outlook = forecast(
             seen.samples,
+            Sample(now, mirrored, end),
+            window_s=WINDOW_S,
             now_ms=now_ms,
             oldest_ms=oldest,
             record_bytes=seen.bytes / seen.records if seen.records else seen.record_bytes,
-            retention=retention,
+            retention=self._retention.known.get(stream.source.topic),
             warning_s=self._settings.retention_warning_s,
         )
-        seen.samples[-1] = Sample(now, mirrored, end, seen.outlook.left_s)
         if seen.outlook.warning:
             self._open(told, "RetentionAhead", str(stream.source), f"{seen.outlook.warning} (source offset {mirrored})")
 

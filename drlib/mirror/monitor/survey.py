@@ -1,14 +1,13 @@
-"""What the clusters themselves say of a flow: from any machine, read-only, and also when every worker is dead.
+"""Read the state of a flow from its two clusters: from any machine, read-only, also when every worker is dead.
 
 Rules:
-- The target says who is a member of the flow's group and owns which lane, and its journal with the mirror topics how far
-  each partition is; the source says where its logs end. Nothing is subtracted across clusters: the map tells how far the
-  source was mirrored, and lag is counted on the source alone.
+- The target's group says which worker owns which lane; its journal and mirror topics say how far each partition was mirrored;
+  the source says where its logs end. Nothing is subtracted across clusters: the map gives the mirrored source offset, and lag
+  is counted on the source alone.
 - A cluster that does not answer is an event, and what it would have said is unknown.
-- What expires is looked at for the `PROBES` partitions that are furthest behind: one batch read each.
-- Rates need two looks: one `Surveyor` looked through repeatedly has them, a single look does not.
-Not for: what only a worker knows (state of its lanes, events as they happen); `drlib.mirror.monitor.flow_view` puts
-both together.
+- The age of the oldest unmirrored record is read for the `PROBES` partitions with the greatest lag: one batch each.
+- Rates need two surveys by the same `Surveyor`.
+Not for: what only a worker knows (state of its lanes, events as they happen); `drlib.mirror.monitor.flow_view` combines both.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from drlib.config.settings import FlowSettings, MirrorSettings
@@ -32,24 +31,29 @@ from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerE
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.journal.entries import Claim, Incarnation, Parked, SourceLoss, SourcePartition, SourceTruncated
 from drlib.mirror.monitor.lag_monitor import WINDOW_S, first_batch
+from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.translation.translate_groups import Positions, checkpointed_positions, source_positions
-from drlib.mirror.status.catch_up import Retention, Sample, outlook, retention_in
+from drlib.mirror.status.catch_up import Retention, Sample, forecast, retention_in
 from drlib.mirror.status.event_kinds import kind_of
 from drlib.mirror.status.worker_status import Event, PartitionStatus
 from drlib.mirror.threads import in_daemon
 from drlib.model import TopicPartition, TranslationKind
 
 PROBES = 32
-PATIENCE_S = 15.0
-# What a cluster that has just started may take to have a coordinator; its own words come before our patience ends.
-COORDINATOR_S = 12.0
-FAULTS = (DrlibError, TimeoutError, OSError)
+CLUSTER_TIMEOUT_S = 15.0
+# How long a cluster that has just started may be without a group coordinator; below CLUSTER_TIMEOUT_S, so that its own error
+# is reported.
+COORDINATOR_TIMEOUT_S = 12.0
+CLUSTER_ERRORS = (DrlibError, TimeoutError, OSError)
 
 
 @dataclass(frozen=True)
-class GroupStanding:
-    """A consumer group of the source: what it has still to read there, and how its positions translate."""
+class GroupStatus:
+    """A consumer group of the source: its lag there, and how many of its committed offsets translate how.
+
+    `other`: neither exact nor behind the mirror; `lag` None is unknown.
+    """
 
     group: str
     partitions: int
@@ -57,12 +61,12 @@ class GroupStanding:
     exact: int
     behind: int
     other: int
-    read_again: int  # records that a failover now would have it read again, or that never reached the target
+    read_again: int  # records that the group would read again, or would miss, if it failed over now
 
 
 @dataclass(frozen=True)
 class Survey:
-    """One look. `target_error` and `source_error` are empty where the cluster answered."""
+    """The state at `at_ms`. `target_error` and `source_error` are empty where the cluster answered."""
 
     flow: str
     at_ms: int
@@ -71,22 +75,22 @@ class Survey:
     claims: Mapping[int, Claim] = field(default_factory=dict)
     partitions: tuple[PartitionStatus, ...] = ()
     events: tuple[Event, ...] = ()
-    groups: tuple[GroupStanding, ...] | None = None
+    groups: tuple[GroupStatus, ...] | None = None
     source_error: str = ""
     target_error: str = ""
-    maps: Maps = field(default_factory=Maps, repr=False)  # what the journal and the mirror's logs say
+    maps: Maps = field(default_factory=Maps, repr=False)  # from the journal and the mirror topics
 
 
 @dataclass(frozen=True)
-class _Source:
+class _SourceState:
     ends: Mapping[TopicPartition, int]
     starts: Mapping[TopicPartition, int]
-    stable: Mapping[TopicPartition, int]
+    stable: Mapping[TopicPartition, int]  # last stable offsets
     metadata: ClusterMetadata
 
 
 class Surveyor:
-    """Looks at one flow as often as it is asked to."""
+    """Surveys one flow, any number of times; keeps samples for rates and the topics' retention between surveys."""
 
     def __init__(self, settings: MirrorSettings, flow: FlowSettings) -> None:
         self._settings = settings
@@ -94,217 +98,213 @@ class Surveyor:
         self._samples: dict[TopicPartition, deque[Sample]] = {}
         self._retention: dict[str, Retention] = {}
 
-    async def look(self, *, groups: bool = False, source_silence: str = "") -> Survey:
-        """Ask both clusters, at the same time. Raises nothing a cluster can cause.
+    async def survey(self, *, groups: bool = False, source_error: str = "") -> Survey:
+        """Ask both clusters at the same time. A cluster's fault is part of the result and is not raised.
 
-        `source_silence`: why the source is not asked at all, where somebody has just found that it does not answer.
+        `source_error`: why the source is known not to answer; it is then not asked.
         """
         flow = self._flow.flow
-        source = wire_client(self._settings.clusters[flow.source], client_id="drlib-status")
-        target = wire_client(self._settings.clusters[flow.target], client_id="drlib-status")
+        source_client = wire_client(self._settings.clusters[flow.source], client_id="drlib-status")
+        target_client = wire_client(self._settings.clusters[flow.target], client_id="drlib-status")
         try:
-            here, there = await asyncio.gather(self._source(source, source_silence), self._target(target))
+            source_answer, target_answer = await asyncio.gather(
+                self._read_source(source_client, source_error), self._read_target(target_client)
+            )
             now_ms = int(time.time() * 1000)
             events: list[Event] = []
-            for name, answer in (("SourceUnreachable", here), ("TargetUnreachable", there)):
+            for name, answer in (("SourceUnreachable", source_answer), ("TargetUnreachable", target_answer)):
                 if isinstance(answer, str):
                     events.append(_event(name, str(flow), answer, 0, str(flow)))
-            maps, members = (Maps(), ()) if isinstance(there, str) else there
-            known = None if isinstance(here, str) else here
-            partitions = await self._partitions(source, maps, known, now_ms)
-            events += _ledger(maps, str(flow))
+            maps, members = (Maps(), ()) if isinstance(target_answer, str) else target_answer
+            source = None if isinstance(source_answer, str) else source_answer
+            partitions = await self._partitions(source_client, maps, source, now_ms)
+            events += _journal_events(maps, str(flow))
             events += [
                 _event("RetentionAhead", f"{p.topic}-{p.partition}", p.outlook.warning, now_ms, str(flow))
                 for p in partitions
                 if p.outlook.warning
             ]
-            standing: tuple[GroupStanding, ...] | None = None
+            group_statuses: tuple[GroupStatus, ...] | None = None
             if groups:
-                found = await self._groups(maps, known)
-                if not isinstance(found, str):
-                    standing = found
-                elif not isinstance(here, str) and not isinstance(there, str):  # else that is said already
-                    events.append(_event("GroupsUnseen", str(flow), found, now_ms, str(flow)))
+                group_answer = await self._groups(maps, source)
+                if not isinstance(group_answer, str):
+                    group_statuses = group_answer
+                elif source is not None and not isinstance(target_answer, str):
+                    # Otherwise the cluster's own event explains it.
+                    events.append(_event("GroupsUnseen", str(flow), group_answer, now_ms, str(flow)))
             return Survey(
-                str(flow),
-                now_ms,
-                self._flow.lanes,
-                members,
-                maps.claims,
-                partitions,
-                tuple(events),
-                standing,
-                here if isinstance(here, str) else "",
-                there if isinstance(there, str) else "",
-                maps,
+                flow=str(flow),
+                at_ms=now_ms,
+                lanes=self._flow.lanes,
+                members=members,
+                claims=maps.claims,
+                partitions=partitions,
+                events=tuple(events),
+                groups=group_statuses,
+                source_error=source_answer if isinstance(source_answer, str) else "",
+                target_error=target_answer if isinstance(target_answer, str) else "",
+                maps=maps,
             )
         finally:
-            await asyncio.gather(source.close(), target.close())
+            await asyncio.gather(source_client.close(), target_client.close())
 
     # -- the two clusters ----------------------------------------------------------------------------------------
 
-    async def _target(self, client: ClusterClient) -> tuple[Maps, tuple[GroupMember, ...]] | str:
-        flow = self._flow.flow
-        journal = self._flow.policy.journal_topic(flow.source)
+    async def _read_target(self, client: ClusterClient) -> tuple[Maps, tuple[GroupMember, ...]] | str:
+        journal = self._flow.policy.journal_topic(self._flow.flow.source)
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(CLUSTER_TIMEOUT_S):
                 await client.connect()
                 members = await in_daemon(self._members)
                 try:
                     return await read_maps(client, journal), members
                 except BrokerError as error:
-                    if error.code == UNKNOWN_TOPIC_OR_PARTITION:  # it never ran
+                    if error.code == UNKNOWN_TOPIC_OR_PARTITION:  # the flow never ran
                         return Maps(), members
                     raise
-        except FAULTS as error:
-            return _told(error)
+        except CLUSTER_ERRORS as error:
+            return _explain(error)
 
     def _members(self) -> tuple[GroupMember, ...]:
         flow = self._flow.flow
-        with Cluster(self._settings.clusters[flow.target], timeout_s=COORDINATOR_S) as cluster:
-            return cluster.group_members(f"drlib-{flow.source}-{flow.target}")
+        with Cluster(self._settings.clusters[flow.target], timeout_s=COORDINATOR_TIMEOUT_S) as cluster:
+            return cluster.group_members(worker_group(flow))
 
-    async def _source(self, client: ClusterClient, silence: str) -> _Source | str:
-        if silence:
-            return silence
+    async def _read_source(self, client: ClusterClient, source_error: str) -> _SourceState | str:
+        if source_error:
+            return source_error
         ends: dict[TopicPartition, int] = {}
         starts: dict[TopicPartition, int] = {}
         stable: dict[TopicPartition, int] = {}
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(CLUSTER_TIMEOUT_S):
                 metadata = await client.metadata(None)
-                by_node: dict[int, list[TopicPartition]] = {}
+                by_leader: dict[int, list[TopicPartition]] = {}
                 for name, topic in metadata.topics.items():
                     if topic.error_code == 0 and self._flow.mirrors_topic(name):
-                        for number, found in topic.partitions.items():
-                            if found.leader >= 0:
-                                by_node.setdefault(found.leader, []).append(TopicPartition(name, number))
-                for node, wanted in by_node.items():
-                    connection = await client.connection(node)
-                    ends |= await requests.list_offsets(connection, wanted, requests.LATEST)
-                    starts |= await requests.list_offsets(connection, wanted, requests.EARLIEST)
-                    stable |= await requests.list_offsets(connection, wanted, requests.LATEST, "read_committed")
-                new = {partition.topic for partition in ends} - set(self._retention)
-                if new:
-                    self._retention |= await in_daemon(partial(self._configs, frozenset(new)))
-        except FAULTS as error:
-            return _told(error)
-        return _Source(ends, starts, stable, metadata)
+                        for number, partition in topic.partitions.items():
+                            if partition.leader >= 0:
+                                by_leader.setdefault(partition.leader, []).append(TopicPartition(name, number))
+                for leader, partitions in by_leader.items():
+                    connection = await client.connection(leader)
+                    ends |= await requests.list_offsets(connection, partitions, requests.LATEST)
+                    starts |= await requests.list_offsets(connection, partitions, requests.EARLIEST)
+                    stable |= await requests.list_offsets(connection, partitions, requests.LATEST, "read_committed")
+                new_topics = {partition.topic for partition in ends} - set(self._retention)
+                if new_topics:
+                    self._retention |= await in_daemon(partial(self._read_retention, frozenset(new_topics)))
+        except CLUSTER_ERRORS as error:
+            return _explain(error)
+        return _SourceState(ends, starts, stable, metadata)
 
-    def _configs(self, topics: frozenset[str]) -> dict[str, Retention]:
-        """Of each topic by itself: one whose settings may not be read has no forecast, and takes nobody else's."""
-        with BulkAdmin(self._settings.clusters[self._flow.flow.source], timeout_s=PATIENCE_S) as cluster:
-            found = cluster.topic_settings(topics)
-        return {name: retention_in(answer) for name, answer in found.items() if not isinstance(answer, DrlibError)}
+    def _read_retention(self, topics: frozenset[str]) -> dict[str, Retention]:
+        """The retention of each topic; a topic whose configuration may not be described is left out."""
+        with BulkAdmin(self._settings.clusters[self._flow.flow.source], timeout_s=CLUSTER_TIMEOUT_S) as cluster:
+            answers = cluster.topic_settings(topics)
+        return {name: retention_in(answer) for name, answer in answers.items() if not isinstance(answer, DrlibError)}
 
     # -- partitions ----------------------------------------------------------------------------------------------
 
     async def _partitions(
-        self, client: ClusterClient, maps: Maps, source: _Source | None, now_ms: int
+        self, client: ClusterClient, maps: Maps, source: _SourceState | None, now_ms: int
     ) -> tuple[PartitionStatus, ...]:
         policy, flow = self._flow.policy, self._flow.flow
-        newest = _newest(maps, source)
-        wanted = sorted(set(newest) | (set(source.ends) if source else set()))
+        current_keys = _current_keys(maps, source)
         now = time.monotonic()
-        found: list[PartitionStatus] = []
-        for partition in wanted:
-            key = newest.get(partition)
+        statuses: list[PartitionStatus] = []
+        for partition in sorted(set(current_keys) | (set(source.ends) if source else set())):
+            key = current_keys.get(partition)
             offsets = maps.by_partition[key] if key is not None else None
-            start = source.starts.get(partition, -1) if source else -1
-            end = source.ends.get(partition, -1) if source else -1
+            log_start = source.starts.get(partition, -1) if source else -1
             position = offsets.position if offsets is not None else None
-            mirrored = max(0, start) if position is None else position
-            found.append(
+            mirrored = max(0, log_start) if position is None else position
+            statuses.append(
                 PartitionStatus(
-                    partition.topic,
-                    partition.partition,
-                    policy.remote_topic(flow.source, partition.topic),
-                    lane_of(partition.topic, partition.partition, self._flow.lanes),
-                    mirrored,
-                    mirrored,
-                    end,
-                    (offsets.target_end or 0) if offsets is not None else 0,
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    target_topic=policy.remote_topic(flow.source, partition.topic),
+                    lane=lane_of(partition.topic, partition.partition, self._flow.lanes),
+                    position=mirrored,
+                    mirrored=mirrored,
+                    high_watermark=source.ends.get(partition, -1) if source else -1,
+                    target_end=(offsets.target_end or 0) if offsets is not None else 0,
                     last_stable=source.stable.get(partition, -1) if source else -1,
-                    log_start=start,
+                    log_start=log_start,
                     as_of_ms=now_ms if source else 0,
                 )
             )
-        probed = await self._probe(client, source, found)
-        return tuple(self._with_outlook(p, probed.get((p.topic, p.partition)), now, now_ms) for p in found)
+        probes = await self._probe(client, source, statuses)
+        return tuple(self._with_outlook(p, probes.get((p.topic, p.partition)), now, now_ms) for p in statuses)
 
     async def _probe(
-        self, client: ClusterClient, source: _Source | None, found: Sequence[PartitionStatus]
+        self, client: ClusterClient, source: _SourceState | None, statuses: Sequence[PartitionStatus]
     ) -> dict[tuple[str, int], tuple[int, float]]:
-        """Timestamp of the oldest unmirrored record and bytes per record there, for those furthest behind."""
-        probed: dict[tuple[str, int], tuple[int, float]] = {}
+        """Timestamp of the oldest unmirrored record and mean bytes of a record there, for the greatest lags."""
+        probes: dict[tuple[str, int], tuple[int, float]] = {}
         if source is None:
-            return probed
-        behind = sorted((p for p in found if p.known and p.lag), key=lambda p: -p.lag)
+            return probes
+        lagging = sorted((p for p in statuses if p.known and p.lag), key=lambda p: -p.lag)
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                for status in behind[:PROBES]:
+            async with asyncio.timeout(CLUSTER_TIMEOUT_S):
+                for status in lagging[:PROBES]:
                     topic = source.metadata.topics[status.topic]
                     connection = await client.connection(topic.partitions[status.partition].leader)
                     partition = TopicPartition(status.topic, status.partition)
-                    at = max(status.mirrored, status.log_start)
-                    batch = await first_batch(connection, topic.topic_id, partition, at)
+                    offset = max(status.mirrored, status.log_start)
+                    batch = await first_batch(connection, topic.topic_id, partition, offset)
                     if batch is not None:
-                        probed[status.topic, status.partition] = batch
-        except FAULTS:
+                        probes[status.topic, status.partition] = batch
+        except CLUSTER_ERRORS:
             pass  # an age that could not be read is unknown, and shown as such
-        return probed
+        return probes
 
     def _with_outlook(
-        self, status: PartitionStatus, probed: tuple[int, float] | None, now: float, now_ms: int
+        self, status: PartitionStatus, probe: tuple[int, float] | None, now: float, now_ms: int
     ) -> PartitionStatus:
         if not status.known:
             return status
-        samples = self._samples.setdefault(TopicPartition(status.topic, status.partition), deque())
-        samples.append(Sample(now, max(status.mirrored, status.log_start), status.high_watermark))
-        while len(samples) > 2 and samples[1].at_s < now - WINDOW_S:
-            samples.popleft()
-        stamp, size = probed if probed is not None else (None, None)
-        seen = outlook(
-            samples,
+        timestamp_ms, record_bytes = probe if probe is not None else (None, None)
+        outlook = forecast(
+            self._samples.setdefault(TopicPartition(status.topic, status.partition), deque()),
+            Sample(now, max(status.mirrored, status.log_start), status.high_watermark),
+            window_s=WINDOW_S,
             now_ms=now_ms,
-            oldest_ms=stamp,
-            record_bytes=size,
+            oldest_ms=timestamp_ms,
+            record_bytes=record_bytes,
             retention=self._retention.get(status.topic),
             warning_s=self._flow.retention_warning_s,
         )
-        last = samples[-1]
-        samples[-1] = Sample(last.at_s, last.mirrored, last.end, seen.left_s)
-        fields = {name: getattr(status, name) for name in PartitionStatus.__dataclass_fields__}
-        return PartitionStatus(**{**fields, "outlook": seen})
+        return replace(status, outlook=outlook)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    async def _groups(self, maps: Maps, source: _Source | None) -> tuple[GroupStanding, ...] | str:
+    async def _groups(self, maps: Maps, source: _SourceState | None) -> tuple[GroupStatus, ...] | str:
+        """The groups, or why they are unknown, which is not the same as no group."""
         try:
             positions = await in_daemon(partial(self._positions, source is not None))
-        except FAULTS as error:
-            return _told(error)  # unknown, which is not the same as no group
+        except CLUSTER_ERRORS as error:
+            return _explain(error)
         rows: dict[str, list[tuple[int | None, TranslationKind, int]]] = {}
-        for (group, partition), known in sorted(positions.items()):
+        for (group, partition), position in sorted(positions.items()):
             offsets = maps.source(partition.topic, partition.partition)
             if offsets is None:
                 continue
-            there = offsets.forward(known.offset)
+            translation = offsets.forward(position.offset)
             end = source.ends.get(partition) if source else None
-            lag = None if end is None else max(0, end - known.offset)
-            rows.setdefault(group, []).append((lag, there.kind, there.records))
-        return tuple(_standing(group, found) for group, found in rows.items())
+            lag = None if end is None else max(0, end - position.offset)
+            rows.setdefault(group, []).append((lag, translation.kind, translation.records))
+        return tuple(_group_status(group, of_group) for group, of_group in rows.items())
 
     def _positions(self, source_alive: bool) -> Positions:
         read = source_positions if source_alive else checkpointed_positions
         return read(self._settings, self._flow.flow)
 
 
-def _standing(group: str, rows: Sequence[tuple[int | None, TranslationKind, int]]) -> GroupStanding:
+def _group_status(group: str, rows: Sequence[tuple[int | None, TranslationKind, int]]) -> GroupStatus:
     lags = [lag for lag, _, _ in rows if lag is not None]
     kinds = [kind for _, kind, _ in rows]
     exact, behind = kinds.count(TranslationKind.EXACT), kinds.count(TranslationKind.BEHIND)
-    return GroupStanding(
+    return GroupStatus(
         group,
         len(rows),
         sum(lags) if len(lags) == len(rows) else None,
@@ -315,9 +315,9 @@ def _standing(group: str, rows: Sequence[tuple[int | None, TranslationKind, int]
     )
 
 
-def _newest(maps: Maps, source: _Source | None) -> dict[TopicPartition, SourcePartition]:
-    """The key of each partition's present incarnation: the source's where it answers, else the journal's newest."""
-    found: dict[TopicPartition, SourcePartition] = {}
+def _current_keys(maps: Maps, source: _SourceState | None) -> dict[TopicPartition, SourcePartition]:
+    """The map key of each partition's current topic ID: the source's where it answers, else the journal's newest."""
+    keys: dict[TopicPartition, SourcePartition] = {}
     for key in maps.by_partition:
         names = maps.names.get(key.topic_id)
         if names is None:
@@ -325,54 +325,56 @@ def _newest(maps: Maps, source: _Source | None) -> dict[TopicPartition, SourcePa
         topic = source.metadata.topics.get(names.source_topic) if source else None
         if source is not None and (topic is None or topic.topic_id != key.topic_id):
             continue
-        found[TopicPartition(names.source_topic, key.partition)] = key
-    return found
+        keys[TopicPartition(names.source_topic, key.partition)] = key
+    return keys
 
 
-def _ledger(maps: Maps, flow: str) -> list[Event]:
-    """The journal's ledger as events: a park until something later was mirrored, a loss for as long as its kind says."""
+def _journal_events(maps: Maps, flow: str) -> list[Event]:
+    """Events from the journal: a parked record until a later one was mirrored, a loss for as long as its kind says."""
     events: list[Event] = []
-    now = int(time.time() * 1000)
+    now_ms = int(time.time() * 1000)
     newest = {names.source_topic: topic_id for topic_id, names in maps.names.items()}
     for entry in maps.ledger:
         if isinstance(entry, Incarnation):
             detail = f"topic ID {entry.old_topic_id} became {entry.new_topic_id}"
-            events.append(_fact("TopicRecreated", entry.source_topic, detail, entry.at_ms, flow, now))
+            events.append(_expiring_event("TopicRecreated", entry.source_topic, detail, entry.at_ms, flow, now_ms))
             continue
         if not isinstance(entry, SourceLoss | SourceTruncated | Parked):
             continue
         names = maps.names.get(entry.partition.topic_id)
-        where = f"{names.source_topic if names else entry.partition.topic_id}-{entry.partition.partition}"
+        entity = f"{names.source_topic if names else entry.partition.topic_id}-{entry.partition.partition}"
         if isinstance(entry, SourceLoss):
             detail = f"offsets {entry.first} to {entry.next_offset - 1} expired before they were read"
-            events.append(_fact("SourceLoss", where, detail, entry.at_ms, flow, now))
+            events.append(_expiring_event("SourceLoss", entity, detail, entry.at_ms, flow, now_ms))
         elif names is not None and newest[names.source_topic] != entry.partition.topic_id:
-            continue  # of a topic that was made again since: nothing stands still there
+            continue  # the topic was re-created since, so nothing of this one is blocked
         elif isinstance(entry, SourceTruncated):
-            detail = f"it went back to offset {entry.first} after it had been read through to {entry.next_offset}"
-            events.append(_event("SourceTruncated", where, detail, entry.at_ms, flow))
+            detail = (
+                f"its log went back to offset {entry.first} after it had been read up to offset {entry.next_offset}"
+            )
+            events.append(_event("SourceTruncated", entity, detail, entry.at_ms, flow))
         elif isinstance(entry, Parked):
             position = maps.get(entry.partition).position
             if position is None or position <= entry.source_offset:
                 detail = f"at source offset {entry.source_offset}: {entry.reason}"
-                events.append(_event("Parked", where, detail, entry.at_ms, flow))
+                events.append(_event("Parked", entity, detail, entry.at_ms, flow))
     return events
 
 
-def _fact(name: str, entity: str, detail: str, at_ms: int, flow: str, now: int) -> Event:
-    lasts = kind_of(name).lasts_s
-    over = at_ms + int(lasts * 1000) if lasts is not None else None
+def _expiring_event(name: str, entity: str, detail: str, at_ms: int, flow: str, now_ms: int) -> Event:
+    """An event that counts as resolved once it has been open for as long as its kind says."""
     event = _event(name, entity, detail, at_ms, flow)
-    if over is None or over > now:
+    lasts_s = kind_of(name).lasts_s
+    if lasts_s is None or (resolved_ms := at_ms + int(lasts_s * 1000)) > now_ms:
         return event
-    return Event(event.name, entity, detail, at_ms, over, event.remedy, 1, flow)
+    return replace(event, resolved_ms=resolved_ms)
 
 
 def _event(name: str, entity: str, detail: str, at_ms: int, flow: str) -> Event:
     return Event(name, entity, detail, at_ms, None, kind_of(name).remedy, 1, flow)
 
 
-def _told(error: BaseException) -> str:
+def _explain(error: BaseException) -> str:
     if isinstance(error, DrlibError):
         return f"{error.what}: {error.why}"
-    return f"no answer within {PATIENCE_S:g} s" if isinstance(error, TimeoutError) else str(error)
+    return f"no answer within {CLUSTER_TIMEOUT_S:g} s" if isinstance(error, TimeoutError) else str(error)

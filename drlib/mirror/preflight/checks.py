@@ -23,6 +23,7 @@ from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, Wrong
 from drlib.kafka.protocol.error_codes import TRANSACTIONAL_ID_AUTHORIZATION_FAILED, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.journal.entries import Clusters
+from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.preflight.principals import principal_of
 from drlib.mirror.preflight.required_acls import UNKNOWN_PRINCIPAL, Right, command, missing
@@ -229,7 +230,7 @@ class Preflight:
         own = {policy.journal_topic(flow.source): OWN_JOURNAL, policy.checkpoints_topic(flow.source): ("WRITE",)}
         if settings.emit_heartbeats:
             own[policy.heartbeats_topic] = ("WRITE",)
-        group = f"drlib-{flow.source}-{flow.target}"
+        group = worker_group(flow)
         names = source.topics if source is not None else ()
         mirrors = [policy.remote_topic(flow.source, n) for n in names if settings.mirrors_topic(n)]
         rights, granted_group, granted_mirrors = await asyncio.gather(

@@ -11,8 +11,9 @@ Source: Kafka's `UnifiedLog.deleteRetentionMsBreachedSegments` and `deleteRetent
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from drlib.kafka.admin.descriptions import ConfigValue
@@ -177,6 +178,36 @@ def outlook(
         stuck=stuck,
         warning=warn(lag, left, eta, samples, warning_s),
     )
+
+
+def forecast(
+    samples: deque[Sample],
+    sample: Sample,
+    *,
+    window_s: float,
+    now_ms: int,
+    oldest_ms: int | None,
+    record_bytes: float | None,
+    retention: Retention | None,
+    warning_s: float,
+) -> Outlook:
+    """Append `sample` to a sliding window of `window_s` (it keeps two samples at least), and forecast from the window.
+
+    The time left is kept in the sample, for the next forecast's `burn`.
+    """
+    samples.append(sample)
+    while len(samples) > 2 and samples[1].at_s < sample.at_s - window_s:
+        samples.popleft()
+    result = outlook(
+        samples,
+        now_ms=now_ms,
+        oldest_ms=oldest_ms,
+        record_bytes=record_bytes,
+        retention=retention,
+        warning_s=warning_s,
+    )
+    samples[-1] = replace(sample, left_s=result.left_s)
+    return result
 
 
 def oldest_unmirrored_ms(

@@ -19,7 +19,7 @@ from drlib.lab.link.link import LinkState
 from drlib.lab.link.toxics import Toxics
 from drlib.lab.processes import ProcessStatus
 from drlib.mirror.monitor.flow_view import FlowView
-from drlib.mirror.monitor.survey import GroupStanding, Survey
+from drlib.mirror.monitor.survey import GroupStatus, Survey
 from drlib.mirror.status.worker_status import Event
 from drlib.ui import words
 
@@ -126,7 +126,7 @@ def topics_of(view: FlowView) -> tuple[TopicLag, ...]:
     return tuple(sorted(rows, key=lambda row: (row.records is not None, -(row.records or 0), row.topic)))
 
 
-def standing(group: GroupStanding) -> str:
+def standing(group: GroupStatus) -> str:
     """Where a group would go on at the target now, in words."""
     if group.exact == group.partitions:
         return "exact"

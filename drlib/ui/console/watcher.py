@@ -9,7 +9,6 @@ the one looked at. While nobody's page is open, nobody is asked. `close` ends th
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from dataclasses import dataclass
@@ -20,12 +19,12 @@ from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_sett
 from drlib.drill.session import find_running as running
 from drlib.drill.session.find_running import Place, Run
 from drlib.errors import DrlibError, UsageError
-from drlib.kafka.admin.connect import blocking
 from drlib.lab import clocks
 from drlib.lab.lab import Lab
-from drlib.mirror.monitor import worker_client as hearing
 from drlib.mirror.monitor.flow_view import FlowView
-from drlib.mirror.monitor.survey import Survey, Surveyor
+from drlib.mirror.monitor.observer import FlowObserver
+from drlib.mirror.monitor.polling_thread import PollingThread
+from drlib.mirror.monitor.survey import Survey
 from drlib.mirror.status import worker_status as status
 from drlib.ui.console import state as console_state
 from drlib.ui.console.presence import Attention, connections_here
@@ -58,37 +57,30 @@ class Watching:
         self.subject = subject
         self._attention = attention or Attention(connections_here)
         self.resting = False
-        self._surveyors: dict[str, tuple[FlowSettings, Surveyor]] = {}
+        self._observer = FlowObserver(groups=True)
         self._views: tuple[FlowView, ...] = ()
         self._surveys: tuple[Survey, ...] = ()
         self._unseen: tuple[str, ...] = ()
-        self._closed = threading.Event()
         self._looked = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._polling = PollingThread(
+            self._poll, name="drlib-console-survey", interval_s=LOOK_S, longest_pause_s=LONGEST_S
+        )
 
     def start(self) -> None:
         """Begin to look. Safe to repeat."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="drlib-console-survey", daemon=True)
-            self._thread.start()
+        self._polling.start()
 
     def close(self, wait_s: float = 5.0) -> None:
         """Stop looking; a look under way ends by itself. Safe to repeat."""
-        self._closed.set()
-        if self._thread is not None:
-            self._thread.join(wait_s)
+        self._polling.close(wait_s)
 
     @property
     def closed(self) -> bool:
-        return self._closed.is_set()
+        return self._polling.closed
 
     @property
     def looking(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
-
-    def wait_looked(self, deadline_s: float) -> bool:
-        """Until the clusters were asked once; whether they were."""
-        return self._looked.wait(deadline_s)
+        return self._polling.alive
 
     def look(self) -> None:
         """Ask the clusters and the workers. Raises nothing a cluster can cause."""
@@ -113,9 +105,8 @@ class Watching:
                 if flow.enabled and str(flow.flow) not in known and self.subject.flow in ("", str(flow.flow))
             ]
         try:
-            self._surveys = blocking(self._ask(chosen))  # a kernel's main thread has a loop of its own
-            flows = [flow for _, flow in chosen]
-            self._views = hearing.views(self._surveys, flows, (), self._told())
+            self._surveys = self._observer.survey_blocking(chosen, self._source_errors())
+            self._views = self._observer.views(self._told())
         except _FAULTS as error:
             unseen.append(str(error))
         self._unseen = tuple(unseen)
@@ -144,13 +135,10 @@ class Watching:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while not self._closed.is_set():
-            began = time.monotonic()
-            self.resting = self._attention.away()
-            if not self.resting:
-                self.look()
-            self._closed.wait(max(LOOK_S, min(LONGEST_S, time.monotonic() - began)))
+    def _poll(self) -> None:
+        self.resting = self._attention.away()
+        if not self.resting:
+            self.look()
 
     def _files(self) -> list[Path]:
         """The files of the lab's workers that run, those that ended where none does, and the lab's own."""
@@ -163,17 +151,9 @@ class Watching:
         default = lab.root / DEFAULT_FILE
         return running_ or [path for _, path in there] or ([default] if default.is_file() else [])
 
-    async def _ask(self, chosen: list[tuple[MirrorSettings, FlowSettings]]) -> tuple[Survey, ...]:
-        down = {one.alias: one for one in self._lab_clusters() if one.word in (KILLED, PAUSED)}
-        looks = []
-        for settings, flow in chosen:
-            kept = self._surveyors.get(str(flow.flow))
-            if kept is None or kept[0] != flow:
-                kept = self._surveyors[str(flow.flow)] = (flow, Surveyor(settings, flow))
-            gone = down.get(flow.flow.source)
-            silence = f"its broker is {gone.word}" if gone is not None else ""
-            looks.append(kept[1].look(groups=True, source_silence=silence))
-        return tuple(await asyncio.gather(*looks))
+    def _source_errors(self) -> dict[str, str]:
+        """By alias, why a cluster of the lab need not be asked: none of its brokers can answer."""
+        return {c.alias: f"its broker is {c.word}" for c in self._lab_clusters() if c.word in (KILLED, PAUSED)}
 
     def _told(self) -> list[status.WorkerStatus]:
         """What the lab's workers last wrote of themselves."""

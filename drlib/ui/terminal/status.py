@@ -27,7 +27,7 @@ COLOURS: Final = {MIRRORING: "green", STARTING: "yellow", INCOMPLETE: "yellow", 
 NEVER: Final = "not in sight"
 
 
-def status_of(views: Sequence[FlowView], *, rows: int = ROWS, footer: str = "") -> RenderableType:
+def render_status(views: Sequence[FlowView], *, rows: int = ROWS, footer: str = "") -> RenderableType:
     """Every flow, one under the other. `rows`: how many partitions to show of each."""
     parts: list[RenderableType] = []
     for view in views:

@@ -239,7 +239,7 @@ def test_what_may_not_be_looked_at_on_the_source_is_told_and_mirroring_goes_on(e
     commit(engine.left, group, topic, 10)
     allow(engine.left, topic, AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE)
     settings = load_mirror_settings(engine.properties)
-    seen = asyncio.run(Surveyor(settings, settings.flow(engine.source, engine.target)).look())
+    seen = asyncio.run(Surveyor(settings, settings.flow(engine.source, engine.target)).survey())
     assert seen.source_error == ""  # one topic whose settings may not be read takes nobody else's
     assert {p.topic: p.outlook.left_s is not None for p in seen.partitions} == {topic: False, other: True}
     with only_for_now(engine.left, ResourceType.TOPIC, OFFSETS_TOPIC, AclOperation.DESCRIBE):

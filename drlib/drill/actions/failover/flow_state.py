@@ -15,11 +15,10 @@ from drlib.drill.step.context import DrillContext
 from drlib.drill.testbed.failover_testbed import SILENT_EVENTS, FailoverTestbed
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import blocking
 from drlib.kafka.admin.descriptions import Range
-from drlib.mirror.monitor import worker_client as hearing
 from drlib.mirror.monitor.flow_view import FlowView
-from drlib.mirror.monitor.survey import Survey, Surveyor
+from drlib.mirror.monitor.observer import FlowObserver
+from drlib.mirror.monitor.survey import Survey
 from drlib.mirror.status.worker_status import PartitionStatus, WorkerStatus
 from drlib.model import Flow, TopicPartition
 
@@ -59,11 +58,12 @@ def look(place: DrillContext, flow: Flow, source_silence: str = "") -> FlowState
     settings = place.mirror_settings()
     chosen = settings.flow(flow.source, flow.target)
 
-    survey = blocking(Surveyor(settings, chosen).look(source_silence=source_silence))
+    observer = FlowObserver()
+    (survey,) = observer.survey_blocking([(settings, chosen)], {flow.source: source_silence})
     told: list[WorkerStatus] = []
     if place.lab is not None:
         told = [FailoverTestbed(place.lab, place.run_dir, flow=flow).mirror()]
-    (view,) = hearing.views([survey], [chosen], (), told)
+    (view,) = observer.views(told)
     silent = [e.opened_ms for e in view.open_events if e.name in SILENT_EVENTS and e.opened_ms]
     return FlowState(survey, view, min(silent, default=None))
 

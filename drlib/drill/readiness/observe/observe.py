@@ -29,8 +29,8 @@ from drlib.drill.readiness.observe import clusters, groups, topics
 from drlib.drill.readiness.observe.ask import ASK_S, ask, ask_blocking
 from drlib.drill.readiness.observe.clusters import AskedCluster
 from drlib.kafka.admin.cluster import Cluster
-from drlib.mirror.monitor import worker_client
-from drlib.mirror.monitor.survey import Survey, Surveyor
+from drlib.mirror.monitor.observer import FlowObserver
+from drlib.mirror.monitor.survey import Survey
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.status.event_kinds import kind_of
 from drlib.mirror.status.event_log import Event
@@ -102,8 +102,9 @@ class _Observer:
         )
 
     async def _survey(self) -> tuple[Survey, MirrorStatus]:
-        survey = await Surveyor(self.settings, self.flow).look()
-        (view,) = await asyncio.to_thread(worker_client.views, [survey], [self.flow], self.addresses)
+        observer = FlowObserver(addresses=self.addresses)
+        (survey,) = await observer.survey([(self.settings, self.flow)])
+        (view,) = await asyncio.to_thread(observer.views)
         return survey, MirrorStatus(view, _unmapped(survey), survey.source_error, survey.target_error)
 
     def _names(self, survey: Survey | None) -> dict[str, str]:

@@ -50,7 +50,7 @@ def test_offsets_and_groups_are_asked_for_one_at_a_time(tmp_path: Path) -> None:
     asked = ("translate", str(file), "--flow", "LEFT->RIGHT")
     for more, words in (
         (("--offsets", str(offsets), "--group", "g"), "do not go together"),
-        (("--as", "rows"), "says nothing of groups"),
+        (("--as", "rows"), "does not apply to groups"),
         (("--offsets", str(offsets)), "it is empty"),
         (("--offsets", str(tmp_path)), "no checkpoint"),
     ):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from drlib.drill.plan.plan import Call, Change, Drill, Mode, Plan, Step, StepPlan
 from drlib.drill.plan.progress import Noted
 from drlib.drill.session.board import BoardState, Stand, Waits, steps_of, waits_of
-from drlib.mirror.monitor.survey import GroupStanding, Survey
+from drlib.mirror.monitor.survey import GroupStatus, Survey
 from drlib.model import Flow
 from drlib.runs.journal import Line, Scalar
 from drlib.ui.console.board import LEAST_S, LiveBoard, Picture
@@ -42,7 +42,7 @@ def test_each_step_is_where_its_last_line_says_with_its_time() -> None:
 
 
 def test_the_picture_says_it_in_words_and_escapes_what_comes_from_outside() -> None:
-    survey = Survey("A->B", 0, 1, source_error="<gone>", groups=(GroupStanding("g<1>", 2, 1234, 3, 1, 0, 5),))
+    survey = Survey("A->B", 0, 1, source_error="<gone>", groups=(GroupStatus("g<1>", 2, 1234, 3, 1, 0, 5),))
     state = BoardState(DRILL, steps_of(DRILL, (), START), survey, "", "look & see")
     bundle = Picture(state)._repr_mimebundle_()
     assert "0 of 3 steps" in bundle["text/plain"]

@@ -10,7 +10,7 @@ from drlib.lab.link.link import LinkState
 from drlib.lab.link.toxics import Toxics
 from drlib.lab.processes import ProcessStatus
 from drlib.mirror.monitor.flow_view import MIRRORING, NO_WORKER, FlowView
-from drlib.mirror.monitor.survey import GroupStanding, Survey
+from drlib.mirror.monitor.survey import GroupStatus, Survey
 from drlib.mirror.status.catch_up import Outlook
 from drlib.mirror.status.worker_status import Event, PartitionStatus
 from drlib.ui.console.picture import ROWS, ConsolePicture, html_of, text_of
@@ -87,9 +87,9 @@ def test_the_age_of_a_lag_is_unknown_where_one_is() -> None:
 
 
 def test_a_group_is_exact_only_when_all_of_it_is() -> None:
-    assert standing(GroupStanding("g", 3, 0, 3, 0, 0, 0)) == "exact"
-    assert standing(GroupStanding("g", 3, 9, 2, 1, 0, 1200)) == "2 of 3 exact, 1 behind by 1,200 in all"
-    assert "unknown" in standing(GroupStanding("g", 3, None, 2, 0, 1, 0))
+    assert standing(GroupStatus("g", 3, 0, 3, 0, 0, 0)) == "exact"
+    assert standing(GroupStatus("g", 3, 9, 2, 1, 0, 1200)) == "2 of 3 exact, 1 behind by 1,200 in all"
+    assert "unknown" in standing(GroupStatus("g", 3, None, 2, 0, 1, 0))
 
 
 def process(name: str, state: str) -> ProcessStatus:
@@ -160,7 +160,7 @@ def state() -> ConsoleState:
             view(
                 partition("t", 0, 5, 9, 2.0),
                 events=(lost, past),
-                groups=(GroupStanding("readers", 1, None, 0, 0, 1, 0),),
+                groups=(GroupStatus("readers", 1, None, 0, 0, 1, 0),),
             ),
         ),
         drill(),

@@ -12,12 +12,12 @@ from drlib.kafka.admin.descriptions import GroupMember
 from drlib.mirror.journal.entries import Claim
 from drlib.mirror.journal.fields import ClaimId
 from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, UNKNOWN, FlowView, overview
-from drlib.mirror.monitor.survey import GroupStanding, Survey
+from drlib.mirror.monitor.survey import GroupStatus, Survey
 from drlib.mirror.status.catch_up import Outlook
 from drlib.mirror.status.worker_status import Event, FlowStatus, LaneStatus, PartitionStatus, WorkerStatus
 from drlib.model import TopicPartition
 from drlib.ui import words
-from drlib.ui.terminal.status import status_of
+from drlib.ui.terminal.status import render_status
 
 NOW = 1_700_000_000_000
 FLOW = "LEFT->RIGHT"
@@ -57,7 +57,7 @@ def worker(*events: Event, state: str = "running", lane_state: str = "running", 
 
 def shown(*views: FlowView, width: int = 110, rows: int = 12) -> str:
     out = io.StringIO()
-    Console(file=out, width=width, highlight=False).print(status_of(views, rows=rows))
+    Console(file=out, width=width, highlight=False).print(render_status(views, rows=rows))
     return out.getvalue()
 
 
@@ -168,7 +168,7 @@ def test_a_worker_that_has_not_heard_from_the_source_is_corrected_and_says_how_o
 
 
 def test_groups_where_they_were_asked_for() -> None:
-    groups = (GroupStanding("arrivals", 6, 12, 5, 1, 0, 7),)
+    groups = (GroupStatus("arrivals", 6, 12, 5, 1, 0, 7),)
     assert "arrivals" in shown(overview(survey(groups=groups), [], NOW))
     assert "no group has a position" in shown(overview(survey(groups=()), [], NOW))
 

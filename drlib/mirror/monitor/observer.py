@@ -1,0 +1,96 @@
+"""Observe flows: survey their clusters, ask their workers, and combine both into one `FlowView` a flow.
+
+Rules: all clusters are asked at the same time, and so are all workers; a cluster or worker that does not answer is part of the
+result. Workers are asked at the addresses given, at those in the flows' files, and at those in the journals' claims. Surveys
+are expensive (they read journals), views are cheap: `views` may be called more often than `survey`. Keep one observer for
+repeated observation, since rates need two surveys.
+Not for: repeating (`drlib.mirror.monitor.polling_thread`), drawing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
+
+from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.kafka.admin.connect import blocking
+from drlib.mirror.monitor.flow_view import FlowView, overview
+from drlib.mirror.monitor.survey import Survey, Surveyor
+from drlib.mirror.monitor.worker_client import claimed_addresses, configured_address, fetch_status
+from drlib.mirror.status.worker_status import WorkerStatus
+
+_MOST_REQUESTS = 16  # to workers, at the same time
+
+
+class FlowObserver:
+    """Observes the flows given to `survey`. Not thread-safe, but `views` may run while `survey` does.
+
+    `addresses`: workers (HOST:PORT) to ask in any case; `groups`: survey consumer groups too. `surveys` are the newest ones.
+    """
+
+    def __init__(self, *, addresses: Iterable[str] = (), groups: bool = False) -> None:
+        self.surveys: tuple[Survey, ...] = ()
+        self._addresses = frozenset(addresses)
+        self._groups = groups
+        self._flows: tuple[FlowSettings, ...] = ()
+        self._surveyors: dict[str, tuple[FlowSettings, Surveyor]] = {}
+
+    async def survey(
+        self,
+        flows: Sequence[tuple[MirrorSettings, FlowSettings]],
+        source_errors: Mapping[str, str] = MappingProxyType({}),
+    ) -> tuple[Survey, ...]:
+        """Ask the clusters of `flows`; one survey each, in their order. Raises nothing that a cluster can cause.
+
+        `source_errors`: by alias, why a source is known not to answer; it is then not asked.
+        """
+        surveys = [
+            self._surveyor(settings, flow).survey(
+                groups=self._groups, source_error=source_errors.get(flow.flow.source, "")
+            )
+            for settings, flow in flows
+        ]
+        self.surveys = tuple(await asyncio.gather(*surveys))
+        self._flows = tuple(flow for _, flow in flows)
+        return self.surveys
+
+    def survey_blocking(
+        self,
+        flows: Sequence[tuple[MirrorSettings, FlowSettings]],
+        source_errors: Mapping[str, str] = MappingProxyType({}),
+    ) -> tuple[Survey, ...]:
+        """`survey` for callers without an event loop, and for a kernel's main thread, which has a running one."""
+        return blocking(self.survey(flows, source_errors))
+
+    def views(self, statuses: Sequence[WorkerStatus] = ()) -> tuple[FlowView, ...]:
+        """Ask the workers, and combine their answers with the newest surveys. Blocks at most the time-out of one request.
+
+        `statuses`: of workers that are known from elsewhere, for example from a status file.
+        """
+        surveys = self.surveys
+        configured = {address for flow in self._flows if (address := configured_address(flow)) is not None}
+        addresses = sorted(
+            {address for survey in surveys for address in claimed_addresses(survey).values()}
+            | configured
+            | self._addresses
+        )
+        with ThreadPoolExecutor(max(1, min(_MOST_REQUESTS, len(addresses)))) as pool:
+            answers = dict(zip(addresses, pool.map(fetch_status, addresses), strict=True))
+        answered = [*(status for status in answers.values() if status is not None), *statuses]
+        workers = list({(worker.worker, worker.pid): worker for worker in answered}.values())
+        now_ms = int(time.time() * 1000)
+        return tuple(overview(survey, workers, now_ms, _silent_workers(survey, answers)) for survey in surveys)
+
+    def _surveyor(self, settings: MirrorSettings, flow: FlowSettings) -> Surveyor:
+        known = self._surveyors.get(str(flow.flow))
+        if known is None or known[0] != flow:
+            known = self._surveyors[str(flow.flow)] = (flow, Surveyor(settings, flow))
+        return known[1]
+
+
+def _silent_workers(survey: Survey, answers: Mapping[str, WorkerStatus | None]) -> list[str]:
+    """Workers that own a lane and did not answer at the address in their claim."""
+    return [worker for worker, address in claimed_addresses(survey).items() if answers.get(address) is None]
