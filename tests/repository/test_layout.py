@@ -132,3 +132,14 @@ def test_pure_modules_of_the_import_contract_exist() -> None:
     forbidden = next(contract for contract in CONTRACTS if contract["type"] == "forbidden")
     named = [name for name in forbidden["source_modules"] if "*" not in name]
     assert [name for name in named if find_spec(name) is None] == []
+
+
+def test_decisions_page_names_code_and_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "decisions.md").read_text()
+    decisions = re.split(r"^### ", page, flags=re.MULTILINE)[1:]
+    incomplete = [
+        d.splitlines()[0] for d in decisions if not re.search(r"\*\*Code:\*\* `.+`\. \*\*Test:\*\* `.+`\.", d)
+    ]
+    assert incomplete == []
+    paths = re.findall(r"\*\*(?:Code|Test):\*\* `([^`]+)`", page)
+    assert [path for path in paths if not (ROOT / path).exists()] == []

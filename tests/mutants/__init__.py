@@ -1,0 +1,5 @@
+"""Mutation testing of the pure decision code: each small change to a module has to make one of its unit tests fail.
+
+`mutate` makes the changes, `select` finds the modules and the tests that can notice, `__main__` runs them (`make mutants`).
+`equivalent.txt` lists the changes that cannot be noticed, each with its reason.
+"""
