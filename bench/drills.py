@@ -32,11 +32,11 @@ from bench.workloads import Kind, Workload
 from drlib.client import pointer as pointers
 from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.plan.plan import Argument
-from drlib.drill.run.registry import action_makers
+from drlib.drill.plan.plan import Argument, Call
+from drlib.drill.run.registry import make_action
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step import step_output as details
-from drlib.drill.step.action import Evidence, StepCall
+from drlib.drill.step.action import Evidence
 from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError
 from drlib.files import write_whole
@@ -109,7 +109,7 @@ class _Scene:
     def do(self, name: str, **arguments: str | float | bool) -> Evidence:
         """One step of a drill: planned and done."""
         given = tuple(Argument(key, value) for key, value in arguments.items())
-        step = action_makers(self.place)[name](StepCall(name, given, name.replace(".", "-")))
+        step = make_action(Call(name, given), self.place, name.replace(".", "-"))
         return step.act(step.changes(step.observe()), Abort(self.place.run_dir))
 
     def wait(self, what: str, holds: Callable[[], bool]) -> None:

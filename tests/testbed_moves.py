@@ -18,7 +18,6 @@ from drlib.drill.plan.plan import Argument, Call, Drill, Mode, Rollback, Step
 from drlib.drill.run import planning, registry
 from drlib.drill.run.permissions import Permissions
 from drlib.drill.run.runner import JOURNAL, Runner
-from drlib.drill.step.action import make_actions
 from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError
 from drlib.lab.lab import Lab
@@ -71,7 +70,7 @@ def run(folder: str, wanted: Drill, place: Place, how: str, kill: int) -> None:
     _arm(kill)
     path = Path(folder)
     try:
-        actions = make_actions(wanted, registry.action_makers(place.workplace(path)))
+        actions = registry.parse_drill(wanted).bind(place.workplace(path))[0]
         if not (path / planning.PLAN_FILE).exists():
             planning.write(planning.make_plan(wanted, actions), path)
         runner = Runner(path, planning.read(path), actions, {}, permissions=Permissions(lab=True))

@@ -27,7 +27,7 @@ from drlib.drill.run.permissions import Permissions
 from drlib.drill.run.request import Request
 from drlib.drill.run.runner import JOURNAL, Flow
 from drlib.drill.session.session import DrillSession, Leased
-from drlib.drill.step.action import Action, Probe, make_actions, make_probes
+from drlib.drill.step.action import Action, Probe
 from drlib.drill.step.context import DrillContext
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -129,10 +129,10 @@ def prepare(
         first = error.errors()[0]
         raise UsageError(f"objective {first['loc'][0]}", first["msg"].lower(), "Give a number, or None.") from None
     wanted = drill_section.drill(book.drill, book.name, aims, {**book.parameters, **parameters})
+    parsed = registry.parse_drill(wanted)
     workplace, end_lab = _workplace(wanted, place, lab_dir, properties, book.lab, start_lab)
     try:
-        actions = make_actions(wanted, registry.action_makers(workplace))
-        probes = make_probes(wanted, registry.probe_makers(workplace))
+        actions, probes = parsed.bind(workplace)
         lease = _lease(workplace) if book.drill.lease else contextlib.nullcontext
         return Opened(wanted, workplace, actions, probes, lease, end_lab)
     except BaseException:

@@ -1,144 +1,194 @@
-"""Probes of a hypothesis that any drill may use, registered by name in `probes`.
+"""Probes of the steady-state hypothesis that any drill may use.
 
-Rules: a probe only looks, with a handle of its own. What does not hold at first may come to within `within_seconds`, where
-it takes that argument; what nobody could say is `holds=None`, which is no yes. The evidence has the numbers.
-
-`cluster.answers` cluster · `topic.exists` cluster, topic, partitions · `group.active` cluster, group, within_seconds: it has
-members, or its committed positions move · `mirror.lag` at_most (records), within_seconds · `readiness.score` at_least.
+Rules: a probe only observes, with a handle of its own. What does not hold at first may come to hold within `within_seconds`,
+where it takes that argument. What could not be established is `holds=None`, which is not a yes. The evidence has the numbers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from drlib.drill.plan.plan import Call
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.score import MINIMUM
-from drlib.drill.step import arguments
-from drlib.drill.step.action import Answer, Probe, ProbeMaker
+from drlib.drill.step.action import Answer, DrillProbe
+from drlib.drill.step.arguments import Count, Seconds, Text
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.context import DrillContext
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.reachability import who_answers
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.monitor.survey import Surveyor
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 
-_WITHIN_S: Final = 10.0
 _LOOK_S: Final = 0.2
 
 
-def probes(workplace: DrillContext) -> dict[str, ProbeMaker]:
-    """The probes of this module. A maker raises KeyError for an argument that is missing, `UsageError` for a wrong one."""
-    return {
-        "cluster.answers": functools.partial(_cluster_answers, workplace),
-        "topic.exists": functools.partial(_topic_exists, workplace),
-        "group.active": functools.partial(_group_active, workplace),
-        "mirror.lag": functools.partial(_mirror_lag, workplace),
-        "readiness.score": functools.partial(_readiness, workplace),
-    }
+class ClusterProbe(DrillProbe):
+    """A probe of one cluster."""
+
+    cluster: Text
+    """Alias of the cluster."""
+
+    def check(self) -> None:
+        self.context.cluster(self.cluster)
+
+    @property
+    def settings(self) -> ClusterSettings:
+        return self.context.cluster(self.cluster)
 
 
-def _cluster_answers(workplace: DrillContext, call: Call) -> Probe:
-    arguments.only(call, ("cluster",))
-    settings = workplace.cluster(arguments.required(call, "cluster"))
+class ClusterAnswers(ClusterProbe):
+    """The cluster answers."""
 
-    def probe(_: Abort) -> Answer:
+    name = "cluster.answers"
+
+    def __call__(self, abort: Abort) -> Answer:
         began = time.monotonic()
         try:
-            found = cluster_id(settings)
+            answered = cluster_id(self.settings)
         except Unreachable as error:
             return Answer(False, str(error))
-        return Answer(True, f"{settings.alias} is cluster {found} and answered in {time.monotonic() - began:.2f} s")
-
-    return probe
+        return Answer(True, f"{self.cluster} is cluster {answered} and answered in {time.monotonic() - began:.2f} s")
 
 
-def _topic_exists(workplace: DrillContext, call: Call) -> Probe:
-    arguments.only(call, ("cluster", "topic", "partitions"))
-    settings, topic = workplace.cluster(arguments.required(call, "cluster")), arguments.required(call, "topic")
-    wanted = arguments.whole(call, "partitions", 0)
+class ClusterServes(DrillProbe):
+    """The cluster answers, with a leader for every partition of every topic."""
 
-    def probe(_: Abort) -> Answer:
-        with Cluster(settings) as cluster:
-            found = cluster.topics([topic]).get(topic)
-        if found is None:
-            return Answer(False, f"there is no topic {topic} on {settings.alias}")
-        asked = f", and {wanted} are asked for" if wanted and found.partitions != wanted else ""
-        return Answer(not asked, f"{topic} on {settings.alias} has {found.partitions} partitions{asked}")
+    name = "cluster.serves"
 
-    return probe
+    cluster: Text = ""
+    """Alias of the cluster; by default the flow's target."""
+
+    def check(self) -> None:
+        self.context.cluster(self._alias)
+
+    @property
+    def _alias(self) -> str:
+        return self.cluster or self.context.flow.target
+
+    def __call__(self, abort: Abort) -> Answer:
+        metadata = who_answers([self.context.cluster(self._alias)])[self._alias]
+        if isinstance(metadata, Unreachable):
+            return Answer(False, f"{self._alias} does not answer: {metadata.why}")
+        leaderless = sorted(
+            f"{name}-{number}"
+            for name, topic in metadata.topics.items()
+            for number, partition in topic.partitions.items()
+            if partition.leader < 0
+        )
+        evidence = f"{self._alias}: {len(metadata.brokers)} brokers, {len(metadata.topics)} topics"
+        if leaderless:
+            evidence += f", without a leader: {', '.join(leaderless[:5])}"
+        return Answer(not leaderless, evidence)
 
 
-def _group_active(workplace: DrillContext, call: Call) -> Probe:
-    arguments.only(call, ("cluster", "group", "within_seconds"))
-    settings, group = workplace.cluster(arguments.required(call, "cluster")), arguments.required(call, "group")
-    within_s = arguments.number(call, "within_seconds", _WITHIN_S)
-    before: Mapping[TopicPartition, int] | None = None
+class TopicExists(ClusterProbe):
+    """The topic exists, with as many partitions as asked for."""
 
-    def look() -> Answer:
-        nonlocal before
-        with Cluster(settings) as cluster:
+    name = "topic.exists"
+
+    topic: Text
+    """Its name."""
+    partitions: Count = 0
+    """How many partitions it has to have; 0: any number."""
+
+    def __call__(self, abort: Abort) -> Answer:
+        with Cluster(self.settings) as cluster:
+            topic = cluster.topics([self.topic]).get(self.topic)
+        if topic is None:
+            return Answer(False, f"there is no topic {self.topic} on {self.cluster}")
+        wrong = bool(self.partitions) and topic.partitions != self.partitions
+        asked = f", and {self.partitions} are asked for" if wrong else ""
+        return Answer(not wrong, f"{self.topic} on {self.cluster} has {topic.partitions} partitions{asked}")
+
+
+class GroupActive(ClusterProbe):
+    """The group has members, or its committed positions move."""
+
+    name = "group.active"
+
+    group: Text
+    """Its name."""
+    within_seconds: Seconds = 10.0
+    """How long to wait for it."""
+
+    def __call__(self, abort: Abort) -> Answer:
+        first = self._positions()
+        return _within(self.within_seconds, abort, lambda: self._compare(first))
+
+    def _positions(self) -> dict[TopicPartition, int]:
+        with Cluster(self.settings) as cluster:
+            return {p: position.offset for p, position in cluster.group_offsets(self.group).items()}
+
+    def _compare(self, first: Mapping[TopicPartition, int]) -> Answer:
+        group, alias = self.group, self.cluster
+        with Cluster(self.settings) as cluster:
             members = cluster.group_members(group)
-            now = {p: at.offset for p, at in cluster.group_offsets(group).items()}
-        before = now if before is None else before
         if members:
-            return Answer(True, f"{group} has {len(members)} members on {settings.alias}")
-        moved = [p for p, offset in now.items() if offset > before.get(p, offset)]
+            return Answer(True, f"{group} has {len(members)} members on {alias}")
+        now = self._positions()
+        moved = [p for p, offset in now.items() if offset > first.get(p, offset)]
         if moved:
-            return Answer(True, f"{group} moved on in {len(moved)} of {len(now)} partitions on {settings.alias}")
-        stands = f"its {len(now)} positions stand still" if now else "it has no positions"
-        return Answer(False, f"{group} has no members on {settings.alias}, and {stands}")
-
-    return lambda abort: _within(within_s, abort, look)
+            return Answer(True, f"{group} moved on in {len(moved)} of {len(now)} partitions on {alias}")
+        unmoved = f"its {len(now)} positions do not move" if now else "it has no positions"
+        return Answer(False, f"{group} has no members on {alias}, and {unmoved}")
 
 
-def _mirror_lag(workplace: DrillContext, call: Call) -> Probe:
-    arguments.only(call, ("at_most", "within_seconds"))
-    most, within_s = arguments.whole(call, "at_most", None), arguments.number(call, "within_seconds", _WITHIN_S)
+class MirrorLag(DrillProbe):
+    """The mirror of the drill's flow is at most so many records behind."""
 
-    def look() -> Answer:
-        settings = workplace.mirror_settings()
-        flow = settings.flow(workplace.flow.source, workplace.flow.target)
+    name = "mirror.lag"
+
+    at_most: Count
+    """Records that may be missing on the target."""
+    within_seconds: Seconds = 10.0
+    """How long to wait for it."""
+
+    def __call__(self, abort: Abort) -> Answer:
+        return _within(self.within_seconds, abort, self._measure)
+
+    def _measure(self) -> Answer:
+        settings = self.context.mirror_settings()
+        flow = settings.flow(self.context.flow.source, self.context.flow.target)
         survey = asyncio.run(Surveyor(settings, flow).survey())
-        silent = survey.source_error or survey.target_error
-        if silent:
-            return Answer(None, silent)
+        silence = survey.source_error or survey.target_error
+        if silence:
+            return Answer(None, silence)
         if not survey.partitions:
             return Answer(None, f"nothing is mirrored by {flow.flow} yet")
         unknown = [f"{p.topic}-{p.partition}" for p in survey.partitions if not p.known]
         if unknown:
-            return Answer(None, f"where {unknown[0]} ends is not known")
+            return Answer(None, f"the end offset of {unknown[0]} is not known")
         lag = sum(p.lag for p in survey.partitions)
-        return Answer(
-            lag <= most, f"{lag} records of {len(survey.partitions)} partitions are not mirrored, {most} may be"
-        )
-
-    return lambda abort: _within(within_s, abort, look)
+        evidence = f"{lag} records of {len(survey.partitions)} partitions are not mirrored, {self.at_most} may be"
+        return Answer(lag <= self.at_most, evidence)
 
 
-def _readiness(workplace: DrillContext, call: Call) -> Probe:
-    arguments.only(call, ("at_least",))
-    least = arguments.whole(call, "at_least", MINIMUM)
+class ReadinessScore(DrillProbe):
+    """The flow is ready: nothing critical, and a score of so much."""
 
-    def probe(_: Abort) -> Answer:
-        (found,) = doctor(workplace.mirror_settings(), flow=workplace.flow, runs=workplace.run_dir.parent)
-        critical = ", ".join(dict.fromkeys(finding.check for finding in found.critical))
-        told = f", critical: {critical}" if critical else ""
-        return Answer(found.ready(least), f"{found.flow} scores {found.score} of 100, {least} asked{told}")
+    name = "readiness.score"
 
-    return probe
+    at_least: Count = MINIMUM
+    """The least score, of 100."""
+
+    def __call__(self, abort: Abort) -> Answer:
+        context = self.context
+        (readiness,) = doctor(context.mirror_settings(), flow=context.flow, runs=context.run_dir.parent)
+        critical = ", ".join(dict.fromkeys(finding.check for finding in readiness.critical))
+        evidence = f"{readiness.flow} scores {readiness.score} of 100, {self.at_least} asked"
+        return Answer(readiness.ready(self.at_least), evidence + (f", critical: {critical}" if critical else ""))
 
 
-def _within(seconds: float, abort: Abort, look: Callable[[], Answer]) -> Answer:
+def _within(seconds: float, abort: Abort, measure: Callable[[], Answer]) -> Answer:
     """The first answer that is a yes, or the last one when time is up."""
     end = time.monotonic() + seconds
     while True:
-        answer = look()
+        answer = measure()
         if answer.holds or time.monotonic() >= end:
             return answer
         abort.wait(_LOOK_S)

@@ -1,57 +1,132 @@
-"""Every action and probe a drill can name, by the modules that offer them.
+"""The actions and probes that a drill can name: one table each, from name to class.
 
-Rules: a module offers `makers(workplace)`, `probes(workplace)` or both; each name is offered once. A module is loaded when
-a drill is opened, not before. To add one, add its name to `MODULES`.
+Rules: a class is imported when a drill names it, not before, so that a command starts without what drills need. The
+arguments of a whole drill are parsed before anything is asked of a cluster. To add an action, write its class and add its
+line here; `docs/actions.md` is made from the classes (`python -m drlib.drill.run.reference`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Final
+from typing import Final, TypeVar
 
-from drlib.drill.step.action import ActionMaker, ProbeMaker
+from drlib.drill.plan.plan import Call, Drill
+from drlib.drill.step.action import Action, DrillAction, DrillCall, DrillProbe, Probe
+from drlib.drill.step.arguments import nearest
 from drlib.drill.step.context import DrillContext
+from drlib.errors import UsageError
 
-MODULES: Final = (
-    "drlib.drill.actions.topics_and_groups",
-    "drlib.drill.actions.groups.translate",
-    "drlib.drill.scenarios.failover.actions",
-    "drlib.drill.actions.failover.actions",
-    "drlib.drill.scenarios.failover.proof_actions",
-    "drlib.drill.actions.groups.rehearsal",
-    "drlib.drill.scenarios.active.actions",
-    "drlib.drill.scenarios.ordering.actions",
-    "drlib.drill.actions.hooks.actions",
-    "drlib.drill.actions.probes",
-    "drlib.drill.actions.failback.unreplicated_actions",
-    "drlib.drill.actions.failback.actions",
-    "drlib.drill.actions.failback.switchover",
-    "drlib.drill.scenarios.failover.round_trip",
-)
+Kind = TypeVar("Kind", bound=DrillCall)
+Table = Mapping[str, "str | type[Kind]"]
+"""From name to class, or to `module:Class` below `drlib.drill`."""
+
+ACTIONS: Final[Table[DrillAction]] = {
+    # failover
+    "failover.triage": "actions.failover.triage:Triage",
+    "source.fence": "actions.applications.fence_source:FenceSource",
+    "source.unfence": "actions.applications.fence_source:UnfenceSource",
+    "mirror.drain": "actions.failover.drain:DrainMirror",
+    "groups.translate": "actions.groups.translate:TranslateGroups",
+    "pointer.move": "actions.applications.move_pointer:MovePointer",
+    "groups.verify": "actions.groups.verify:VerifyGroups",
+    # rehearsal
+    "groups.shadow": "actions.groups.rehearsal:ShadowGroups",
+    "canary.read": "actions.groups.rehearsal:ReadCanary",
+    # failback and planned switchover
+    "tail.list": "actions.failback.unreplicated_actions:ListTail",
+    "tail.recover": "actions.failback.unreplicated_actions:RecoverTail",
+    "tail.quarantine": "actions.failback.unreplicated_actions:QuarantineTail",
+    "tail.settle": "actions.failback.unreplicated_actions:SettleTail",
+    "reverse.verify": "actions.failback.actions:VerifyWorkers",
+    "reverse.wait": "actions.failback.actions:WaitCaughtUp",
+    "groups.translate_back": "actions.failback.actions:TranslateBack",
+    "switchover.move": "actions.failback.switchover:MoveApplications",
+    # hooks
+    "hook.command": "actions.hooks.actions:CallCommand",
+    "hook.http": "actions.hooks.actions:CallHttp",
+    # a lab's applications, mirror and clusters
+    "lab.applications": "scenarios.failover.applications:StartApplications",
+    "lab.mirror": "scenarios.failover.mirror:StartMirror",
+    "lab.steady": "scenarios.failover.applications:WaitSteady",
+    "lab.traffic": "scenarios.failover.round_trip:WaitTraffic",
+    "lab.kill_mirror": "scenarios.failover.mirror:KillMirror",
+    "lab.stop_mirror": "scenarios.failover.mirror:StopMirror",
+    "lab.kill": "scenarios.failover.clusters:KillCluster",
+    "lab.restart": "scenarios.failover.clusters:RestartCluster",
+    "lab.read_locally": "scenarios.failover.proof_actions:ReadLocally",
+    "lab.stop": "scenarios.failover.applications:StopApplications",
+    "proof.check": "scenarios.failover.proof_actions:CheckHistories",
+    "proof.audit": "scenarios.failover.proof_actions:AuditClusters",
+    "proof.round_trip": "scenarios.failover.round_trip:ProveRoundTrip",
+    # active/active, on a lab
+    "active.start": "scenarios.active.actions:Start",
+    "active.link": "scenarios.active.measurements:MeasureLink",
+    "active.join": "scenarios.active.actions:Join",
+    "active.kill": "scenarios.active.measurements:Kill",
+    "active.revive": "scenarios.active.measurements:Revive",
+    "active.prove": "scenarios.active.actions:Prove",
+    # ordered reading, on a lab
+    "ordering.start": "scenarios.ordering.actions:Start",
+    "ordering.move": "scenarios.ordering.actions:Move",
+    "ordering.disturb": "scenarios.ordering.kill_member:Disturb",
+    "ordering.prove": "scenarios.ordering.actions:Prove",
+}
+
+PROBES: Final[Table[DrillProbe]] = {
+    "cluster.answers": "actions.probes:ClusterAnswers",
+    "cluster.serves": "actions.probes:ClusterServes",
+    "topic.exists": "actions.probes:TopicExists",
+    "group.active": "actions.probes:GroupActive",
+    "mirror.lag": "actions.probes:MirrorLag",
+    "readiness.score": "actions.probes:ReadinessScore",
+    "lab.serves": "scenarios.active.actions:LabServes",
+}
 
 
-def action_makers(workplace: DrillContext) -> dict[str, ActionMaker]:
-    """Every action there is, at `workplace`."""
-    found: dict[str, ActionMaker] = {}
-    for name in MODULES:
-        offered = getattr(import_module(name), "makers", None)
-        if offered is not None:
-            _add(found, offered(workplace), name)
+def find(table: Table[Kind], name: str, where: str) -> type[Kind]:
+    """The class of that name. Raises `UsageError` naming `where`."""
+    if name not in table:
+        known = ", ".join(sorted(table)) or "none"
+        hint = nearest(name, table, f"There are: {known}.")
+        raise UsageError(f"{where}: {name}", "there is nothing of that name", hint)
+    entry = table[name]
+    if not isinstance(entry, str):
+        return entry
+    module, _, attribute = entry.partition(":")
+    found: type[Kind] = getattr(import_module(f"drlib.drill.{module}"), attribute)
     return found
 
 
-def probe_makers(workplace: DrillContext) -> dict[str, ProbeMaker]:
-    """Every probe of a hypothesis there is, at `workplace`."""
-    found: dict[str, ProbeMaker] = {}
-    for name in MODULES:
-        offered = getattr(import_module(name), "probes", None)
-        if offered is not None:
-            _add(found, offered(workplace), name)
-    return found
+@dataclass(frozen=True)
+class ParsedDrill:
+    """A drill's steps and probes, their arguments checked, before they are bound to a context."""
+
+    actions: Mapping[str, DrillAction]
+    """By the step's name."""
+    probes: Mapping[str, DrillProbe]
+    """By the expectation's title."""
+
+    def bind(self, context: DrillContext) -> tuple[dict[str, Action], dict[str, Probe]]:
+        """Actions and probes at `context`. Raises `UsageError` for what does not fit it."""
+        actions: dict[str, Action] = {step: action.bind(context, step) for step, action in self.actions.items()}
+        probes: dict[str, Probe] = {title: probe.bind(context) for title, probe in self.probes.items()}
+        return actions, probes
 
 
-def _add(found: dict, offered: dict, module: str) -> None:  # type: ignore[type-arg]
-    twice = found.keys() & offered.keys()
-    if twice:
-        raise ValueError(f"{module} offers {', '.join(sorted(twice))}, which another module offers")
-    found.update(offered)
+def parse_drill(drill: Drill, actions: Table[DrillAction] = ACTIONS, probes: Table[DrillProbe] = PROBES) -> ParsedDrill:
+    """Raises `UsageError` for a name that is not in the tables, and for arguments that are wrong. Touches no cluster."""
+    return ParsedDrill(
+        {step.name: _parsed(actions, step.action, f"step {step.name}") for step in drill.steps},
+        {one.title: _parsed(probes, one.probe, f"hypothesis '{one.title}'") for one in drill.hypothesis},
+    )
+
+
+def make_action(call: Call, context: DrillContext, step: str) -> Action:
+    """One action at `context`. Raises `UsageError`."""
+    return _parsed(ACTIONS, call, f"step {step}").bind(context, step)
+
+
+def _parsed(table: Table[Kind], call: Call, where: str) -> Kind:
+    return find(table, call.name, where).parse(call, where)

@@ -1,38 +1,48 @@
-"""What a step and a probe of the hypothesis have to offer the runner.
+"""What drill actions and probes are: frozen classes whose fields are their arguments.
 
-Rules: `observe` and `changes` touch nothing; `act`, `probe` and `undo` get the changes of the plan, so that what is done
-is what was approved, by whichever process does it. `act` completes what is partly done; `undo` puts every entity back to
-what it was before, whatever part was done; both are safe to repeat. A wait inside `act` is `abort.wait`. What cannot be
-told is `Reach.UNKNOWN` or an error, never a guess.
+Rules: arguments are parsed when a drill is opened, before anything is asked of a cluster: an unknown name, a missing or a
+wrong value is refused. `bind` then gives the action its context and its step's name, and refuses what does not fit them.
+`observe` and `changes` touch nothing; `act`, `probe` and `undo` get the changes of the plan, so that what is done is what
+was approved, whichever process does it. `act` completes what is partly done; `undo` puts every entity back to what it was
+before, whatever part was done; both are safe to repeat. A wait inside `act` is `abort.wait`. What cannot be established is
+`Reach.UNKNOWN` or an error, never a guess.
+Not for: which actions exist (`drlib.drill.run.registry`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import functools
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, Self
 
-from drlib.drill.plan.plan import Call, Change, Drill, Fact
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
+
+from drlib.drill.plan.plan import Call, Change, Fact
 from drlib.drill.plan.progress import Reach
+from drlib.drill.step import step_output
+from drlib.drill.step.arguments import Value, nearest, wanted
+from drlib.drill.step.context import DrillContext
+from drlib.drill.step.step_output import Row, ScorecardPart
 from drlib.errors import UsageError
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
+from drlib.runs.scorecard import Mark
 
-Made = TypeVar("Made")
-Called = TypeVar("Called", bound=Call)
 Changes = Sequence[Change]
 Evidence = Mapping[str, Scalar]
-"""What a step says of what it did. `rto_seconds`, `rpo_records` and `rpo_seconds` are held against the objectives."""
+"""What a step reports of what it did. `rto_seconds`, `rpo_records` and `rpo_seconds` are compared with the objectives."""
 
 
 class Action(Protocol):
-    """One step at work. Every method may raise a `DrlibError`."""
+    """One step, as the runner uses it. Every method may raise a `DrlibError`."""
 
     def observe(self) -> Sequence[Fact]:
-        """What the step relies on, as it is now: also every entity it would change."""
+        """What the step relies on, as it is now, and every entity it would change."""
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
-        """What it would change, where it finds `observed`."""
+        """What it would change, given `observed`."""
 
     def act(self, changes: Changes, abort: Abort) -> Evidence: ...
 
@@ -44,8 +54,116 @@ class Action(Protocol):
         """The ID of the cluster it changes, for steps that destroy something."""
 
 
-class ReadOnlyAction:
-    """The part of an `Action` that is the same for every step which changes nothing: it only looks, or waits."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`holds` is None where it could not be established; that is not a yes."""
+
+    holds: bool | None
+    evidence: str
+
+
+Probe = Callable[[Abort], Answer]
+
+
+class DrillCall(BaseModel):
+    """A call of a runbook: its arguments as fields and, once bound, where it is made."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        ignored_types=(functools.cached_property,),
+    )
+
+    name: ClassVar[str]
+    """What a runbook calls it."""
+
+    _context: DrillContext | None = PrivateAttr(default=None)
+    _step: str = PrivateAttr(default="")
+
+    @classmethod
+    def parse(cls, call: Call, where: str) -> Self:
+        """The call's arguments, checked. Raises `UsageError` naming `where`, the action and the argument."""
+        given = {argument.name: argument.value for argument in call.arguments}
+        for name in given:
+            if name not in cls.model_fields:
+                known = f"It takes {', '.join(cls.model_fields)}." if cls.model_fields else "It takes no arguments."
+                raise UsageError(
+                    f"{where}: {call.name}: {name}", "it has no such argument", nearest(name, cls.model_fields, known)
+                )
+        present = {name: value for name, value in given.items() if value not in wanted(cls.model_fields[name]).empty}
+        try:
+            return cls.model_validate(present)
+        except UsageError as error:
+            raise UsageError(f"{where}: {error.what}", error.why, error.remedy) from None
+        except ValidationError as error:
+            name = str(error.errors()[0]["loc"][0])
+            raise cls._refused(f"{where}: {call.name}", name, given.get(name) if name in present else None) from None
+
+    @classmethod
+    def _refused(cls, what: str, name: str, value: Value | None) -> UsageError:
+        if value is None:
+            return UsageError(what, f"its argument '{name}' is missing", f"Add the argument '{name}'.")
+        wish = wanted(cls.model_fields[name]).words
+        return UsageError(f"{what}: {name}", f"{value!r} is not {wish}", f"Give {wish}.")
+
+    def bind(self, context: DrillContext, step: str = "") -> Self:
+        """The same call at `context`, for `step`. Raises `UsageError` where the arguments do not fit the context."""
+        bound = self.model_copy()
+        bound._context, bound._step = context, step
+        bound.check()
+        return bound
+
+    def check(self) -> None:
+        """Raises `UsageError` where the arguments do not fit the context. Touches no cluster."""
+
+    @property
+    def context(self) -> DrillContext:
+        assert self._context is not None, f"{self.name} is not bound"
+        return self._context
+
+    @property
+    def step(self) -> str:
+        """The name of the step, under which its output is kept."""
+        return self._step
+
+
+class DrillAction(DrillCall):
+    """A step that changes something."""
+
+    @abstractmethod
+    def observe(self) -> Sequence[Fact]: ...
+
+    @abstractmethod
+    def changes(self, observed: Sequence[Fact]) -> Changes: ...
+
+    @abstractmethod
+    def act(self, changes: Changes, abort: Abort) -> Evidence: ...
+
+    @abstractmethod
+    def probe(self, changes: Changes) -> Reach: ...
+
+    @abstractmethod
+    def undo(self, changes: Changes) -> None: ...
+
+    @abstractmethod
+    def cluster_id(self) -> str: ...
+
+    def show(self, rows: Iterable[Row]) -> None:
+        """Keep `rows` as the step's results."""
+        step_output.write_rows(self.context.run_dir, self.step, rows)
+
+    def score(self, part: ScorecardPart) -> None:
+        """Keep `part` as what this step adds to the scorecard; what it added before is replaced."""
+        step_output.write_part(self.context.run_dir, self.step, part)
+
+    def mark(self, *marks: Mark) -> None:
+        """Put `marks` into the timeline of the run, and nothing else into the scorecard."""
+        self.score(ScorecardPart(marks=marks))
+
+
+class ReadOnlyAction(DrillAction):
+    """A step that changes nothing: it observes, measures or waits."""
 
     def observe(self) -> Sequence[Fact]:
         return ()
@@ -54,46 +172,22 @@ class ReadOnlyAction:
         return ()
 
     def probe(self, changes: Changes) -> Reach:
-        return Reach.UNTOUCHED  # to look again costs time and nothing else
+        return Reach.UNTOUCHED  # repeating it costs time and nothing else
 
     def undo(self, changes: Changes) -> None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """`holds` is None when nobody can tell; that is not a yes."""
+class DrillProbe(DrillCall):
+    """A probe of the steady-state hypothesis."""
 
-    holds: bool | None
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True)
-class StepCall(Call):
-    """What an action is made from: its call, and the step it is for, which names what it keeps (`details`)."""
-
-    step: str = ""
+    @abstractmethod
+    def __call__(self, abort: Abort) -> Answer: ...
 
 
-Probe = Callable[[Abort], Answer]
-ActionMaker = Callable[[StepCall], Action]
-ProbeMaker = Callable[[Call], Probe]
-
-
-def make_actions(drill: Drill, makers: Mapping[str, ActionMaker]) -> dict[str, Action]:
-    """The drill's steps at work, by name. Raises `UsageError` for an action there is none of."""
-    calls = {step.name: StepCall(step.action.name, step.action.arguments, step.name) for step in drill.steps}
-    return {name: _made(call, makers, f"step {name}") for name, call in calls.items()}
-
-
-def make_probes(drill: Drill, makers: Mapping[str, ProbeMaker]) -> dict[str, Probe]:
-    """The hypothesis's probes, by title. Raises `UsageError` for a probe there is none of."""
-    return {one.title: _made(one.probe, makers, f"hypothesis '{one.title}'") for one in drill.hypothesis}
-
-
-def reach(found: Collection[Fact], changes: Changes) -> Reach:
-    """How far `changes` came, by what is there now; anything that is neither before nor after is unknown."""
-    now = {fact.entity: fact.value for fact in found}
+def reach(facts: Collection[Fact], changes: Changes) -> Reach:
+    """How far `changes` came, by `facts` as they are now; anything that is neither before nor after is unknown."""
+    now = {fact.entity: fact.value for fact in facts}
     after = [c for c in changes if c.entity in now and now[c.entity] == c.after]
     before = [c for c in changes if c.entity in now and now[c.entity] == c.before]
     if len(after) == len(changes):
@@ -101,15 +195,3 @@ def reach(found: Collection[Fact], changes: Changes) -> Reach:
     if len(before) == len(changes):
         return Reach.UNTOUCHED
     return Reach.PARTLY if all(c in before or c in after for c in changes) else Reach.UNKNOWN
-
-
-def _made(call: Called, makers: Mapping[str, Callable[[Called], Made]], where: str) -> Made:
-    if call.name not in makers:
-        known = ", ".join(sorted(makers)) or "none"
-        raise UsageError(f"{where}: {call.name}", "there is nothing of that name", f"There are: {known}.")
-    try:
-        return makers[call.name](call)
-    except KeyError as missing:
-        raise UsageError(
-            f"{where}: {call.name}", f"its argument {missing} is missing", f"Add the argument {missing}."
-        ) from None

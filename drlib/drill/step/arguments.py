@@ -1,141 +1,125 @@
-"""Arguments of a step or a probe as the type that is meant, with what is usual where one is left out.
+"""Types of the arguments that actions and probes take, and how a wrong value is explained.
 
-Rules: a value of another type is a `UsageError` that names action and argument, and so is a name nobody reads, where the
-maker says which it knows (`only`). An empty text is the same as none. One that has to be there and is not is a KeyError,
-which `steps` turns into words.
+Rules: a value of another type, or out of its range, is an error that names action and argument and says what is wanted;
+nothing is converted from text. An empty text (and an empty list, where a list is wanted) counts as not given, because that
+is how a notebook leaves a parameter out.
+Not for: which arguments an action has; those are the fields of its class.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
+import math
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import Annotated, Final, get_args
 
-from drlib.drill.plan.plan import Call
-from drlib.errors import UsageError
+from pydantic import PlainValidator
+from pydantic.fields import FieldInfo
 
-Chosen = TypeVar("Chosen", bound=StrEnum)
+from drlib.config.patterns.selection import validate
 
-
-def only(call: Call, known: Collection[str]) -> None:
-    """Raises `UsageError` for an argument that is not one of `known`."""
-    for given in call.arguments:
-        if given.name not in known:
-            near = difflib.get_close_matches(given.name, known, 1)
-            hint = f"Did you mean {near[0]}?" if near else f"It takes {', '.join(known)}."
-            raise UsageError(f"{call.name}: {given.name}", "it has no such argument", hint)
+Value = str | int | float | bool | tuple[str, ...]
 
 
-def required(call: Call, name: str) -> str:
-    """A text that has to be there."""
-    found = word(call, name, "")
-    if not found:
-        raise KeyError(name)
-    return found
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What an argument has to be, in words; `empty` are the values that count as not given."""
+
+    words: str
+    empty: tuple[Value, ...] = ()
 
 
-def word(call: Call, name: str, usual: str) -> str:
-    """A text."""
-    value = _given(call, name)
-    if value is None or value == "":
-        return usual
+def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise _refused(call, name, "a text")
+        raise ValueError
     return value
 
 
-def choice(call: Call, name: str, kind: type[Chosen], usual: Chosen | None) -> Chosen:
-    """One of the words of `kind`; it has to be there where `usual` is None."""
-    value = word(call, name, "")
-    if not value and usual is None:
-        raise KeyError(name)
-    if value and value not in tuple(kind):
-        raise UsageError(f"{call.name}: {name}", f"{value!r} is none of {', '.join(kind)}", "Give one of them.")
-    return kind(value) if value or usual is None else usual
+def _texts(value: object) -> tuple[str, ...]:
+    several = (value,) if isinstance(value, str) else value
+    if not isinstance(several, tuple | list) or not all(isinstance(text, str) for text in several):
+        raise ValueError
+    return tuple(several)
 
 
-def required_texts(call: Call, name: str) -> tuple[str, ...]:
-    """A list of texts that has to be there."""
-    found = texts(call, name, ())
-    if not found:
-        raise KeyError(name)
-    return found
+def _patterns(value: object) -> tuple[str, ...]:
+    patterns = _texts(value)
+    validate(patterns)
+    return patterns
 
 
-def texts(call: Call, name: str, usual: tuple[str, ...]) -> tuple[str, ...]:
-    """A list of texts; a single one is a list of one."""
-    value = _given(call, name)
-    if value is None or value in ("", ()):
-        return usual
-    if isinstance(value, str):
-        return (value,)
-    if not isinstance(value, tuple):
-        raise _refused(call, name, "a list of texts")
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise ValueError
     return value
 
 
-def pairs(call: Call, name: str, between: str) -> Mapping[str, str]:
-    """A list of "name<between>value", such as `NAME=value`, each name once."""
-    found: dict[str, str] = {}
-    for part in texts(call, name, ()):
-        key, sign, value = part.partition(between)
-        if not sign or not key.strip() or key.strip() in found:
-            raise _refused(call, name, f"a list of 'name{between}value'")
-        found[key.strip()] = value.strip()
-    return found
+def _whole(value: object, least: int) -> int:
+    number = _number(value)
+    if number != int(number) or number < least:
+        raise ValueError
+    return int(number)
 
 
-def number(call: Call, name: str, usual: float) -> float:
-    """A number from 0 on."""
-    value = _given(call, name)
-    if value is None:
-        return usual
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise _refused(call, name, "a number from 0 on")
-    return value
-
-
-def whole(call: Call, name: str, usual: int | None, *, least: int = 0) -> int:
-    """A whole number from `least` on; it has to be there where `usual` is None."""
-    value = _given(call, name)
-    if value is None:
-        if usual is None:
-            raise KeyError(name)
-        return usual
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise _refused(call, name, f"a whole number from {least} on")
-    return value
-
-
-def codes(call: Call, name: str, usual: tuple[int, ...]) -> tuple[int, ...]:
-    """Exit codes or statuses: one number, or a list of them."""
-    value = _given(call, name)
-    if value is None:
-        return usual
-    several = value if isinstance(value, tuple) else (value,)
-    found = tuple(int(one) for one in several if not isinstance(one, bool) and str(one).isdecimal())
-    if len(found) != len(several) or not found:
-        raise _refused(call, name, "a list of codes, such as [0, 3]")
-    return found
-
-
-def flag(call: Call, name: str, usual: bool) -> bool:
-    """Yes or no."""
-    value = _given(call, name)
-    if value is None:
-        return usual
+def _flag(value: object) -> bool:
     if not isinstance(value, bool):
-        raise _refused(call, name, "true or false")
+        raise ValueError
     return value
 
 
-def _given(call: Call, name: str) -> str | int | float | bool | tuple[str, ...] | None:
-    try:
-        return call.argument(name)
-    except KeyError:
-        return None
+def _codes(value: object) -> tuple[int, ...]:
+    several = value if isinstance(value, tuple | list) else (value,)
+    codes = tuple(int(code) for code in several if not isinstance(code, bool) and str(code).isdecimal())
+    if len(codes) != len(several) or not codes:
+        raise ValueError
+    return codes
 
 
-def _refused(call: Call, name: str, wanted: str) -> UsageError:
-    return UsageError(f"{call.name}: {name}", f"{call.argument(name)!r} is not {wanted}", f"Give {wanted}.")
+def _pairs(value: object, sign: str) -> Mapping[str, str]:
+    if isinstance(value, Mapping):
+        return value
+    pairs: dict[str, str] = {}
+    for text in _texts(value):
+        name, between, content = text.partition(sign)
+        if not between or not name.strip() or name.strip() in pairs:
+            raise ValueError
+        pairs[name.strip()] = content.strip()
+    return pairs
+
+
+_NO_TEXTS: Final[tuple[Value, ...]] = ("", ())
+
+Text = Annotated[str, PlainValidator(_text), Wanted("a text", ("",))]
+Texts = Annotated[tuple[str, ...], PlainValidator(_texts), Wanted("a list of texts", _NO_TEXTS)]
+Patterns = Annotated[tuple[str, ...], PlainValidator(_patterns), Wanted("a list of patterns", _NO_TEXTS)]
+Number = Annotated[float, PlainValidator(_number), Wanted("a number from 0 on")]
+Seconds = Annotated[float, PlainValidator(_number), Wanted("a number of seconds from 0 on")]
+Count = Annotated[int, PlainValidator(functools.partial(_whole, least=0)), Wanted("a whole number from 0 on")]
+Positive = Annotated[int, PlainValidator(functools.partial(_whole, least=1)), Wanted("a whole number from 1 on")]
+Flag = Annotated[bool, PlainValidator(_flag), Wanted("true or false")]
+Codes = Annotated[tuple[int, ...], PlainValidator(_codes), Wanted("a list of codes, such as [0, 3]")]
+EqualPairs = Annotated[
+    Mapping[str, str], PlainValidator(functools.partial(_pairs, sign="=")), Wanted("a list of 'name=value'", _NO_TEXTS)
+]
+ColonPairs = Annotated[
+    Mapping[str, str], PlainValidator(functools.partial(_pairs, sign=":")), Wanted("a list of 'name:value'", _NO_TEXTS)
+]
+
+
+def wanted(field: FieldInfo) -> Wanted:
+    """What the argument of `field` has to be."""
+    for item in field.metadata:
+        if isinstance(item, Wanted):
+            return item
+    kinds = (field.annotation, *get_args(field.annotation))
+    choices = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum))
+    return Wanted(f"one of {', '.join(choices)}", ("",))
+
+
+def nearest(name: str, known: Collection[str], otherwise: str) -> str:
+    """A hint for a name that is not one of `known`: the nearest one, or `otherwise`."""
+    near = difflib.get_close_matches(name, known, 1)
+    return f"Did you mean {near[0]}?" if near else otherwise

@@ -8,19 +8,17 @@ Not for: clusters that are no lab.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
-from drlib.drill.step import step_output as details
-from drlib.drill.step.action import Changes, Evidence
+from drlib.drill.step.action import Changes, DrillAction
+from drlib.drill.step.arguments import Text
 from drlib.drill.step.cluster_identity import identified
-from drlib.drill.step.context import DrillContext
-from drlib.drill.step.step_output import Row
 from drlib.drill.testbed import sampler
 from drlib.drill.testbed.traffic_counts import Counted
 from drlib.errors import UsageError
@@ -35,36 +33,35 @@ RUNS = "runs"
 THERE = "there"
 
 
-@dataclass(frozen=True)
-class LabStep:
-    """A step named `name`; by default it changes nothing."""
+class LabStep(DrillAction):
+    """A step of an active/active or an ordering drill; by default it changes nothing, and is repeated from its beginning."""
 
-    workplace: DrillContext
-    name: str
+    topic: Text
+    """The topic of the drill's applications."""
+
+    def check(self) -> None:
+        super().check()
+        self.lab  # noqa: B018 -- raises where there is none
 
     @property
     def lab(self) -> Lab:
-        """Raises `UsageError` where there is none."""
-        return self.workplace.needs_lab(f"step {self.name}")
+        """Raises `UsageError` where the drill is not on a lab."""
+        return self.context.needs_lab(f"step {self.step}")
 
     @property
-    def stage(self) -> Counted:
-        """What the drill plays on."""
-        raise NotImplementedError
+    @abstractmethod
+    def testbed(self) -> Counted: ...
 
     def sample(self) -> None:
         """Take samples from here on, also where a process before this one did: every step that acts begins with it."""
-        sampler.start(self.workplace.run_dir, self.stage.counts())
+        sampler.start(self.context.run_dir, self.testbed.counts())
 
     def observe(self) -> Sequence[Fact]:
         """The lab's clusters, by the IDs they were made with: no cluster is asked, as some may be dead by then."""
-        return tuple(identified(alias, found.cluster_id) for alias, found in self.lab.clusters.items())
+        return tuple(identified(alias, cluster.cluster_id) for alias, cluster in self.lab.clusters.items())
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         return ()
-
-    def act(self, changes: Changes, abort: Abort) -> Evidence:
-        raise NotImplementedError
 
     def probe(self, changes: Changes) -> Reach:
         """It began: whatever it did is done again, which is safe, and measured again."""
@@ -74,23 +71,15 @@ class LabStep:
         """Nothing by default, as nothing is changed."""
 
     def cluster_id(self) -> str:
-        return self.lab.clusters[self.workplace.flow.target].cluster_id
-
-    def show(self, rows: Iterable[Row]) -> None:
-        """Keep `rows` for whoever looks at this step's results."""
-        details.write_rows(self.workplace.run_dir, self.name, rows)
-
-    def score(self, part: details.ScorecardPart) -> None:
-        """Keep `part` as what this step adds to the scorecard."""
-        details.write_part(self.workplace.run_dir, self.name, part)
+        return self.lab.clusters[self.context.flow.target].cluster_id
 
     def wait(self, abort: Abort, what: str, holds: Callable[[], bool], logs: Path | None = None) -> None:
-        """Wait for `holds`; `logs`, the lab's own by default, tell why it does not. Raises `Unreachable`, `Aborted`."""
+        """Wait for `holds`; `logs`, by default the lab's own, explain a time-out. Raises `Unreachable`, `Aborted`."""
         wait_on_lab(abort, what, holds, PATIENCE_S, logs or self.lab.root)
 
     def moment_ms(self, what: str) -> int:
-        """When `what` happened first, in ms since the epoch: now, unless a process before this one wrote it down."""
-        return moments.once(self.workplace.run_dir, f"{self.name}-{what}")
+        """When `what` happened first, in ms since the epoch: now, unless a process before this one recorded it."""
+        return moments.once(self.context.run_dir, f"{self.step}-{what}")
 
 
 def processes(applications: LabApplications, wanted: Iterable[str]) -> tuple[Fact, ...]:

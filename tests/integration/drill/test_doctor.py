@@ -20,12 +20,12 @@ from fix_engine import Engine, alter, create_topic, produce, wait_for
 from sample_scorecard import scorecard
 
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.actions import probes
 from drlib.drill.plan.plan import Argument, Call, Mode
 from drlib.drill.readiness import gate
 from drlib.drill.readiness.checks.objectives import Objectives
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.score import CHECKS, MINIMUM, Finding, Readiness, Severity
+from drlib.drill.run.registry import PROBES, find
 from drlib.drill.step.action import Answer
 from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError
@@ -148,7 +148,7 @@ def test_a_flow_that_mirrors_and_was_practised_is_ready_without_reserve(patient:
 def probed(patient: Patient, name: str, **arguments: object) -> Answer:
     """What a hypothesis's probe says of the flow."""
     place, values = workplace(patient), tuple(Argument(key, value) for key, value in arguments.items())  # type: ignore[arg-type]
-    return probes.probes(place)[name](Call(name, values))(Abort(place.run_dir))
+    return find(PROBES, name, "here").parse(Call(name, values), "here").bind(place)(Abort(place.run_dir))
 
 
 def workplace(patient: Patient) -> DrillContext:

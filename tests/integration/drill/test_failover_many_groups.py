@@ -11,11 +11,9 @@ import pytest
 from fix_engine import Engine, create_topic, produce
 
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.actions.groups.translate import TranslateGroups
-from drlib.drill.plan.plan import Argument
-from drlib.drill.step.action import StepCall
+from drlib.drill.plan.plan import Argument, Call
+from drlib.drill.run.registry import make_action
 from drlib.drill.step.context import DrillContext
-from drlib.drill.step.move_step import MovingStep
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.admin.group_offsets import commit_all, committed
@@ -61,8 +59,8 @@ def test_positions_of_all_groups_stand_on_the_target_within_seconds(
     }
     assert not [error for error in commit_all(source, wanted, 60).values() if error is not None]
     place = DrillContext(clusters=settings.clusters, flow=flow, run_dir=tmp_path, properties=engine.properties)
-    call = StepCall("groups.translate", (Argument("groups", f"{tag}-.*"), Argument("positions_from", "source")), "t")
-    step = TranslateGroups(MovingStep(place, call))
+    call = Call("groups.translate", (Argument("groups", f"{tag}-.*"), Argument("positions_from", "source")))
+    step = make_action(call, place, "t")
     changes = step.changes(step.observe())
     began = time.monotonic()
     evidence = step.act(changes, Abort(tmp_path))

@@ -17,11 +17,11 @@ from drlib.client import pointer as pointers
 from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.applications.deny_writes import WriteRules
-from drlib.drill.plan.plan import Argument
+from drlib.drill.plan.plan import Argument, Call
 from drlib.drill.plan.progress import Reach
 from drlib.drill.run import registry
 from drlib.drill.step import step_output as details
-from drlib.drill.step.action import Action, StepCall
+from drlib.drill.step.action import Action
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.topic_acls import NoAuthorizer, create_rules, topic_rules
@@ -59,7 +59,7 @@ class Source:
             properties=self.place.properties,
             pointer=self.place.pointer,
         )
-        return registry.action_makers(place)[action](StepCall(action, given, action.replace(".", "-")))
+        return registry.make_action(Call(action, given), place, action.replace(".", "-"))
 
     def do(self, step: Action) -> dict[str, object]:
         return dict(step.act(step.changes(step.observe()), Abort(self.place.run_dir)))

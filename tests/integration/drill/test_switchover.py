@@ -21,13 +21,13 @@ import drlib
 from drlib.client import pointer as pointers
 from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.actions.failback import actions as failback_actions
-from drlib.drill.actions.failback import switchover as switchover_actions
+from drlib.drill.actions.failback.switchover import MoveApplications
 from drlib.drill.actions.groups import commit as group_writing
-from drlib.drill.plan.plan import Argument
+from drlib.drill.plan.plan import Argument, Call
 from drlib.drill.plan.progress import Reach
+from drlib.drill.run.registry import make_action
 from drlib.drill.step import step_output as details
-from drlib.drill.step.action import Action, StepCall
+from drlib.drill.step.action import Action
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -59,9 +59,8 @@ class Both:
     topic: str
 
     def step(self, name: str, **arguments: str | float | bool | tuple[str, ...]) -> Action:
-        makers = {**failback_actions.makers(self.place), **switchover_actions.makers(self.place)}
         given = tuple(Argument(key, value) for key, value in arguments.items())
-        return makers[name](StepCall(name, given, name.replace(".", "-")))
+        return make_action(Call(name, given), self.place, name.replace(".", "-"))
 
     def act(self, name: str, **arguments: str | float | bool) -> dict[str, object]:
         step = self.step(name, **arguments)
@@ -220,14 +219,14 @@ def test_a_group_that_reads_on_until_the_hold_goes_on_where_it_stood_then(
 
     stand(still, 20)
     stand(reads, 20)
-    write = switchover_actions.MoveApplications._write
+    write = MoveApplications._write
 
-    def late(self: switchover_actions.MoveApplications, was: pointers.Pointer, **given: Any) -> int:
+    def late(self: MoveApplications, was: pointers.Pointer, **given: Any) -> int:
         if given["hold"]:
             stand(reads, 33)
         return write(self, was, **given)
 
-    monkeypatch.setattr(switchover_actions.MoveApplications, "_write", late)
+    monkeypatch.setattr(MoveApplications, "_write", late)
     there = both.there()
     assert (both.active, there["exact_positions"]) == (away, there["positions"])
     with Cluster(both.place.cluster(away)) as gone_to, Cluster(both.place.cluster(home)) as left:
@@ -281,19 +280,18 @@ import sys
 from pathlib import Path
 from drlib.config.settings import load_mirror_settings
 from drlib.runs.abort import Abort
-from drlib.drill.run.registry import action_makers
-from drlib.drill.step.action import StepCall
+from drlib.drill.run.registry import make_action
 from drlib.drill.step.context import DrillContext
 from drlib.model import Flow
-from drlib.drill.plan.plan import Argument
+from drlib.drill.plan.plan import Argument, Call
 home, away, file, run, pointer = sys.argv[1:]
 flow = Flow(home, away)
 place = DrillContext(
     clusters=load_mirror_settings(file).clusters, flow=flow, run_dir=Path(run), properties=Path(file), pointer=Path(pointer)
 )
 given = {"source": home, "target": away, "quiet_s": 50, "held_s": 1, "hold_limit_s": 2}
-call = StepCall("switchover.move", tuple(Argument(name, value) for name, value in given.items()), "move")
-step = action_makers(place)["switchover.move"](call)
+call = Call("switchover.move", tuple(Argument(name, value) for name, value in given.items()))
+step = make_action(call, place, "move")
 step.act(step.changes(step.observe()), Abort(Path(run)))
 """
 

@@ -17,10 +17,10 @@ from fix_engine import Engine, create_topic, produce, read_all, wait_for
 from tiny_notebook import write_notebook
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
-from drlib.drill.actions.failback import unreplicated_actions as tail_actions
+from drlib.drill.plan.plan import Call
 from drlib.drill.plan.progress import Reach
+from drlib.drill.run.registry import make_action
 from drlib.drill.step import step_output as details
-from drlib.drill.step.action import StepCall
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -177,14 +177,14 @@ def test_the_steps_tell_it_and_quarantine_it_byte_for_byte(returned: Returned, t
     engine, topic = returned.engine, returned.topic
     clusters = returned.settings.clusters
     place = DrillContext(clusters=clusters, flow=returned.flow, run_dir=tmp_path, properties=engine.properties)
-    offered, abort = tail_actions.makers(place), Abort(tmp_path)
-    told = offered["tail.list"](StepCall("tail.list", (), "told")).act((), abort)
+    abort = Abort(tmp_path)
+    told = make_action(Call("tail.list"), place, "told").act((), abort)
     assert (told["tail_records"], told["more_than_examples"]) == (TAIL + 30, TAIL + 30 - EXAMPLES)
     assert told[f"only_on_{engine.target}_records"] == 15
     assert sum(int(str(row["records"])) for row in details.read_rows(tmp_path, "told")) == TAIL + 30
     assert len(details.read_rows(tmp_path, "told.examples")) == EXAMPLES
 
-    step = offered["tail.quarantine"](StepCall("tail.quarantine", (), "away"))
+    step = make_action(Call("tail.quarantine"), place, "away")
     changes = step.changes(step.observe())
     assert [(c.before, c.after) for c in changes] == [(None, f"{tmp_path.name}/away")]
     assert step.probe(changes) is Reach.UNTOUCHED

@@ -1,15 +1,13 @@
-"""Step `source.fence`: nobody who follows the pointer writes to the source any more, and its logs stand still.
+"""Actions `source.fence` and `source.unfence`: stop every write to the source, and wait until its logs no longer grow.
 
-Rules: a source that does not answer cannot be fenced: that is told, with what to do when it comes back. Who still writes
-is named; groups that do not follow the pointer are named and not waited for. An undo lets everybody go on.
-With `deny_write` those who do not follow the pointer are kept out by the brokers: a rule of the authorizer denies writing to
-the topics of these patterns, once those who do follow it have had `grace_s` to finish what is in flight. The rules go with an
-undo, with `source.unfence` and with a planned move that comes back (`write_rules`). A cluster without an authorizer is refused,
-and so is a topic whose first rule it would be, for that would lock out its readers and the mirror; `open_to_all` says that
-the cluster lets everybody in where there is no rule, and keeps it so but for writing.
-Arguments: still_s, deadline_s, application, deny_write (patterns), deny_principals (User:*), open_to_all, grace_s ·
-`source.unfence` cluster.
-Not for: what was written on the former source since (failback).
+Rules: a source that does not answer cannot be fenced: the evidence says so, with what to do when it comes back. Partitions
+that still grow are named; groups that do not follow the pointer are named and not waited for. An undo lets everybody go on.
+With `deny_write` those who do not follow the pointer are kept out by the brokers: an ACL denies writing to the topics of
+these patterns, once producers that follow the pointer have had `grace_s` to finish what is in flight. The rules are removed
+by an undo, by `source.unfence` and by a planned move that comes back (`deny_writes`). A cluster without an authorizer is
+refused, and so is a topic whose first rule it would be, for that would lock out its readers and the mirror; `open_to_all`
+declares that the cluster admits everybody where there is no rule, and keeps it so but for writing.
+Not for: records written on the former source since (failback).
 """
 
 from __future__ import annotations
@@ -21,17 +19,17 @@ from typing import Final
 
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_topic import EVERYONE
-from drlib.config.patterns.selection import matches, validate
+from drlib.config.patterns.selection import matches
 from drlib.drill.actions.applications.deny_rules import EVERYBODY, WriteFence, write_fence
 from drlib.drill.actions.applications.deny_writes import WriteRules, row_of, rule_of
 from drlib.drill.actions.applications.pointer import PointerPlace, conflict
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
-from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.arguments import flag, number, texts, word
+from drlib.drill.step.action import Changes, DrillAction, Evidence
+from drlib.drill.step.arguments import Flag, Patterns, Seconds, Text, Texts
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.move_step import MovingStep, answer
+from drlib.drill.step.flow_arguments import FlowArguments, question_row
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.reachability import who_answers
@@ -46,47 +44,54 @@ _LEAVE_S: Final = 10.0  # for the members of a group to commit and leave
 _PAUSE_S: Final = 0.5  # without a record: what was in flight has come, or has waited for more than a linger
 
 
-class FenceSource:
-    """Whoever follows the pointer finishes what is in flight: producers wait, consumers leave; then logs have to stand still.
+class FenceSource(FlowArguments, DrillAction):
+    """Hold the applications that follow the pointer, deny writing to others if asked, and wait until no log grows any more."""
 
-    A source that does not answer cannot be fenced: that is told, with what to do when it comes back.
-    """
+    name = "source.fence"
 
-    def __init__(self, step: MovingStep) -> None:
-        self.step = step
-        self.still_s = number(step.call, "still_s", 1)
-        self.deadline_s = number(step.call, "deadline_s", 60)
-        self.pointer = PointerPlace(step.place, step.call.step, word(step.call, "application", EVERYONE))
-        self.denied = texts(step.call, "deny_write", ())
-        self.principals = texts(step.call, "deny_principals", (EVERYBODY,))
-        self.open_to_all = flag(step.call, "open_to_all", False)
-        self.grace_s = number(step.call, "grace_s", 2)
-        validate(self.denied)
+    still_s: Seconds = 1
+    """How long no log may grow before the source counts as fenced."""
+    deadline_s: Seconds = 60
+    """How long to wait for that."""
+    application: Text = EVERYONE
+    """Whose pointer; by default the one that every application follows."""
+    deny_write: Patterns = ()
+    """Topics to which the brokers deny writing, by ACL."""
+    deny_principals: Texts = (EVERYBODY,)
+    """Whom they deny it."""
+    open_to_all: Flag = False
+    """Declares that the cluster admits everybody to topics without a rule (allow.everyone.if.no.acl.found)."""
+    grace_s: Seconds = 2
+    """How long producers that follow the pointer may finish what is in flight before writing is denied."""
+
+    @property
+    def pointer(self) -> PointerPlace:
+        return PointerPlace(self.context, self.step, self.application)
 
     @property
     def rules(self) -> WriteRules:
-        return WriteRules(self.step.place.run_dir, self.step.source)
+        return WriteRules(self.context.run_dir, self.source_cluster)
 
     @property
     def entity(self) -> str:
-        return f"producers that follow the pointer at {self.step.flow.source}"
+        return f"producers that follow the pointer at {self.flow.source}"
 
     def observe(self) -> Sequence[Fact]:
         found = self.pointer.read().pointer
-        held = found is not None and _for_good(found) and found.active == self.step.flow.source
-        rights = (Fact(self._rights, "as they are"),) if self.denied else ()
+        held = found is not None and _for_good(found) and found.active == self.flow.source
+        rights = (Fact(self._rights, "as they are"),) if self.deny_write else ()
         return (Fact(self.entity, "held" if held else "write"), *rights)
 
     @property
     def _rights(self) -> str:
-        return f"rights to write to {', '.join(self.denied)} on {self.step.flow.source}"
+        return f"rights to write to {', '.join(self.deny_write)} on {self.flow.source}"
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         """Raises `NoAuthorizer` where nobody can be denied anything, `UsageError` for topics that have no rule yet."""
         wanted = {self.entity: "held"}
-        if self.denied:
-            wanted[self._rights] = f"denied to {', '.join(self.principals)}"
-            found = who_answers([self.step.source])[self.step.flow.source]
+        if self.deny_write:
+            wanted[self._rights] = f"denied to {', '.join(self.deny_principals)}"
+            found = who_answers([self.source_cluster])[self.flow.source]
             if isinstance(found, ClusterMetadata):
                 self._fence(found)
         return tuple(
@@ -96,18 +101,20 @@ class FenceSource:
         )
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        source, now = self.step.flow.source, self.pointer.read().pointer
+        source, now = self.flow.source, self.pointer.read().pointer
         if now is not None and now.active != source:
             raise conflict(self.pointer, now)
         if now is not None and not _for_good(now):
             self.pointer.write(now, replace(now, version=now.version + 1, hold=True, hold_limit_s=0.0))
-        held = "held" if now is not None else "there is no pointer, so nobody was told to stop"
-        found = who_answers([self.step.source])[source]
+        held = "held" if now is not None else "there is no pointer, so no application was held"
+        found = who_answers([self.source_cluster])[source]
         if isinstance(found, Unreachable):
-            todo = f"When {source} is back: it must not be written to. See its tail first (failback), and keep the pointer."
-            self.step.show([answer("fenced", f"no: {source} does not answer"), answer("when it returns", todo)])
+            todo = (
+                f"When {source} is back, keep producers away; settle its tail first (failback drill), keep the pointer."
+            )
+            self.show([question_row("fenced", f"no: {source} does not answer"), question_row("when it returns", todo)])
             return {"fenced": False, "producers": held, "source": f"no answer: {found.why}", "when_it_returns": todo}
-        if self.denied:
+        if self.deny_write:
             self._finish_in_flight(found, abort)
             self._deny(found)
         ends = self._until_still(found, abort)
@@ -115,7 +122,7 @@ class FenceSource:
         rows: list[Mapping[str, Scalar]] = [
             {"topic": p.topic, "partition": p.partition, "ends at": end} for p, end in sorted(ends.items())
         ]
-        self.step.show(rows)
+        self.show(rows)
         return {
             "fenced": True,
             "producers": held,
@@ -123,7 +130,7 @@ class FenceSource:
             "partitions": len(ends),
             "groups_still_in_use": ", ".join(busy),
             "source": "it answers",
-            **({"write_rules": len(self.rules.kept())} if self.denied else {}),
+            **({"write_rules": len(self.rules.kept())} if self.deny_write else {}),
         }
 
     def probe(self, changes: Changes) -> Reach:
@@ -139,11 +146,11 @@ class FenceSource:
         self.pointer.put_back()
 
     def cluster_id(self) -> str:
-        return cluster_id(self.step.source)
+        return cluster_id(self.source_cluster)
 
     def _mirrored(self, found: ClusterMetadata) -> Mapping[str, TopicMetadata]:
-        flow = self.step.flow
-        chosen = self.step.place.mirror_settings().flow(flow.source, flow.target)
+        flow = self.flow
+        chosen = self.context.mirror_settings().flow(flow.source, flow.target)
         return {
             name: topic
             for name, topic in found.topics.items()
@@ -155,15 +162,17 @@ class FenceSource:
 
     def _fence(self, found: ClusterMetadata) -> WriteFence:
         """The rules to make. Raises `UsageError` for topics that have none yet, and where no topic is meant."""
-        alias = self.step.flow.source
-        topics = [name for name in self._mirrored(found) if matches(self.denied, name)]
+        alias = self.flow.source
+        topics = [name for name in self._mirrored(found) if matches(self.deny_write, name)]
         if not topics:
             raise UsageError(
-                f"{self.step.call.name}: deny_write",
-                f"no topic of {alias} that is mirrored matches {', '.join(self.denied)}",
+                f"{self.name}: deny_write",
+                f"no topic of {alias} that is mirrored matches {', '.join(self.deny_write)}",
                 "Correct the patterns.",
             )
-        fence = write_fence(topics, self.principals, topic_rules(self.step.source), open_to_all=self.open_to_all)
+        fence = write_fence(
+            topics, self.deny_principals, topic_rules(self.source_cluster), open_to_all=self.open_to_all
+        )
         if fence.bare:
             raise UsageError(
                 f"writing to {', '.join(fence.bare[:5])} on {alias} cannot be denied alone",
@@ -175,7 +184,7 @@ class FenceSource:
         return fence
 
     def _deny(self, found: ClusterMetadata) -> None:
-        """Taken up after a kill, what was decided is made, and nothing is decided anew."""
+        """Make the rules; taken up after a kill, those that were decided then."""
         kept = self.rules.kept()
         self.rules.make(kept or self._fence(found).make)
 
@@ -183,7 +192,7 @@ class FenceSource:
         """Until nothing was written for a moment, or `grace_s` are over: a producer that follows the pointer is not refused."""
         partitions = self._partitions(found)
         give_up = time.monotonic() + self.grace_s
-        with Cluster(self.step.source) as cluster:
+        with Cluster(self.source_cluster) as cluster:
             ends, since = cluster.log_ends(partitions), time.monotonic()
             while time.monotonic() < give_up and time.monotonic() - since < _PAUSE_S:
                 abort.wait(LOOK_S)
@@ -193,9 +202,9 @@ class FenceSource:
 
     def _until_still(self, found: ClusterMetadata, abort: Abort) -> Mapping[TopicPartition, int]:
         """Raises `Deviated` naming who still writes."""
-        flow, partitions = self.step.flow, self._partitions(found)
+        flow, partitions = self.flow, self._partitions(found)
         give_up = time.monotonic() + self.deadline_s
-        with Cluster(self.step.source) as cluster:
+        with Cluster(self.source_cluster) as cluster:
             ends, since = cluster.log_ends(partitions), time.monotonic()
             while time.monotonic() - since < self.still_s:
                 abort.wait(LOOK_S)
@@ -213,10 +222,10 @@ class FenceSource:
 
     def _until_left(self, abort: Abort) -> Sequence[str]:
         """Consumers that are held commit and leave; those groups that do not follow the pointer are named, not waited for."""
-        flow = self.step.flow
-        chosen = self.step.place.mirror_settings().flow(flow.source, flow.target)
+        flow = self.flow
+        chosen = self.context.mirror_settings().flow(flow.source, flow.target)
         end = time.monotonic() + _LEAVE_S
-        with Cluster(self.step.source) as cluster:
+        with Cluster(self.source_cluster) as cluster:
             while True:
                 listed = [g for g in cluster.groups() if chosen.mirrors_group(g.group)]
                 busy = [listing.group for listing in listed if listing.state not in ("EMPTY", "DEAD")]
@@ -230,14 +239,29 @@ def _for_good(pointer: Pointer) -> bool:
     return pointer.hold and not pointer.hold_limit_s
 
 
-class Unfence:
-    """Takes away the rules by which this run and those beside it denied writing to a cluster. An undo makes them again."""
+class UnfenceSource(FlowArguments, DrillAction):
+    """Remove the rules by which this run and those beside it denied writing to a cluster. An undo makes them again."""
 
-    def __init__(self, step: MovingStep) -> None:
-        self.step = step
-        self.alias = word(step.call, "cluster", step.flow.source)
-        self.rules = WriteRules(step.place.run_dir, step.place.cluster(self.alias))
-        self._lifted = f"{step.call.step}.lifted"
+    name = "source.unfence"
+
+    cluster: Text = ""
+    """Alias of the cluster; by default the source."""
+
+    def check(self) -> None:
+        super().check()
+        self.context.cluster(self.alias)
+
+    @property
+    def alias(self) -> str:
+        return self.cluster or self.flow.source
+
+    @property
+    def rules(self) -> WriteRules:
+        return WriteRules(self.context.run_dir, self.context.cluster(self.alias))
+
+    @property
+    def _lifted(self) -> str:
+        return f"{self.step}.lifted"
 
     @property
     def entity(self) -> str:
@@ -251,20 +275,20 @@ class Unfence:
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
-        run_dir = self.step.place.run_dir
+        run_dir = self.context.run_dir
         if not details.read_rows(run_dir, self._lifted):
             details.write_rows(run_dir, self._lifted, [row_of(rule) for rule in self.rules.standing()])
         return {"cluster": self.alias, "write_rules_lifted": self.rules.lift()}
 
     def probe(self, changes: Changes) -> Reach:
-        begun = bool(details.read_rows(self.step.place.run_dir, self._lifted))
+        begun = bool(details.read_rows(self.context.run_dir, self._lifted))
         return Reach.PARTLY if begun else Reach.UNTOUCHED  # act takes away what is left
 
     def undo(self, changes: Changes) -> None:
-        rows = details.read_rows(self.step.place.run_dir, self._lifted)
+        rows = details.read_rows(self.context.run_dir, self._lifted)
         if rows:
             self.rules.make([rule_of(row) for row in rows])
-            details.write_rows(self.step.place.run_dir, self._lifted, [])
+            details.write_rows(self.context.run_dir, self._lifted, [])
 
     def cluster_id(self) -> str:
-        return cluster_id(self.step.place.cluster(self.alias))
+        return cluster_id(self.context.cluster(self.alias))

@@ -1,9 +1,8 @@
-"""Step `pointer.move`: the pointer names the target: the remote topics up to where they end now, then the local ones.
+"""Action `pointer.move`: the pointer names the target: the remote topics up to where they end now, then the local ones.
 
-Rules: what is written is on disk before it is, so that whoever takes the step up tells its own word from somebody else's; a
-pointer that names neither cluster of the flow is a conflict, and left.
-Arguments: application, cutover (true).
-Not for: what the pointer is and where it is kept (`pointer_place`).
+Rules: what is written is on disk before it is published, so that whoever takes the step up can tell its own pointer from
+another one. A pointer that names neither cluster of the flow is a conflict, and is left.
+Not for: what the pointer is and where it is kept (`drlib.drill.actions.applications.pointer`).
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from drlib.drill.actions.applications.pointer import PointerPlace, conflict
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
-from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.arguments import flag, word
+from drlib.drill.step.action import Changes, DrillAction, Evidence
+from drlib.drill.step.arguments import Flag, Text
 from drlib.drill.step.cluster_identity import cluster_id, identity
-from drlib.drill.step.move_step import MovingStep
+from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.kafka.admin.cluster import Cluster
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
@@ -27,24 +26,30 @@ from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
 
 
-class MovePointer:
-    """The pointer names the target: the remote topics up to where they end now, then the local ones."""
+class MovePointer(FlowArguments, DrillAction):
+    """Point the applications to the target: to the remote topics up to where they end now, then to the local ones."""
 
-    def __init__(self, step: MovingStep) -> None:
-        self.step = step
-        self.pointer = PointerPlace(step.place, step.call.step, word(step.call, "application", EVERYONE))
-        self.with_cutover = flag(step.call, "cutover", True)
+    name = "pointer.move"
+
+    application: Text = EVERYONE
+    """Whose pointer; by default the one that every application follows."""
+    cutover: Flag = True
+    """Whether the pointer says where each remote topic ends, so that readers finish it before the local one."""
+
+    @property
+    def pointer(self) -> PointerPlace:
+        return PointerPlace(self.context, self.step, self.application)
 
     def observe(self) -> Sequence[Fact]:
         found = self.pointer.read().pointer
-        return (Fact(self.pointer.entity, None if found is None else found.active), identity(self.step.target))
+        return (Fact(self.pointer.entity, None if found is None else found.active), identity(self.target_cluster))
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         now = {fact.entity: fact.value for fact in observed}[self.pointer.entity]
-        return () if now == self.step.flow.target else (Change(self.pointer.entity, now, self.step.flow.target),)
+        return () if now == self.flow.target else (Change(self.pointer.entity, now, self.flow.target),)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        flow, run_dir = self.step.flow, self.step.place.run_dir
+        flow, run_dir = self.flow, self.context.run_dir
         kept, now = self.pointer.kept(), self.pointer.read()
         missing: Mapping[str, str] = now.silent
         if kept is not None and now.pointer == kept.after:
@@ -58,19 +63,19 @@ class MovePointer:
             abort.check()
             missing = self.pointer.write(now.pointer, after)
         at_ms = moments.mark(run_dir, "act")
-        self.step.keep(Mark(name="applications moved", at_ms=at_ms, detail=f"the pointer names {flow.target}"))
+        self.mark(Mark(name="applications moved", at_ms=at_ms, detail=f"the pointer names {flow.target}"))
         ends: list[Mapping[str, Scalar]] = [
             {"topic": topic, "partition": partition, "remote topic ends at": end}
             for topic, each in after.cutover.items()
             for partition, end in enumerate(each)
         ]
-        self.step.show(ends)
+        self.show(ends)
         return {
             "active": after.active,
             "version": after.version,
             "remote_topics": len(after.cutover),
             "not_told": "; ".join(f"{alias}: {why}" for alias, why in missing.items()),
-            "source": self.step.source_word(),
+            "source": self.source_state(),
         }
 
     def probe(self, changes: Changes) -> Reach:
@@ -85,16 +90,16 @@ class MovePointer:
         self.pointer.put_back()
 
     def cluster_id(self) -> str:
-        return cluster_id(self.step.target)
+        return cluster_id(self.target_cluster)
 
     def _after(self, version: int) -> Pointer:
-        flow = self.step.flow
-        policy = self.step.place.mirror_settings().flow(flow.source, flow.target).policy
-        bootstrap = ",".join(self.step.target.bootstrap_servers)
+        flow = self.flow
+        policy = self.context.mirror_settings().flow(flow.source, flow.target).policy
+        bootstrap = ",".join(self.target_cluster.bootstrap_servers)
         prefix = policy.remote_topic(flow.source, "x")[:-1]
-        if not prefix or not self.with_cutover:
+        if not prefix or not self.cutover:
             return Pointer(version, flow.target, bootstrap, prefix or None)
-        with Cluster(self.step.target) as cluster:
+        with Cluster(self.target_cluster) as cluster:
             remote = {
                 name: topic.partitions
                 for name, topic in cluster.topics().items()

@@ -104,7 +104,7 @@ class PointerPlace:
         if not _same(now, kept.after):
             raise Deviated(
                 "the pointer is left as it is",
-                f"it was set to {said(kept.after)} and is {said(now)}: somebody moved it",
+                f"it was set to {describe(kept.after)} and is {describe(now)}: somebody moved it",
                 "Look who moves the applications.",
             )
         if kept.before is None:
@@ -132,7 +132,7 @@ def conflict(place: PointerPlace, now: Pointer | None) -> PointerConflict:
     """What to raise when the pointer is not what a step relies on."""
     return PointerConflict(
         "the pointer was moved by somebody else",
-        f"it is {said(now)}",
+        f"it is {describe(now)}",
         f"Look who moves it ({place.entity}), then plan again.",
     )
 
@@ -141,7 +141,7 @@ def _same(one: Pointer, other: Pointer | None) -> bool:
     return other is not None and replace(one, version=other.version) == other
 
 
-def said(pointer: Pointer | None) -> str:
+def describe(pointer: Pointer | None) -> str:
     if pointer is None:
         return NOBODY
     return f"{pointer.active} (version {pointer.version}{', producers held' if pointer.hold else ''})"

@@ -1,19 +1,16 @@
-"""Steps on the way back: the flow back runs, it has caught up, groups stand where they are to go on.
+"""Actions of the way back: `reverse.verify`, `reverse.wait` and `groups.translate_back`.
 
-Rules: `source` and `target` name the clusters applications move between, by default from the drill's target back to its
-source. A worker is never started on clusters that are no lab's: who runs it is named the command. Positions that are not
-exact are refused unless `inexact` allows them; what was decided and what was there before are on disk before anything is
-written, so that whoever takes a step up completes just that, and an undo puts back what nobody has moved since.
-Arguments, all optional: source, target, and `reverse.verify` none · `reverse.wait` within_s, offsets · `groups.translate_back`
-groups, inexact.
-Not for: moving the applications (`switchover_actions`), and tails (`tail_actions`).
+Rules: `source` and `target` are the clusters applications move between, by default from the drill's target back to its
+source. A worker is never started on clusters that are no lab's: the error has the command for whoever runs it. Positions
+that are not exact are refused unless `inexact` allows them. What was decided and what was there before are on disk before
+anything is written, so that whoever takes a step up completes just that, and an undo puts back what was not changed since.
+Not for: moving the applications (`switchover`), and records that only one side has (`unreplicated_actions`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.failback.unreplicated_actions import settings_of
@@ -22,11 +19,10 @@ from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
-from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, ReadOnlyAction
-from drlib.drill.step.arguments import flag, number, texts
+from drlib.drill.step.action import Changes, DrillAction, Evidence, ReadOnlyAction
+from drlib.drill.step.arguments import Count, Flag, Seconds, Text, Texts
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.context import DrillContext
-from drlib.drill.step.step import PlacedStep
+from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.group_offsets import Positions
@@ -46,48 +42,33 @@ from drlib.runs.journal import Scalar
 from drlib.runs.waiting import LOOK_S
 
 
-def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
-    """The actions of this module. Making one raises `UsageError` for an argument that is wrong."""
-    kinds: dict[str, Callable[[Back], Action]] = {
-        "reverse.verify": VerifyWorkers,
-        "reverse.wait": WaitCaughtUp,
-        "groups.translate_back": TranslateBack,
-    }
-    return {name: lambda call, kind=kind: kind(Back(workplace, call)) for name, kind in kinds.items()}  # type: ignore[misc]
+class MoveArguments(FlowArguments):
+    """The clusters that applications move between; by default from the drill's target back to its source."""
 
-
-class Back(PlacedStep):
-    """A step on the way back, whose flow is from the cluster that is left to the one gone to."""
+    source: Text = ""
+    """Alias of the cluster the applications leave; by default the drill's target."""
+    target: Text = ""
+    """Alias of the cluster they move to; by default the drill's source."""
 
     @property
-    def usual(self) -> Flow:
-        return self.place.flow.reverse
+    def usual_flow(self) -> Flow:
+        return self.context.flow.reverse
 
     @property
     def settings(self) -> MirrorSettings:
-        return settings_of(self.place)
-
-    @property
-    def groups(self) -> tuple[str, ...] | None:
-        """None: every group the flow chooses."""
-        return texts(self.call, "groups", ()) or None
-
-
-@dataclass(frozen=True)
-class _AtTarget(ReadOnlyAction):
-    """A step that changes nothing, and is about the cluster gone to."""
-
-    step: Back
+        return settings_of(self.context)
 
     def cluster_id(self) -> str:
-        return cluster_id(self.step.target)
+        return cluster_id(self.target_cluster)
 
 
-class VerifyWorkers(_AtTarget):
-    """Workers of the flow back run, and nothing stands in their way."""
+class VerifyWorkers(MoveArguments, ReadOnlyAction):
+    """Verify that workers mirror the flow, and that nothing prevents them."""
+
+    name = "reverse.verify"
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        settings, moving = self.step.settings, self.step.flow
+        settings, moving = self.settings, self.flow
         with Cluster(settings.clusters[moving.target]) as target:
             members = target.group_members(worker_group(moving))
         if not members:
@@ -103,46 +84,56 @@ class VerifyWorkers(_AtTarget):
         return {"workers": len(members), "topics": len(topics), "flow": str(moving)}
 
 
-class WaitCaughtUp(_AtTarget):
-    """The flow back has mirrored what there is, but for `offsets` while applications go on writing."""
+class WaitCaughtUp(MoveArguments, ReadOnlyAction):
+    """Wait until the flow has mirrored everything but `offsets`, while applications go on writing."""
+
+    name = "reverse.wait"
+
+    offsets: Count = 0
+    """How many offsets may still be missing."""
+    within_s: Seconds = 120
+    """How long to wait."""
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        return self.wait(abort, number(self.step.call, "offsets", 0))
-
-    def wait(self, abort: Abort, most: float) -> Evidence:
-        """Until at most `most` offsets are missing. Raises `Unreachable` after `within_s` seconds."""
-        settings, moving = self.step.settings, self.step.flow
-        within_s = number(self.step.call, "within_s", 120)
-        began = time.monotonic()
-        with Cluster(settings.clusters[moving.source]) as source:
-            topics = mirrored_topics(source, settings.flow(moving.source, moving.target))
-            every = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
-            while True:
-                found = behind(settings, moving, source, every)
-                if found.offsets <= most:
-                    return {
-                        "behind_offsets": found.offsets,
-                        "partitions": len(every),
-                        "waited_seconds": round(time.monotonic() - began, 3),
-                    }
-                if time.monotonic() - began > within_s:
-                    raise Unreachable(
-                        f"{moving} has not caught up",
-                        f"after {within_s:g} s {found.offsets} offsets are missing, in {min(found.missing)} and others",
-                        f"Look what holds it up: drlib status {settings.path.name}.",
-                    )
-                abort.wait(LOOK_S)
+        return wait_caught_up(self.settings, self.flow, abort, self.offsets, self.within_s)
 
 
-@dataclass(frozen=True)
-class TranslateBack:
-    """Puts groups on the cluster gone to where they are to go on. They must not run, on either cluster."""
+def wait_caught_up(settings: MirrorSettings, moving: Flow, abort: Abort, offsets: int, within_s: float) -> Evidence:
+    """Wait until at most `offsets` of the flow are missing. Raises `Unreachable` after `within_s` seconds."""
+    began = time.monotonic()
+    with Cluster(settings.clusters[moving.source]) as source:
+        topics = mirrored_topics(source, settings.flow(moving.source, moving.target))
+        partitions = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
+        while True:
+            lag = behind(settings, moving, source, partitions)
+            if lag.offsets <= offsets:
+                return {
+                    "behind_offsets": lag.offsets,
+                    "partitions": len(partitions),
+                    "waited_seconds": round(time.monotonic() - began, 3),
+                }
+            if time.monotonic() - began > within_s:
+                raise Unreachable(
+                    f"{moving} has not caught up",
+                    f"after {within_s:g} s {lag.offsets} offsets are missing, in {min(lag.missing)} and others",
+                    f"See what holds it up: drlib status {settings.path.name}.",
+                )
+            abort.wait(LOOK_S)
 
-    step: Back
+
+class TranslateBack(MoveArguments, DrillAction):
+    """Translate groups' positions, and commit them on the cluster the applications move to. The groups must have no members."""
+
+    name = "groups.translate_back"
+
+    groups: Texts = ()
+    """Which groups; by default every one that the flow mirrors."""
+    inexact: Flag = False
+    """Whether positions that are not exact may be committed: records are read again."""
 
     @property
     def entity(self) -> str:
-        return f"positions of groups that moved from {self.step.flow.source} to {self.step.flow.target}"
+        return f"positions of groups that moved from {self.flow.source} to {self.flow.target}"
 
     def observe(self) -> Sequence[Fact]:
         return (Fact(self.entity, None if self._kept() is None else "translated"),)
@@ -153,42 +144,39 @@ class TranslateBack:
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `Deviated` for a position that is not exact, or that somebody moved, and `GroupNotEmpty`."""
-        settings, moving = self.step.settings, self.step.flow
+        settings, moving = self.settings, self.flow
         moves = self._kept()
         if moves is None:
-            groups = groups_of(settings, moving, self.step.groups)
+            groups = groups_of(settings, moving, self.groups or None)
             known = read_flow_pair(settings, moving)
             abort.check()
             before = group_writing.standing(settings.clusters[moving.target], groups)
             found = moves_of(settings, known, groups, before)
             moves = as_moves(found, before)
-            show(self.step, moves)
-            if not flag(self.step.call, "inexact", False):
+            self.show(position_rows(moves, moving))
+            if not self.inexact:
                 refuse_inexact(found, moving)
             group_writing.refuse_in_use(settings.clusters[moving.target], groups)
-            positions.write(self.step.place.run_dir, moving.target, moves, self._use)
+            positions.write(self.context.run_dir, moving.target, moves, self._use)
         group_writing.write(settings.clusters[moving.target], moves)
         return evidence(moves)
 
     def probe(self, changes: Changes) -> Reach:
-        return group_writing.reached(self.step.settings.clusters[self.step.flow.target], self._kept())
+        return group_writing.reached(self.settings.clusters[self.flow.target], self._kept())
 
     def undo(self, changes: Changes) -> None:
         """Put back what was there. Raises `GroupNotEmpty` for a group that runs, `Deviated` for one that has run."""
         moves = self._kept()
         if changes and moves is not None:
-            group_writing.put_back(self.step.settings.clusters[self.step.flow.target], moves)
-            positions.forget(self.step.place.run_dir, self.step.flow.target, self._use)
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.step.target)
+            group_writing.put_back(self.settings.clusters[self.flow.target], moves)
+            positions.forget(self.context.run_dir, self.flow.target, self._use)
 
     @property
     def _use(self) -> str:
-        return f"back.{self.step.call.step}"
+        return f"back.{self.step}"
 
     def _kept(self) -> tuple[PositionMove, ...] | None:
-        return positions.read(self.step.place.run_dir, self.step.flow.target, self._use)
+        return positions.read(self.context.run_dir, self.flow.target, self._use)
 
 
 def moves_of(
@@ -246,21 +234,20 @@ def refuse_inexact(moves: Iterable[Move], moving: Flow) -> None:
         )
 
 
-def show(step: Back, moves: Sequence[PositionMove]) -> None:
-    """Keep a row a position, for whoever looks."""
-    rows: list[dict[str, Scalar]] = [
+def position_rows(moves: Sequence[PositionMove], moving: Flow) -> list[dict[str, Scalar]]:
+    """A row of results for each position."""
+    return [
         {
             "group": move.group,
-            f"on {step.flow.source}": str(move.source),
+            f"on {moving.source}": str(move.source),
             "at": move.source_offset,
-            f"on {step.flow.target}": str(move.target),
+            f"on {moving.target}": str(move.target),
             "goes on at": move.offset,
             "meaning": move.kind.value,
             "records": move.records,
         }
         for move in moves
     ]
-    step.show(rows)
 
 
 def evidence(moves: Sequence[PositionMove]) -> dict[str, Scalar]:

@@ -15,8 +15,6 @@ drill has died; the pointer is moved in the first half of that, or not at all. W
 still, by whoever honours no hold, is counted once they have moved: that is the RPO.
 `stopped_seconds` is from the hold to the first record that stands on the cluster gone to; None when nobody wrote within 10 s.
 More than `stopped_s` (2) of it fails the drill, though not the step: who has moved has moved.
-Arguments, all optional: source, target, groups, inexact (see `failback_actions`), held_s, hold_limit_s (0: none), quiet_s,
-within_s, stopped_s, application (whose pointer; everybody's).
 """
 
 from __future__ import annotations
@@ -24,7 +22,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Self
+
+from pydantic import model_validator
 
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_topic import EVERYONE
@@ -32,15 +32,13 @@ from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.applications.deny_writes import WriteRules
 from drlib.drill.actions.applications.held_producers import still_sending
 from drlib.drill.actions.applications.pointer import PointerPlace, conflict
-from drlib.drill.actions.failback.actions import Back, WaitCaughtUp, evidence, refuse_inexact, show
+from drlib.drill.actions.failback.actions import MoveArguments, evidence, position_rows, refuse_inexact, wait_caught_up
 from drlib.drill.actions.failback.precompute import PrecomputedMoves
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
-from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, StepCall
-from drlib.drill.step.arguments import flag, number, word
-from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.context import DrillContext
+from drlib.drill.step.action import Changes, DrillAction, Evidence
+from drlib.drill.step.arguments import Flag, Seconds, Text, Texts
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.bulk_admin import BulkAdmin
@@ -55,19 +53,7 @@ from drlib.runs.scorecard import Check, Mark, Verdict
 _LOOK_S: Final = 0.02
 _NEAR: Final = 20_000  # offsets the mirror may be behind when the hold begins: less than a second's work
 _FIRST_S: Final = 10.0
-_STOPPED_S: Final = 2.0
-_HELD_S: Final = 10.0
-_LIMIT_S: Final = 60.0
 _SURE: Final = 0.5  # of the limit: until then nobody has gone on, and the word of the move still has to reach them
-
-
-def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
-    """The action of this module. Making one raises `UsageError` for an argument that is wrong."""
-
-    def move(call: StepCall) -> Action:
-        return MoveApplications(Back(workplace, call))
-
-    return {"switchover.move": move}
 
 
 @dataclass(frozen=True)
@@ -78,15 +64,43 @@ class _Still:
     held_s: float
 
 
-@dataclass(frozen=True)
-class MoveApplications:
-    """Moves whoever follows the pointer."""
+class MoveApplications(MoveArguments, DrillAction):
+    """Move the applications that follow the pointer to the other cluster: hold them, wait until nothing is in flight, move."""
 
-    step: Back
+    name = "switchover.move"
+
+    groups: Texts = ()
+    """Whose positions are moved; by default every group that the flow mirrors."""
+    inexact: Flag = False
+    """Whether positions that are not exact may be committed: records are read again."""
+    held_s: Seconds = 10.0
+    """How long to wait, with the applications held, until everything stands still; at most half of `hold_limit_s`."""
+    hold_limit_s: Seconds = 60.0
+    """After how long an application goes on by itself where the move does not come; 0: never."""
+    quiet_s: Seconds = 0.25
+    """How long no log may grow before everything counts as standing still."""
+    within_s: Seconds = 120
+    """How long to wait for the mirror before the hold begins."""
+    stopped_s: Seconds = 2.0
+    """Objective: how long the applications may stand still. A longer time fails the drill, though not the step."""
+    application: Text = EVERYONE
+    """Whose pointer; by default the one that every application follows."""
+
+    @model_validator(mode="after")
+    def _holds_long_enough(self) -> Self:
+        """Raises `UsageError` for a hold that could run out while it is still waited for."""
+        if self.hold_limit_s and self.held_s > self.hold_limit_s * _SURE:
+            raise UsageError(
+                f"{self.name}: held_s",
+                f"{self.held_s:g} s of waiting are more than half of the {self.hold_limit_s:g} s after which "
+                "a hold ends by itself",
+                f"Give held_s of at most {self.hold_limit_s * _SURE:g}, or a longer hold_limit_s.",
+            )
+        return self
 
     @property
     def _pointers(self) -> PointerPlace:
-        return PointerPlace(self.step.place, self.step.call.step, word(self.step.call, "application", EVERYONE))
+        return PointerPlace(self.context, self.step, self.application)
 
     @property
     def entity(self) -> str:
@@ -99,7 +113,7 @@ class MoveApplications:
     def changes(self, observed: Sequence[Fact]) -> Changes:
         """Nothing where they are there already. Raises `UsageError` where they are on neither of the two clusters."""
         now = {fact.entity: fact.value for fact in observed}[self.entity]
-        moving = self.step.flow
+        moving = self.flow
         if now not in (None, moving.source, moving.target):
             raise UsageError(
                 f"applications cannot move from {moving.source} to {moving.target}",
@@ -109,15 +123,15 @@ class MoveApplications:
         return () if now == moving.target else (Change(self.entity, now, moving.target),)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        moving, now = self.step.flow, self._pointer()
+        moving, now = self.flow, self._pointer()
         if now.active == moving.target:
             return {"stopped_seconds": None, "moved_before": True}
         if now.active != moving.source:
             raise conflict(self._pointers, now)
-        settings, limit_s = self.step.settings, self._limit_s()
-        waited = WaitCaughtUp(self.step).wait(abort, _NEAR)
+        settings, limit_s = self.settings, self.hold_limit_s
+        waited = wait_caught_up(settings, moving, abort, _NEAR, self.within_s)
         known = read_flow_pair(settings, moving)
-        groups = groups_of(settings, moving, self.step.groups)
+        groups = groups_of(settings, moving, self.groups or None)
         stood = group_writing.standing(settings.clusters[moving.target], groups)
         ahead = PrecomputedMoves.decide(settings, known, group_positions(settings, moving.source, groups), stood)
         with BulkAdmin(settings.clusters[moving.source]) as here, Cluster(settings.clusters[moving.target]) as there:
@@ -136,13 +150,13 @@ class MoveApplications:
                         known = read_flow_pair(settings, moving)
                     here_now = group_positions(settings, moving.source, groups)
                     ahead = ahead.refresh(settings, replace(known, forward=still.found.maps), here_now)
-                    if not flag(self.step.call, "inexact", False):
+                    if not self.inexact:
                         refuse_inexact(ahead.found, moving)
                     group_writing.write_all(settings.clusters[moving.target], ahead.wanted)
                     cutover = _cutover(settings, moving, there, topics)
                     ends = there.log_ends(local)
                     self._refuse_late(began, limit_s)
-                    lifted = WriteRules(self.step.place.run_dir, settings.clusters[moving.target]).lift()
+                    lifted = WriteRules(self.context.run_dir, settings.clusters[moving.target]).lift()
                     if here.log_ends(every) == still.found.ends:
                         break
             except BaseException:
@@ -153,7 +167,7 @@ class MoveApplications:
             first_s = _first(there, ends, began, abort)
             behind_us = _written_since(here, still.found.ends)
         moves = ahead.moves
-        show(self.step, moves)
+        self.show(position_rows(moves, moving))
         self._keep(began_ms, moved_s, first_s)
         return {
             "stopped_seconds": None if first_s is None else round(first_s, 3),
@@ -171,24 +185,21 @@ class MoveApplications:
 
     def probe(self, changes: Changes) -> Reach:
         now = self._pointer()
-        if now.active == self.step.flow.target:
+        if now.active == self.flow.target:
             return Reach.DONE
         return Reach.PARTLY if now.hold else Reach.UNTOUCHED
 
     def undo(self, changes: Changes) -> None:
         """Let everybody go on where they are held. Raises `Deviated` once they have moved."""
         now = self._pointer()
-        if now.active == self.step.flow.target and self._pointers.kept() is not None:
+        if now.active == self.flow.target and self._pointers.kept() is not None:
             raise Deviated(
                 f"the applications stay at {now.active}",
                 "they write and read there by now",
-                f"Move them back by a planned switchover from {now.active} to {self.step.flow.source}.",
+                f"Move them back by a planned switchover from {now.active} to {self.flow.source}.",
             )
         if now.hold:
             self._write(now, hold=False)
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.step.target)
 
     # -- the pointer -------------------------------------------------------------------------------------------------
 
@@ -197,7 +208,7 @@ class MoveApplications:
         found = self._pointers.read().pointer
         if found is None:
             raise UsageError(
-                self.step.call.name,
+                self.name,
                 "there is no pointer that applications follow",
                 "Publish one for the cluster they are at: drlib.publish_pointer.",
             )
@@ -209,23 +220,12 @@ class MoveApplications:
         self._pointers.write(now, replace(was, version=now.version + 1, hold=hold, hold_limit_s=limit_s))
         return now.version + 1
 
-    def _limit_s(self) -> float:
-        """Raises `UsageError` for a hold that could run out while it is still waited for."""
-        limit_s, held_s = number(self.step.call, "hold_limit_s", _LIMIT_S), number(self.step.call, "held_s", _HELD_S)
-        if limit_s and held_s > limit_s * _SURE:
-            raise UsageError(
-                f"{self.step.call.name}: held_s",
-                f"{held_s:g} s of waiting are more than half of the {limit_s:g} s after which a hold ends by itself",
-                f"Give held_s of at most {limit_s * _SURE:g}, or a longer hold_limit_s.",
-            )
-        return limit_s
-
     def _refuse_late(self, began: float, limit_s: float) -> None:
         """Raises `Deviated` where somebody might go on at the source before the pointer has moved."""
         held_s = time.monotonic() - began
         if limit_s and held_s > limit_s * _SURE:
             raise Deviated(
-                f"the applications stay at {self.step.flow.source}",
+                f"the applications stay at {self.flow.source}",
                 f"it took {held_s:.1f} s until everything was ready, and after {limit_s:g} s they go on by themselves",
                 "Give a longer hold_limit_s, or fewer groups at a time.",
             )
@@ -253,13 +253,11 @@ class MoveApplications:
 
         Raises `Deviated` naming what still does after `held_s` seconds, `Aborted`.
         """
-        held_s = number(self.step.call, "held_s", _HELD_S)
-        quiet_s = number(self.step.call, "quiet_s", 0.25)
-        moving = self.step.flow
+        moving = self.flow
         ends, since = here.log_ends(every), time.monotonic()
         while True:
-            quiet = time.monotonic() - since >= quiet_s
-            why = still_sending(self.step.place, held) if quiet else "records still arrive"
+            quiet = time.monotonic() - since >= self.quiet_s
+            why = still_sending(self.context, held) if quiet else "records still arrive"
             why = why or self._reads_still(here, tuple(known.mirror_ends), groups, ends)
             if not why:
                 found = behind(settings, moving, here, every)
@@ -267,10 +265,10 @@ class MoveApplications:
                     why = f"the mirror has not got {found.offsets} offsets yet"
                 elif found.ends == ends:
                     return _Still(found, time.monotonic() - began)
-            if time.monotonic() - began > held_s:
+            if time.monotonic() - began > self.held_s:
                 raise Deviated(
                     f"the applications stay at {moving.source}",
-                    f"after {held_s:g} s of holding, {why or 'records arrived again'}; they go on where they were",
+                    f"after {self.held_s:g} s of holding, {why or 'records arrived again'}; they go on where they were",
                     "See that every application honours the pointer's hold, then try again.",
                 )
             abort.wait(_LOOK_S)
@@ -304,7 +302,7 @@ class MoveApplications:
 
     def _keep(self, began_ms: int, moved_s: float, first_s: float | None) -> None:
         """The moments for the picture, and whether the pause was as short as it has to be."""
-        moving, most = self.step.flow, number(self.step.call, "stopped_s", _STOPPED_S)
+        moving, most = self.flow, self.stopped_s
         marks = [
             Mark(name="applications held", at_ms=began_ms, detail=f"at {moving.source}"),
             Mark(name="applications moved", at_ms=began_ms + int(1000 * moved_s), detail=f"to {moving.target}"),
@@ -315,7 +313,7 @@ class MoveApplications:
         verdict = Verdict.UNKNOWN if first_s is None else Verdict.PASS if first_s <= most else Verdict.FAIL
         told = "nobody wrote within 10 s" if first_s is None else f"{first_s:.2f} s"
         check = Check(name=f"applications stand still for at most {most:g} s", verdict=verdict, evidence=told)
-        self.step.score(ScorecardPart(marks=tuple(marks), checks=(check,)))
+        self.score(ScorecardPart(marks=tuple(marks), checks=(check,)))
 
 
 def _at(positions: Mapping[TopicPartition, CommittedOffset], partition: TopicPartition) -> int:

@@ -1,26 +1,26 @@
-"""Steps on the tail of a cluster that came back: told, recovered or quarantined; both tails where both sides were written.
+"""Actions on the tail of a cluster that came back, the records that only it has: `tail.list`, `tail.settle`, and the
+aliases `tail.recover` and `tail.quarantine`.
 
-Rules: `flow` is the one that failed over: its source came back, its target serves. Telling changes nothing. What is settled is
-in the target's ledger in the same transactions as the records, so a step that was killed goes on at the exact record, and a
-recovered record is not taken back: others have read it by then. Nothing is done while workers of the flow run, or the source
-is still written. A record that is older than others of its key is told, or set aside with `keep_order`.
-Arguments, all optional: `tail.list` topics · `tail.recover` topics, keep_order · `tail.quarantine` topics · `tail.settle`
-how (recover, quarantine or leave), topics, keep_order.
-Not for: where groups stand after it (`failback_actions`).
+Rules: the drill's flow is the one that failed over: its source came back, its target serves. Listing changes nothing. What
+is settled is in the target's ledger in the same transactions as the records, so a step that was killed continues at the
+exact record. A recovered record is not taken back: applications may have read it. Nothing is done while workers of the flow
+run, or the source is still written. A record that is older than others of its key is reported, or set aside with `keep_order`.
+Not for: groups' positions after it (`actions`).
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from drlib.config.settings import MirrorSettings
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
-from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, ReadOnlyAction, StepCall
-from drlib.drill.step.arguments import choice, flag, texts
+from drlib.drill.step.action import Changes, DrillAction, Evidence, ReadOnlyAction
+from drlib.drill.step.arguments import Flag, Texts
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Aborted, Deviated, DrlibError
@@ -35,52 +35,29 @@ from drlib.runs.journal import Scalar
 _SAMPLE: Final = 5  # groups named in evidence; all are in the rows
 
 
-def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
-    """The actions of this module. Making one raises `UsageError` for an argument that is wrong."""
-
-    def topics(call: StepCall) -> tuple[str, ...] | None:
-        return texts(call, "topics", ()) or None
-
-    def settle(call: StepCall, how: Settle | None = None) -> Action:
-        return SettleTail(
-            workplace,
-            call.step,
-            how or choice(call, "how", Settle, None),
-            topics(call),
-            flag(call, "keep_order", False),
-        )
-
-    return {
-        "tail.list": lambda call: ListTail(workplace, call.step, topics(call)),
-        "tail.recover": lambda call: settle(call, Settle.RECOVER),
-        "tail.quarantine": lambda call: settle(call, Settle.QUARANTINE),
-        "tail.settle": settle,
-    }
-
-
 def settings_of(workplace: DrillContext) -> MirrorSettings:
     """The mirror's settings, its clusters as applications reach them."""
     return replace(workplace.mirror_settings(), clusters=dict(workplace.clusters))
 
 
-@dataclass(frozen=True)
 class ListTail(ReadOnlyAction):
-    """Tells what only the source has, and what only the target has."""
+    """List what only the source has, and what only the target has."""
 
-    place: DrillContext
-    step: str
-    topics: tuple[str, ...] | None
+    name = "tail.list"
+
+    topics: Texts = ()
+    """Which topics; by default every one that the flow mirrors."""
 
     def observe(self) -> Sequence[Fact]:
         return ()  # the source may be away when the plan is made, and a tail moves until it is fenced
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        settings, flow = settings_of(self.place), self.place.flow
-        tail = read_tail(settings, flow, self.topics, wait=abort.wait)
+        settings, flow = settings_of(self.context), self.context.flow
+        tail = read_tail(settings, flow, self.topics or None, wait=abort.wait)
         abort.check()
-        other, why = _other(self.place, settings, self.topics, abort)
-        details.write_rows(self.place.run_dir, self.step, rows(tail))
-        details.write_rows(self.place.run_dir, f"{self.step}.examples", _examples(tail))
+        other, why = _other(self.context, settings, self.topics or None, abort)
+        self.show(rows(tail))
+        details.write_rows(self.context.run_dir, f"{self.step}.examples", _examples(tail))
         span = tail.span_ms
         return {
             "tail_records": tail.records,
@@ -98,46 +75,48 @@ class ListTail(ReadOnlyAction):
         }
 
     def cluster_id(self) -> str:
-        return cluster_id(self.place.cluster(self.place.flow.source))
+        return cluster_id(self.context.cluster(self.context.flow.source))
 
 
-@dataclass(frozen=True)
-class SettleTail:
-    """Recovers or quarantines the tail, or leaves it where it is."""
+class TailAction(DrillAction):
+    """Recover or quarantine the tail, or leave it where it is."""
 
-    place: DrillContext
-    step: str
-    how: Settle
-    topics: tuple[str, ...] | None
-    keep_order: bool
+    topics: Texts = ()
+    """Which topics; by default every one that the flow mirrors."""
+    keep_order: Flag = False
+    """Whether records older than others of their key are set aside instead of recovered."""
+
+    @property
+    @abstractmethod
+    def settle(self) -> Settle: ...
 
     @property
     def entity(self) -> str:
-        return f"run that settled the tail of {self.place.flow} last"
+        return f"run that settled the tail of {self.context.flow} last"
 
     def observe(self) -> Sequence[Fact]:
-        with Cluster(self.place.cluster(self.place.flow.target)) as target:
-            return (Fact(self.entity, read_ledger(target).last_run(self.place.flow)),)
+        with Cluster(self.context.cluster(self.context.flow.target)) as target:
+            return (Fact(self.entity, read_ledger(target).last_run(self.context.flow)),)
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         before = {fact.entity: fact.value for fact in observed}[self.entity]
-        if self.how is Settle.LEAVE or before == self._mark:
+        if self.settle is Settle.LEAVE or before == self._mark:
             return ()
         return (Change(self.entity, before, self._mark),)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        settings, flow = settings_of(self.place), self.place.flow
-        tail = read_tail(settings, flow, self.topics, wait=abort.wait)
+        settings, flow = settings_of(self.context), self.context.flow
+        tail = read_tail(settings, flow, self.topics or None, wait=abort.wait)
         abort.check()
-        if self.how is Settle.LEAVE:
+        if self.settle is Settle.LEAVE:
             return {
                 "left": tail.records,
                 "sent_again_by_producers": count_sent_again(settings, tail),
                 "read_already_by": _said(tail.read_there),
             }
-        done = settle_tail(settings, tail, self.how, self._mark, keep_order=self.keep_order, check=abort.check)
-        details.write_rows(self.place.run_dir, self.step, _settled(flow, tail, done))
-        again = tail.read_there if self.how is Settle.RECOVER else {}
+        done = settle_tail(settings, tail, self.settle, self._mark, keep_order=self.keep_order, check=abort.check)
+        self.show(_settled(flow, tail, done))
+        again = tail.read_there if self.settle is Settle.RECOVER else {}
         return {
             "tail_records": tail.records,
             "recovered": done.recovered,
@@ -158,23 +137,56 @@ class SettleTail:
         """Raises `Deviated`: what was recovered has been read by now, and a quarantine takes nothing from anybody."""
         if changes and self._began():
             raise Deviated(
-                f"what was settled of the tail of {self.place.flow} stays so",
-                f"its records stand on {self.place.flow.target}, where applications may have read them",
+                f"what was settled of the tail of {self.context.flow} stays so",
+                f"its records stand on {self.context.flow.target}, where applications may have read them",
                 "Nothing is lost or doubled by leaving them there.",
             )
 
     def _began(self) -> bool:
-        with Cluster(self.place.cluster(self.place.flow.target)) as target:
+        with Cluster(self.context.cluster(self.context.flow.target)) as target:
             known = read_ledger(target)
         mine = any(progress.run == self._mark for progress in known.progress.values())
-        return mine or known.last_run(self.place.flow) == self._mark
+        return mine or known.last_run(self.context.flow) == self._mark
 
     def cluster_id(self) -> str:
-        return cluster_id(self.place.cluster(self.place.flow.target))
+        return cluster_id(self.context.cluster(self.context.flow.target))
 
     @property
     def _mark(self) -> str:
-        return f"{self.place.run_dir.name}/{self.step}"
+        return f"{self.context.run_dir.name}/{self.step}"
+
+
+class SettleTail(TailAction):
+    """Recover or quarantine the tail, or leave it where it is."""
+
+    name = "tail.settle"
+
+    how: Settle
+    """What becomes of the tail."""
+
+    @property
+    def settle(self) -> Settle:
+        return self.how
+
+
+class RecoverTail(TailAction):
+    """Recover the tail: its records are written to the target."""
+
+    name = "tail.recover"
+
+    @property
+    def settle(self) -> Settle:
+        return Settle.RECOVER
+
+
+class QuarantineTail(TailAction):
+    """Quarantine the tail: its records are written to a topic of their own on the target."""
+
+    name = "tail.quarantine"
+
+    @property
+    def settle(self) -> Settle:
+        return Settle.QUARANTINE
 
 
 def rows(tail: UnreplicatedRecords) -> list[dict[str, Scalar]]:

@@ -1,22 +1,22 @@
-"""Step `mirror.drain`: wait until the target has all the source had; with the source gone, all that can still arrive.
+"""Action `mirror.drain`: wait until the target has all the source had; with the source gone, all that can still arrive.
 
-Rules: a drain in a planned move ends with nothing missing, or does not end; with the source gone it ends when nothing more
-can arrive, and what is known to be missing is the least the RPO can be. What nobody knows is None, never a guess.
-Arguments: expect (gone, serving), deadline_s.
+Rules: a drain in a planned move ends with nothing missing, or does not end. With the source gone it ends when nothing more
+can arrive, and what is known to be missing is the least the RPO can be. What is unknown is None, never a guess.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Final
 
-from drlib.drill.actions.failover import flow_state as mirror_word
-from drlib.drill.actions.failover.flow_state import FlowState
-from drlib.drill.actions.failover.triage import expected
+from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, seconds_behind
 from drlib.drill.actions.failover.triage_rules import Expected
-from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.arguments import number
-from drlib.drill.step.move_step import MovingStep, TargetStep
+from drlib.drill.plan.plan import Fact
+from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
+from drlib.drill.step.arguments import Seconds
+from drlib.drill.step.cluster_identity import cluster_id, identity
+from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range
@@ -26,90 +26,100 @@ from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.waiting import LOOK_S
 
-_STILL_S: Final = 0.3  # between two looks at how far everybody is
+_STILL_S: Final = 0.3  # without progress before the target counts as no longer growing
 _MOST_READ: Final = 10_000  # offsets that may be read to see whether they are markers only
 
 
-class DrainMirror(TargetStep):
+class DrainMirror(FlowArguments, ReadOnlyAction):
     """Wait until the target has all the source had; with the source gone, all that can still arrive."""
 
-    def __init__(self, step: MovingStep) -> None:
-        super().__init__(step)
-        self.expected = expected(step.call)
-        self.deadline_s = number(step.call, "deadline_s", 60)
+    name = "mirror.drain"
+
+    expect: Expected = Expected.GONE
+    """What the operator expects of the source. With `serving` a source that is gone is an error."""
+    deadline_s: Seconds = 60
+    """How long to wait."""
+
+    def observe(self) -> Sequence[Fact]:
+        return (identity(self.target_cluster),)
+
+    def cluster_id(self) -> str:
+        return cluster_id(self.target_cluster)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        began, stands, at = time.monotonic(), -1, -1.0
-        answer = who_answers([self.step.source])[self.step.flow.source]
+        began, mirrored, since = time.monotonic(), -1, -1.0
+        answer = who_answers([self.source_cluster])[self.flow.source]
         silence = answer.why if isinstance(answer, Unreachable) else ""
         while True:
-            found = mirror_word.look(self.step.place, self.step.flow, silence)
-            if found.survey.target_error:
+            state = observe_flow(self.context, self.flow, silence)
+            if state.survey.target_error:
                 raise Unreachable(
-                    f"{self.step.flow.target} gave no answer", found.survey.target_error, "Look at it first."
+                    f"{self.flow.target} gave no answer", state.survey.target_error, "Bring it up first: drlib status."
                 )
-            gone = bool(found.survey.source_error)
-            if gone and self.expected is Expected.SERVING:
-                raise Unreachable(f"{self.step.flow.source} is gone", found.survey.source_error, "Fail over instead.")
-            if not gone and (self.expected is Expected.SERVING or not found.behind) and self._all_there(found):
-                return self._done(found, 0, 0.0, "every record of the source is on the target")
-            total = sum(p.mirrored for p in found.view.partitions)
-            if total != stands:
-                stands, at = total, time.monotonic()
-            still = time.monotonic() - at > _STILL_S
-            if gone and still and found.in_memory in (0, None):
-                known = found.not_mirrored
-                seconds = mirror_word.seconds_behind(self.step.place, self.step.flow, found)
-                heard = (
-                    "a worker says so" if found.in_memory == 0 else "no worker is heard, and the target stands still"
+            gone = bool(state.survey.source_error)
+            if gone and self.expect is Expected.SERVING:
+                raise Unreachable(f"{self.flow.source} is gone", state.survey.source_error, "Fail over instead.")
+            if not gone and (self.expect is Expected.SERVING or not state.behind) and self._all_there(state):
+                return self._done(state, 0, 0.0, "every record of the source is on the target")
+            total = sum(p.mirrored for p in state.view.partitions)
+            if total != mirrored:
+                mirrored, since = total, time.monotonic()
+            still = time.monotonic() - since > _STILL_S
+            if gone and still and state.in_memory in (0, None):
+                known = state.not_mirrored
+                seconds = seconds_behind(self.context, self.flow, state)
+                why = (
+                    "a worker reports it"
+                    if state.in_memory == 0
+                    else "no worker answers, and the target has stopped growing"
                 )
-                return self._done(found, known, seconds, f"nothing more can arrive: {heard}", gone=True)
+                return self._done(state, known, seconds, f"nothing more can arrive: {why}", gone=True)
             late = time.monotonic() - began > self.deadline_s
-            if late and self.expected is Expected.GONE and not gone and found.not_mirrored is not None:
-                seconds = mirror_word.seconds_behind(self.step.place, self.step.flow, found)
-                why = f"{self.step.flow.source} answers and is still written to after {self.deadline_s:g} s"
-                return self._done(found, found.not_mirrored, seconds, why)
+            if late and self.expect is Expected.GONE and not gone and state.not_mirrored is not None:
+                seconds = seconds_behind(self.context, self.flow, state)
+                why = f"{self.flow.source} answers and is still written to after {self.deadline_s:g} s"
+                return self._done(state, state.not_mirrored, seconds, why)
             if late:
-                behind = ", ".join(f"{p.topic}-{p.partition} by {p.lag}" for p in found.behind[:5])
+                behind = ", ".join(f"{p.topic}-{p.partition} by {p.lag}" for p in state.behind[:5])
                 raise Unreachable(
                     "the mirror did not drain",
-                    f"after {self.deadline_s:g} s it is behind: {behind or 'on the way'}",
+                    f"after {self.deadline_s:g} s it is behind: {behind or 'records in flight'}",
                     "See drlib status, then resume.",
                 )
             abort.wait(LOOK_S)
 
-    def _all_there(self, found: FlowState) -> bool:
+    def _all_there(self, state: FlowState) -> bool:
         """Is what is left of the source's logs nothing but markers of transactions?"""
-        if not found.view.partitions or found.not_mirrored is None or found.not_mirrored > _MOST_READ:
+        if not state.view.partitions or state.not_mirrored is None or state.not_mirrored > _MOST_READ:
             return False
-        if not found.behind:
+        if not state.behind:
             return True
-        if any(0 <= p.last_stable < p.high_watermark for p in found.behind):
+        if any(0 <= p.last_stable < p.high_watermark for p in state.behind):
             return False  # a transaction is open
-        ranges = {TopicPartition(p.topic, p.partition): Range(p.mirrored, p.high_watermark) for p in found.behind}
-        with Cluster(self.step.source) as cluster:
+        ranges = {TopicPartition(p.topic, p.partition): Range(p.mirrored, p.high_watermark) for p in state.behind}
+        with Cluster(self.source_cluster) as cluster:
             return next(iter(cluster.read(ranges)), None) is None
 
     def _done(
-        self, found: FlowState, known: int | None, seconds: float | None, why: str, gone: bool = False
+        self, state: FlowState, known: int | None, seconds: float | None, why: str, gone: bool = False
     ) -> Evidence:
         rows: list[dict[str, Scalar]] = [
             {
                 "topic": p.topic,
                 "partition": p.partition,
-                f"end on {self.step.flow.source}": p.high_watermark if p.known else None,
+                f"end on {self.flow.source}": p.high_watermark if p.known else None,
                 "mirrored to": p.mirrored,
-                f"end on {self.step.flow.target}": p.target_end,
+                f"end on {self.flow.target}": p.target_end,
                 "not mirrored": p.lag if p.known else None,
             }
-            for p in found.view.partitions
+            for p in state.view.partitions
         ]
-        self.step.show(rows)
+        self.show(rows)
         return {
             "rpo_records": known,
             "rpo_seconds": seconds,
             "rpo_at_least": gone and known is not None,
             "why": why,
-            "source": self.step.source_word(),
-            "mirror": found.view.state,
+            "source": self.source_state(),
+            "mirror": state.view.state,
         }

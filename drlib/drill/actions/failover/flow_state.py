@@ -1,8 +1,8 @@
-"""What is known of a flow at this moment: both clusters' own account, and every worker that can be heard.
+"""The state of a flow at this moment: both clusters' own account, and every worker that answers.
 
-Rules: it only asks; a cluster that does not answer costs its time-out once, as both are asked at the same time. A lab's
-worker writes what it says into a file, others answer at the address in their claim. What nobody could say is None.
-Not for: waiting (`mirror_drain`), and what it means (`drlib.drill.actions.failover.triage_rules`).
+Rules: it only asks; both clusters are asked at the same time, so that one that does not answer costs its time-out once. A
+lab's worker writes its status into a file, others answer at the address in their claim. What is unknown is None.
+Not for: waiting (`drain`), and what the state means (`drlib.drill.actions.failover.triage_rules`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TAIL: Final = 16  # offsets looked through for the last record: markers have of
 
 @dataclass(frozen=True)
 class FlowState:
-    """One look. `silent_since_ms` is when a worker first could not reach the source; None when none says so."""
+    """One observation. `silent_since_ms` is when a worker first could not reach the source; None when none reports that."""
 
     survey: Survey
     view: FlowView
@@ -44,47 +44,47 @@ class FlowState:
 
     @property
     def in_memory(self) -> int | None:
-        """Offsets that workers have fetched and nobody has acknowledged yet; None when no worker is heard."""
+        """Offsets that workers have fetched and the target has not acknowledged yet; None when no worker answers."""
         if not self.view.workers:
             return None
         return sum(max(0, p.position - p.mirrored) for p in self.view.partitions)
 
 
-def look(place: DrillContext, flow: Flow, source_silence: str = "") -> FlowState:
+def observe_flow(place: DrillContext, flow: Flow, source_silence: str = "") -> FlowState:
     """Ask both clusters and every worker. Blocks; raises nothing that a cluster can cause.
 
-    `source_silence`: why the source is not asked, where it was just found that it does not answer.
+    `source_silence`: why the source is not asked, where it has just failed to answer.
     """
     settings = place.mirror_settings()
     chosen = settings.flow(flow.source, flow.target)
 
     observer = FlowObserver()
     (survey,) = observer.survey_blocking([(settings, chosen)], {flow.source: source_silence})
-    told: list[WorkerStatus] = []
+    statuses: list[WorkerStatus] = []
     if place.lab is not None:
-        told = [FailoverTestbed(place.lab, place.run_dir, flow=flow).mirror()]
-    (view,) = observer.views(told)
+        statuses = [FailoverTestbed(place.lab, place.run_dir, flow=flow).mirror()]
+    (view,) = observer.views(statuses)
     silent = [e.opened_ms for e in view.open_events if e.name in SILENT_EVENTS and e.opened_ms]
     return FlowState(survey, view, min(silent, default=None))
 
 
-def seconds_behind(place: DrillContext, flow: Flow, word: FlowState) -> float | None:
-    """The time that the records not mirrored span: from the last mirrored record to the source's last word.
+def seconds_behind(place: DrillContext, flow: Flow, state: FlowState) -> float | None:
+    """The time that the records not mirrored span: from the last mirrored record to the source's last fetch.
 
     The largest of the partitions; 0 where nothing is missing, None where it cannot be told.
     """
-    if word.not_mirrored is None:
+    if state.not_mirrored is None:
         return None
     policy = place.mirror_settings().flow(flow.source, flow.target).policy
     worst = 0.0
     try:
         with Cluster(place.cluster(flow.target)) as cluster:
-            for each in word.behind:
-                there = TopicPartition(policy.remote_topic(flow.source, each.topic), each.partition)
-                end, start = cluster.log_ends([there])[there], cluster.log_starts([there])[there]
-                stamps = [r.timestamp_ms for r in cluster.read({there: Range(max(start, end - _TAIL), end)})]
+            for each in state.behind:
+                remote = TopicPartition(policy.remote_topic(flow.source, each.topic), each.partition)
+                end, start = cluster.log_ends([remote])[remote], cluster.log_starts([remote])[remote]
+                stamps = [r.timestamp_ms for r in cluster.read({remote: Range(max(start, end - _TAIL), end)})]
                 if not stamps:
-                    return None  # nothing of the partition is there, so nobody knows since when
+                    return None  # nothing of the partition is on the target, so its last timestamp is unknown
                 worst = max(worst, (each.as_of_ms - stamps[-1]) / 1000)
     except DrlibError:
         return None

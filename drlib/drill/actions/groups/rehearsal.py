@@ -1,28 +1,27 @@
-"""Rehearsing a failover where it disturbs nobody: shadow groups get the translated positions, and a canary reads from each.
+"""Actions that rehearse a failover without touching any group of an application: `groups.shadow` and `canary.read`.
 
-Rules: no group of an application is touched; a shadow is `drill.<run>.<group>`, so it belongs to one run, and undoing the step
-deletes every shadow of that run, also those of a process that was killed. The canary reads without joining any group. What
-it finds is compared with what the source has right after the group's position, by key, value, timestamp and headers;
-where the source does not answer, what was read is told and the comparison is unknown, which is not a pass.
-Arguments: `groups.shadow` as `groups.translate` · `canary.read` records (for each group and partition), groups (patterns).
-Not for: moving anything (`group_actions`).
+Rules: a shadow group is `drill.<run>.<group>`, so it belongs to one run; undoing the step deletes every shadow of that run,
+also those of a process that was killed. The canary reads without joining any group. What it reads is compared with what the
+source has right after the group's position, by key, value, timestamp and headers; where the source does not answer, the
+comparison is unknown, which is not a pass.
+Not for: moving anything (`translate`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
-from drlib.config.patterns.selection import matches, validate
+from drlib.config.patterns.selection import matches
 from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.commit import TIMEOUT_S
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.actions.groups.translate import TranslateGroups
 from drlib.drill.plan.plan import Change, Fact
-from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, StepCall
-from drlib.drill.step.arguments import number, texts
-from drlib.drill.step.context import DrillContext
-from drlib.drill.step.move_step import MovingStep, TargetStep
+from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
+from drlib.drill.step.arguments import Patterns, Positive
+from drlib.drill.step.cluster_identity import cluster_id, identity
+from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -39,59 +38,55 @@ _ROOM: Final = 64  # offsets looked through for each record wanted: markers and 
 CHECK: Final = "a canary reads the right records"
 
 
-def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
-    """The actions of this module. Making one raises `UsageError` for an argument that is wrong."""
-
-    def shadow(call: StepCall) -> Action:
-        return ShadowGroups(MovingStep(workplace, call))
-
-    def canary(call: StepCall) -> Action:
-        return ReadCanary(MovingStep(workplace, call))
-
-    return {"groups.shadow": shadow, "canary.read": canary}
-
-
 class ShadowGroups(TranslateGroups):
-    """The translated positions of every group, committed on the target to a shadow of it."""
+    """Translate every group's position, and commit it on the target to a shadow of the group."""
 
-    use = SHADOW
+    name = "groups.shadow"
+    use: ClassVar[str] = SHADOW
 
     @property
     def entity(self) -> str:
-        return f"shadow groups {self._prefix}* on {self.step.flow.target}"
+        return f"shadow groups {self.prefix}* on {self.flow.target}"
 
     @property
-    def _prefix(self) -> str:
-        return f"{PREFIX}{self.step.place.run_dir.name}."
+    def prefix(self) -> str:
+        return f"{PREFIX}{self.context.run_dir.name}."
 
     def named(self, group: str) -> str:
-        return self._prefix + group
+        return self.prefix + group
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         (before,) = (fact.value for fact in observed if fact.entity == self.entity)
         return (Change(self.entity, before, f"at the records that groups {', '.join(self.groups)} have reached"),)
 
     def undo(self, changes: Changes) -> None:
-        """Delete every shadow of this run, whoever left it there."""
-        with Cluster(self.step.target, timeout_s=TIMEOUT_S) as cluster:
+        """Delete every shadow group of this run, whichever process made it."""
+        with Cluster(self.target_cluster, timeout_s=TIMEOUT_S) as cluster:
             for listing in cluster.groups():
-                if listing.group.startswith(self._prefix):
+                if listing.group.startswith(self.prefix):
                     cluster.delete_group(listing.group)
-        positions.forget(self.step.place.run_dir, self.step.flow.target, self.use)
+        positions.forget(self.context.run_dir, self.flow.target, self.use)
 
 
-class ReadCanary(TargetStep):
-    """Read on from where each shadow stands, and compare with what the source has after the group's own position."""
+class ReadCanary(FlowArguments, ReadOnlyAction):
+    """Read from the position of each shadow group, and compare with what the source has after the group's own position."""
 
-    def __init__(self, step: MovingStep) -> None:
-        super().__init__(step)
-        self.records = int(number(step.call, "records", 5))
-        self.groups = texts(step.call, "groups", (".*",))
-        validate(self.groups)
+    name = "canary.read"
+
+    records: Positive = 5
+    """Records to read for each group and partition, at most."""
+    groups: Patterns = (".*",)
+    """Which groups."""
+
+    def observe(self) -> Sequence[Fact]:
+        return (identity(self.target_cluster),)
+
+    def cluster_id(self) -> str:
+        return cluster_id(self.target_cluster)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `Deviated` naming the first record that is not the right one."""
-        run_dir, flow = self.step.place.run_dir, self.step.flow
+        run_dir, flow = self.context.run_dir, self.flow
         moves = positions.read(run_dir, flow.target, SHADOW)
         if moves is None:
             raise UsageError(
@@ -99,9 +94,9 @@ class ReadCanary(TargetStep):
             )
         prefix = f"{PREFIX}{run_dir.name}."
         mine = [m for m in moves if m.offset is not None and matches(self.groups, m.group.removeprefix(prefix))]
-        read = self._read(self.step.target, {(m.target, m.offset or 0) for m in mine}, abort)
+        read = self._read(self.target_cluster, {(m.target, m.offset or 0) for m in mine}, abort)
         try:
-            wanted = self._read(self.step.source, {(m.source, m.source_offset) for m in mine}, abort)
+            wanted = self._read(self.source_cluster, {(m.source, m.source_offset) for m in mine}, abort)
             silence = ""
         except (Unreachable, UsageError) as error:
             wanted, silence = {}, str(error)
@@ -124,12 +119,12 @@ class ReadCanary(TargetStep):
                     "compared": verdict,
                 }
             )
-        self.step.show(rows)
+        self.show(rows)
         compared = sum(row["compared"] == "the same" for row in rows)
         total = sum(len(found) for found in read.values())
         verdict = Verdict.FAIL if wrong else Verdict.UNKNOWN if silence or not total else Verdict.PASS
         told = "; ".join(wrong[:3]) or silence or f"{total} records, {compared} of {len(rows)} positions compared"
-        self.step.score(ScorecardPart(checks=(Check(name=CHECK, verdict=verdict, evidence=told),)))
+        self.score(ScorecardPart(checks=(Check(name=CHECK, verdict=verdict, evidence=told),)))
         if wrong:
             raise Deviated(
                 f"{len(wrong)} of {len(rows)} positions lead to other records",

@@ -1,13 +1,10 @@
-"""Steps that bring groups over to the target: their positions translated and committed, and their progress there
-(`group_verify`).
+"""Action `groups.translate`: positions of groups on the source, translated and committed on the target.
 
 Rules: what is decided is on disk before anything is written, and whoever takes the step up completes just that. A group with
-members on the target is refused by name and so is one of which a position would be guessed, before any group is written;
-`leave` names groups that may stay in part. A position that is neither what it was nor what was decided was moved by somebody:
-it is left, and told. Undo puts back what was there before; a group that had nothing there is deleted.
-Arguments: `groups.translate` groups, leave (patterns), positions_from (source, target or either), rewind ·
-`groups.verify` groups (patterns), written (topics that must grow), deadline_s.
-Not for: rehearsing (`rehearsal`), and moving the applications (`moving_actions`).
+members on the target is refused by name, and so is one of which a position would be guessed, before any group is written;
+`leave` names groups that may be moved in part. A position that is neither what it was nor what was decided was changed by
+others: it is left, and named. Undo puts back what was there before; a group that had nothing there is deleted.
+Not for: rehearsing (`rehearsal`), verifying (`verify`), and moving the applications (`actions.applications.move_pointer`).
 """
 
 from __future__ import annotations
@@ -15,22 +12,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from enum import StrEnum
+from typing import ClassVar, Final
 
-from drlib.config.patterns.selection import matches, validate
+from drlib.config.patterns.selection import matches
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.commit import TIMEOUT_S
 from drlib.drill.actions.groups.rules import PositionMove, There, decide, held
-from drlib.drill.actions.groups.verify import VerifyGroups
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
-from drlib.drill.step.action import Action, ActionMaker, Changes, Evidence, StepCall
-from drlib.drill.step.arguments import flag, texts, word
+from drlib.drill.step.action import Changes, DrillAction, Evidence
+from drlib.drill.step.arguments import Flag, Patterns
 from drlib.drill.step.cluster_identity import cluster_id, identity
-from drlib.drill.step.context import DrillContext
-from drlib.drill.step.move_step import MovingStep
+from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
@@ -40,69 +36,58 @@ from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
 
-_ALIVE: Final[Mapping[str, bool | None]] = {"source": True, "target": False, "either": None}
+
+class PositionsFrom(StrEnum):
+    SOURCE = "source"  # as the source has them now
+    TARGET = "target"  # as the mirror last knew them
+    EITHER = "either"  # of the source where it answers
 
 
-def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
-    """The actions of this module. Making one raises `UsageError` for an argument that is wrong."""
+class TranslateGroups(FlowArguments, DrillAction):
+    """Translate every group's position on the source, and commit it on the target."""
 
-    def translate(call: StepCall) -> Action:
-        return TranslateGroups(MovingStep(workplace, call))
+    name = "groups.translate"
+    use: ClassVar[str] = "groups"
 
-    def verify(call: StepCall) -> Action:
-        return VerifyGroups(MovingStep(workplace, call))
-
-    return {"groups.translate": translate, "groups.verify": verify}
-
-
-class TranslateGroups:
-    """Every group's position on the source, as it is on the target, committed there."""
-
-    use = "groups"
-
-    def __init__(self, step: MovingStep) -> None:
-        self.step = step
-        self.groups = texts(step.call, "groups", (".*",))
-        self.leave = texts(step.call, "leave", ())
-        self.rewind = flag(step.call, "rewind", False)
-        self.asked = word(step.call, "positions_from", "either")
-        if self.asked not in _ALIVE:
-            known = ", ".join(_ALIVE)
-            raise UsageError(
-                f"{step.call.name}: positions_from", f"there is no '{self.asked}'", f"Give one of {known}."
-            )
-        validate((*self.groups, *self.leave))
+    groups: Patterns = (".*",)
+    """Which groups."""
+    leave: Patterns = ()
+    """Groups that may be moved in part, where a position of theirs cannot be translated without a guess."""
+    rewind: Flag = False
+    """Whether a group that is further ahead on the target may be set back."""
+    positions_from: PositionsFrom = PositionsFrom.EITHER
+    """Where the positions are read: the source now, the mirror's last knowledge on the target, or whichever answers."""
 
     @property
     def entity(self) -> str:
-        return f"positions of groups {', '.join(self.groups)} on {self.step.flow.target}"
+        return f"positions of groups {', '.join(self.groups)} on {self.flow.target}"
 
     def observe(self) -> Sequence[Fact]:
-        return (Fact(self.entity, "as they are"), identity(self.step.target))
+        return (Fact(self.entity, "as they are"), identity(self.target_cluster))
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         """Raises `GroupNotEmpty` for groups that are in use on the target, as far as groups are known already."""
-        with Cluster(self.step.target) as cluster:
+        with Cluster(self.target_cluster) as cluster:
             busy = [g.group for g in cluster.groups() if g.state not in ("EMPTY", "DEAD") and self._chosen(g.group)]
         own = self._known_on_source() if busy else set()
-        group_writing.refuse_busy(self.step.target, set(busy) & own)
-        return (Change(self.entity, "as they are", f"the records they have reached on {self.step.flow.source}"),)
+        group_writing.refuse_busy(self.target_cluster, set(busy) & own)
+        return (Change(self.entity, "as they are", f"the records they have reached on {self.flow.source}"),)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
         began_ms = moments.now_ms()
-        run_dir, target = self.step.place.run_dir, self.step.flow.target
+        run_dir, target = self.context.run_dir, self.flow.target
         moves = self._kept()
         if moves is None:
             moves = self.decided()
             positions.write(run_dir, target, moves, self.use)
         decided_ms = moments.now_ms()
         abort.check()
-        group_writing.write(self.step.target, moves)
+        group_writing.write(self.target_cluster, moves)
         done_ms = moments.now_ms()
-        group_writing.read_back(self.step.target, moves)
-        self.step.show([_row(move, self.step.flow.source, target) for move in moves])
-        self.step.keep(Mark(name="groups translated", at_ms=done_ms, detail=f"committed on {target}"))
+        group_writing.read_back(self.target_cluster, moves)
+        self.show([_row(move, self.flow.source, target) for move in moves])
+        self.mark(Mark(name="groups translated", at_ms=done_ms, detail=f"committed on {target}"))
         kinds = Counter(move.kind for move in moves)
         return {
             "groups": len({move.group for move in moves}),
@@ -115,27 +100,27 @@ class TranslateGroups:
         }
 
     def probe(self, changes: Changes) -> Reach:
-        return group_writing.reached(self.step.target, self._kept())
+        return group_writing.reached(self.target_cluster, self._kept())
 
     def undo(self, changes: Changes) -> None:
         """Put back what was there before. Raises `Deviated` for what somebody moved on, `GroupNotEmpty` for members."""
         moves = self._kept()
         if moves is not None:
-            group_writing.put_back(self.step.target, moves)
-            positions.forget(self.step.place.run_dir, self.step.flow.target, self.use)
+            group_writing.put_back(self.target_cluster, moves)
+            positions.forget(self.context.run_dir, self.flow.target, self.use)
 
     def cluster_id(self) -> str:
-        return cluster_id(self.step.target)
+        return cluster_id(self.target_cluster)
 
     def _kept(self) -> tuple[PositionMove, ...] | None:
-        return positions.read(self.step.place.run_dir, self.step.flow.target, self.use)
+        return positions.read(self.context.run_dir, self.flow.target, self.use)
 
     # -- deciding --------------------------------------------------------------------------------------------------
 
     def decided(self) -> tuple[PositionMove, ...]:
         """What becomes of every position of the chosen groups. Raises `UsageError` naming what holds it up."""
-        flow, settings = self.step.flow, self.step.place.mirror_settings()
-        found = translate_groups(settings, flow, source_alive=_ALIVE[self.asked])
+        flow, settings = self.flow, self.context.mirror_settings()
+        found = translate_groups(settings, flow, source_alive=_SOURCE_ALIVE[self.positions_from])
         chosen = [item for item in found if self._chosen(item.group)]
         if not chosen:
             known = ", ".join(sorted({item.group for item in found})[:10]) or "none"
@@ -145,8 +130,8 @@ class TranslateGroups:
                 f"Known with a position: {known}.",
             )
         groups = {self.named(item.group) for item in chosen}
-        group_writing.refuse_in_use(self.step.target, groups)
-        with BulkAdmin(self.step.target, timeout_s=TIMEOUT_S) as target:
+        group_writing.refuse_in_use(self.target_cluster, groups)
+        with BulkAdmin(self.target_cluster, timeout_s=TIMEOUT_S) as target:
             there = target.topics({item.target.topic for item in chosen})
             wanted = {
                 item.target
@@ -154,7 +139,7 @@ class TranslateGroups:
                 if item.target.topic in there and item.target.partition < there[item.target.topic].partitions
             }
             starts, ends = target.log_starts(wanted), target.log_ends(wanted)
-        standing = group_writing.standing(self.step.target, groups)
+        standing = group_writing.standing(self.target_cluster, groups)
         moves = []
         for item in chosen:
             now = standing[self.named(item.group)].get(item.target)
@@ -184,11 +169,20 @@ class TranslateGroups:
         return matches(self.groups, group)
 
     def _known_on_source(self) -> set[str]:
-        settings, flow = self.step.place.mirror_settings(), self.step.flow
+        settings, flow = self.context.mirror_settings(), self.flow
         try:
-            return {item.group for item in translate_groups(settings, flow, source_alive=_ALIVE[self.asked])}
+            return {
+                item.group for item in translate_groups(settings, flow, source_alive=_SOURCE_ALIVE[self.positions_from])
+            }
         except DrlibError:
             return set()  # nothing was mirrored yet: it is looked at again when the step begins
+
+
+_SOURCE_ALIVE: Final[Mapping[PositionsFrom, bool | None]] = {
+    PositionsFrom.SOURCE: True,
+    PositionsFrom.TARGET: False,
+    PositionsFrom.EITHER: None,
+}
 
 
 def _row(move: PositionMove, source: str, target: str) -> dict[str, Scalar]:

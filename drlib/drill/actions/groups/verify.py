@@ -1,21 +1,23 @@
-"""Step `groups.verify`: wait until the groups go on from where they were put, and topics are written to.
+"""Action `groups.verify`: wait until the groups consume from their new positions, and topics are written to.
 
-Rules: a group that was put at the end of everything has nothing to read, and holds up nobody; what is awaited is named with
-where to look. The moment it is so is the end of the RTO.
-Arguments: groups (patterns), written (topics that must grow), deadline_s.
+Rules: a group whose position is the end of everything has nothing to read, and is not waited for. The error of a wait names
+what did not happen and where to look. The moment the wait ends is the end of the RTO.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
-from drlib.config.patterns.selection import matches, validate
+from drlib.config.patterns.selection import matches
 from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.commit import TIMEOUT_S
+from drlib.drill.plan.plan import Fact
 from drlib.drill.step import rto_clock as moments
-from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.arguments import number, texts
-from drlib.drill.step.move_step import MovingStep, TargetStep
+from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
+from drlib.drill.step.arguments import Patterns, Seconds, Texts
+from drlib.drill.step.cluster_identity import cluster_id, identity
+from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -26,18 +28,26 @@ from drlib.runs.scorecard import Mark
 from drlib.runs.waiting import wait_for
 
 
-class VerifyGroups(TargetStep):
-    """Wait until the groups go on from where they were put, and topics are written to: the service is there again."""
+class VerifyGroups(FlowArguments, ReadOnlyAction):
+    """Wait until the groups consume from their new positions, and topics are written to: the service is restored."""
 
-    def __init__(self, step: MovingStep) -> None:
-        super().__init__(step)
-        self.groups = texts(step.call, "groups", (".*",))
-        self.written = texts(step.call, "written", ())
-        self.deadline_s = number(step.call, "deadline_s", 60)
-        validate(self.groups)
+    name = "groups.verify"
+
+    groups: Patterns = (".*",)
+    """Which of the moved groups have to make progress."""
+    written: Texts = ()
+    """Topics of the target that have to grow."""
+    deadline_s: Seconds = 60
+    """How long to wait for each group and topic."""
+
+    def observe(self) -> Sequence[Fact]:
+        return (identity(self.target_cluster),)
+
+    def cluster_id(self) -> str:
+        return cluster_id(self.target_cluster)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        run_dir, alias = self.step.place.run_dir, self.step.flow.target
+        run_dir, alias = self.context.run_dir, self.flow.target
         moves = [
             m for m in positions.read(run_dir, alias) or () if matches(self.groups, m.group) and m.offset is not None
         ]
@@ -48,12 +58,12 @@ class VerifyGroups(TargetStep):
                 f"no group of {', '.join(self.groups)} was moved",
                 "Translate groups before it.",
             )
-        with Cluster(self.step.target, timeout_s=TIMEOUT_S) as cluster:
-            there = cluster.topics({*self.written, *(move.target.topic for move in moves)})
-            missing = sorted(set(self.written) - there.keys())
+        with Cluster(self.target_cluster, timeout_s=TIMEOUT_S) as cluster:
+            topics = cluster.topics({*self.written, *(move.target.topic for move in moves)})
+            missing = sorted(set(self.written) - topics.keys())
             if missing:
                 raise UsageError(f"topics {', '.join(missing)}", f"they are not on {alias}", "Correct `written`.")
-            local = [TopicPartition(t, n) for t in self.written for n in range(there[t].partitions)]
+            local = [TopicPartition(t, n) for t in self.written for n in range(topics[t].partitions)]
             before = cluster.log_ends(local)
             ends = cluster.log_ends({move.target for move in moves})
 
@@ -92,7 +102,7 @@ class VerifyGroups(TargetStep):
         at_ms = moments.mark(run_dir, "verify")
         rto = moments.seconds(run_dir)
         mark = Mark(name="service restored", at_ms=at_ms, detail=f"written to and consumed on {alias}")
-        self.step.score(ScorecardPart(marks=(mark,), rto_seconds=rto if rto.total is not None else None))
-        self.step.show(rows)
+        self.score(ScorecardPart(marks=(mark,), rto_seconds=rto if rto.total is not None else None))
+        self.show(rows)
         measured: dict[str, Scalar] = {} if rto.total is None else {"rto_seconds": rto.total}
-        return {"groups": len(groups), "source": self.step.source_word(), **measured}
+        return {"groups": len(groups), "source": self.source_state(), **measured}

@@ -1,28 +1,25 @@
-"""Steps that are somebody else's: `hook.command` runs a program, `hook.http` posts to an address.
+"""Actions `hook.command` and `hook.http`: a program to run, or an address to post to, as a step.
 
-Rules: nobody can look into what was called, so the run's folder remembers it: a line before the call and one after it.
-Killed between the two, or out of time, nobody knows what came of it: a hook that is declared idempotent is called again,
-any other is unknown, and nobody guesses. One that ended with a code that was not expected may have done a part, so its
-undo is called. A hook without an undo belongs into a step that is not undoable. What was captured is in the journal.
-Arguments of both: timeout_seconds, expected (codes), idempotent, attempts, cluster (whose ID is typed for it where it is
-destructive). `hook.command`: argv, environment ("NAME=value"), folder, undo_argv. `hook.http`: url, headers
-("Name: value"), body ("name=value"), ca, undo_url. Secrets are references, as in `drlib.drill.actions.hooks.hook`.
+Rules: what a hook does cannot be observed, so the run's folder keeps a line before the call and one after it. Killed between
+the two, or timed out, its effect is unknown: a hook that is declared idempotent is called again, any other step is unknown
+and has to be decided by the operator. One that ended with a code that was not expected may have done a part, so its undo is
+called. A hook without an undo belongs into a step that is not undoable. Captured output is in the journal. Secrets are
+references (`drlib.drill.actions.hooks.hook`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import shutil
 import time
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from drlib.client import pointer_file
 from drlib.drill.actions.hooks import hook as hooks
@@ -30,11 +27,10 @@ from drlib.drill.actions.hooks import run as hook_run
 from drlib.drill.actions.hooks.hook import CommandHook, HookContext, HttpHook, Outcome
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
-from drlib.drill.step import arguments
 from drlib.drill.step import step_output as details
-from drlib.drill.step.action import ActionMaker, Changes, Evidence, StepCall
+from drlib.drill.step.action import Changes, DrillAction, Evidence
+from drlib.drill.step.arguments import Codes, ColonPairs, EqualPairs, Flag, Positive, Seconds, Text, Texts
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.files import write_whole
 from drlib.kafka.java_formats import references
@@ -43,68 +39,6 @@ from drlib.runs.abort import Abort
 Hook = CommandHook | HttpHook
 HOOKS: Final = "hooks"
 _SHOWN: Final = 300  # characters of output in an error's one line
-_BOTH: Final = ("timeout_seconds", "expected", "idempotent", "attempts", "cluster")
-_COMMAND: Final = (*_BOTH, "argv", "environment", "folder", "undo_argv")
-_HTTP: Final = (*_BOTH, "url", "headers", "body", "ca", "undo_url")
-
-
-def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
-    """The actions of this module. A maker raises KeyError for an argument that is missing, `UsageError` for a wrong one."""
-    return {
-        "hook.command": functools.partial(_command, workplace),
-        "hook.http": functools.partial(_http, workplace),
-    }
-
-
-def _command(workplace: DrillContext, call: StepCall) -> HookStep:
-    arguments.only(call, _COMMAND)
-    folder = arguments.word(call, "folder", "")
-
-    def hook(argv: tuple[str, ...], name: str) -> CommandHook:
-        idempotent = arguments.flag(call, "idempotent", False)
-        return CommandHook(
-            name=name,
-            argv=argv,
-            environment=arguments.pairs(call, "environment", "="),
-            folder=Path(folder) if folder else None,
-            expected=arguments.codes(call, "expected", (0,)),
-            timeout_s=arguments.number(call, "timeout_seconds", 60.0),
-            idempotent=idempotent,
-            attempts=arguments.whole(call, "attempts", 1, least=1),
-        )
-
-    undo = arguments.texts(call, "undo_argv", ())
-    argv = arguments.texts(call, "argv", ())
-    if not argv:
-        raise KeyError("argv")
-    forth = hook(argv, call.step)
-    return HookStep(workplace, call.step, forth, hook(undo, f"undo of {call.step}") if undo else None, _alias(call))
-
-
-def _http(workplace: DrillContext, call: StepCall) -> HookStep:
-    arguments.only(call, _HTTP)
-    ca = arguments.word(call, "ca", "")
-
-    def hook(url: str, name: str) -> HttpHook:
-        return HttpHook(
-            name=name,
-            url=url,
-            headers=arguments.pairs(call, "headers", ":"),
-            body=dict(arguments.pairs(call, "body", "=")),
-            expected=arguments.codes(call, "expected", hooks.SUCCESS),
-            ca=Path(ca) if ca else None,
-            timeout_s=arguments.number(call, "timeout_seconds", 10.0),
-            idempotent=arguments.flag(call, "idempotent", False),
-            attempts=arguments.whole(call, "attempts", 1, least=1),
-        )
-
-    undo = arguments.word(call, "undo_url", "")
-    forth = hook(arguments.required(call, "url"), call.step)
-    return HookStep(workplace, call.step, forth, hook(undo, f"undo of {call.step}") if undo else None, _alias(call))
-
-
-def _alias(call: StepCall) -> str:
-    return arguments.word(call, "cluster", "")
 
 
 class _Memory(BaseModel):
@@ -117,15 +51,29 @@ class _Memory(BaseModel):
     undone: bool = False
 
 
-@dataclass(frozen=True)
-class HookStep:
-    """One hook as a step. `back` undoes it; None where nothing does."""
+class HookAction(DrillAction):
+    """Call a hook once, and its undo where the step is undone."""
 
-    workplace: DrillContext
-    step: str
-    hook: Hook
-    back: Hook | None
-    alias: str = ""
+    idempotent: Flag = False
+    """Declares that calling it twice is harmless, so that it may be tried again."""
+    attempts: Positive = 1
+    """How often it is tried; more than once only where it is idempotent."""
+    cluster: Text = ""
+    """Alias of the cluster whose ID has to be typed where the step is destructive; by default the flow's target."""
+
+    @property
+    @abstractmethod
+    def hook(self) -> Hook: ...
+
+    @property
+    @abstractmethod
+    def undo_hook(self) -> Hook | None:
+        """What undoes it; None where nothing does."""
+
+    def check(self) -> None:
+        super().check()
+        assert self.hook is not None  # making them refuses what cannot be called
+        assert self.undo_hook is None or self.undo_hook
 
     @property
     def _entity(self) -> str:
@@ -143,9 +91,9 @@ class HookStep:
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         """That it is called. Raises `UsageError` for a program or a secret there is none of."""
-        for hook in (self.hook, self.back):
+        for hook in (self.hook, self.undo_hook):
             if hook is not None:
-                _look_up(hook)
+                _resolve_secrets(hook)
         now = {fact.entity: fact.value for fact in observed}
         return () if now[self._entity] == self._called else (Change(self._entity, None, self._called),)
 
@@ -157,12 +105,12 @@ class HookStep:
         begun_ms = int(time.time() * 1000)
         self._remember(_Memory(begun_ms=begun_ms))
         try:
-            found = hook_run.run(self.hook, self._context(), lambda: abort.requested)
+            found = hook_run.run(self.hook, self._hook_context(), lambda: abort.requested)
         except UsageError:
             self._remember(_Memory(begun_ms=begun_ms, outcome=Outcome.NOT_DONE))  # a secret was missing: not begun
             raise
         self._remember(_Memory(begun_ms=begun_ms, outcome=found.outcome))
-        details.write_rows(self.workplace.run_dir, self.step, [found.scalars()])
+        details.write_rows(self.context.run_dir, self.step, [found.scalars()])
         if not found.ok:
             abort.check()
             raise _failed(found)
@@ -187,22 +135,22 @@ class HookStep:
         known = self._memory()
         if not changes or known is None or known.undone or known.outcome is Outcome.NOT_DONE:
             return
-        if self.back is None:
+        if self.undo_hook is None:
             raise Deviated(
                 f"hook {self.step} is not undone", "nothing was given that undoes it", "Undo it by hand if it matters."
             )
-        found = hook_run.run(self.back, self._context())
+        found = hook_run.run(self.undo_hook, self._hook_context())
         if not found.ok:
             raise _failed(found)
         self._remember(known.model_copy(update={"undone": True}))
 
     def cluster_id(self) -> str:
         """Of the cluster named for it, or of the flow's target."""
-        return cluster_id(self.workplace.cluster(self.alias or self.workplace.flow.target))
+        return cluster_id(self.context.cluster(self.cluster or self.context.flow.target))
 
     def _programs(self) -> Sequence[Fact]:
         found = []
-        for hook in (self.hook, self.back):
+        for hook in (self.hook, self.undo_hook):
             if not isinstance(hook, CommandHook):
                 continue
             # as the process is started: a relative path counts from the folder it is started in
@@ -217,17 +165,17 @@ class HookStep:
                 found.append(fact)
         return found
 
-    def _context(self) -> HookContext:
+    def _hook_context(self) -> HookContext:
         """The cluster in use is what the applications' pointer says; where there is none, nobody knows."""
         active = "unknown"
-        if self.workplace.pointer is not None:
+        if self.context.pointer is not None:
             with contextlib.suppress(DrlibError, OSError):
-                active = pointer_file.read(self.workplace.pointer).active
-        return HookContext(self.workplace.run_dir.name, str(self.workplace.flow), active)
+                active = pointer_file.read(self.context.pointer).active
+        return HookContext(self.context.run_dir.name, str(self.context.flow), active)
 
     @property
     def _path(self) -> Path:
-        return self.workplace.run_dir / HOOKS / f"{self.step}.json"
+        return self.context.run_dir / HOOKS / f"{self.step}.json"
 
     def _memory(self) -> _Memory | None:
         try:
@@ -245,6 +193,87 @@ class HookStep:
         write_whole(self._path, json.dumps(known.model_dump(mode="json")))
 
 
+class CallCommand(HookAction):
+    """Run a program, without a shell."""
+
+    name = "hook.command"
+
+    argv: Texts
+    """The program and its arguments. No secrets: every user of a machine can list the arguments of a process."""
+    environment: EqualPairs = Field(default_factory=dict)
+    """What is added to its environment; a value may be a reference to a secret."""
+    folder: Text = ""
+    """The folder it is started in; by default the one that drlib was started in."""
+    undo_argv: Texts = ()
+    """The program that undoes it, and its arguments."""
+    expected: Codes = (0,)
+    """Exit codes that mean success."""
+    timeout_seconds: Seconds = 60.0
+    """How long each attempt may take."""
+
+    @property
+    def hook(self) -> CommandHook:
+        return self._command(self.argv, self.step)
+
+    @property
+    def undo_hook(self) -> CommandHook | None:
+        return self._command(self.undo_argv, f"undo of {self.step}") if self.undo_argv else None
+
+    def _command(self, argv: tuple[str, ...], name: str) -> CommandHook:
+        return CommandHook(
+            name=name,
+            argv=argv,
+            environment=self.environment,
+            folder=Path(self.folder) if self.folder else None,
+            expected=self.expected,
+            timeout_s=self.timeout_seconds,
+            idempotent=self.idempotent,
+            attempts=self.attempts,
+        )
+
+
+class CallHttp(HookAction):
+    """POST JSON to an address: the run, the flow, the active cluster, and `body`."""
+
+    name = "hook.http"
+
+    url: Text
+    """The address; may hold a reference to a secret."""
+    headers: ColonPairs = Field(default_factory=dict)
+    """Headers; a value may be a reference to a secret, and a login has to be one."""
+    body: EqualPairs = Field(default_factory=dict)
+    """What is added to the JSON."""
+    ca: Text = ""
+    """A PEM file to trust instead of the system's authorities."""
+    undo_url: Text = ""
+    """The address to post to where the step is undone."""
+    expected: Codes = hooks.SUCCESS
+    """Statuses that mean success."""
+    timeout_seconds: Seconds = 10.0
+    """How long each attempt may take."""
+
+    @property
+    def hook(self) -> HttpHook:
+        return self._post(self.url, self.step)
+
+    @property
+    def undo_hook(self) -> HttpHook | None:
+        return self._post(self.undo_url, f"undo of {self.step}") if self.undo_url else None
+
+    def _post(self, url: str, name: str) -> HttpHook:
+        return HttpHook(
+            name=name,
+            url=url,
+            headers=self.headers,
+            body=dict(self.body),
+            expected=self.expected,
+            ca=Path(self.ca) if self.ca else None,
+            timeout_s=self.timeout_seconds,
+            idempotent=self.idempotent,
+            attempts=self.attempts,
+        )
+
+
 def _failed(found: hooks.Evidence) -> Deviated:
     said = " ".join(found.output.split())
     told = f"; it said: {said[-_SHOWN:]}" if said else ""
@@ -256,7 +285,7 @@ def _failed(found: hooks.Evidence) -> Deviated:
     return Deviated(f"hook {found.name} {what}", found.reason + told, f"See what {found.target} does, then resume.")
 
 
-def _look_up(hook: Hook) -> None:
+def _resolve_secrets(hook: Hook) -> None:
     """Raises `UsageError` for a reference of `hook` that stands for nothing here. Looks its values up and drops them."""
     texts = hook.environment.values() if isinstance(hook, CommandHook) else (hook.url, *hook.headers.values())
     for text in texts:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from drlib.drill.plan.plan import Change, Fact
@@ -19,6 +18,7 @@ from drlib.drill.scenarios.active.service_gap import longest_pause_s
 from drlib.drill.scenarios.active.stage import READERS
 from drlib.drill.scenarios.active.step import ActiveStep
 from drlib.drill.step.action import Changes, Evidence
+from drlib.drill.step.arguments import Positive, Seconds, Text, Texts
 from drlib.drill.step.step_output import Row, ScorecardPart
 from drlib.errors import Deviated
 from drlib.lab.checker.history import ProducedStatus
@@ -30,15 +30,22 @@ DEAD: Final = "dead"
 ONCE: Final = 1.5  # bytes per record with many groups, over those with one: a second crossing would make it 2
 
 
-@dataclass(frozen=True)
-class Link(ActiveStep):
-    """What leaves `source` over its link while `records` records cross to `at`: first with the readers alone, then with
-    `groups` groups there. Bytes as the link's proxy delivered them; records as the log of the copy has grown."""
+class MeasureLink(ActiveStep):
+    """Measure what leaves `source` over its link while records cross to `at`: with one group reading, then with `groups`.
 
-    source: str
-    at: str
-    groups: int
-    records: int
+    Bytes as the link's proxy delivered them; records as the log of the copy has grown.
+    """
+
+    name = "active.link"
+
+    source: Text
+    """Alias of the cluster whose records cross."""
+    at: Text
+    """Alias of the cluster they are read on."""
+    groups: Positive = 5
+    """How many groups read there in the second measurement."""
+    records: Positive = 1500
+    """How many records each measurement waits for."""
 
     @property
     def _more(self) -> tuple[str, ...]:
@@ -49,13 +56,13 @@ class Link(ActiveStep):
         self._stop_more()
         one = self._measure(abort, 1)
         for group in self._more:
-            self.stage.start_readers(self.at, group)
-        ends = self.stage.ends(self.at)
+            self.testbed.start_readers(self.at, group)
+        ends = self.testbed.ends(self.at)
         for group in self._more:
             self.wait(
                 abort,
                 f"{group} has caught up",
-                lambda g=group: self.stage.has_read(self.at, g, ends),  # type: ignore[misc]
+                lambda g=group: self.testbed.has_read(self.at, g, ends),  # type: ignore[misc]
             )
         many = self._measure(abort, self.groups)
         self._stop_more()
@@ -72,12 +79,12 @@ class Link(ActiveStep):
 
     def _stop_more(self) -> None:
         """The groups of this step are here to be counted, and leave again."""
-        self.stage.applications.stop(*(self.stage.readers(self.at, group) for group in self._more))
+        self.testbed.applications.stop(*(self.testbed.readers(self.at, group) for group in self._more))
 
     def _measure(self, abort: Abort, groups: int) -> Row:
         def crossed() -> int:
-            copy = self.stage.copy_of(self.source)
-            return sum(end for partition, end in self.stage.ends(self.at).items() if partition.topic == copy)
+            copy = self.testbed.copy_of(self.source)
+            return sum(end for partition, end in self.testbed.ends(self.at).items() if partition.topic == copy)
 
         read = self._consumed(groups)
         first, delivered = crossed(), self._delivered()
@@ -93,9 +100,9 @@ class Link(ActiveStep):
 
     def _consumed(self, groups: int) -> int:
         """Records of `source` that the groups at `at` have processed."""
-        copy = self.stage.copy_of(self.source)
+        copy = self.testbed.copy_of(self.source)
         who = (READERS, *self._more)[:groups]
-        return sum(row.topic == copy for group in who for row in self.stage.history_of(self.at, group).consumed)
+        return sum(row.topic == copy for group in who for row in self.testbed.history_of(self.at, group).consumed)
 
     def _delivered(self) -> int:
         """Bytes that `source`'s brokers have sent over the link so far."""
@@ -103,24 +110,28 @@ class Link(ActiveStep):
         return sum(link.bytes_to_client for link in self.lab.proxy.links() if link.name in names)
 
 
-@dataclass(frozen=True)
 class Kill(ActiveStep):
-    """SIGKILL a cluster, and look how long the others' applications were not served, before it and after it.
+    """SIGKILL a cluster, and measure how long the others' applications were not served, before it and after it.
 
     `rto_seconds` is the longest pause of any of them after the kill, `rpo_records` what the dead cluster had acknowledged
     and no other one has.
     """
 
-    cluster: str
-    others: tuple[str, ...]
-    watch_s: float
+    name = "active.kill"
+
+    cluster: Text
+    """Alias of the cluster to kill."""
+    others: Texts
+    """Aliases of the others."""
+    watch_seconds: Seconds = 8.0
+    """How long their applications are watched, before and after the kill."""
 
     @property
     def _entity(self) -> str:
         return f"cluster {self.cluster}"
 
     def observe(self) -> Sequence[Fact]:
-        self.stage.lab.require([self.cluster, *self.others])
+        self.testbed.lab.require([self.cluster, *self.others])
         return (*super().observe(), Fact(self._entity, SERVES if self.lab.clusters[self.cluster].alive else DEAD))
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
@@ -130,7 +141,7 @@ class Kill(ActiveStep):
         self.sample()
         at_ms = self.moment_ms("fault")
         self.lab.clusters[self.cluster].kill()
-        until_ms = at_ms + int(self.watch_s * 1000)
+        until_ms = at_ms + int(self.watch_seconds * 1000)
         abort.wait(max(0.0, until_ms / 1000 - time.time()))  # what is measured is what happens meanwhile
         self.wait(abort, "the others have been watched", lambda: self._last_ms() >= until_ms)
         rows = [self._pauses(name, moments, at_ms) for name, moments in self._moments().items()]
@@ -154,9 +165,9 @@ class Kill(ActiveStep):
         """When each application of the other clusters was served: acknowledged, or its commit was."""
         found = {}
         for other in self.others:
-            sent = self.stage.applications.history(self.stage.producer(other)).produced
+            sent = self.testbed.applications.history(self.testbed.producer(other)).produced
             found[f"producer on {other}"] = [row.acked_ms for row in sent if row.status is ProducedStatus.ACKED]
-            found[f"readers on {other}"] = [row.at_ms for row in self.stage.history_of(other).consumed]
+            found[f"readers on {other}"] = [row.at_ms for row in self.testbed.history_of(other).consumed]
         return found
 
     def _last_ms(self) -> int:
@@ -164,7 +175,7 @@ class Kill(ActiveStep):
         return min(max(moments, default=0) for moments in self._moments().values())
 
     def _pauses(self, name: str, moments: Sequence[int], at_ms: int) -> Row:
-        window = int(self.watch_s * 1000)
+        window = int(self.watch_seconds * 1000)
         return {
             "application": name,
             "longest pause before it (s)": longest_pause_s(moments, at_ms - window, at_ms),
@@ -176,37 +187,39 @@ class Kill(ActiveStep):
     def _stranded(self) -> dict[str, float]:
         """RPO: acknowledged by the dead cluster and on no other one, which is lost if it never comes back; and how much
         time those records span."""
-        sent = self.stage.applications.history(self.stage.producer(self.cluster)).produced
+        sent = self.testbed.applications.history(self.testbed.producer(self.cluster)).produced
         acked = {row.id: row.acked_ms for row in sent if row.status is ProducedStatus.ACKED}
         for other in self.others:
-            for name in active_proof.ids(self.lab.clusters[other].bootstrap, self.stage.copy_of(self.cluster)):
+            for name in active_proof.ids(self.lab.clusters[other].bootstrap, self.testbed.copy_of(self.cluster)):
                 acked.pop(name, None)
         span_ms = max(acked.values()) - min(acked.values()) if acked else 0
         return {"rpo_records": len(acked), "rpo_seconds": span_ms / 1000}
 
 
-@dataclass(frozen=True)
 class Revive(ActiveStep):
     """Start the cluster again on its own data, and wait until its producer is acknowledged and its readers read."""
 
-    cluster: str
+    name = "active.revive"
+
+    cluster: Text
+    """Alias of the cluster."""
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
-        applications = (self.stage.producer(self.cluster), self.stage.readers(self.cluster))
-        before = {name: self.stage.applications.done(name) for name in applications}
+        applications = (self.testbed.producer(self.cluster), self.testbed.readers(self.cluster))
+        before = {name: self.testbed.applications.done(name) for name in applications}
         cluster = self.lab.clusters[self.cluster]
         if not cluster.alive:
             for broker in cluster.brokers:
                 if not broker.alive:
                     broker.launch()
-        self.wait(abort, f"{self.cluster} serves", lambda: self.stage.serves(self.cluster), cluster.brokers[0].log)
+        self.wait(abort, f"{self.cluster} serves", lambda: self.testbed.serves(self.cluster), cluster.brokers[0].log)
         self.wait(
             abort,
             f"{self.cluster}'s applications go on",
-            lambda: all(self.stage.applications.done(name) > done for name, done in before.items()),
+            lambda: all(self.testbed.applications.done(name) > done for name, done in before.items()),
         )
-        self.show(self._seen([self.cluster]))
+        self.show(self.records_read([self.cluster]))
         at_ms = self.moment_ms("serves")
         self.score(
             ScorecardPart(marks=(Mark(name=f"{self.cluster} is back", at_ms=at_ms, detail="its applications go on"),))

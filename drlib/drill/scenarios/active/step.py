@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from drlib.drill.scenarios.active.stage import ActiveStage
 from drlib.drill.step.step_output import Row
 from drlib.drill.testbed.lab_step import LabStep
 
 
-@dataclass(frozen=True)
 class ActiveStep(LabStep):
-    topic: str
+    """A step of an active/active drill."""
 
     @property
-    def stage(self) -> ActiveStage:
-        return ActiveStage(self.lab, self.workplace.run_dir, self.topic)
+    def testbed(self) -> ActiveStage:
+        return ActiveStage(self.lab, self.context.run_dir, self.topic)
 
-    def _seen(self, clusters: Sequence[str]) -> list[Row]:
+    def records_read(self, clusters: Sequence[str]) -> list[Row]:
         """What the readers of each cluster have processed, by where it came from."""
         rows: list[Row] = []
         for cluster in clusters:
             by_topic: dict[str, int] = {}
-            for row in self.stage.history_of(cluster).consumed:
+            for row in self.testbed.history_of(cluster).consumed:
                 by_topic[row.topic] = by_topic.get(row.topic, 0) + 1
             rows += [{"readers on": cluster, "topic": name, "records": by_topic[name]} for name in sorted(by_topic)]
         return rows
 
-    def _everybody_reads(self, clusters: Sequence[str]) -> bool:
+    def every_topic_read(self, clusters: Sequence[str]) -> bool:
         """Have the readers of each cluster processed records of every one, as their groups' positions tell?"""
-        wanted = {self.topic, *(self.stage.copy_of(cluster) for cluster in clusters)}
-        return all(wanted - {self.stage.copy_of(cluster)} <= self.stage.read_at_all(cluster) for cluster in clusters)
+        wanted = {self.topic, *(self.testbed.copy_of(cluster) for cluster in clusters)}
+        return all(
+            wanted - {self.testbed.copy_of(cluster)} <= self.testbed.read_at_all(cluster) for cluster in clusters
+        )

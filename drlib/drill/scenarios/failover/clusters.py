@@ -2,7 +2,6 @@
 
 Rules: a kill keeps its moment before it kills, since RTO is counted from there. Which cluster it is is the lab's record, so
 a dead one is known as well.
-Arguments: `lab.kill` cluster, noticed · `lab.restart` cluster.
 """
 
 from __future__ import annotations
@@ -10,89 +9,85 @@ from __future__ import annotations
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.arguments import flag
-from drlib.drill.testbed.failover_step import StagedStep, StateChangeAction
+from drlib.drill.step.arguments import Flag
+from drlib.drill.testbed.failover_step import ClusterArgument, StateChangeAction
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
 
 
-class KillCluster(StateChangeAction):
-    """SIGKILL every broker of a cluster and, unless told otherwise, wait until the mirror notices: RTO begins here."""
+class KillCluster(ClusterArgument, StateChangeAction):
+    """SIGKILL every broker of a cluster, and wait until the mirror notices it: the RTO begins here."""
 
+    name = "lab.kill"
     before = "serving"
     after = "killed"
 
-    def __init__(self, step: StagedStep) -> None:
-        super().__init__(step)
-        self.cluster = step.cluster
-        self.noticed = flag(step.call, "noticed", True)
+    noticed: Flag = True
+    """Whether to wait until the mirror reports that its source does not answer."""
 
     @property
     def entity(self) -> str:
-        return f"brokers of {self.cluster.alias}"
+        return f"brokers of {self.alias}"
 
-    def holds(self) -> bool:
-        return not any(broker.alive for broker in self.cluster.brokers)
+    def reached(self) -> bool:
+        return not any(broker.alive for broker in self.lab_cluster.brokers)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
-        run, alias = self.step.place.run_dir, self.cluster.alias
+        run, alias, testbed = self.context.run_dir, self.alias, self.testbed
         fault_ms = moments.mark(run, "fault")
-        self.cluster.kill()
+        self.lab_cluster.kill()
         marks = [Mark(name=f"{alias} killed", at_ms=fault_ms, detail="SIGKILL")]
-        self.step.keep(*marks)
+        self.mark(*marks)
         evidence: dict[str, Scalar] = {"killed": alias, "fault_ms": fault_ms}
         if self.noticed:
-            self.stage.wait("the mirror reports its source", lambda: bool(self.stage.alert()), 60, abort)
-            seen_ms, alert = moments.mark(run, "detect"), self.stage.alert()
-            self.step.keep(*marks, Mark(name="noticed", at_ms=seen_ms, detail=alert))
+            testbed.wait("the mirror reports its source", lambda: bool(testbed.alert()), 60, abort)
+            seen_ms, alert = moments.mark(run, "detect"), testbed.alert()
+            self.mark(*marks, Mark(name="noticed", at_ms=seen_ms, detail=alert))
             evidence |= {"noticed_ms": seen_ms, "told": alert}
-        self.step.progress(self.stage)
+        self.show_progress()
         return evidence
 
     def probe(self, changes: Changes) -> Reach:
-        alive = [broker.alive for broker in self.cluster.brokers]
+        alive = [broker.alive for broker in self.lab_cluster.brokers]
         if all(alive):
             return Reach.UNTOUCHED
         return Reach.PARTLY  # dead is not yet noticed: act waits for that
 
     def undo(self, changes: Changes) -> None:
         """Start it again on its data."""
-        if changes and not self.cluster.alive:
-            self.cluster.restart()
+        if changes and not self.lab_cluster.alive:
+            self.lab_cluster.restart()
 
     def cluster_id(self) -> str:
-        return self.cluster.brokers[0].spec.cluster_id
+        return self.lab_cluster.brokers[0].spec.cluster_id
 
 
-class RestartCluster(StateChangeAction):
+class RestartCluster(ClusterArgument, StateChangeAction):
     """Start a killed cluster again on its data and wait until it serves; one that serves is left alone."""
 
+    name = "lab.restart"
     after = "serve again"
-
-    def __init__(self, step: StagedStep) -> None:
-        super().__init__(step)
-        self.cluster = step.cluster
 
     @property
     def entity(self) -> str:
-        return f"brokers of {self.cluster.alias} after the fault"
+        return f"brokers of {self.alias} after the fault"
 
-    def holds(self) -> bool:
-        return moments.at(self.step.place.run_dir, self._moment) is not None and self.cluster.alive
+    def reached(self) -> bool:
+        return moments.at(self.context.run_dir, self._moment) is not None and self.lab_cluster.alive
 
     @property
     def _moment(self) -> str:
-        return f"{self.step.call.step}-restarted"
+        return f"{self.step}-restarted"
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
-        if not self.cluster.alive:
-            self.cluster.restart()
-        at_ms = moments.once(self.step.place.run_dir, self._moment)
-        self.step.keep(Mark(name=f"{self.cluster.alias} restarted", at_ms=at_ms))
-        return {"serves": self.cluster.alias, "at_ms": at_ms}
+        if not self.lab_cluster.alive:
+            self.lab_cluster.restart()
+        at_ms = moments.once(self.context.run_dir, self._moment)
+        self.mark(Mark(name=f"{self.alias} restarted", at_ms=at_ms))
+        return {"serves": self.alias, "at_ms": at_ms}
 
     def cluster_id(self) -> str:
-        return self.cluster.brokers[0].spec.cluster_id
+        return self.lab_cluster.brokers[0].spec.cluster_id

@@ -1,22 +1,17 @@
-"""The proof of a way there and back on a lab: what applications wrote down and what plain scans find, on both clusters.
+"""The proof of a way there and back on a lab: the applications' histories and plain scans of both clusters.
 
-Rules: it changes nothing and asks nothing of the engine. `tail` says what was decided about the tail, so that what belongs to
-it is told from what must never be; without it the move was planned and there must be no tail.
-Arguments: `proof.round_trip` tail (recover, quarantine, leave or empty), source and target (the flow that failed over) ·
-`lab.traffic` cluster.
+Rules: it changes nothing and asks nothing of the engine. `tail` says what was decided about the tail, so that records of the
+tail are told apart from losses; without it the move was planned and there must be no tail.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from drlib.drill.step.action import ActionMaker, Changes, Evidence, ReadOnlyAction, StepCall
-from drlib.drill.step.arguments import choice, word
+from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.context import DrillContext
 from drlib.drill.step.step_output import ScorecardPart
-from drlib.drill.testbed.failover_step import StagedStep
+from drlib.drill.testbed.failover_step import ClusterArgument, FailoverStep
 from drlib.drill.testbed.failover_testbed import GROUPS
 from drlib.errors import Deviated
 from drlib.lab.checker.report import Verdict as Judged
@@ -29,33 +24,20 @@ from drlib.runs.scorecard import Check, GroupScore, Records, Rpo, RtoSeconds, Ve
 TOPIC: Final = "flights"
 
 
-def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
-    """The action of this module. Making it raises `UsageError` where there is no lab, or an argument is wrong."""
-
-    def prove(call: StepCall) -> ProveRoundTrip:
-        tail = choice(call, "tail", Settle, None) if word(call, "tail", "") else None
-        return ProveRoundTrip(StagedStep(workplace, call), tail)
-
-    return {"proof.round_trip": prove, "lab.traffic": lambda call: WaitTraffic(StagedStep(workplace, call))}
-
-
-@dataclass(frozen=True)
-class _AtSource(ReadOnlyAction):
-    """A step that changes nothing, and is about the flow's source."""
-
-    step: StagedStep
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.step.source)
-
-
-@dataclass(frozen=True)
-class WaitTraffic(_AtSource):
+class WaitTraffic(ReadOnlyAction, ClusterArgument):
     """Wait until every application works at `cluster`: acknowledged, or processed, a second's worth of records there."""
 
+    name = "lab.traffic"
+
+    @property
+    def alias(self) -> str:
+        return self.cluster or self.flow.source
+
+    def cluster_id(self) -> str:
+        return cluster_id(self.source_cluster)
+
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        stage, alias = self.step.stage(), word(self.step.call, "cluster", self.step.flow.source)
-        self.step.place.cluster(alias)
+        stage, alias = self.testbed, self.alias
         before = {name: stage.applications.done(name) for name in (TOPIC, *GROUPS)}
         enough = {name: stage.traffic.records_per_second if name == TOPIC else 1 for name in before}
 
@@ -66,30 +48,33 @@ class WaitTraffic(_AtSource):
 
         for name in before:
             stage.wait(f"{name} works at {alias}", lambda name=name: works(name), 60, abort)  # type: ignore[misc]
-        self.step.progress(stage)
+        self.show_progress()
         return {name: stage.applications.done(name) - before[name] for name in before}
 
 
-@dataclass(frozen=True)
-class ProveRoundTrip(_AtSource):
-    """Judges all that happened to `flights` on both clusters."""
+class ProveRoundTrip(ReadOnlyAction, FailoverStep):
+    """Judge all that happened to the records of `flights` on both clusters."""
 
-    settled: Settle | None
+    name = "proof.round_trip"
+
+    tail: Settle | None = None
+    """What was decided about the tail; by default there must be none."""
+
+    def cluster_id(self) -> str:
+        return cluster_id(self.source_cluster)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `Deviated` where something was lost, doubled or read twice; what was found is kept all the same."""
         report = self._judged()
         abort.check()
-        self.step.show(
-            [{"check": j.name, "verdict": _verdict(j).value, "evidence": j.evidence} for j in report.judgements]
-        )
-        self.step.score(self._part(report))
+        self.show([{"check": j.name, "verdict": _verdict(j).value, "evidence": j.evidence} for j in report.judgements])
+        self.score(self._part(report))
         if report.verdict is Judged.FAIL:
             failed = next(j for j in report.judgements if j.verdict is Judged.FAIL)
             raise Deviated(
                 failed.name,
                 f"it is not so: {failed.evidence}",
-                f"Look at the run's folder {self.step.place.run_dir.name}.",
+                f"Look at the run's folder {self.context.run_dir.name}.",
             )
         return {
             "acknowledged": report.acknowledged,
@@ -104,8 +89,8 @@ class ProveRoundTrip(_AtSource):
         }
 
     def _judged(self) -> TripReport:
-        flow, stage = self.step.flow, self.step.stage()
-        home, away = (",".join(self.step.place.cluster(a).bootstrap_servers) for a in (flow.source, flow.target))
+        flow, stage = self.flow, self.testbed
+        home, away = (",".join(self.context.cluster(a).bootstrap_servers) for a in (flow.source, flow.target))
         return check_round_trip(
             Trip(
                 flow.source,
@@ -116,7 +101,7 @@ class ProveRoundTrip(_AtSource):
                 (*scan(home, TOPIC), *scan(home, f"{flow.target}.{TOPIC}")),
                 (*scan(away, TOPIC), *scan(away, f"{flow.source}.{TOPIC}")),
                 tuple(scan(away, quarantine_topic(flow.source, TOPIC))),
-                self.settled,
+                self.tail,
             )
         )
 

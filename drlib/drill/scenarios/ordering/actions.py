@@ -1,68 +1,57 @@
-"""Steps of an ordering drill on a lab: a planned move there and back under traffic, with and without ordered reading.
+"""Actions of an ordering drill on a lab: a planned move there and back under traffic, with and without ordered reading.
 
-`ordering.start` topic, source, target, scope, records_per_second, backlog · `ordering.move` topic, source, target, scope:
-producers held, the mirror drained, positions translated, pointer moved · `ordering.disturb` topic, source, target, scope:
-in the middle of the switch a member dies and another one joins · `ordering.prove` topic, source, target, scope.
-Rules: what the ordinary group shows is part of the proof: a comparison in which nothing differs has shown nothing.
-Not for: judging order (`rules.key_order`), and real clusters.
+Rules: the ordinary group's result is part of the proof: where the two groups do not differ, the comparison has shown nothing.
+Not for: judging order (`drlib.lab.checker.key_order`), and real clusters.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from drlib.client.pointer import Pointer
-from drlib.client.read_plan import Scope
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.scenarios.ordering import proof as ordering_proof
-from drlib.drill.scenarios.ordering.kill_member import Disturb
 from drlib.drill.scenarios.ordering.stage import GROUPS, ORDERED, ORDINARY
 from drlib.drill.scenarios.ordering.step import FAST, SLOW, OrderingStep
 from drlib.drill.step import rto_clock as moments
-from drlib.drill.step.action import ActionMaker, Changes, Evidence, StepCall
-from drlib.drill.step.arguments import choice, number, required
-from drlib.drill.step.context import DrillContext
+from drlib.drill.step.action import Changes, Evidence
+from drlib.drill.step.arguments import Count, Number
 from drlib.drill.step.step_output import Row, ScorecardPart
 from drlib.drill.testbed import lab_step, sampler
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.lab.workload.topics import log_ends
 from drlib.mirror.offsets.translation.translate_groups import commit_translations, translate_groups
-from drlib.model import Flow
 from drlib.runs.abort import Abort
 from drlib.runs.scorecard import Mark
 
 
-def makers(workplace: DrillContext) -> dict[str, ActionMaker]:
-    """The actions, each of which raises KeyError for an argument that is missing."""
-    made = {
-        "ordering.start": _start,
-        "ordering.move": _move,
-        "ordering.disturb": _disturb,
-        "ordering.prove": _prove,
-    }
-    return {name: functools.partial(maker, workplace) for name, maker in made.items()}
-
-
-@dataclass(frozen=True)
 class Start(OrderingStep):
-    records_per_second: float
-    backlog: int
+    """Start a producer, both groups and the mirror, with records left to read."""
+
+    name = "ordering.start"
+
+    records_per_second: Number = 300.0
+    """Of the producer."""
+    backlog: Count = 12_000
+    """Records it produces at once, before that."""
 
     @property
     def _topics(self) -> list[tuple[str, str]]:
-        return [(self.flow.source, self.topic), (self.flow.target, self.topic), *self.stage.mirrors(self.flow).topics()]
+        return [
+            (self.flow.source, self.topic),
+            (self.flow.target, self.topic),
+            *self.testbed.mirrors(self.flow).topics(),
+        ]
 
     def observe(self) -> Sequence[Fact]:
-        self.stage.lab.require([self.flow.source, self.flow.target])
-        players = [self.stage.producer, *self.stage.readers, self.stage.mirrors(self.flow).name]
+        self.testbed.lab.require([self.flow.source, self.flow.target])
+        players = [self.testbed.producer, *self.testbed.readers, self.testbed.mirrors(self.flow).name]
         return (
             *super().observe(),
             self._active(),
-            *lab_step.processes(self.stage.applications, players),
+            *lab_step.processes(self.testbed.applications, players),
             *lab_step.topics(self.lab, self._topics),
         )
 
@@ -76,7 +65,7 @@ class Start(OrderingStep):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
-        stage = self.stage
+        stage = self.testbed
         stage.make_topics([self.flow.source, self.flow.target])
         if stage.pointer() is None:
             stage.point(self.flow.source)
@@ -104,17 +93,20 @@ class Start(OrderingStep):
         return lab_step.appeared(self.observe(), changes)
 
     def undo(self, changes: Changes) -> None:
-        lab_step.disappear(self.stage.applications, changes)
-        self.stage.pointer_path.unlink(missing_ok=True)
+        lab_step.disappear(self.testbed.applications, changes)
+        self.testbed.pointer_path.unlink(missing_ok=True)
 
     def _ends(self) -> tuple[int, ...]:
-        return self.stage.ends(self.flow.source, self.topic)
+        return self.testbed.ends(self.flow.source, self.topic)
 
 
-@dataclass(frozen=True)
 class Move(OrderingStep):
-    """From the flow's source to its target, with nothing left behind. `rto_seconds`: from the hold to the first record
-    acknowledged there."""
+    """Move the applications from the source to the target, with nothing left behind.
+
+    `rto_seconds` is from the hold to the first record acknowledged there.
+    """
+
+    name = "ordering.move"
 
     def observe(self) -> Sequence[Fact]:
         return (*super().observe(), self._active())
@@ -125,7 +117,7 @@ class Move(OrderingStep):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
-        stage = self.stage
+        stage = self.testbed
         pointer = stage.pointer()
         if pointer is None:
             raise UsageError(f"{self.topic} has no applications", "nobody started them", "Start them first.")
@@ -138,7 +130,7 @@ class Move(OrderingStep):
             stage.point(
                 self.flow.target,
                 prefix=f"{self.flow.source}.",
-                cutover={self.copy: stage.ends(self.flow.target, self.copy)},
+                cutover={self.remote_topic: stage.ends(self.flow.target, self.remote_topic)},
             )
         for group in GROUPS:
             stage.start_members(group, FAST)
@@ -155,31 +147,31 @@ class Move(OrderingStep):
 
     def probe(self, changes: Changes) -> Reach:
         """The pointer tells: held or moved is more than nothing, and all there is to find before the hold is nothing."""
-        now = self.stage.pointer()
+        now = self.testbed.pointer()
         untouched = now is not None and now.active == self.flow.source and not now.hold
         return Reach.UNTOUCHED if untouched else Reach.PARTLY
 
     def undo(self, changes: Changes) -> None:
         """Stop the members and send the applications back; the positions they had at the source are still there."""
-        now = self.stage.pointer()
+        now = self.testbed.pointer()
         if now is None or (now.active == self.flow.source and not now.hold):
             return
-        self.stage.applications.stop(*self.stage.readers)
-        self.stage.point(self.flow.source)
+        self.testbed.applications.stop(*self.testbed.readers)
+        self.testbed.point(self.flow.source)
 
     def _settle(self, abort: Abort, pointer: Pointer) -> None:
         """Wait until an earlier move is over: what came with it has been read, and need not be read again."""
-        came = self.stage.copy_of(self.flow.target)
+        came = self.testbed.copy_of(self.flow.target)
         for group in GROUPS:
             self.wait(
                 abort,
                 f"{group} has read {came} to its cutover",
-                lambda g=group: self.stage.reached(self.flow.source, g, came, pointer.cutover.get(came, ())),  # type: ignore[misc]
+                lambda g=group: self.testbed.reached(self.flow.source, g, came, pointer.cutover.get(came, ())),  # type: ignore[misc]
             )
 
     def _hold(self, abort: Abort) -> None:
         """No producer has anything on its way, everything has crossed, and no group has a member any more."""
-        stage, source = self.stage, self.flow.source
+        stage, source = self.testbed, self.flow.source
         now = stage.pointer()
         if now is not None and not now.hold:
             stage.point(source, prefix=now.remote_prefix, cutover=now.cutover, hold=True)
@@ -196,12 +188,12 @@ class Move(OrderingStep):
             )
 
     def _held(self) -> bool:
-        told = self.stage.applications.status(self.stage.producer)
+        told = self.testbed.applications.status(self.testbed.producer)
         return told is not None and told.phase == "holding" and not told.in_flight
 
     def _translate(self, abort: Abort) -> list[Row]:
         """Commit each group's positions on the target: in the copy, and in the target's own topic as far as it was read."""
-        stage, settings = self.stage, self.stage.mirrors(self.flow).settings
+        stage, settings = self.testbed, self.testbed.mirrors(self.flow).settings
         found = translate_groups(settings, self.flow, GROUPS, source_alive=True)
         inexact = [item for item in found if item.source.topic == self.topic and not item.translation.exact]
         if inexact:
@@ -230,18 +222,19 @@ class Move(OrderingStep):
         ]
 
     def _acked_there(self) -> bool:
-        told = self.stage.applications.status(self.stage.producer)
-        ends = self.stage.ends(self.flow.target, self.topic)
+        told = self.testbed.applications.status(self.testbed.producer)
+        ends = self.testbed.ends(self.flow.target, self.topic)
         return told is not None and told.cluster == self.flow.target and told.phase == "running" and any(ends)
 
 
-@dataclass(frozen=True)
 class Prove(OrderingStep):
-    """Stop the producer, let both groups read everything, and judge them by what their members wrote down."""
+    """Stop the producer, let both groups read everything, and judge them by their members' histories."""
+
+    name = "ordering.prove"
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
-        stage = self.stage
+        stage = self.testbed
         stage.applications.stop(stage.producer)
         due = ordering_proof.due(stage)
         with contextlib.suppress(Unreachable):  # what is missing then is the proof's to say
@@ -253,7 +246,7 @@ class Prove(OrderingStep):
         stage.applications.stop(*stage.readers)
         found = ordering_proof.prove(stage)
         self.show(found.rows)
-        samples = sampler.stop(self.workplace.run_dir)
+        samples = sampler.stop(self.context.run_dir)
         self.score(ScorecardPart(records=found.records, checks=found.checks, groups=found.groups, samples=samples))
         if found.failed:
             raise Deviated("the proof failed", "; ".join(found.failed), "Look at the histories in the run's folder.")
@@ -264,39 +257,15 @@ class Prove(OrderingStep):
         }
 
     def _processed(self, group: str) -> int:
-        return sum(self.stage.applications.processed(name) for name in self.stage.members(group))
+        return sum(self.testbed.applications.processed(name) for name in self.testbed.members(group))
 
     def _longest_hold(self) -> dict[str, float]:
         """`rto_seconds` of the drill: the longer one of its moves."""
         seconds = [
             (until - held) / 1000
-            for step in self.workplace.run_dir.glob(f"{moments.FOLDER}/*-held")
+            for step in self.context.run_dir.glob(f"{moments.FOLDER}/*-held")
             for held, until in [
                 (int(step.read_text()), int(step.with_name(f"{step.name[:-5]}-acknowledged").read_text()))
             ]
         ]
         return {"rto_seconds": max(seconds)} if seconds else {}
-
-
-def _stepped(workplace: DrillContext, call: StepCall) -> tuple[DrillContext, str, str, Flow, Scope]:
-    """What every step here has. Raises KeyError, `UsageError`."""
-    scope = choice(call, "scope", Scope, Scope.TOPIC)
-    flow = Flow(required(call, "source"), required(call, "target"))
-    return workplace, call.step, required(call, "topic"), flow, scope
-
-
-def _start(workplace: DrillContext, call: StepCall) -> Start:
-    rate, backlog = (number(call, *usual) for usual in (("records_per_second", 300.0), ("backlog", 12_000)))
-    return Start(*_stepped(workplace, call), rate, int(backlog))
-
-
-def _move(workplace: DrillContext, call: StepCall) -> Move:
-    return Move(*_stepped(workplace, call))
-
-
-def _disturb(workplace: DrillContext, call: StepCall) -> Disturb:
-    return Disturb(*_stepped(workplace, call))
-
-
-def _prove(workplace: DrillContext, call: StepCall) -> Prove:
-    return Prove(*_stepped(workplace, call))

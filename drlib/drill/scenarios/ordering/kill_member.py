@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from drlib.drill.scenarios.ordering.stage import ORDERED
@@ -26,17 +25,18 @@ from drlib.runs.scorecard import Mark
 _STILL_S: Final = 0.2  # what a stopped member had sent has been taken by then
 
 
-@dataclass(frozen=True)
 class Disturb(OrderingStep):
-    """While the ordered group still reads the copy: SIGKILL one member, wait for the rebalance, start it again."""
+    """SIGKILL a member of the ordered group while it still reads the remote topic, wait for the rebalance, start it again."""
+
+    name = "ordering.disturb"
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
-        stage, at = self.stage, self.flow.target
+        stage, at = self.testbed, self.flow.target
         doomed = stage.members(ORDERED)[0]
         pointer = stage.pointer()
-        cutover = () if pointer is None else pointer.cutover.get(self.copy, ())
-        rows = list(details.read_rows(self.workplace.run_dir, self.name))  # as far as a process before this one came
+        cutover = () if pointer is None else pointer.cutover.get(self.remote_topic, ())
+        rows = list(details.read_rows(self.context.run_dir, self.step))  # as far as a process before this one came
         if not rows:
             if stage.applications.runs(doomed):
                 self._kill_between_batches(abort, doomed)
@@ -44,7 +44,7 @@ class Disturb(OrderingStep):
         if rows[0]["still to read"] == 0:
             raise Deviated(
                 "the switch was over before a member died",
-                f"{ORDERED} had read {self.copy} to its cutover",
+                f"{ORDERED} had read {self.remote_topic} to its cutover",
                 "Give it more to read (backlog), or produce faster.",
             )
         killed_ms = self.moment_ms("killed")
@@ -65,16 +65,18 @@ class Disturb(OrderingStep):
 
     def _saw(self, rows: list[Row], when: str, cutover: Sequence[int]) -> None:
         """Keep how far the group is in the copy; its local topic opens when nothing of it is left."""
-        at = self.stage.positions(self.flow.target, ORDERED, self.copy)
+        at = self.testbed.positions(self.flow.target, ORDERED, self.remote_topic)
         left = sum(max(0, end - at.get(number, 0)) for number, end in enumerate(cutover))
-        local = sum(self.stage.positions(self.flow.target, ORDERED, self.topic).values())
+        local = sum(self.testbed.positions(self.flow.target, ORDERED, self.topic).values())
         read = sum(at.values())
-        rows.append({"when": when, f"read of {self.copy}": read, "still to read": left, f"of {self.topic}": local})
+        rows.append(
+            {"when": when, f"read of {self.remote_topic}": read, "still to read": left, f"of {self.topic}": local}
+        )
         self.show(rows)
 
     def _kill_between_batches(self, abort: Abort, name: str) -> None:
         """Killed with a commit under way, nobody could say whether that batch was processed; so it stands still first."""
-        applications = self.stage.applications
+        applications = self.testbed.applications
         until = time.monotonic() + PATIENCE_S
         while True:
             applications.pause(name)
@@ -90,15 +92,17 @@ class Disturb(OrderingStep):
     def _all_told(self, name: str) -> bool:
         """Has the member written down every position that the group has in the partitions it reads?"""
         told: dict[tuple[str, int], int] = {}
-        for history in self.stage.histories(ORDERED):
+        for history in self.testbed.histories(ORDERED):
             for row in history.committed:
                 if row.cluster == self.flow.target and row.status is not CommitStatus.UNKNOWN:
                     place = (row.topic, row.partition)
                     told[place] = max(told.get(place, 0), row.offset)
         mine = {
             (row.topic, row.partition)
-            for row in self.stage.applications.history(name).committed
+            for row in self.testbed.applications.history(name).committed
             if row.cluster == self.flow.target
         }
-        now = {topic: self.stage.positions(self.flow.target, ORDERED, topic) for topic in {topic for topic, _ in mine}}
+        now = {
+            topic: self.testbed.positions(self.flow.target, ORDERED, topic) for topic in {topic for topic, _ in mine}
+        }
         return bool(mine) and all(now[topic].get(number, 0) <= told[topic, number] for topic, number in mine)

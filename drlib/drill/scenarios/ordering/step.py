@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from drlib.client.read_plan import Scope
 from drlib.drill.plan.plan import Fact
 from drlib.drill.scenarios.ordering.stage import OrderingStage
+from drlib.drill.step.arguments import Text
 from drlib.drill.testbed.lab_step import LabStep
 from drlib.model import Flow
 
@@ -15,21 +15,29 @@ SLOW: Final = 200.0  # records per second of a group before the move, so that it
 FAST: Final = 800.0
 
 
-@dataclass(frozen=True)
 class OrderingStep(LabStep):
-    topic: str
-    flow: Flow
-    scope: Scope
+    """A step of an ordering drill."""
+
+    source: Text
+    """Alias of the cluster the applications are at."""
+    target: Text
+    """Alias of the cluster they move to."""
+    scope: Scope = Scope.TOPIC
+    """What the ordered group's members hold the local topic back for."""
 
     @property
-    def stage(self) -> OrderingStage:
-        return OrderingStage(self.lab, self.workplace.run_dir, self.topic, self.scope)
+    def flow(self) -> Flow:
+        return Flow(self.source, self.target)
 
     @property
-    def copy(self) -> str:
+    def testbed(self) -> OrderingStage:
+        return OrderingStage(self.lab, self.context.run_dir, self.topic, self.scope)
+
+    @property
+    def remote_topic(self) -> str:
         """What the target calls the source's topic."""
-        return self.stage.copy_of(self.flow.source)
+        return self.testbed.copy_of(self.flow.source)
 
     def _active(self) -> Fact:
-        now = self.stage.pointer()
+        now = self.testbed.pointer()
         return Fact(f"active cluster of {self.topic}", None if now is None else now.active)

@@ -20,7 +20,7 @@ from drlib.drill.run import planning
 from drlib.drill.run.permissions import Permissions
 from drlib.drill.run.runner import JOURNAL, Result, Runner
 from drlib.drill.run.step_thread import ABORT_S
-from drlib.drill.step.action import Action, Answer, Changes, Evidence, make_actions, make_probes, reach
+from drlib.drill.step.action import Action, Answer, Changes, Evidence, reach
 from drlib.errors import (
     Aborted,
     ApprovalMissing,
@@ -234,16 +234,6 @@ def test_a_plan_that_was_changed_in_its_file_is_refused(here: Setting, old: str,
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(UsageError, match=r"plan\.json cannot be used"):
         planning.read(here.folder)
-
-
-def test_an_action_nobody_knows_and_a_missing_argument_are_named(tmp_path: Path) -> None:
-    makers = {"write": lambda call: WriteFile(tmp_path / str(call.argument("file")))}
-    with pytest.raises(UsageError, match=r"step one: wirte.*There are: write"):
-        make_actions(replace(DRILL, steps=(replace(ONE, action=Call("wirte")),)), makers)
-    with pytest.raises(UsageError, match="its argument 'file' is missing"):
-        make_actions(DRILL, makers)
-    with pytest.raises(UsageError, match="hypothesis 'well': p"):
-        make_probes(replace(DRILL, hypothesis=(Expectation("well", Call("p")),)), {})
 
 
 # -- endings -----------------------------------------------------------------------------------------------------------

@@ -9,13 +9,10 @@ from repository_root import ROOT
 
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_file import write_atomic
-from drlib.drill.actions.failback import actions as failback_actions
-from drlib.drill.actions.failback import switchover as switchover_actions
-from drlib.drill.actions.failback import unreplicated_actions as tail_actions
-from drlib.drill.plan.plan import Argument, Call, Change, Drill, Fact, Mode, Step
+from drlib.drill.plan.plan import Argument, Call, Change, Fact
 from drlib.drill.plan.progress import Reach
-from drlib.drill.scenarios.failover import round_trip as round_trip_actions
-from drlib.drill.step.action import Action, make_actions
+from drlib.drill.run.registry import make_action
+from drlib.drill.step.action import Action
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -31,23 +28,17 @@ RUNBOOKS = ROOT / "runbooks"
 def made(place: Path, name: str, **arguments: str | int | bool | tuple[str, ...]) -> Action:
     workplace = DrillContext(clusters=CLUSTERS, flow=FLOW, run_dir=place, pointer=place / "pointer.json")
     call = Call(name, tuple(Argument(key, value) for key, value in arguments.items()))
-    drill = Drill(name="d", flow=FLOW, mode=Mode.PLANNED, steps=(Step(name="one", title="One", action=call),))
-    makers = {
-        name: maker
-        for module in (tail_actions, failback_actions, switchover_actions, round_trip_actions)
-        for name, maker in module.makers(workplace).items()
-    }
-    return make_actions(drill, makers)["one"]
+    return make_action(call, workplace, "one")
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "why"),
     [
         ("tail.settle", {}, "'how' is missing"),
-        ("tail.settle", {"how": "drop"}, "'drop' is none of recover, quarantine, leave"),
+        ("tail.settle", {"how": "drop"}, "'drop' is not one of recover, quarantine, leave"),
         ("tail.recover", {"topics": 7}, "7 is not a list of texts"),
         ("tail.recover", {"keep_order": "yes"}, "'yes' is not true or false"),
-        ("proof.round_trip", {"tail": "drop"}, "'drop' is none of"),
+        ("proof.round_trip", {"tail": "drop"}, "'drop' is not one of"),
     ],
 )
 def test_a_wrong_argument_is_named(tmp_path: Path, name: str, arguments: dict[str, str | int], why: str) -> None:

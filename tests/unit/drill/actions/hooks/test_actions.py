@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from drlib.drill.actions.hooks import actions as hook_steps
-from drlib.drill.actions.hooks.actions import HookStep
+from drlib.drill.actions.hooks.actions import HookAction
 from drlib.drill.plan.plan import Argument, Call, Change, Drill, Fact, Mode, Step
 from drlib.drill.plan.progress import Reach
 from drlib.drill.run import planning
+from drlib.drill.run.registry import make_action, parse_drill
 from drlib.drill.step import step_output as details
-from drlib.drill.step.action import StepCall, make_actions
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Aborted, Deviated, UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -25,15 +24,15 @@ FLOW = Flow("LEFT", "RIGHT")
 NOTE = "import sys; open(sys.argv[1], 'a').write(sys.argv[2])"
 
 
-def made(run_dir: Path, action: str = "hook.command", **arguments: object) -> HookStep:
+def made(run_dir: Path, action: str = "hook.command", **arguments: object) -> HookAction:
     """The step `tell` of a run in `run_dir`."""
     values = tuple(
         Argument(name, tuple(value) if isinstance(value, list) else value)  # type: ignore[arg-type]
         for name, value in arguments.items()
     )
     place = DrillContext(clusters={"RIGHT": ClusterSettings("RIGHT", ("127.0.0.1:1",))}, flow=FLOW, run_dir=run_dir)
-    step = hook_steps.makers(place)[action](StepCall(action, values, "tell"))
-    assert isinstance(step, HookStep)
+    step = make_action(Call(action, values), place, "tell")
+    assert isinstance(step, HookAction)
     return step
 
 
@@ -41,7 +40,7 @@ def python(code: str, *arguments: object) -> list[str]:
     return [sys.executable, "-c", code, *map(str, arguments)]
 
 
-def changes(step: HookStep) -> tuple[Change, ...]:
+def changes(step: HookAction) -> tuple[Change, ...]:
     return tuple(step.changes(step.observe()))
 
 
@@ -150,7 +149,7 @@ def test_a_secret_is_a_reference_in_the_plan_and_has_to_have_a_value(
         ("hook.command", {}, "its argument 'argv' is missing"),
         ("hook.command", {"argv": 3}, "is not a list of texts"),
         ("hook.command", {"argv": ["true"], "timeout": 3}, "Did you mean timeout_seconds?"),
-        ("hook.command", {"argv": ["true"], "timeout_seconds": "soon"}, "is not a number from 0 on"),
+        ("hook.command", {"argv": ["true"], "timeout_seconds": "soon"}, "is not a number of seconds from 0 on"),
         ("hook.command", {"argv": ["true"], "attempts": 3}, "may not be tried 3 times"),
         ("hook.command", {"argv": ["true"], "idempotent": 1}, "is not true or false"),
         ("hook.command", {"argv": ["true"], "environment": ["NAME"]}, "is not a list of 'name=value'"),
@@ -170,5 +169,5 @@ def test_what_is_wrong_with_a_hook_is_said_before_anything_is_called(
     )
     place = DrillContext(clusters={}, flow=FLOW, run_dir=tmp_path)
     with pytest.raises(UsageError, match=told):
-        planning.make_plan(drill, make_actions(drill, hook_steps.makers(place)))
+        planning.make_plan(drill, parse_drill(drill).bind(place)[0])
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,68 @@
+"""The reference of all actions and probes as Markdown, made from their classes: `docs/actions.md`.
+
+python -m drlib.drill.run.reference > docs/actions.md
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+from pydantic.fields import FieldInfo
+
+from drlib.drill.run.registry import ACTIONS, PROBES, Kind, Table, find
+from drlib.drill.step.action import DrillCall, ReadOnlyAction
+from drlib.drill.step.arguments import wanted
+
+_HEAD: Final = """\
+# Actions and probes
+
+What the steps and the steady-state hypothesis of a runbook can name, with the arguments each takes. This page is made from
+the classes (`python -m drlib.drill.run.reference > docs/actions.md`). An argument that is unknown, missing or out of its
+range is refused before anything is asked of a cluster. An empty text or list counts as not given.
+"""
+
+
+def markdown() -> str:
+    """The whole page."""
+    return "\n".join([_HEAD, "## Actions\n", *_sections(ACTIONS), "## Probes\n", *_sections(PROBES)]).rstrip() + "\n"
+
+
+def _sections(table: Table[Kind]) -> Iterator[str]:
+    for name in table:
+        call = find(table, name, name)
+        yield f"### `{name}`\n"
+        yield _sentences(call) + (" Changes nothing." if issubclass(call, ReadOnlyAction) else "") + "\n"
+        if call.model_fields:
+            yield "| Argument | Value | Default | Meaning |\n|---|---|---|---|"
+            yield from (_row(argument, field) for argument, field in call.model_fields.items())
+            yield ""
+
+
+def _sentences(call: type[DrillCall]) -> str:
+    return " ".join(inspect.cleandoc(call.__doc__ or "").split())
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    return f"| `{name}` | {wanted(field).words} | {_default(field)} | {' '.join((field.description or '').split())} |"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, StrEnum):
+        return f"`{value.value}`"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, int | float):
+        return f"`{value:g}`"
+    if not value:
+        return ""
+    return f"`{', '.join(map(str, value)) if isinstance(value, tuple) else value}`"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

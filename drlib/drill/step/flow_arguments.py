@@ -1,0 +1,57 @@
+"""The arguments `source` and `target`, which actions have that are about one flow.
+
+Rules: both default to the drill's own flow. Whether the source answers is observed by every step that relies on it one way
+or the other, and is part of its evidence.
+"""
+
+from __future__ import annotations
+
+from drlib.drill.step.action import DrillCall
+from drlib.drill.step.arguments import Text
+from drlib.errors import Unreachable
+from drlib.kafka.admin.reachability import who_answers
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.model import Flow
+from drlib.runs.journal import Scalar
+
+
+class FlowArguments(DrillCall):
+    """The flow that an action is about."""
+
+    source: Text = ""
+    """Alias of the cluster the flow reads from; by default the drill's source."""
+    target: Text = ""
+    """Alias of the cluster the flow writes to; by default the drill's target."""
+
+    @property
+    def usual_flow(self) -> Flow:
+        """The flow where no arguments name one."""
+        return self.context.flow
+
+    @property
+    def flow(self) -> Flow:
+        return Flow(self.source or self.usual_flow.source, self.target or self.usual_flow.target)
+
+    def check(self) -> None:
+        super().check()
+        for alias in (self.source, self.target):
+            if alias:
+                self.context.cluster(alias)
+
+    @property
+    def source_cluster(self) -> ClusterSettings:
+        return self.context.cluster(self.flow.source)
+
+    @property
+    def target_cluster(self) -> ClusterSettings:
+        return self.context.cluster(self.flow.target)
+
+    def source_state(self) -> str:
+        """Whether the source answers now, for evidence."""
+        answer = who_answers([self.source_cluster])[self.source_cluster.alias]
+        return f"no answer: {answer.why}" if isinstance(answer, Unreachable) else "it answers"
+
+
+def question_row(question: str, answer: Scalar) -> dict[str, Scalar]:
+    """A row of results that answers a question."""
+    return {"question": question, "answer": answer}

@@ -1,0 +1,177 @@
+"""The tables of actions and probes, and their arguments: every class resolves, and every argument is once wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from repository_root import ROOT
+
+from drlib.drill.plan.plan import Argument, Call, Drill, Expectation, Mode, Plan, Step, StepPlan
+from drlib.drill.run.reference import markdown
+from drlib.drill.run.registry import ACTIONS, PROBES, find, parse_drill
+from drlib.drill.step.action import DrillAction, DrillCall, DrillProbe
+from drlib.drill.step.arguments import Value, wanted
+from drlib.errors import UsageError
+from drlib.model import Flow
+from drlib.runbook.file import drill_section, model
+from drlib.runbook.plans import values
+
+WRONG: dict[str, Value] = {
+    "a text": 7,
+    "a list of texts": 7,
+    "a list of patterns": 7,
+    "a number from 0 on": -1,
+    "a number of seconds from 0 on": -0.5,
+    "a whole number from 0 on": 1.5,
+    "a whole number from 1 on": 0,
+    "true or false": "yes",
+    "a list of codes, such as [0, 3]": "fine",
+    "a list of 'name=value'": ("NAME",),
+    "a list of 'name:value'": ("NAME",),
+}
+RIGHT: dict[str, Value] = {
+    "a text": "a",
+    "a list of texts": ("a",),
+    "a list of patterns": ("a",),
+    "a whole number from 0 on": 1,
+}
+# made with the code of before the classes, of each runbook's drill with its defaults and no step observed
+HASHES = {
+    "active-active": "44f514e9ff401330fb068fe55a6e6be9c6fb44e3de0dbbfafe1b45d77a43fffa",
+    "emergency-failover": "e2f212679866791bb103b3d947a54db63e1eb181599ed7fb9a318e73074cde06",
+    "failback-drill": "140ba74efad26d30c05791be976797268240ac5e8228d98e911c875904d44d0e",
+    "failover-drill": "c6125c181762dce71aa750aa9275f52fe30d8840e1dc1a9f3b48a6e464a61867",
+    "ordering-drill": "be952ad329768b96e0dc05224080d73ae8e126b3917a6857f12ae40c2cd9ec2e",
+    "planned-switchover": "f691367d3003539e938489bd44c6a7f0a1ac9e96ffc2c5e5b49305f78b1d8134",
+    "rehearse-failover": "c63eb02cae68f52bcb5980ce05caeb00c5a016a1b0a6f73d0cd357e0050e3efa",
+}
+
+
+def kinds() -> Iterator[type[DrillCall]]:
+    yield from (find(ACTIONS, name, "here") for name in ACTIONS)
+    yield from (find(PROBES, name, "here") for name in PROBES)
+
+
+def call(name: str, arguments: dict[str, Value]) -> Call:
+    return Call(name, tuple(Argument(key, value) for key, value in arguments.items()))
+
+
+def required(kind: type[DrillCall]) -> dict[str, Value]:
+    """The least that has to be given, right."""
+    given = {}
+    for name, field in kind.model_fields.items():
+        if field.is_required():
+            words = wanted(field).words
+            given[name] = RIGHT.get(words) or words.removeprefix("one of ").split(", ")[0]
+    return given
+
+
+ALL = {kind.name: kind for kind in kinds()}
+FIELDS = [(name, field) for name, kind in ALL.items() for field in kind.model_fields]
+
+
+def test_registry_every_name_resolves_to_a_complete_class_of_that_name() -> None:
+    for name in ACTIONS:
+        action = find(ACTIONS, name, "here")
+        assert (action.name, issubclass(action, DrillAction), action.__abstractmethods__) == (name, True, frozenset())
+    for name in PROBES:
+        probe = find(PROBES, name, "here")
+        assert (probe.name, issubclass(probe, DrillProbe), probe.__abstractmethods__) == (name, True, frozenset())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_action_and_its_arguments_are_documented(name: str) -> None:
+    assert ALL[name].__doc__
+    assert all(field.description for field in ALL[name].model_fields.values())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_action_parses_with_its_required_arguments_alone(name: str) -> None:
+    ALL[name].parse(call(name, required(ALL[name])), "step s")
+
+
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_argument_of_a_wrong_type_or_range_is_refused_by_name(name: str, field: str) -> None:
+    kind = ALL[name]
+    words = wanted(kind.model_fields[field]).words
+    value = WRONG.get(words, "neither")
+    with pytest.raises(UsageError) as error:
+        kind.parse(call(name, {**required(kind), field: value}), "step s")
+    assert str(error.value) == f"step s: {name}: {field}: {value!r} is not {words}. Give {words}."
+
+
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_argument_misspelt_is_refused_with_the_nearest_name(name: str, field: str) -> None:
+    kind = ALL[name]
+    with pytest.raises(UsageError) as error:
+        kind.parse(call(name, {**required(kind), f"{field}x": 1}), "step s")
+    assert error.value.what == f"step s: {name}: {field}x"
+    assert error.value.why == "it has no such argument"
+    assert error.value.remedy == f"Did you mean {field}?"
+
+
+@pytest.mark.parametrize(
+    ("name", "field"), [(name, field) for name, field in FIELDS if ALL[name].model_fields[field].is_required()]
+)
+def test_argument_required_and_not_given_is_named(name: str, field: str) -> None:
+    given = {key: value for key, value in required(ALL[name]).items() if key != field}
+    for missing in ({}, {field: ""}) if "number" not in wanted(ALL[name].model_fields[field]).words else ({},):
+        with pytest.raises(UsageError, match=f"its argument '{field}' is missing"):
+            ALL[name].parse(call(name, {**given, **missing}), "step s")
+
+
+def test_switchover_misspelt_and_negative_arguments_are_refused() -> None:
+    for arguments, told in (
+        ({"stoped_s": 1}, "switchover.move: stoped_s: it has no such argument. Did you mean stopped_s?"),
+        ({"held_s": -5}, "switchover.move: held_s: -5 is not a number of seconds from 0 on"),
+        ({"held_s": 31}, "switchover.move: held_s: 31 s of waiting are more than half of the 60 s"),
+    ):
+        drill = Drill(
+            name="d",
+            flow=Flow("A", "B"),
+            mode=Mode.PLANNED,
+            steps=(Step(name="move", title="Move", action=call("switchover.move", arguments)),),  # type: ignore[arg-type]
+        )
+        with pytest.raises(UsageError) as error:
+            parse_drill(drill)
+        assert str(error.value).startswith(f"step move: {told}")
+
+
+def test_unknown_names_are_refused_with_the_nearest_or_all_of_them() -> None:
+    def drill(action: str, probe: str) -> Drill:
+        step = Step(name="one", title="One", action=Call(action))
+        expectation = Expectation("all is well", Call(probe, (Argument("clusters", ("A",)),)))
+        return Drill(name="d", flow=Flow("A", "B"), mode=Mode.PLANNED, steps=(step,), hypothesis=(expectation,))
+
+    with pytest.raises(UsageError, match=r"step one: pointer\.mve.*Did you mean pointer\.move\?"):
+        parse_drill(drill("pointer.mve", "lab.serves"))
+    with pytest.raises(
+        UsageError, match=r"hypothesis 'all is well': x: there is nothing of that name\. There are: clus"
+    ):
+        parse_drill(drill("pointer.move", "x"))
+
+
+@pytest.mark.parametrize("name", HASHES)
+def test_runbook_shipped_parses_and_its_plan_hash_is_unchanged(name: str) -> None:
+    book = model.load(ROOT / "runbooks" / f"{name}.yaml")
+    assert book.drill is not None
+    drill = drill_section.drill(book.drill, book.name, book.objectives, values(book, {}))
+    parse_drill(drill)
+    assert Plan(drill, tuple(StepPlan(step.name) for step in drill.steps)).hash == HASHES[name]
+
+
+def test_actions_page_is_current() -> None:
+    page = (ROOT / "docs" / "actions.md").read_text()
+    assert page == markdown(), "python -m drlib.drill.run.reference > docs/actions.md"
+
+
+def test_registry_import_loads_no_action_and_no_heavy_package() -> None:
+    code = (
+        "import sys, drlib.drill.run.registry\n"
+        "heavy = {'pyspark', 'plotly', 'drlib.drill.actions.probes'} & sys.modules.keys()\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
