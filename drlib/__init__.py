@@ -38,7 +38,8 @@ if TYPE_CHECKING:
         open_nightly_audit,
     )
     from drlib.runbook.open_drill import open_drill
-    from drlib.runs.scorecard import Objectives, Scorecard, Verdict
+    from drlib.runs.check import Verdict
+    from drlib.runs.scorecard import Objectives, Scorecard
     from drlib.training.academy.open import open_lesson
     from drlib.training.incidents.store import open_incident
     from drlib.training.tour import Tour
@@ -113,7 +114,7 @@ _HOMES = {
     "Tour": "drlib.training.tour",
     "Translation": "drlib.model",
     "TranslationKind": "drlib.model",
-    "Verdict": "drlib.runs.scorecard",
+    "Verdict": "drlib.runs.check",
     "active_config": "drlib.client.active_cluster",
     "checkpoints_figure": "drlib.ui.figures.positions",
     "console": "drlib.ui.console",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import DrillJournal, Line, read
 from drlib.runs.scorecard import (
-    Check,
     GroupScore,
     LostExample,
     Mark,
@@ -17,7 +17,6 @@ from drlib.runs.scorecard import (
     RtoSeconds,
     Sample,
     Scorecard,
-    Verdict,
 )
 
 START = 1_795_255_200_000  # 2026-11-21 10:00:00 UTC

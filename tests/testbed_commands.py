@@ -18,7 +18,6 @@ from fix_engine import wait_for
 from tiny_notebook import write_notebook
 
 from drlib.cli.app import app
-from drlib.drill.run.runner import JOURNAL
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
@@ -27,6 +26,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.model import TopicPartition
 from drlib.runs import journal
+from drlib.runs.journal import JOURNAL
 
 ALIAS = "RIGHT"
 PARAMETERS = """\

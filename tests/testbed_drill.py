@@ -18,7 +18,7 @@ from drlib.drill.plan.progress import Reach
 from drlib.drill.run import planning, registry
 from drlib.drill.run.lease import Lease
 from drlib.drill.run.permissions import Permissions
-from drlib.drill.run.runner import JOURNAL, Runner
+from drlib.drill.run.runner import Runner
 from drlib.drill.step.action import Action, Changes, DrillAction, Evidence, reach
 from drlib.drill.step.arguments import Positive, Text, Texts
 from drlib.drill.step.cluster_identity import cluster_id, identified
@@ -30,7 +30,7 @@ from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
-from drlib.runs.journal import DrillJournal
+from drlib.runs.journal import JOURNAL, DrillJournal
 
 ALIAS = "RIGHT"
 SESSION_MS = 6000

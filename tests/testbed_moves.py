@@ -17,12 +17,12 @@ from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.plan import Argument, Call, Drill, Mode, Rollback, Step
 from drlib.drill.run import planning, registry
 from drlib.drill.run.permissions import Permissions
-from drlib.drill.run.runner import JOURNAL, Runner
+from drlib.drill.run.runner import Runner
 from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError
 from drlib.lab.lab import Lab
 from drlib.model import Flow
-from drlib.runs.journal import DrillJournal
+from drlib.runs.journal import JOURNAL, DrillJournal
 
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["testbed_moves"])

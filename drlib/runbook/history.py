@@ -12,8 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from drlib.drill.run.planning import PLAN_FILE
 from drlib.runbook.history_rules import Outcome
-from drlib.runs.scorecard import Scorecard
+from drlib.runs.journal import JOURNAL
+from drlib.runs.scorecard import SCORECARD, Scorecard
 
 _NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-([a-z0-9][a-z0-9._-]*)-[0-9a-f]{6}")
 
@@ -40,9 +42,9 @@ def read_runs(runs_dir: Path) -> tuple[PastRun, ...]:
 def _run(path: Path, runbook: str, begun: str) -> PastRun:
     started = int(datetime.strptime(begun, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp() * 1000)
     try:
-        card = Scorecard.read(path / "scorecard.json")
+        card = Scorecard.read(path / SCORECARD)
     except FileNotFoundError:
-        planned = (path / "plan.json").exists() and not (path / "journal.jsonl").exists()
+        planned = (path / PLAN_FILE).exists() and not (path / JOURNAL).exists()
         why = "planned, not run" if planned else "no scorecard: it was not finished"
         return PastRun(Outcome(path.name, runbook, started, "unknown"), path, why)
     except (ValueError, OSError) as error:

@@ -25,7 +25,7 @@ from drlib.drill.run import planning, registry, request
 from drlib.drill.run.lease import Lease
 from drlib.drill.run.permissions import Permissions
 from drlib.drill.run.request import Request
-from drlib.drill.run.runner import JOURNAL, Flow
+from drlib.drill.run.runner import Flow
 from drlib.drill.session.session import DrillSession, Leased
 from drlib.drill.step.action import Action, Probe
 from drlib.drill.step.context import DrillContext
@@ -37,6 +37,7 @@ from drlib.runbook.file import parameters as notebook_parameters
 from drlib.runbook.file.drill_section import Value
 from drlib.runbook.file.model import LabSection, Runbook
 from drlib.runs import folder
+from drlib.runs.journal import JOURNAL
 from drlib.runs.scorecard import Objectives
 from drlib.ui.console.board import LiveBoard
 from drlib.ui.console.presence import Presence, connections_here

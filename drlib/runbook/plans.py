@@ -27,7 +27,7 @@ from drlib.drill.readiness import gate
 from drlib.drill.run import planning, request
 from drlib.drill.run.permissions import Permissions, refuse_untyped
 from drlib.drill.run.request import Request
-from drlib.drill.run.runner import JOURNAL, LOCK, Runner, notes_of
+from drlib.drill.run.runner import LOCK, Runner, notes_of
 from drlib.drill.session import scorecard as session_score
 from drlib.errors import Aborted, DeviatedRolledBack, DrlibError, LeaseHeld, UsageError
 from drlib.lab.lab import Lab
@@ -41,6 +41,7 @@ from drlib.runs import folder as folders
 from drlib.runs import journal
 from drlib.runs import lock as folder_lock
 from drlib.runs.abort import Abort
+from drlib.runs.journal import JOURNAL
 
 DIGITS: Final = 12
 _LOOK_S: Final = 0.05

@@ -15,10 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from drlib.errors import Deviated, DrlibError
 
 Scalar = str | int | float | bool | None
+JOURNAL: Final = "journal.jsonl"  # its name in a run folder
 FIRST = "0" * 64
 
 

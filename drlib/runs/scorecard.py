@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
 from drlib.files import write_whole
+from drlib.runs.check import Check, Verdict
 
-
-class Verdict(StrEnum):
-    PASS = "pass"
-    CONDITIONS = "conditions"  # everything holds, at a stated price: records the objective allows to lose
-    FAIL = "fail"
-    UNKNOWN = "unknown"
+SCORECARD: Final = "scorecard.json"  # its name in a run folder
 
 
 class _Frozen(BaseModel):
@@ -61,12 +58,6 @@ class GroupScore(_Frozen):
     skipped: int | None = None
     reached: bool | None = None
     positions: dict[str, int] = {}
-
-
-class Check(_Frozen):
-    name: str
-    verdict: Verdict
-    evidence: str
 
 
 class Objectives(_Frozen):

@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from drlib.runs.scorecard import Check, Objectives, Rpo, RtoSeconds, Verdict
+from drlib.errors import Deviated, ObjectiveMissed
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import Objectives, Rpo, RtoSeconds
 
 OBJECTIVE: Final = "objective: "
 EXIT_CODES: Final[Mapping[Verdict, int]] = {
     Verdict.PASS: 0,
     Verdict.CONDITIONS: 0,
-    Verdict.FAIL: 6,
-    Verdict.UNKNOWN: 6,
+    Verdict.FAIL: Deviated.exit_code,
+    Verdict.UNKNOWN: Deviated.exit_code,
 }
-MISSED: Final = 7
 LATER: Final = "what the source acknowledged after its last word is counted when it returns"
 
 
@@ -65,7 +66,7 @@ def exit_code(verdict: Verdict, checks: Iterable[Check]) -> int:
     """The exit code of a finished drill: 7 when nothing but objectives failed."""
     failed = [check for check in checks if check.verdict is Verdict.FAIL]
     if failed and all(check.name.startswith(OBJECTIVE) for check in failed):
-        return MISSED
+        return ObjectiveMissed.exit_code
     return EXIT_CODES[verdict]
 
 

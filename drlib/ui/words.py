@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from drlib.runs.scorecard import Rpo, Verdict
+from drlib.runs.check import Verdict
+from drlib.runs.scorecard import Rpo
 
 UNKNOWN: Final = "unknown"
 NOT_MEASURED: Final = "not measured by this drill"

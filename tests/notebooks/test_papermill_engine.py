@@ -21,12 +21,14 @@ from drlib.runbook.execution.execute import RunResult, execute
 from drlib.runbook.execution.interrupt import Stop
 from drlib.runbook.file.model import Runbook
 from drlib.runs import folder as folders
-from drlib.runs.scorecard import Objectives, Verdict
+from drlib.runs.check import Verdict
+from drlib.runs.scorecard import Objectives
 
 CARD = """\
 from pathlib import Path
 from drlib.runs.journal import DrillJournal
-from drlib.runs.scorecard import Check, Records, Rpo, RtoSeconds, Scorecard, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import Records, Rpo, RtoSeconds, Scorecard
 journal = DrillJournal(Path(run_dir) / "journal.jsonl")
 journal.write("step-started", step="conclude")
 check = Check(name="it held", verdict=Verdict("{verdict}"), evidence="seen")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from drlib.model import TopicPartition
-from drlib.runs.scorecard import Verdict
+from drlib.runs.check import Verdict
 
 __all__ = [
     "AuditExample",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from drlib.runs.scorecard import Verdict
+from drlib.runs.check import Verdict
 
 MOST_STEPS: Final = 60
 WIDTHS_MS: Final = (100, 1000, 10_000, 60_000, 600_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000)

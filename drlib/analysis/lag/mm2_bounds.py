@@ -21,7 +21,7 @@ from drlib.analysis.lag.result import CHECKPOINTED, Series
 from drlib.analysis.lag.trend import Point, read
 from drlib.config.settings import FlowSettings
 from drlib.model import TopicPartition
-from drlib.runs.scorecard import Verdict
+from drlib.runs.check import Verdict
 
 
 def bounded(records: DataFrame, series: Sequence[Series], told: Told, moments: DataFrame) -> tuple[Series, ...]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from drlib.analysis.lag.trend import Limits, Point, Reading, Trend, read
 from drlib.mirror.mm2.records import OffsetSync
-from drlib.runs.scorecard import Verdict
+from drlib.runs.check import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.status.catch_up import retention_of
 from drlib.model import Flow, TopicPartition
-from drlib.runs.scorecard import Verdict
+from drlib.runs.check import Verdict
 
 ASK_S: Final = 15.0
 TRIES: Final = 3

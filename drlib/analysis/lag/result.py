@@ -7,7 +7,7 @@ from typing import Final
 
 from drlib.analysis.lag.trend import HORIZON_S, Limits, Point, Reading, Share
 from drlib.model import Flow, TopicPartition
-from drlib.runs.scorecard import Verdict
+from drlib.runs.check import Verdict
 
 MOMENTS: Final = 120
 WINDOW_S: Final = 86400.0

@@ -23,7 +23,7 @@ from math import inf, sqrt
 from statistics import NormalDist, fmean
 from typing import Final
 
-from drlib.runs.scorecard import Verdict
+from drlib.runs.check import Verdict
 
 CONFIDENCE: Final = 0.95
 LEAST_POINTS: Final = 8

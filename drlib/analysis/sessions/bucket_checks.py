@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from drlib.analysis.continuous.compare import BucketReport
 from drlib.analysis.continuous.rules import State
-from drlib.runs.scorecard import Check, Verdict
+from drlib.runs.check import Check, Verdict
 
 
 def topic_checks(report: BucketReport, topic: str) -> list[Check]:

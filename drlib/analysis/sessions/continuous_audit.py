@@ -27,8 +27,9 @@ from drlib.errors import Unreachable, UsageError
 from drlib.files import write_whole
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.runs.check import Check, Verdict
 from drlib.runs.lock import alone
-from drlib.runs.scorecard import Check, Records, Verdict
+from drlib.runs.scorecard import Records
 from drlib.runs.table import Table
 
 PLAN: Final = "plan.json"

@@ -27,7 +27,8 @@ from drlib.kafka.admin.errors import ClusterRefused
 from drlib.lab.checker.history_files import read_history
 from drlib.lab.checker.rereads import read_again
 from drlib.mirror.offsets.map.load_maps import Maps
-from drlib.runs.scorecard import Check, Records, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import Records
 from drlib.runs.table import Table
 
 FOUND: Final = "duplicates.json"

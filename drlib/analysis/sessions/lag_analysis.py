@@ -14,7 +14,8 @@ from drlib.analysis.lag.result import Asked, LagReport, Series
 from drlib.analysis.lag.trend import Slope
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row
 from drlib.config.quantities import said_bytes, said_seconds, seconds
-from drlib.runs.scorecard import Check, Records, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import Records
 from drlib.runs.table import Table
 
 SHOWN: Final = 12

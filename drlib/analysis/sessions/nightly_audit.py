@@ -22,7 +22,8 @@ from drlib.analysis.sessions.place import Pair
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row, absent
 from drlib.files import write_whole
 from drlib.mirror.mm2.records import Checkpoint
-from drlib.runs.scorecard import Check, Records, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import Records
 from drlib.runs.table import Table
 
 FOUND: Final = "audit.json"

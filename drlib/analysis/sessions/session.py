@@ -22,12 +22,12 @@ from drlib.analysis.spark.jobs import Jobs, Teller
 from drlib.analysis.spark.topics import TopicRange, keep_ranges, kept_ranges, pin_range
 from drlib.errors import StalePlan
 from drlib.runs import verdict as verdicts
+from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
-from drlib.runs.scorecard import Check, Kind, Records, Rpo, RtoSeconds, Scorecard, Verdict
+from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
 from drlib.runs.table import Table
 
 RANGES: Final = "ranges.json"
-SCORECARD: Final = "scorecard.json"
 Row = dict[str, Scalar]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from drlib.drill.plan.states import DrillEvent
 from drlib.model import Flow
+from drlib.runs.scorecard import Objectives
 
 Value = str | int | float | bool | None
 """Of an entity: None is "it is not there"."""
@@ -94,20 +95,6 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Targets:
-    """What the drill has to achieve; None: not asked for."""
-
-    rto_seconds: float | None = None
-    rpo_records: int | None = None
-    rpo_seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("rto_seconds", "rpo_seconds"):  # 60 and 60.0 are one objective, so they are one text
-            value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else float(value))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Drill:
     """`activity` is the command of `drill_states` that it carries out; a practice always is a test."""
 
@@ -118,7 +105,7 @@ class Drill:
     hypothesis: tuple[Expectation, ...] = ()
     activity: DrillEvent = DrillEvent.FAIL_OVER
     rollback: Rollback = Rollback.DEFAULT
-    objectives: Targets = Targets()
+    objectives: Objectives = field(default_factory=Objectives)
 
     def __post_init__(self) -> None:
         names = [step.name for step in self.steps]
@@ -203,7 +190,14 @@ class Moved:
 
 def canonical(plan: Plan) -> str:
     """One text for one plan: keys sorted, no spaces. Raises ValueError for NaN and infinity."""
-    return json.dumps(asdict(plan), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return json.dumps(
+        asdict(plan),
+        default=Objectives.model_dump,
+        sort_keys=True,
+        separators=(",", ":"),
+        ensure_ascii=False,
+        allow_nan=False,
+    )
 
 
 def parse(text: str) -> Plan:

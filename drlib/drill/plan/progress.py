@@ -17,12 +17,6 @@ from typing import Final, Literal
 
 from drlib.drill.plan.plan import Danger, Drill, Mode, Rollback, Step
 from drlib.drill.plan.states import DrillEvent
-from drlib.errors import (
-    Aborted,
-    Deviated,
-    DeviatedRolledBack,
-    HypothesisFailed,
-)
 
 When = Literal["before", "after"]
 ROLLBACK: Final = "rollback"
@@ -361,16 +355,3 @@ def closing_event(drill: Drill, ending: RunOutcome) -> DrillEvent:
     if not ending.standing:
         return DrillEvent.ROLLED_BACK
     return DrillEvent.ABORT if ending.outcome is Outcome.ABORTED else DrillEvent.FAILED
-
-
-def exit_code(ending: RunOutcome) -> int:
-    """The exit code of a run that ended so, before its objectives are looked at."""
-    match ending.outcome:
-        case Outcome.PASSED:
-            return 0
-        case Outcome.HYPOTHESIS_FAILED:
-            return HypothesisFailed.exit_code
-        case Outcome.ABORTED:
-            return Aborted.exit_code
-        case Outcome.DEVIATED:
-            return Deviated.exit_code if ending.standing else DeviatedRolledBack.exit_code

@@ -19,9 +19,7 @@ from drlib.drill.readiness.score import Readiness
 from drlib.errors import UsageError
 from drlib.kafka.admin.connect import blocking
 from drlib.model import Flow
-from drlib.runs.scorecard import Scorecard
-
-SCORECARD = "scorecard.json"
+from drlib.runs.scorecard import SCORECARD, Scorecard
 
 
 def doctor(

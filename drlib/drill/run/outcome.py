@@ -15,8 +15,9 @@ from drlib.drill.plan.plan import Drill
 from drlib.drill.plan.progress import Noted, Outcome, Reach, RunOutcome
 from drlib.errors import Aborted, Deviated, DeviatedRolledBack, HypothesisFailed, ObjectiveMissed
 from drlib.runs import verdict as verdicts
+from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Line, Scalar
-from drlib.runs.scorecard import Check, Objectives, Rpo, RtoSeconds, Verdict
+from drlib.runs.scorecard import Rpo, RtoSeconds
 
 _RPO = frozenset({"rpo_records", "rpo_seconds", "rpo_at_least"})  # a later step's count replaces the earlier whole
 
@@ -100,8 +101,4 @@ def measured(lines: Sequence[Line]) -> tuple[RtoSeconds, Rpo]:
 
 def _objectives(drill: Drill, lines: Sequence[Line]) -> tuple[Check, ...]:
     """The drill's objectives against what its steps measured."""
-    wanted = drill.objectives
-    return verdicts.objective_checks(
-        Objectives(rto_seconds=wanted.rto_seconds, rpo_records=wanted.rpo_records, rpo_seconds=wanted.rpo_seconds),
-        *measured(lines),
-    )
+    return verdicts.objective_checks(drill.objectives, *measured(lines))

@@ -31,10 +31,9 @@ from drlib.drill.step.action import Action, Probe
 from drlib.errors import Aborted, DrlibError, UsageError
 from drlib.runs import journal
 from drlib.runs.abort import Abort
-from drlib.runs.journal import DrillJournal, Scalar
+from drlib.runs.journal import JOURNAL, DrillJournal, Scalar
 from drlib.runs.lock import alone
 
-JOURNAL: Final = "journal.jsonl"
 LOCK: Final = ".lock"  # held by the process that runs the folder's plan
 _LOOK_S: Final = 0.05
 _LOCKED_S: Final = 0.5  # whoever only looks whether the folder is held holds it for a moment

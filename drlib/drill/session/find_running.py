@@ -16,13 +16,13 @@ from drlib.drill.plan import progress as drill_progress
 from drlib.drill.plan.plan import Plan
 from drlib.drill.plan.progress import Over
 from drlib.drill.run import approvals, planning, request
-from drlib.drill.run.runner import JOURNAL, LOCK, notes_of
+from drlib.drill.run.runner import LOCK, notes_of
 from drlib.drill.session.board import Waits, waits_of
 from drlib.errors import DrlibError, UsageError
 from drlib.runs import journal
 from drlib.runs import lock as folder_lock
 from drlib.runs.abort import ABORT_FILE, Abort
-from drlib.runs.journal import Line
+from drlib.runs.journal import JOURNAL, Line
 
 NEWEST: Final = 40  # folders that are looked at
 

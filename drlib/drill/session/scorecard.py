@@ -16,16 +16,15 @@ from drlib.drill.plan.plan import Drill, Plan
 from drlib.drill.plan.progress import Noted, Outcome
 from drlib.drill.readiness import gate
 from drlib.drill.run import outcome as endings
-from drlib.drill.run.runner import JOURNAL
 from drlib.drill.step import step_output as details
 from drlib.drill.testbed import sampler
 from drlib.errors import ObjectiveMissed
 from drlib.runs import journal
 from drlib.runs import verdict as verdicts
-from drlib.runs.journal import Line
-from drlib.runs.scorecard import Check, Objectives, Records, Scorecard, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.journal import JOURNAL, Line
+from drlib.runs.scorecard import SCORECARD, Records, Scorecard
 
-SCORECARD: Final = "scorecard.json"
 GATE: Final = "readiness gate"
 ENDED: Final = "the drill ran to its end"
 
@@ -37,16 +36,11 @@ def scorecard(plan: Plan, run_dir: Path, error: BaseException | None = None) -> 
     whole = details.joined(details.read_part(run_dir, step.name) for step in drill.steps)
     rto, rpo = endings.measured(lines)
     rto, rpo = whole.rto_seconds or rto, whole.rpo or rpo
-    wanted = Objectives(
-        rto_seconds=drill.objectives.rto_seconds,
-        rpo_records=drill.objectives.rpo_records,
-        rpo_seconds=drill.objectives.rpo_seconds,
-    )
     checks = (
         *_gate(lines),
         *_steady(drill, lines),
         *whole.checks,
-        *verdicts.objective_checks(wanted, rto, rpo),
+        *verdicts.objective_checks(drill.objectives, rto, rpo),
         _ended(lines, error),
     )
     lost = 0 if whole.records is None else whole.records.lost
@@ -60,7 +54,7 @@ def scorecard(plan: Plan, run_dir: Path, error: BaseException | None = None) -> 
         records=whole.records or Records(),
         groups=whole.groups,
         checks=checks,
-        objectives=wanted,
+        objectives=drill.objectives,
         started_ms=times[0] if times else int(time.time() * 1000),
         finished_ms=times[-1] if times else int(time.time() * 1000),
         marks=tuple(sorted(whole.marks, key=lambda mark: mark.at_ms)),

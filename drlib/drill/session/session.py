@@ -25,7 +25,7 @@ from drlib.drill.plan.progress import Noted
 from drlib.drill.run import approvals
 from drlib.drill.run import outcome as endings
 from drlib.drill.run.permissions import Permissions
-from drlib.drill.run.runner import FINISH, HYPOTHESIS, JOURNAL, Flow, Runner, RunOver
+from drlib.drill.run.runner import FINISH, HYPOTHESIS, Flow, Runner, RunOver
 from drlib.drill.session import scorecard as session_score
 from drlib.drill.session.board import Board, BoardState, FlowWatch, Waits, steps_of, waits_of
 from drlib.drill.step import step_output as details
@@ -35,7 +35,7 @@ from drlib.drill.testbed import sampler
 from drlib.errors import Aborted, ApprovalMissing, DrlibError, UsageError
 from drlib.runs import journal
 from drlib.runs.abort import Abort
-from drlib.runs.journal import Line, Scalar
+from drlib.runs.journal import JOURNAL, Line, Scalar
 from drlib.runs.table import Table
 
 _LOOK_S: Final = 0.1

@@ -15,18 +15,9 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from drlib.files import write_whole
+from drlib.runs.check import Check
 from drlib.runs.journal import Scalar
-from drlib.runs.scorecard import (
-    Check,
-    GroupScore,
-    LostExample,
-    Mark,
-    PartitionOffsets,
-    Records,
-    Rpo,
-    RtoSeconds,
-    Sample,
-)
+from drlib.runs.scorecard import GroupScore, LostExample, Mark, PartitionOffsets, Records, Rpo, RtoSeconds, Sample
 
 DETAILS: Final = "details"
 Row = Mapping[str, Scalar]

@@ -17,19 +17,18 @@ from drlib.lab.checker.report import (
     CheckInput,
     CheckReport,
     DuplicatedRecord,
-    Finding,
     GroupReport,
     LostRecord,
     OutOfOrderRecord,
-    Verdict,
 )
+from drlib.runs.check import Check, Verdict
 
 __all__ = [
     "AlteredRecord",
+    "Check",
     "CheckInput",
     "CheckReport",
     "DuplicatedRecord",
-    "Finding",
     "GroupReport",
     "LostRecord",
     "OutOfOrderRecord",
@@ -284,7 +283,7 @@ def _left_unknown(commits: Iterable[Committed], cluster: str) -> bool:
     return CommitStatus.UNKNOWN in last.values()
 
 
-def _group_findings(group: GroupReport) -> list[Finding]:
+def _group_findings(group: GroupReport) -> list[Check]:
     name = f"group {group.group}"
     return [
         _finding(f"{name} reads nothing again", group.re_read is not None, group.re_read == 0, group.evidence),
@@ -300,13 +299,13 @@ def _group_findings(group: GroupReport) -> list[Finding]:
     ]
 
 
-def _finding(name: str, known: bool, holds: bool, evidence: str) -> Finding:
+def _finding(name: str, known: bool, holds: bool, evidence: str) -> Check:
     if not known:
-        return Finding(name, Verdict.UNKNOWN, f"not enough was written down to say; {evidence}")
-    return Finding(name, Verdict.PASS if holds else Verdict.FAIL, evidence)
+        return Check(name, Verdict.UNKNOWN, f"not enough was written down to say; {evidence}")
+    return Check(name, Verdict.PASS if holds else Verdict.FAIL, evidence)
 
 
-def _whole(evidence: CheckInput) -> Finding:
+def _whole(evidence: CheckInput) -> Check:
     gaps = [
         f"no {what}" for what in ("produced", "consumed", "committed", "mirrored") if getattr(evidence, what) is None
     ]

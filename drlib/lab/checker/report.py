@@ -7,17 +7,11 @@ Not for: judging (`drlib.lab.checker.failover`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from drlib.lab.checker.history import Committed, Consumed, Mirrored, Produced
+from drlib.runs.check import Check, Verdict
 
 EXAMPLES = 20
-
-
-class Verdict(StrEnum):
-    PASS = "pass"
-    FAIL = "fail"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +110,6 @@ class GroupReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    name: str
-    verdict: Verdict
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True)
 class CheckReport:
     """`produced`: distinct ids acknowledged on the source; `mirrored`: records found in the remote topic.
 
@@ -145,7 +132,7 @@ class CheckReport:
     groups: tuple[GroupReport, ...]
     rpo_records: int | None
     rpo_seconds: float | None
-    findings: tuple[Finding, ...]
+    findings: tuple[Check, ...]
 
     @property
     def verdict(self) -> Verdict:

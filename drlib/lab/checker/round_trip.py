@@ -2,8 +2,8 @@
 
 Rules: it trusts what applications wrote down and what plain scans found, and nothing the engine says. A record is the `id` its
 producer gave it. The tail is what HOME acknowledged before AWAY acknowledged anything and AWAY's mirror of it does not hold.
-What is a stated price of the failover, or of what was decided about the tail, is told apart from what must never be: `price`
-says it in words. What nobody wrote down is unknown, never pass.
+What is a stated price of the failover, or of what was decided about the tail, is told apart from what must never be: such a
+check holds under conditions, and its evidence states the price. What nobody wrote down is unknown, never pass.
 Not for: one move only (`checker`); reading files or topics.
 """
 
@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from drlib.lab.checker.history import CommitStatus, Consumed, History, Mirrored, ProducedStatus
-from drlib.lab.checker.report import Verdict
 from drlib.mirror.offsets.unreplicated.rules import Settle
+from drlib.runs.check import Check, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,6 @@ class Trip:
     away_log: tuple[Mirrored, ...]
     quarantine: tuple[Mirrored, ...] = ()
     settled: Settle | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """One sentence. It holds with a `price` where that is not empty."""
-
-    name: str
-    verdict: Verdict
-    evidence: str
-    price: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +61,13 @@ class TripReport:
     quarantined: int
     doubled: int
     groups: tuple[GroupTrip, ...]
-    judgements: tuple[Judgement, ...]
+    checks: tuple[Check, ...]
     pauses_s: tuple[float, ...]  # around each move, in their order
 
     @property
     def verdict(self) -> Verdict:
         """The worst: fail, else unknown, else pass."""
-        verdicts = {one.verdict for one in self.judgements}
+        verdicts = {one.verdict for one in self.checks}
         return next((v for v in (Verdict.FAIL, Verdict.UNKNOWN) if v in verdicts), Verdict.PASS)
 
 
@@ -109,7 +99,7 @@ def check_round_trip(trip: Trip) -> TripReport:
     both = (at_home.keys() & back_home.keys()) - tail - doubted
     known = bool(acked) and bool(trip.home_log) and bool(trip.away_log)
     groups = tuple(_group(trip, group, acked.keys() - quarantined, tail, doubted, moved_ms) for group in trip.groups)
-    judgements = [
+    checks = [
         _whole(trip),
         _said(
             "no acknowledged record is lost", known, not lost, f"{len(lost)} of {len(acked)} are nowhere{_first(lost)}"
@@ -129,7 +119,7 @@ def check_round_trip(trip: Trip) -> TripReport:
         ),
     ]
     for group in groups:
-        judgements += _judged(group, trip)
+        checks += _judged(group, trip)
     return TripReport(
         len(acked),
         len(lost),
@@ -138,7 +128,7 @@ def check_round_trip(trip: Trip) -> TripReport:
         len(quarantined),
         len({*twice, *both}),
         groups,
-        tuple(judgements),
+        tuple(checks),
         _pauses([(row.acked_ms, row.cluster) for row in acked.values()]),
     )
 
@@ -193,7 +183,7 @@ def _group(
     return GroupTrip(group, len(rows), again, failover, tails, skipped, late, disordered)
 
 
-def _judged(group: GroupTrip, trip: Trip) -> list[Judgement]:
+def _judged(group: GroupTrip, trip: Trip) -> list[Check]:
     name = f"group {group.group}"
     prices = []
     if group.again_failover:
@@ -234,19 +224,19 @@ def _ids(log: Iterable[Mirrored], topic: str) -> Counter[str]:
     return Counter(row.id for row in log if row.topic == topic)
 
 
-def _whole(trip: Trip) -> Judgement:
+def _whole(trip: Trip) -> Check:
     history = trip.history
     gaps = [f"missing: {name}" for name in history.missing] + [f"not ended: {name}" for name in history.open]
     gaps += [f"torn lines: {history.torn}"] * bool(history.torn)
     return _said("the histories are whole", not gaps, True, "; ".join(gaps) or "every history ends with its end line")
 
 
-def _said(name: str, known: bool, holds: bool, evidence: str, price: str = "") -> Judgement:
+def _said(name: str, known: bool, holds: bool, evidence: str, price: str = "") -> Check:
     if not known:
-        return Judgement(name, Verdict.UNKNOWN, f"not enough was written down to say; {evidence}")
+        return Check(name, Verdict.UNKNOWN, f"not enough was written down to say; {evidence}")
     if price and holds:
-        evidence = f"{evidence}; {price}"
-    return Judgement(name, Verdict.PASS if holds else Verdict.FAIL, evidence, price if holds else "")
+        return Check(name, Verdict.CONDITIONS, f"{evidence}; {price}")
+    return Check(name, Verdict.PASS if holds else Verdict.FAIL, evidence)
 
 
 def _first(names: Collection[str]) -> str:

@@ -29,10 +29,10 @@ from drlib.runbook.file.model import Runbook, Value
 from drlib.runs import folder as folders
 from drlib.runs import journal
 from drlib.runs import verdict as verdicts
-from drlib.runs.scorecard import Check, Kind, Records, Rpo, RtoSeconds, Scorecard, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.journal import JOURNAL
+from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
 
-SCORECARD: Final = "scorecard.json"
-JOURNAL: Final = "journal.jsonl"
 EXECUTED: Final = "executed.ipynb"
 KERNEL_LOG: Final = "kernel.log"
 RAN: Final = "the runbook ran to its end"

@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from drlib.drill.plan.plan import Argument, Call, Danger, Drill, Expectation, Mode, Rollback, Step, Targets
+from drlib.drill.plan.plan import Argument, Call, Danger, Drill, Expectation, Mode, Rollback, Step
 from drlib.drill.plan.states import DrillEvent
 from drlib.errors import UsageError
 from drlib.model import Flow
@@ -65,7 +65,7 @@ def drill(section: DrillSection, name: str, objectives: Objectives, parameters: 
             mode=section.mode,
             activity=section.activity,
             rollback=section.rollback,
-            objectives=Targets(**objectives.model_dump()),
+            objectives=objectives,
             hypothesis=tuple(
                 Expectation(one.title, _call(one.probe, one.arguments, parameters, f"hypothesis '{one.title}'"))
                 for one in section.hypothesis

@@ -10,7 +10,8 @@ import time
 from typing import Final
 
 from drlib.errors import UsageError
-from drlib.runs.scorecard import Check, Kind, Records, Rpo, RtoSeconds, Scorecard, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
 from drlib.training.incidents import pictures as views
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.reference_player import solve
@@ -19,7 +20,6 @@ from drlib.training.incidents.rules.score import Facts
 from drlib.ui.display import Shown
 
 PLAYERS: Final = ("you", "reference")
-SCORECARD: Final = "scorecard.json"
 
 
 class PlayedIncident:

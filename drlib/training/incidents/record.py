@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 
 from drlib.errors import UsageError
 from drlib.files import write_whole
-from drlib.runs.journal import DrillJournal, Line, Scalar, read
+from drlib.runs.journal import JOURNAL, DrillJournal, Line, Scalar, read
 from drlib.runs.lock import alone
 from drlib.training.incidents.rules.causes import Planted
 from drlib.training.incidents.rules.moves import parse
@@ -29,7 +29,6 @@ from drlib.training.incidents.rules.score import Event, Facts, Happened
 from drlib.training.incidents.rules.seed import Incident
 from drlib.training.incidents.rules.symptoms import Look
 
-JOURNAL: Final = "journal.jsonl"
 GAME: Final = ".game"
 _LOCK: Final = ".journal.lock"
 _LOOKS: Final = TypeAdapter(tuple[Look, ...])

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from drlib.errors import UsageError
 from drlib.runs import folder
+from drlib.runs.journal import JOURNAL
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.notebook import PlayedIncident
-from drlib.training.incidents.record import GAME, JOURNAL
+from drlib.training.incidents.record import GAME
 
 NAME = "incident"
 

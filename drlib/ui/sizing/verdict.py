@@ -17,10 +17,10 @@ from drlib.config.quantities import said_bytes, said_rate, said_seconds
 from drlib.lab.link.sizing import LinkSpec, Outage, Size, ours, sequential
 from drlib.lab.link_trial import Measured
 from drlib.runs import verdict as verdicts
-from drlib.runs.scorecard import Check, Kind, Records, Rpo, RtoSeconds, Scorecard, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
 
 NAME: Final = "size-the-link"
-SCORECARD: Final = "scorecard.json"
 HELD: Final = 0.5  # of what was predicted; clusters and mirror on one machine, and joining workers, take the rest
 
 

@@ -15,7 +15,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from drlib.drill.plan.plan import MEANING, Danger, Mode, Plan, Rollback, Step, Targets, Value
+from drlib.drill.plan.plan import MEANING, Danger, Mode, Plan, Rollback, Step, Value
+from drlib.runs.scorecard import Objectives
 from drlib.ui import words
 
 COLOURS: Final[Mapping[Mode, str]] = {Mode.PRACTICE: "green", Mode.PLANNED: "yellow", Mode.EMERGENCY: "red"}
@@ -98,7 +99,7 @@ def _rest(plan: Plan) -> Table:
     return table
 
 
-def _objectives(wanted: Targets) -> str:
+def _objectives(wanted: Objectives) -> str:
     parts = []
     if wanted.rto_seconds is not None:
         parts.append(f"RTO {words.duration(wanted.rto_seconds)}")

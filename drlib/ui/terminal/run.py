@@ -19,7 +19,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from drlib.runs.scorecard import Kind, Scorecard, Verdict
+from drlib.runs.check import Verdict
+from drlib.runs.scorecard import Kind, Scorecard
 from drlib.ui import words
 
 WIDTH: Final = 80

@@ -32,7 +32,8 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.model import Flow
 from drlib.model import TopicPartition as At
-from drlib.runs.scorecard import Scorecard, Verdict
+from drlib.runs.check import Verdict
+from drlib.runs.scorecard import Scorecard
 
 FLOW = "LEFT->RIGHT"
 CLEANED = {  # a segment a quarter of a second, and dirty at the first byte

@@ -23,7 +23,7 @@ from drlib.errors import UsageError
 from drlib.mirror.journal.claims_and_runs import Ack, Covered
 from drlib.mirror.journal.fields import ClaimId, SourcePartition
 from drlib.model import Flow
-from drlib.runs.scorecard import Verdict
+from drlib.runs.check import Verdict
 
 BEGIN_S = 1_790_000_000
 

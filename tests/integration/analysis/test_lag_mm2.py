@@ -20,7 +20,7 @@ from drlib.config.settings import load_mirror_settings
 from drlib.lab.mm2 import MirrorMaker2
 from drlib.mirror.mm2.records import Checkpoint, OffsetSync
 from drlib.model import Flow, TopicPartition
-from drlib.runs.scorecard import Verdict
+from drlib.runs.check import Verdict
 
 LAG_MAX = 100
 

@@ -25,7 +25,8 @@ from drlib.kafka.admin.descriptions import Range
 from drlib.lab.lab import Lab
 from drlib.model import Flow
 from drlib.model import TopicPartition as Place
-from drlib.runs.scorecard import Kind, Scorecard, Verdict
+from drlib.runs.check import Verdict
+from drlib.runs.scorecard import Kind, Scorecard
 from drlib.ui.figures.duplicates import duplicates_figure
 
 FLOW = "LEFT->RIGHT"

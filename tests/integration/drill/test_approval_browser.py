@@ -10,8 +10,8 @@ from fix_browser import Notebooks, OpenPage
 from fix_engine import wait_for
 
 from drlib.drill.run import approvals
-from drlib.drill.run.runner import JOURNAL
 from drlib.runs import journal
+from drlib.runs.journal import JOURNAL
 
 SAID = ".jp-OutputArea-output"
 OPENED = "import drlib\n\ndrill = drlib.open_drill('{book}', '{run}', lab_dir='../.lab')\ndrill.board()"

@@ -18,13 +18,13 @@ from fix_engine import wait_for
 from testbed_commands import BEFORE, DONE, Stage, kernel_of, wait_fast
 
 from drlib.drill.run.lease import Lease
-from drlib.drill.run.runner import JOURNAL
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.model import Flow, TopicPartition
 from drlib.runs import folder as folders
 from drlib.runs import journal
+from drlib.runs.journal import JOURNAL
 
 PAUSE = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.02)"
 

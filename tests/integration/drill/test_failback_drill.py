@@ -15,7 +15,8 @@ from repository_root import ROOT
 from drlib.drill.step import step_output as details
 from drlib.lab.lab import Lab
 from drlib.runs import journal
-from drlib.runs.scorecard import Scorecard, Verdict
+from drlib.runs.check import Verdict
+from drlib.runs.scorecard import Scorecard
 
 RUN = """
 import sys

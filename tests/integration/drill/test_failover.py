@@ -22,7 +22,6 @@ from drlib.client import pointer_file
 from drlib.client.pointer_topic import read_pointer
 from drlib.drill.plan.plan import Mode, Rollback
 from drlib.drill.run.request import Request
-from drlib.drill.run.runner import JOURNAL
 from drlib.drill.session.session import DrillSession
 from drlib.drill.step import step_output as details
 from drlib.drill.testbed.failover_testbed import GROUPS, FailoverTestbed, Traffic
@@ -30,8 +29,9 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.lab import Lab
 from drlib.model import TopicPartition
 from drlib.runs import journal
-from drlib.runs.journal import Line
-from drlib.runs.scorecard import Scorecard, Verdict
+from drlib.runs.check import Verdict
+from drlib.runs.journal import JOURNAL, Line
+from drlib.runs.scorecard import Scorecard
 
 EMERGENCY = ROOT / "runbooks" / "emergency-failover.yaml"
 GROUPS_OF_LAB = "arrivals|delays"

@@ -9,13 +9,13 @@ import pytest
 import testbed_moves
 from testbed_moves import Place, step
 
-from drlib.drill.run.runner import JOURNAL
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step import step_output as details
 from drlib.drill.testbed import sampler
 from drlib.drill.testbed.failover_testbed import APPLICATIONS, FailoverTestbed
 from drlib.lab.lab import Lab
 from drlib.runs import journal
+from drlib.runs.journal import JOURNAL
 
 STEPS = (
     step("start", "lab.applications", records_per_second=500.0, backlog=2000, delays_per_second=400.0),

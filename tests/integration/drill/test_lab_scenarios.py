@@ -16,7 +16,6 @@ from repository_root import ROOT
 
 from drlib import open_drill
 from drlib.drill.plan.progress import Noted
-from drlib.drill.run.runner import JOURNAL
 from drlib.drill.scenarios.active.proof import prove
 from drlib.drill.scenarios.active.stage import ActiveStage
 from drlib.drill.step import step_output as details
@@ -24,7 +23,9 @@ from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.lab import Lab
 from drlib.runs import journal
-from drlib.runs.scorecard import Scorecard, Verdict
+from drlib.runs.check import Verdict
+from drlib.runs.journal import JOURNAL
+from drlib.runs.scorecard import Scorecard
 
 RUNBOOKS = ROOT / "runbooks"
 ACTIVE = {"records_per_second": 60.0, "records": 300, "groups": 3, "watch_seconds": 4.0}

@@ -13,8 +13,8 @@ import drlib
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_topic import read_pointer
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.run.runner import JOURNAL
 from drlib.runs import journal
+from drlib.runs.journal import JOURNAL
 
 
 def events(folder: Path) -> list[str]:

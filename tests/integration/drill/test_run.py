@@ -15,7 +15,6 @@ from drlib.drill.plan.plan import Rollback
 from drlib.drill.plan.states import DrillState
 from drlib.drill.run import planning
 from drlib.drill.run.lease import read_record
-from drlib.drill.run.runner import JOURNAL
 from drlib.errors import StalePlan, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
@@ -24,6 +23,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow, TopicPartition
 from drlib.runs import journal
 from drlib.runs.abort import Abort
+from drlib.runs.journal import JOURNAL
 
 DONE = (True, {0: 5, 1: 7}, {0: 9})
 BEFORE: tuple[bool, dict[int, int], dict[int, int]] = (False, {}, {0: 3})

@@ -36,15 +36,14 @@ from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.kafka.admin.group_offsets import commit_all, committed
 from drlib.lab.checker import scan
 from drlib.lab.checker.history import History, ProducedStatus
-from drlib.lab.checker.report import Verdict
 from drlib.lab.checker.round_trip import Trip, TripReport, check_round_trip
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.mirror.offsets.unreplicated.lag import MirrorUnexplained, refuse_unexplained
 from drlib.mirror.status import worker_status as status
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
+from drlib.runs.check import Verdict
 from drlib.runs.scorecard import Scorecard
-from drlib.runs.scorecard import Verdict as CardVerdict
 
 PARTITIONS = 6
 
@@ -174,7 +173,7 @@ def test_there_and_back_with_nothing_lost_and_nothing_read_twice(both: Both) -> 
     both.on.terminate_all()
 
     report = both.judged(producer, groups)
-    failed = [j for j in report.judgements if j.verdict is not Verdict.PASS or j.price]
+    failed = [j for j in report.checks if j.verdict is not Verdict.PASS]
     assert failed == []
     assert report.tail == 0
     assert len(report.pauses_s) == 2
@@ -516,4 +515,4 @@ def test_the_runbook_moves_applications_that_follow_the_pointers_topic(both: Bot
     for key in range(7):
         assert [n for n in application.read if n % 7 == key] == [n for n in application.sent if n % 7 == key]
     card = Scorecard.read(tmp_path / "planned" / "scorecard.json")
-    assert card.verdict is CardVerdict.PASS, card.checks
+    assert card.verdict is Verdict.PASS, card.checks

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from drlib.runs.scorecard import Check, Objectives, Records, Rpo, RtoSeconds, Scorecard, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import Objectives, Records, Rpo, RtoSeconds, Scorecard
 from drlib.runs.verdict import OBJECTIVE, exit_code, objective_checks, overall
 
 P, C, F, U = Verdict.PASS, Verdict.CONDITIONS, Verdict.FAIL, Verdict.UNKNOWN

@@ -10,7 +10,8 @@ import pytest
 import sample_scorecard as sample
 from rich.console import Console
 
-from drlib.runs.scorecard import Check, Rpo, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import Rpo
 from drlib.ui import words
 from drlib.ui.display import PLOTLY, Shown
 from drlib.ui.figures.figures import rto_figure

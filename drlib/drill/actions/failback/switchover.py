@@ -48,7 +48,8 @@ from drlib.mirror.offsets.translation.two_way import FlowPairState, group_positi
 from drlib.mirror.offsets.unreplicated.lag import Behind, behind, mirrored_topics
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
-from drlib.runs.scorecard import Check, Mark, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import Mark
 
 _LOOK_S: Final = 0.02
 _NEAR: Final = 20_000  # offsets the mirror may be behind when the hold begins: less than a second's work

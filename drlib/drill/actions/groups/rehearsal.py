@@ -29,8 +29,8 @@ from drlib.kafka.admin.descriptions import Range, Record
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition, TranslationKind
 from drlib.runs.abort import Abort
+from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
-from drlib.runs.scorecard import Check, Verdict
 
 PREFIX: Final = "drill."
 SHADOW: Final = "shadow"

@@ -22,7 +22,8 @@ from drlib.lab.checker.report import CheckReport
 from drlib.lab.checker.scan import scan
 from drlib.lab.workload.mirrors import flows_among
 from drlib.model import Flow
-from drlib.runs.scorecard import Check, GroupScore, Records, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import GroupScore, Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def _of_flow(flow: Flow, report: CheckReport) -> Check:
     """One sentence of what the checker says of a flow: its verdict, and each finding that is not a pass."""
     bad = [f"{f.name}: {f.evidence}" for f in report.findings if f.verdict.value != Verdict.PASS.value]
     told = f"{report.mirrored} of {report.produced} records once, whole, in their order"
-    return Check(name=f"{flow} is exact", verdict=Verdict(report.verdict.value), evidence="; ".join(bad) or told)
+    return Check(name=f"{flow} is exact", verdict=report.verdict, evidence="; ".join(bad) or told)
 
 
 def _of_readers(cluster: str, found: FanIn, wrong: int, gaps: Sequence[str]) -> Check:

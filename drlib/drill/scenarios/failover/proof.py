@@ -11,6 +11,7 @@ import platform
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +28,8 @@ from drlib.lab.checker.failover import check
 from drlib.lab.checker.report import CheckInput, CheckReport, GroupReport
 from drlib.lab.checker.scan import scan
 from drlib.model import GroupTranslation, TopicPartition
-from drlib.runs.scorecard import Check, GroupScore, LostExample, PartitionOffsets, Records, Rpo, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import GroupScore, LostExample, PartitionOffsets, Records, Rpo
 from drlib.runs.table import Table
 
 if TYPE_CHECKING:
@@ -138,7 +140,7 @@ class Proof:
         kinds: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
         for item in translations:
             kinds.setdefault(item.group, Counter())[item.translation.kind.value] += 1
-        found = [Check(name=f.name, verdict=Verdict(f.verdict.value), evidence=f.evidence) for f in report.findings]
+        found = list(report.findings)
         for group in report.groups:
             found = [_weigh(check, group, uncrossed(group, translations)) for check in found]
         return ScorecardPart(
@@ -230,7 +232,7 @@ def _weigh(check: Check, group: GroupReport, gap: int) -> Check:
     if not mine or group.re_read is None or group.re_read > gap:
         return check
     why = f"its last commits, {gap} records, died with LEFT before they crossed; {group.re_read} of those read again; "
-    return check.model_copy(update={"verdict": Verdict.CONDITIONS, "evidence": why + check.evidence})
+    return replace(check, verdict=Verdict.CONDITIONS, evidence=why + check.evidence)
 
 
 def _agreement(report: CheckReport, audit: AuditResult, source: str) -> Check:

@@ -14,12 +14,12 @@ from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed.failover_step import ClusterArgument, FailoverStep
 from drlib.drill.testbed.failover_testbed import GROUPS
 from drlib.errors import Deviated
-from drlib.lab.checker.report import Verdict as Judged
-from drlib.lab.checker.round_trip import Judgement, Trip, TripReport, check_round_trip
+from drlib.lab.checker.round_trip import Trip, TripReport, check_round_trip
 from drlib.lab.checker.scan import scan
 from drlib.mirror.offsets.unreplicated.rules import Settle, quarantine_topic
 from drlib.runs.abort import Abort
-from drlib.runs.scorecard import Check, GroupScore, Records, Rpo, RtoSeconds, Verdict
+from drlib.runs.check import Verdict
+from drlib.runs.scorecard import GroupScore, Records, Rpo, RtoSeconds
 
 TOPIC: Final = "flights"
 
@@ -67,10 +67,10 @@ class ProveRoundTrip(ReadOnlyAction, FailoverStep):
         """Raises `Deviated` where something was lost, doubled or read twice; what was found is kept all the same."""
         report = self._judged()
         abort.check()
-        self.show([{"check": j.name, "verdict": _verdict(j).value, "evidence": j.evidence} for j in report.judgements])
+        self.show([{"check": c.name, "verdict": c.verdict.value, "evidence": c.evidence} for c in report.checks])
         self.score(self._part(report))
-        if report.verdict is Judged.FAIL:
-            failed = next(j for j in report.judgements if j.verdict is Judged.FAIL)
+        if report.verdict is Verdict.FAIL:
+            failed = next(c for c in report.checks if c.verdict is Verdict.FAIL)
             raise Deviated(
                 failed.name,
                 f"it is not so: {failed.evidence}",
@@ -107,7 +107,7 @@ class ProveRoundTrip(ReadOnlyAction, FailoverStep):
 
     def _part(self, report: TripReport) -> ScorecardPart:
         return ScorecardPart(
-            checks=tuple(Check(name=j.name, verdict=_verdict(j), evidence=j.evidence) for j in report.judgements),
+            checks=report.checks,
             records=Records(
                 produced=report.acknowledged,
                 lost=report.lost,
@@ -121,7 +121,3 @@ class ProveRoundTrip(ReadOnlyAction, FailoverStep):
                 for g in report.groups
             ),
         )
-
-
-def _verdict(judgement: Judgement) -> Verdict:
-    return Verdict.CONDITIONS if judgement.price else Verdict(judgement.verdict.value)

@@ -14,7 +14,8 @@ from drlib.drill.step.step_output import Row
 from drlib.lab.checker.completeness import FanIn, fan_in
 from drlib.lab.checker.history import History
 from drlib.lab.checker.key_order import KeyOrder, key_order
-from drlib.runs.scorecard import Check, GroupScore, Records, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import GroupScore, Records
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from drlib.analysis.lag.trend import Limits, Point, read
 from drlib.mirror.mm2.offset_syncs import OffsetSyncWriter
 from drlib.mirror.mm2.records import OffsetSync
 from drlib.model import TopicPartition
-from drlib.runs.scorecard import Verdict
+from drlib.runs.check import Verdict
 
 AT = TopicPartition("orders", 0)
 LIMITS = Limits(retention_s=3600.0, objective_s=60.0)

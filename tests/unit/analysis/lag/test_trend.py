@@ -7,7 +7,7 @@ import random
 import pytest
 
 from drlib.analysis.lag.trend import Limits, Point, Trend, read, shares, slope, student_t, until
-from drlib.runs.scorecard import Verdict
+from drlib.runs.check import Verdict
 
 HOUR = 3600.0
 

@@ -10,7 +10,7 @@ from drlib.analysis.continuous.compare import BucketReport, PartitionBuckets
 from drlib.analysis.continuous.rules import Bucket, Difference, Finding, Reading, State
 from drlib.analysis.sessions.bucket_checks import read_check, topic_checks
 from drlib.model import TopicPartition
-from drlib.runs.scorecard import Verdict
+from drlib.runs.check import Verdict
 
 AT = TopicPartition("orders", 0)
 ALL_EQUAL = BucketReport((PartitionBuckets(AT, 5, 5, 100, 100, 0, 0),), (), Reading(1, 1))

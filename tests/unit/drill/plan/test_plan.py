@@ -21,7 +21,6 @@ from drlib.drill.plan.plan import (
     Rollback,
     Step,
     StepPlan,
-    Targets,
     canonical,
     contradictions,
     parse,
@@ -29,6 +28,7 @@ from drlib.drill.plan.plan import (
 )
 from drlib.drill.plan.states import DrillEvent
 from drlib.model import Flow
+from drlib.runs.scorecard import Objectives
 
 CREATE = Step(name="create", title="Create the topic", action=Call("topic.create", (Argument("topic", "orders"),)))
 MOVE = Step(name="move", title="Move the group", action=Call("group.move", (Argument("positions", ("0:5", "1:7")),)))
@@ -38,7 +38,7 @@ DRILL = Drill(
     mode=Mode.PLANNED,
     steps=(CREATE, MOVE),
     hypothesis=(Expectation("The mirror keeps up", Call("lag.below", (Argument("records", 10),))),),
-    objectives=Targets(rto_seconds=60),
+    objectives=Objectives(rto_seconds=60),
 )
 PLAN = Plan(
     DRILL,
@@ -67,8 +67,8 @@ DIFFERENT = {
     "mode": with_drill(mode=Mode.EMERGENCY),
     "activity": with_drill(activity=DrillEvent.FAIL_BACK),
     "rollback": with_drill(rollback=Rollback.ALWAYS),
-    "objective": with_drill(objectives=Targets(rto_seconds=61)),
-    "no objective": with_drill(objectives=Targets()),
+    "objective": with_drill(objectives=Objectives(rto_seconds=61)),
+    "no objective": with_drill(objectives=Objectives()),
     "hypothesis": with_drill(hypothesis=()),
     "title": with_steps(create=replace(CREATE, title="Create it")),
     "danger": with_steps(move=replace(MOVE, danger=Danger.DESTRUCTIVE)),
@@ -95,7 +95,7 @@ def test_no_two_of_these_plans_share_a_hash() -> None:
 
 def test_the_order_things_were_seen_in_and_the_way_a_number_is_written_are_not() -> None:
     assert with_move(observed=tuple(reversed(PLAN.steps[1].observed))) == PLAN
-    assert with_drill(objectives=Targets(rto_seconds=60.0)).hash == PLAN.hash
+    assert with_drill(objectives=Objectives(rto_seconds=60.0)).hash == PLAN.hash
 
 
 def test_the_hash_is_the_same_in_every_process_and_release() -> None:
@@ -130,7 +130,7 @@ def test_a_plan_comes_back_as_it_was(arguments, facts, changes, rto) -> None:  #
         tuple(Fact(entity, value) for entity, value in facts.items()),
         tuple(Change(entity, before, after) for entity, (before, after) in changes.items()),
     )
-    plan = Plan(replace(DRILL, steps=(step,), objectives=Targets(rto_seconds=rto)), (planned,))
+    plan = Plan(replace(DRILL, steps=(step,), objectives=Objectives(rto_seconds=rto)), (planned,))
     back = parse(canonical(plan))
     assert back == plan
     assert repr(back) == repr(plan)  # 1, 1.0 and True are equal, and not the same

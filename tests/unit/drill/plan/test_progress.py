@@ -34,7 +34,6 @@ from drlib.drill.plan.progress import (
     closing_event,
     decide,
     destructive,
-    exit_code,
     may_abort,
     missing_approvals,
 )
@@ -240,23 +239,20 @@ def test_an_abort_changes_nothing_once_it_goes_back_or_is_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "ending", "code", "event"),
+    ("mode", "ending", "event"),
     [
-        (Mode.PLANNED, RunOutcome(P, ("one",)), 0, DrillEvent.SUCCEEDED),
-        (Mode.PRACTICE, RunOutcome(P), 0, DrillEvent.SUCCEEDED),
-        (Mode.PLANNED, RunOutcome(P), 0, DrillEvent.ROLLED_BACK),
-        (Mode.PLANNED, RunOutcome(H), 4, DrillEvent.ROLLED_BACK),
-        (Mode.PLANNED, RunOutcome(D), 5, DrillEvent.ROLLED_BACK),
-        (Mode.PRACTICE, RunOutcome(D), 5, DrillEvent.ROLLED_BACK),
-        (Mode.PLANNED, RunOutcome(D, ("one",)), 6, DrillEvent.FAILED),
-        (Mode.PLANNED, RunOutcome(A), 8, DrillEvent.ROLLED_BACK),
-        (Mode.PLANNED, RunOutcome(A, ("one",)), 8, DrillEvent.ABORT),
+        (Mode.PLANNED, RunOutcome(P, ("one",)), DrillEvent.SUCCEEDED),
+        (Mode.PRACTICE, RunOutcome(P), DrillEvent.SUCCEEDED),
+        (Mode.PLANNED, RunOutcome(P), DrillEvent.ROLLED_BACK),
+        (Mode.PLANNED, RunOutcome(H), DrillEvent.ROLLED_BACK),
+        (Mode.PLANNED, RunOutcome(D), DrillEvent.ROLLED_BACK),
+        (Mode.PRACTICE, RunOutcome(D), DrillEvent.ROLLED_BACK),
+        (Mode.PLANNED, RunOutcome(D, ("one",)), DrillEvent.FAILED),
+        (Mode.PLANNED, RunOutcome(A), DrillEvent.ROLLED_BACK),
+        (Mode.PLANNED, RunOutcome(A, ("one",)), DrillEvent.ABORT),
     ],
 )
-def test_endings_have_an_exit_code_and_move_the_flow(
-    mode: Mode, ending: RunOutcome, code: int, event: DrillEvent
-) -> None:
-    assert exit_code(ending) == code
+def test_endings_move_the_flow(mode: Mode, ending: RunOutcome, event: DrillEvent) -> None:
     assert closing_event(replace(DRILL, mode=mode), ending) is event
 
 

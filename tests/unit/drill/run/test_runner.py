@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from drlib.drill.plan.plan import Call, Change, Danger, Drill, Expectation, Fact, Mode, Plan, Rollback, Step, Targets
+from drlib.drill.plan.plan import Call, Change, Danger, Drill, Expectation, Fact, Mode, Plan, Rollback, Step
 from drlib.drill.plan.progress import Reach
 from drlib.drill.plan.states import DrillState
 from drlib.drill.run import planning
 from drlib.drill.run.permissions import Permissions
-from drlib.drill.run.runner import JOURNAL, Result, Runner
+from drlib.drill.run.runner import Result, Runner
 from drlib.drill.run.step_thread import ABORT_S
 from drlib.drill.step.action import Action, Answer, Changes, Evidence, reach
 from drlib.errors import (
@@ -36,6 +36,8 @@ from drlib.errors import (
 from drlib.model import Flow
 from drlib.runs import journal
 from drlib.runs.abort import Abort
+from drlib.runs.journal import JOURNAL
+from drlib.runs.scorecard import Objectives
 
 ONE = Step(name="one", title="One", action=Call("write"))
 TWO = Step(name="two", title="Two", action=Call("write"))
@@ -334,7 +336,7 @@ def test_what_cannot_be_told_ends_the_run_and_is_not_guessed(here: Setting) -> N
 )
 def test_objectives_are_held_against_what_was_measured(here: Setting, told: Evidence, missed: str) -> None:
     here.two.told = told
-    runner = here.runner(here.plan(objectives=Targets(rto_seconds=60, rpo_records=3)))
+    runner = here.runner(here.plan(objectives=Objectives(rto_seconds=60, rpo_records=3)))
     if not missed:
         assert len(runner.run().checks) == 2
         return

@@ -10,13 +10,13 @@ from drlib.drill.plan.plan import Call, Drill, Mode, Rollback, Step
 from drlib.drill.plan.progress import Noted
 from drlib.drill.run import planning, request
 from drlib.drill.run.request import Request
-from drlib.drill.run.runner import JOURNAL, LOCK
+from drlib.drill.run.runner import LOCK
 from drlib.drill.session import find_running as running
 from drlib.drill.session.find_running import Place
 from drlib.errors import UsageError
 from drlib.model import Flow
 from drlib.runs import lock as folder_lock
-from drlib.runs.journal import DrillJournal
+from drlib.runs.journal import JOURNAL, DrillJournal
 from drlib.ui.console.state import drill_of
 
 

@@ -18,7 +18,8 @@ from drlib.drill.step import step_output as details
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Aborted, ApprovalMissing, Deviated, HypothesisFailed, UsageError
 from drlib.runs import journal
-from drlib.runs.scorecard import Check, Records, RtoSeconds, Scorecard, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import Records, RtoSeconds, Scorecard
 from drlib.ui.console.board import ApprovalButtons, LiveBoard
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from drlib.lab.checker import failover as checker
-from drlib.lab.checker.failover import CheckInput, CheckReport, Finding, Verdict, check
+from drlib.lab.checker.failover import check
 from drlib.lab.checker.history import CommitStatus, Committed, Consumed, Mirrored, Produced, ProducedStatus
+from drlib.lab.checker.report import CheckInput, CheckReport
+from drlib.runs.check import Check, Verdict
 
 ACKED, IN_DOUBT, FOUND = ProducedStatus.ACKED, ProducedStatus.IN_DOUBT, ProducedStatus.MIRRORED
 
@@ -100,7 +102,7 @@ def without(name: int, topic: str = "LEFT.flights") -> tuple[Mirrored, ...]:
     return tuple(row for row in MIRRORED if (row.topic, row.id) != (topic, str(name)))
 
 
-def finding(report: CheckReport, name: str) -> Finding:
+def finding(report: CheckReport, name: str) -> Check:
     return next(f for f in report.findings if f.name == name)
 
 
@@ -315,4 +317,4 @@ def test_it_shares_no_code_with_the_engine() -> None:
     source = Path(checker.__file__).read_text()
     imported = [node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
     own = {module for module in imported if module is not None and module.startswith("drlib")}
-    assert own == {"drlib.lab.checker.history", "drlib.lab.checker.report"}
+    assert own == {"drlib.lab.checker.history", "drlib.lab.checker.report", "drlib.runs.check"}

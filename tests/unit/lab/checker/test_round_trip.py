@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from drlib.lab.checker.history import Committed, Consumed, History, Mirrored, Produced, ProducedStatus
-from drlib.lab.checker.report import Verdict
 from drlib.lab.checker.round_trip import Trip, TripReport, check_round_trip
 from drlib.mirror.offsets.unreplicated.rules import Settle
+from drlib.runs.check import Verdict
 
 HOME, AWAY, TOPIC = "LEFT", "RIGHT", "t"
 MIRROR, BACK = f"{HOME}.{TOPIC}", f"{AWAY}.{TOPIC}"
@@ -70,7 +70,7 @@ RECOVERED = replace(
 
 
 def failed(report: TripReport) -> list[str]:
-    return [one.name for one in report.judgements if one.verdict is not Verdict.PASS]
+    return [one.name for one in report.checks if one.verdict not in {Verdict.PASS, Verdict.CONDITIONS}]
 
 
 def test_a_quarantined_tail_costs_nothing() -> None:
@@ -79,7 +79,7 @@ def test_a_quarantined_tail_costs_nothing() -> None:
     assert (report.acknowledged, report.tail, report.quarantined, report.recovered, report.lost) == (5, 2, 2, 0, 0)
     assert report.doubled == 0
     assert check_round_trip(replace(QUARANTINED, home_log=(*LEFT, *there(BACK, "b", "b", "c")))).doubled == 2
-    assert [one.price for one in report.judgements if one.price] == []
+    assert [one for one in report.checks if one.verdict is Verdict.CONDITIONS] == []
     assert report.pauses_s == (2.0, 0.97)
 
 
@@ -89,7 +89,7 @@ def test_a_recovered_tail_has_its_price_told() -> None:
     (group,) = report.groups
     assert (group.again, group.again_tail, group.again_failover, group.skipped) == (0, 1, 0, 0)
     assert (group.late, group.out_of_order) == (1, 0)  # a2, behind b; a1 had been read before
-    assert sum(bool(one.price) for one in report.judgements) == 2
+    assert sum(one.verdict is Verdict.CONDITIONS for one in report.checks) == 2
 
 
 def test_commits_that_died_with_the_source_are_a_price_of_the_failover_only() -> None:

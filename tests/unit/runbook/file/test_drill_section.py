@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from drlib.drill.plan.plan import Argument, Danger, Mode, Rollback, Targets
+from drlib.drill.plan.plan import Argument, Danger, Mode, Rollback
 from drlib.errors import UsageError
 from drlib.model import Flow
 from drlib.runbook.file import drill_section, model
@@ -54,7 +54,7 @@ def test_it_becomes_a_drill_with_the_notebooks_parameters(tmp_path: Path) -> Non
     assert drill.steps[0].action.arguments[1:] == (Argument("topic", "t"), Argument("partitions", 3))
     assert drill.steps[1].action.arguments == (Argument("groups", ("a", "b")),)
     assert (drill.steps[1].danger, drill.steps[1].approval) == (Danger.DESTRUCTIVE, True)
-    assert drill.objectives == Targets(rto_seconds=5.0)
+    assert drill.objectives == Objectives(rto_seconds=5.0)
     assert drill.hypothesis[0].probe.arguments == (Argument("cluster", "RIGHT"),)
 
 

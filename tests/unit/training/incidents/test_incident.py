@@ -15,13 +15,13 @@ from drlib.errors import UsageError
 from drlib.lab.checker.history import History, Mirrored, Produced, ProducedStatus
 from drlib.lab.processes import wait_until
 from drlib.runs import journal
-from drlib.runs.journal import JournalTampered
+from drlib.runs.journal import JOURNAL, JournalTampered
 from drlib.training.incidents import pictures as views
 from drlib.training.incidents import store as incidents
 from drlib.training.incidents.incident import Incident, choose
 from drlib.training.incidents.lab.measure import lost_of
 from drlib.training.incidents.notebook import scorecard
-from drlib.training.incidents.record import GAME, JOURNAL, Record
+from drlib.training.incidents.record import GAME, Record
 from drlib.training.incidents.rules.causes import CAUSES, Planted
 from drlib.training.incidents.rules.moves import KINDS
 from drlib.training.incidents.rules.reveal import Lane, Moment, due, tell

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from drlib.analysis.duplicates.result import Cause, DuplicateReport, Heat
 from drlib.analysis.spark.jobs import Progress, SparkFailed
-from drlib.runs.scorecard import Check, Kind, Records, Rpo, RtoSeconds, Scorecard, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import Kind, Records, Rpo, RtoSeconds, Scorecard
 from drlib.ui.figures import figures
 from drlib.ui.figures.duplicates import heat_figure
 from drlib.ui.report.report import write_report

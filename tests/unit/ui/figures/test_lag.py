@@ -8,7 +8,7 @@ from math import log10
 from drlib.analysis.lag.result import HourOfLatency, LagReport, Series
 from drlib.analysis.lag.trend import Limits, Point, read
 from drlib.model import Flow, TopicPartition
-from drlib.runs.scorecard import Verdict
+from drlib.runs.check import Verdict
 from drlib.ui.figures.lag import lag_figure, latency_figure, worst
 
 BEGIN_S = 1_790_000_000.0

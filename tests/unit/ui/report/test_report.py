@@ -14,7 +14,8 @@ import nbformat
 import pytest
 import sample_scorecard as sample
 
-from drlib.runs.scorecard import Check, GroupScore, LostExample, Mark, Verdict
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import GroupScore, LostExample, Mark
 from drlib.ui.display import Shown
 from drlib.ui.report.notebook_cells import UnreadableNotebook, prose, safe_html
 from drlib.ui.report.report import MOST_LINES, MOST_LOST, write_report

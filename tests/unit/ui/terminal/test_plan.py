@@ -6,21 +6,9 @@ from io import StringIO
 
 from rich.console import Console
 
-from drlib.drill.plan.plan import (
-    Call,
-    Change,
-    Danger,
-    Drill,
-    Expectation,
-    Fact,
-    Mode,
-    Plan,
-    Rollback,
-    Step,
-    StepPlan,
-    Targets,
-)
+from drlib.drill.plan.plan import Call, Change, Danger, Drill, Expectation, Fact, Mode, Plan, Rollback, Step, StepPlan
 from drlib.model import Flow
+from drlib.runs.scorecard import Objectives
 from drlib.ui.terminal.plan import plan_of
 
 
@@ -37,7 +25,7 @@ def shown(mode: Mode = Mode.PLANNED, rollback: Rollback = Rollback.DEFAULT) -> t
         steps=steps,
         rollback=rollback,
         hypothesis=(Expectation("all is well", Call("well")),),
-        objectives=Targets(rto_seconds=30, rpo_records=0),
+        objectives=Objectives(rto_seconds=30, rpo_records=0),
     )
     entity = "partitions of orders"
     create = StepPlan("create", (Fact(entity, None),), (Change(entity, None, 6),))

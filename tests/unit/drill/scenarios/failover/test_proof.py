@@ -7,7 +7,7 @@ import pytest
 from drlib.drill.scenarios.failover.proof import _weigh, uncrossed
 from drlib.lab.checker.report import GroupReport
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
-from drlib.runs.scorecard import Check, Verdict
+from drlib.runs.check import Check, Verdict
 
 NAME = "group orders reads nothing again"
 

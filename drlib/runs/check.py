@@ -1,0 +1,30 @@
+"""One check with its verdict and its evidence: what checkers, analyses, steps and scorecards have in common.
+
+Not for: the verdict of a whole run and its exit code (`drlib.runs.verdict`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from pydantic import ConfigDict
+
+
+class Verdict(StrEnum):
+    PASS = "pass"
+    CONDITIONS = "conditions"  # everything holds, at a stated price: records the objective allows to lose
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was checked, in a sentence that is true when it passes; its verdict; and what that rests on, in words."""
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    name: str
+    verdict: Verdict
+    evidence: str
