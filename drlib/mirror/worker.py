@@ -15,11 +15,13 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import FlowSettings, MirrorSettings
-from drlib.errors import Aborted, Unreachable, UsageError
+from drlib.errors import Aborted, DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.errors import SecurityFault
@@ -32,7 +34,7 @@ from drlib.mirror.status.systemd import ServiceManager
 
 STATUS_S = 0.25
 RETRY_S, RETRY_AT_MOST_S = 0.5, 10.0
-COMING_UP_S = 60.0  # how long a broker may answer that it is loading, electing or not yet told
+STARTING_UP_S = 60.0  # how long a broker may answer that it is loading, electing or without metadata
 
 
 async def mirror(
@@ -45,12 +47,12 @@ async def mirror(
     until: Callable[[status.WorkerStatus], bool] | None = None,
     name: str = "",
 ) -> None:
-    """Run every enabled flow until a signal asks to stop, or `until` says so of the state, a few times a second.
+    """Run every enabled flow until a signal arrives, or until `until` returns True for the state (called 4 times a second).
 
-    `memory_bytes` is what this process may take in all, however much waits on the source; `name` is who it is to others,
-    host and process ID unless given, without spaces.
+    `memory_bytes` limits the whole process, whatever waits on the source. `name` identifies this worker in claims and in
+    `drlib status`: host and process ID by default, without spaces.
     Raises `UsageError` when no flow is enabled or the memory is too little, `Unreachable` when a cluster does not answer
-    at the start.
+    at the start, `Aborted` after a second signal.
     """
     flows = [f for f in settings.flows if f.enabled]
     if not flows:
@@ -58,115 +60,168 @@ async def mirror(
             f"nothing to mirror in {settings.path}", "no flow is enabled", "Set 'A->B.enabled = true' for a flow."
         )
     await _refuse_rings(settings, flows)
-    events = status.EventLog()
-    logs = {f.flow: status.EventLog(str(f.flow)) for f in flows}  # a flow that is begun anew goes on in its own
-    name = name or f"{socket.gethostname()}-{os.getpid()}"
-    state = "starting"
+    worker = Worker(
+        settings,
+        flows,
+        Reporting(status_path, on_state, until),
+        metrics_address=metrics_address,
+        memory_bytes=memory_bytes,
+        name=name,
+    )
+    await worker.run()
 
-    def snapshot() -> status.WorkerStatus:
-        flows_now = tuple(r.status() for r in runners)
-        open_ones = tuple(event for log in (events, *logs.values()) for event in log.snapshot())
-        return status.WorkerStatus(os.getpid(), int(time.time() * 1000), state, flows_now, open_ones, name, address)
 
-    asked = metrics_address or next((f.metrics_address for f in flows if f.metrics_address), None)
-    endpoint = None if asked is None else Endpoint.open(asked, snapshot, events)
-    address = "" if endpoint is None else endpoint.address
-    worker = f"{name} {address}".strip()  # as the journal's claims tell it: `drlib status` finds us there
-    held = memory.Memory(memory.data_share(memory_bytes))
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """Who receives a worker's state: a file, a listener for news, a condition that ends the worker."""
 
-    def runner_of(flow: FlowSettings) -> FlowRunner:
-        source, target = settings.clusters[flow.flow.source], settings.clusters[flow.flow.target]
-        keeping = [f for f in flows if isinstance(f.policy, IdentityReplicationPolicy)]
-        return FlowRunner(flow, source, target, worker, logs[flow.flow], held, keeping)
+    status_path: Path | None = None
+    on_state: Callable[[status.WorkerStatus], None] | None = None
+    until: Callable[[status.WorkerStatus], bool] | None = None
 
-    runners = [runner_of(flow) for flow in flows]
-    manager = ServiceManager.from_environment()
-    names = ", ".join(str(f.flow) for f in flows)
-    stops = 0
-    main = asyncio.current_task()
-    assert main is not None
 
-    def stop() -> None:
-        nonlocal state, stops
-        state = "stopping"
-        manager.stopping()
-        stops += 1
-        for runner in runners:
+class Worker:
+    """Runs `flows` of `settings`; constructed inside a running event loop, it serves its metrics at once."""
+
+    def __init__(
+        self,
+        settings: MirrorSettings,
+        flows: Sequence[FlowSettings],
+        reporting: Reporting,
+        *,
+        metrics_address: str | None = None,
+        memory_bytes: int = memory.DEFAULT_WORKER,
+        name: str = "",
+    ) -> None:
+        """Raises `UsageError` for too little memory or a metrics address that is none."""
+        self._settings = settings
+        self._flows = tuple(flows)
+        self._reporting = reporting
+        self._memory = memory.Memory(memory.data_share(memory_bytes))
+        self._events = status.EventLog()
+        self._logs = {f.flow: status.EventLog(str(f.flow)) for f in flows}  # a restarted flow continues in its own log
+        self._name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self._state = "starting"
+        self._stops = 0
+        self._reported: tuple[object, ...] = ()  # the news that `on_state` got last
+        self._manager = ServiceManager.from_environment()
+        self._runners: list[FlowRunner] = []
+        wanted = metrics_address or next((f.metrics_address for f in flows if f.metrics_address), None)
+        self._endpoint = None if wanted is None else Endpoint.open(wanted, self.status, self._events)
+        self._runners += [self._runner(flow) for flow in flows]
+
+    @property
+    def _address(self) -> str:
+        return "" if self._endpoint is None else self._endpoint.address
+
+    def _runner(self, flow: FlowSettings) -> FlowRunner:
+        clusters = self._settings.clusters
+        return FlowRunner(
+            flow,
+            clusters[flow.flow.source],
+            clusters[flow.flow.target],
+            # The journal's claims carry name and address: `drlib status` finds the worker by them.
+            worker=f"{self._name} {self._address}".strip(),
+            events=self._logs[flow.flow],
+            memory=self._memory,
+            keeping=[f for f in self._flows if isinstance(f.policy, IdentityReplicationPolicy)],
+        )
+
+    def status(self) -> status.WorkerStatus:
+        """The state now: flows, lanes, partitions and open events."""
+        flows = tuple(r.status() for r in self._runners)
+        events = tuple(event for log in (self._events, *self._logs.values()) for event in log.snapshot())
+        now = int(time.time() * 1000)
+        return status.WorkerStatus(os.getpid(), now, self._state, flows, events, self._name, self._address)
+
+    async def run(self) -> None:
+        """Run until stopped. Raises the first error of a flow that cannot be waited out, in a group; `Aborted`."""
+        main = asyncio.current_task()
+        assert main is not None
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop, main)
+        reporting = asyncio.create_task(self._report(main))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for index in range(len(self._runners)):
+                    group.create_task(self._keep_running(index))
+            self._state = "stopped"
+        except* asyncio.CancelledError:
+            raise Aborted(
+                "the mirror was stopped at once", "a second signal came", "Nothing to do: nothing is lost."
+            ) from None
+        finally:
+            reporting.cancel()
+            self._state = self._state if self._state == "stopped" else "failed"
+            self._publish(main)
+            if self._endpoint is not None:
+                self._endpoint.close()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+    def _stop(self, main: asyncio.Task[Any]) -> None:
+        """Drain every flow; called a second time, cancel `main` at once."""
+        self._state = "stopping"
+        self._manager.stopping()
+        self._stops += 1
+        for runner in self._runners:
             runner.stop()
-        if stops > 1:
+        if self._stops > 1:
             main.cancel()
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-
-    told: tuple[object, ...] = ()
-
-    def tell() -> None:
-        """The whole state to a file, where one is asked for, and to `until`; to whoever listens only news."""
-        nonlocal told
-        news = (state, events.snapshot(), *(log.snapshot() for log in logs.values()))
-        if status_path is None and until is None and (on_state is None or news == told):
+    def _publish(self, main: asyncio.Task[Any]) -> None:
+        """Write the state to the status file and pass it to `until`; call `on_state` when state or events have changed."""
+        status_path, on_state, until = self._reporting.status_path, self._reporting.on_state, self._reporting.until
+        news = (self._state, self._events.snapshot(), *(log.snapshot() for log in self._logs.values()))
+        if status_path is None and until is None and (on_state is None or news == self._reported):
             return
-        now = snapshot()
+        now = self.status()
         if status_path is not None:
             status.write(status_path, now)
-        if on_state is not None and news != told:
+        if on_state is not None and news != self._reported:
             on_state(now)
-        told = news
-        if until is not None and not stops and until(now):
-            stop()
+        self._reported = news
+        if until is not None and not self._stops and until(now):
+            self._stop(main)
 
-    async def report() -> None:
-        nonlocal state
+    async def _report(self, main: asyncio.Task[Any]) -> None:
+        loop = asyncio.get_running_loop()
+        names = ", ".join(str(f.flow) for f in self._flows)
         while True:
             began = time.thread_time()
-            if state == "starting" and all(r.ready for r in runners):
-                state = "running"
-                manager.ready(f"mirroring {names}")
-            manager.alive(loop.time(), f"{state}: {names}")
-            tell()
+            if self._state == "starting" and all(r.ready for r in self._runners):
+                self._state = "running"
+                self._manager.ready(f"mirroring {names}")
+            self._manager.alive(loop.time(), f"{self._state}: {names}")
+            self._publish(main)
             await asyncio.sleep(status.pause_s(STATUS_S, time.thread_time() - began))
 
-    async def keep(at: int) -> None:
-        """One flow. A broker that is still coming up is waited for; where there are other flows, a whole cluster is."""
-        delay, began = RETRY_S, loop.time()
+    async def _keep_running(self, index: int) -> None:
+        """Run one flow; restart it while a broker is starting or, where other flows run too, a cluster does not answer."""
+        delay, began = RETRY_S, asyncio.get_running_loop().time()
+        flow = self._flows[index]
         while True:
             try:
-                await runners[at].run()
+                await self._runners[index].run()
                 return
             except (Unreachable, SecurityFault, BrokerError) as error:
-                coming = isinstance(error, BrokerError) and error.retriable and loop.time() < began + COMING_UP_S
-                alone = isinstance(error, BrokerError) or len(runners) == 1
-                if stops or (alone and not coming):
+                if self._stops or not self._may_retry(error, began):
                     raise
-                logs[flows[at].flow].open("FlowUnreachable", str(flows[at].flow), str(error), by=WORKER)
-            runners[at] = runner_of(flows[at])
-            stopped = asyncio.create_task(runners[at].stopped())
+                self._logs[flow.flow].open("FlowUnreachable", str(flow.flow), str(error), by=WORKER)
+            self._runners[index] = self._runner(flow)
+            stopped = asyncio.create_task(self._runners[index].stopped())
             await asyncio.wait([stopped], timeout=delay)
             stopped.cancel()
-            if stops:
+            if self._stops:
                 return
             delay = min(RETRY_AT_MOST_S, delay * 2)
 
-    reporting = asyncio.create_task(report())
-    try:
-        async with asyncio.TaskGroup() as group:
-            for at in range(len(runners)):
-                group.create_task(keep(at))
-        state = "stopped"
-    except* asyncio.CancelledError:
-        raise Aborted(
-            "the mirror was stopped at once", "a second signal came", "Nothing to do: nothing is lost."
-        ) from None
-    finally:
-        reporting.cancel()
-        state = state if state == "stopped" else "failed"
-        tell()
-        if endpoint is not None:
-            endpoint.close()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
+    def _may_retry(self, error: DrlibError, began: float) -> bool:
+        """`began`: when the flow was started first, on the loop's clock."""
+        if isinstance(error, BrokerError):
+            return error.retriable and asyncio.get_running_loop().time() < began + STARTING_UP_S
+        return len(self._runners) > 1
 
 
 async def _refuse_rings(settings: MirrorSettings, flows: Sequence[FlowSettings]) -> None:
