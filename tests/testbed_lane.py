@@ -24,7 +24,7 @@ from drlib.kafka.protocol.batch import BatchHeader
 from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.mirror.engine.fencing.claim import claim
 from drlib.mirror.engine.lane.lane import Housekeeping
-from drlib.mirror.flow import FlowRunner
+from drlib.mirror.flow import FlowRunner, FlowSetup, RunningFlow
 from drlib.mirror.journal.entries import ClaimId, Entry
 from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.read_batches import log_ends, read_range
@@ -54,6 +54,11 @@ class Running:
     def partition(self, topic: str, number: int = 0) -> PartitionStatus | None:
         found = [p for p in self.flow.status().partitions if (p.topic, p.partition) == (topic, number)]
         return found[0] if found else None
+
+    @property
+    def running_flow(self) -> RunningFlow:
+        assert self.flow.running is not None, "the flow has not started"
+        return self.flow.running
 
     def claim(self, lane: int = 0) -> ClaimId:
         (found,) = [x for x in self.flow.status().lanes if x.lane == lane]
@@ -89,7 +94,15 @@ async def running(
     source, target = settings.clusters[engine.source], settings.clusters[engine.target]
     async with connected(engine.right) as client:
         await _loaded(client)  # a worker would begin its flow anew
-    runner = FlowRunner(flow, source, target, "attacked", events, housekeeping=housekeeping or Housekeeping())
+    setup = FlowSetup(
+        settings=flow,
+        source=source,
+        target=target,
+        worker="attacked",
+        events=events,
+        housekeeping=housekeeping or Housekeeping(),
+    )
+    runner = FlowRunner(setup)
     found = Running(runner, events, asyncio.create_task(runner.run()))
     try:
         yield found

@@ -26,7 +26,7 @@ from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch import memory
-from drlib.mirror.flow import WORKER, FlowRunner
+from drlib.mirror.flow import WORKER, FlowRunner, FlowSetup
 from drlib.mirror.preflight.cycles import find_cycle, refuse_rings
 from drlib.mirror.status import worker_status as status
 from drlib.mirror.status.endpoint import Endpoint
@@ -116,16 +116,17 @@ class Worker:
 
     def _runner(self, flow: FlowSettings) -> FlowRunner:
         clusters = self._settings.clusters
-        return FlowRunner(
-            flow,
-            clusters[flow.flow.source],
-            clusters[flow.flow.target],
+        setup = FlowSetup(
+            settings=flow,
+            source=clusters[flow.flow.source],
+            target=clusters[flow.flow.target],
             # The journal's claims carry name and address: `drlib status` finds the worker by them.
             worker=f"{self._name} {self._address}".strip(),
             events=self._logs[flow.flow],
             memory=self._memory,
             keeping=[f for f in self._flows if isinstance(f.policy, IdentityReplicationPolicy)],
         )
+        return FlowRunner(setup)
 
     def status(self) -> status.WorkerStatus:
         """The state now: flows, lanes, partitions and open events."""

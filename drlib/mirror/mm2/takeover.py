@@ -53,7 +53,7 @@ class MirrorTooLong(LeaseHeld):
 
 
 @dataclass(frozen=True, slots=True)
-class LeftBehind:
+class Mm2Progress:
     """What MM2 left: `copied`, the last committed source offset by source partition, and its syncs in written order."""
 
     copied: Mapping[TopicPartition, int]
@@ -88,7 +88,7 @@ class TakeoverReader:
             await asyncio.sleep(0.2)
         self.events.resolve("WaitingForMirrorMaker", str(flow))
 
-    async def left_behind(self) -> LeftBehind | None:
+    async def read_progress(self) -> Mm2Progress | None:
         """What MM2 stored about the flow; None when it never ran here."""
         topic = self.settings.connect_offsets_topic
         if not await _partitions(self.target, topic):
@@ -103,10 +103,15 @@ class TakeoverReader:
             if key is not None and value is not None:
                 sync = OffsetSync.decode(key, value)
                 syncs[sync.partition].append((sync.upstream_offset, sync.offset))
-        return LeftBehind(copied, syncs)
+        return Mm2Progress(copied, syncs)
 
     async def examine(
-        self, left: LeftBehind, key: SourcePartition, source: TopicPartition, mirror: TopicPartition, mirror_end: int
+        self,
+        progress: Mm2Progress,
+        key: SourcePartition,
+        source: TopicPartition,
+        mirror: TopicPartition,
+        mirror_end: int,
     ) -> Takeover | None:
         """Where `source` goes on; None when nothing of it was copied. `mirror_end`: the mirror's log end at our fence.
 
@@ -114,8 +119,8 @@ class TakeoverReader:
         """
         source_id, from_source, source_start, source_end = await _open(self.source, source)
         mirror_id, from_mirror, mirror_start, _ = await _open(self.target, mirror)
-        committed = left.copied.get(source)
-        pairs = left.syncs.get(source, [])
+        committed = progress.copied.get(source)
+        pairs = progress.syncs.get(source, [])
         if committed is not None and committed >= source_end:
             self.events.open(
                 "TakeoverStale", str(source), f"MM2 copied up to {committed}, the log ends at {source_end}"

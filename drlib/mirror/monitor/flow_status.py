@@ -45,7 +45,7 @@ def _partition(lane: int, stream: PartitionStream, forecasts: Forecasts, expiry:
         end,
         stream.map.target_end or 0,
         stream.parked,
-        not stream.parked and fence_may_have_expired(stream.last, expiry, now),
+        not stream.parked and fence_may_have_expired(stream.last_append, expiry, now),
         stream.last_stable,
         start,
         records,

@@ -26,7 +26,7 @@ from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.batch import iter_batches
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.engine.fetch.partition_stream import Outgoing, PartitionStream, Pulse
+from drlib.mirror.engine.fetch.partition_stream import LongPollCounter, PartitionStream, PlannedBatch
 from drlib.mirror.monitor.open_transactions import OpenTransactions
 from drlib.mirror.monitor.retention import RetentionWatch
 from drlib.mirror.status.catch_up import Outlook, Sample, forecast, oldest_unmirrored_ms
@@ -92,14 +92,14 @@ class _Seen:
     covered: int = -1  # source offset behind that record
     probed: tuple[int, int] | None = None  # (source offset, timestamp)
     record_bytes: float | None = None  # of the batch that was probed, where none was mirrored yet
-    newest: Outgoing | None = None
+    newest: PlannedBatch | None = None
     latency: _Moments = field(default_factory=_Moments)
     age: _Moments = field(default_factory=_Moments)
     end: int = -1  # of the source's log, by the newest answer of whichever kind
     start: int = -1
     as_of_ms: int = 0  # when the source last said so
     answers: int = 0
-    pulse: Pulse | None = None
+    pulse: LongPollCounter | None = None
     pulse_answers: int = 0
 
 
@@ -138,7 +138,7 @@ class Forecasts:
 
     # -- what the lanes tell -------------------------------------------------------------------------------------
 
-    def acked(self, stream: PartitionStream, item: Outgoing) -> None:
+    def acked(self, stream: PartitionStream, item: PlannedBatch) -> None:
         """A batch stands on the target."""
         seen = self._of(stream.source)
         seen.records += item.batch.count
@@ -230,8 +230,8 @@ class Forecasts:
         before = seen.samples[-1] if seen.samples else None
         if not self._unheard(stream):
             seen.as_of_ms = now_ms
-        seen.answers, seen.pulse = stream.answers, stream.pulse
-        seen.pulse_answers = stream.pulse.answers if stream.pulse is not None else 0
+        seen.answers, seen.pulse = stream.responses, stream.long_poll
+        seen.pulse_answers = stream.long_poll.responses if stream.long_poll is not None else 0
         end = seen.end = max(stream.high_watermark, seen.end)
         mirrored = self._still_there(stream)
         if end < 0:
@@ -301,9 +301,9 @@ class Forecasts:
     def _unheard(self, stream: PartitionStream) -> bool:
         """Did no answer come since the last look, neither of its own nor one that it waits in with others?"""
         seen = self._of(stream.source)
-        pulse = stream.pulse
-        return stream.answers == seen.answers and (
-            pulse is None or pulse is not seen.pulse or pulse.answers == seen.pulse_answers
+        pulse = stream.long_poll
+        return stream.responses == seen.answers and (
+            pulse is None or pulse is not seen.pulse or pulse.responses == seen.pulse_answers
         )
 
     def _wants_probe(self, stream: PartitionStream) -> bool:

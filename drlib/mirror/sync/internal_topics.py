@@ -52,7 +52,7 @@ def read_expiry(target: ClusterSettings, timeout_s: float, events: EventLog) -> 
     """How long the target remembers producers; Kafka's defaults, and an event, where we may not ask. Blocks."""
     try:
         with Cluster(target, timeout_s=timeout_s) as admin:
-            return Expiry.of(admin.broker_config())
+            return Expiry.from_config(admin.broker_config())
     except DrlibError as error:
         detail = f"{error} Kafka's defaults are assumed for how long it remembers producers."
         events.open("BrokerConfigUnknown", target.alias, detail)

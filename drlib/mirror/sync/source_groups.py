@@ -34,7 +34,7 @@ from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerE
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
-from drlib.mirror.engine.fetch.round_trip_time import heard
+from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
 from drlib.mirror.mm2 import consumer_offsets
 from drlib.mirror.mm2.checkpoints import CheckpointStore
 from drlib.mirror.mm2.records import Checkpoint
@@ -256,7 +256,7 @@ class GroupPositions:
         """
         for node in nodes:
             if node >= 0:
-                await heard(self._source, node)
+                await wait_for_response(self._source, node)
         self._events.resolve("SourceUnreachable", str(self._settings.flow), by="groups")
         if error_code != UNKNOWN_TOPIC_OR_PARTITION:
             raise_for(error_code, f"following {OFFSETS_TOPIC}")

@@ -141,7 +141,7 @@ async def test_an_owner_that_was_fenced_gets_the_lane_back_from_the_group_alone(
     async with running(engine) as owner, connected(engine.right) as client:
         await owner.mirrored(topic, {0: 50})
         first = owner.claim()
-        journal = owner.flow.journal_topic
+        journal = owner.flow.setup.journal_topic
         usurper = await take(client, f"drlib.{engine.source}.{engine.target}.0.0", {mirror.topic: [0], journal: [0]})
         assert usurper.epoch == first.epoch + 1
         await asyncio.to_thread(send, engine.left, topic, [f"b{n}" for n in range(50)])
@@ -170,7 +170,7 @@ async def test_spent_epochs_move_the_lane_to_a_new_transactional_id(engine: Engi
                 if claims[-1].producer_id != claims[0].producer_id:
                     for former in claims[:-1]:
                         assert (await append(client, mirror, former, 40))[0] == REFUSED_EPOCH
-                        journal = TopicPartition(owner.flow.journal_topic, 0)
+                        journal = TopicPartition(owner.flow.setup.journal_topic, 0)
                         assert (await append(client, journal, former, 9))[0] == REFUSED_EPOCH
         old, new = claims[0].producer_id, claims[-1].producer_id
         assert [(c.producer_id, c.epoch) for c in claims] == [

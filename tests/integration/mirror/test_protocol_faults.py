@@ -54,7 +54,7 @@ async def test_the_connection_is_lost_again_and_again_with_many_batches_in_fligh
             for _ in range(RESETS):
                 position = {n: owner.partition(topic, n) for n in range(3)}
                 await asyncio.sleep(chance.uniform(0.02, 0.6))  # anywhere between two acknowledgements
-                most = max(most, sum(len(s.unacked) for s in owner.flow._streams.values()))
+                most = max(most, sum(len(s.unacked) for s in owner.running_flow._streams.values()))
                 await asyncio.to_thread(lab.proxy.reset, "RIGHT-1")
                 await owner.mirrored(topic, {n: (p.mirrored if p else 0) + 1 for n, p in position.items()})
             done.set()

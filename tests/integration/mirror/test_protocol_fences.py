@@ -119,7 +119,8 @@ async def test_a_worker_whose_heartbeats_are_not_answered_stops_by_itself(
     async with running(engine) as owner, connected(engine.right) as client:
         await owner.mirrored(topic, {0: 50})
         silent.set()
-        await until("the deadline has passed", lambda: not owner.flow.membership.may_send(), 10)
+        member = owner.running_flow.membership
+        await until("the deadline has passed", lambda: not member.may_send(), 10)
         before = (await log_ends(client, [mirror])).ends[mirror]
         await asyncio.to_thread(send, engine.left, topic, [f"b{n}" for n in range(50)])
         await asyncio.sleep(0.7)  # the absence of an event is what is tested

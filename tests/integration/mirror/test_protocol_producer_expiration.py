@@ -106,7 +106,7 @@ async def test_a_stretch_of_old_records_is_guarded_and_costs_few_markers(attacke
         batches = await headers(client, mirror(attacked))
         markers = sum(h.is_control for h in batches) - claims
         assert guarded
-        assert 1 <= markers <= lasted * 1000 / Expiry(PRODUCERS_MS, LOOK_MS).lull_ms + 2, f"{markers} in {lasted} s"
+        assert 1 <= markers <= lasted * 1000 / Expiry(PRODUCERS_MS, LOOK_MS).idle_ms + 2, f"{markers} in {lasted} s"
         assert len(batches) > 3 * markers
     attacked.assert_same(topic, 1)
 

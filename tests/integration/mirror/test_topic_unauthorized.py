@@ -98,7 +98,7 @@ async def test_a_mirror_topic_we_are_shut_out_of_waits_alone_and_goes_on_by_itse
         for topic in (closed, open_):
             await owner.mirrored(topic, {0: 50})
             await asyncio.to_thread(move, engine.left, group, topic, 20)
-        journal = owner.flow.journal_topic
+        journal = owner.flow.setup.journal_topic
         with shut_for_now(engine.right, mirror, who, operation):
             await written(50)
             await until("it is told", lambda: owner.events.is_open("TargetUnauthorized", mirror))

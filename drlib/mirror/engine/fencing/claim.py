@@ -1,14 +1,15 @@
 """Claim a lane and fence its former owner, with one transactional ID and no transaction around data.
 
 Rules, each there because its absence lost or doubled a record on a real broker:
-- InitProducerId(-1, -1) once per claim: same producer ID, epoch + 1. Never again in that claim, a fenced owner would
-  steal the lane back.
+- InitProducerId(-1, -1) once per claim: same producer ID, epoch + 1. Never again in that claim: a fenced owner would take
+  the lane back.
 - AddPartitionsToTxn v3 with every partition of the lane and its journal partition, then EndTxn(abort), v4 at most: the
   marker then carries exactly our epoch (version 5 bumps it).
-- EndTxn answers before the markers stand: the claim holds only when DescribeTransactions says CompleteAbort with our
+- EndTxn answers before the markers are written: the claim holds only when DescribeTransactions says CompleteAbort with our
   producer ID and epoch.
-- A partition the coordinator did not know is skipped silently, so DescribeProducers on each leader must show our epoch.
-- 47, 49 and 90 anywhere mean that somebody claimed after us: the lane is lost.
+- The coordinator silently skips a partition it does not know, so DescribeProducers on each leader must show our epoch.
+- INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING and PRODUCER_FENCED (47, 49, 90) in any response mean that another
+  worker claimed after us: the lane is lost.
 """
 
 from __future__ import annotations
@@ -66,13 +67,13 @@ async def claim(
 ) -> ClaimId:
     """Take the lane named by `transactional_id` over `partitions` (topic -> partitions, its journal's among them).
 
-    Returns the claim; every partition then holds our abort marker and refuses older epochs. Raises `LaneLost` when
-    somebody claimed after us, `LaneFault` when the claim could not be completed before the deadline.
+    Returns the claim; every partition then holds our abort marker and refuses older epochs. Raises `LaneLost` when another
+    worker claimed after us, `LaneFault` when the claim could not be completed before the deadline.
     """
     deadline = time.monotonic() + deadline_s
 
     coordinator = _Coordinator(target, transactional_id)
-    producer_id, epoch = await coordinator.ask(
+    producer_id, epoch = await coordinator.call(
         lambda c: requests.init_producer_id(c, transactional_id, timeout_ms=TRANSACTION_TIMEOUT_MS), deadline
     )
     ours = ClaimId(producer_id, epoch)
@@ -89,9 +90,9 @@ async def mark(
     *,
     deadline: float,
 ) -> Mapping[TopicPartition, int]:
-    """Write our epoch's abort marker into `partitions` and wait until it stands on each leader.
+    """Write our epoch's abort marker into `partitions` and wait until each leader has it.
 
-    Returns the last sequence of ours that each leader knows: -1 where this epoch wrote nothing, or was forgotten.
+    Returns our last sequence as each leader knows it: -1 where this epoch wrote nothing, or was forgotten.
     """
     return await _mark(_Coordinator(target, transactional_id), ours, partitions, deadline)
 
@@ -100,13 +101,15 @@ async def _mark(
     coordinator: _Coordinator, ours: ClaimId, partitions: Mapping[str, Sequence[int]], deadline: float
 ) -> Mapping[TopicPartition, int]:
     target, transactional_id = coordinator.target, coordinator.transactional_id
-    await coordinator.ask(
+    await coordinator.call(
         lambda c: requests.add_partitions_to_txn(c, transactional_id, ours.producer_id, ours.epoch, partitions),
         deadline,
     )
-    await coordinator.ask(lambda c: requests.end_txn_abort(c, transactional_id, ours.producer_id, ours.epoch), deadline)
+    await coordinator.call(
+        lambda c: requests.end_txn_abort(c, transactional_id, ours.producer_id, ours.epoch), deadline
+    )
     while True:
-        state = await coordinator.ask(lambda c: requests.describe_transaction(c, transactional_id), deadline)
+        state = await coordinator.call(lambda c: requests.describe_transaction(c, transactional_id), deadline)
         if (state.producer_id, state.epoch) != (ours.producer_id, ours.epoch):
             raise LaneLost(transactional_id, f"producer {state.producer_id} epoch {state.epoch} claimed it after us")
         if state.state == COMPLETE_ABORT:
@@ -126,13 +129,13 @@ async def _verify(
     metadata = await target.metadata(tuple(partitions))
     by_leader: dict[int, dict[str, list[int]]] = {}
     for topic, numbers in partitions.items():
-        if metadata.topics[topic].error_code == TOPIC_AUTHORIZATION_FAILED:  # since it was marked
+        if metadata.topics[topic].error_code == TOPIC_AUTHORIZATION_FAILED:  # revoked since it was marked
             raise BrokerError(TOPIC_AUTHORIZATION_FAILED, f"looking up {topic}", topics=[topic])
         for number in numbers:
-            there = metadata.topics[topic].partitions.get(number)
-            leader = there.leader if there is not None else -1
+            partition = metadata.topics[topic].partitions.get(number)
+            leader = partition.leader if partition is not None else -1
             by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
-    known: dict[TopicPartition, int] = {}
+    sequences: dict[TopicPartition, int] = {}
     for leader, wanted in by_leader.items():
         if leader < 0:
             raise LaneFault(transactional_id, f"no leader for {', '.join(wanted)}")
@@ -146,34 +149,34 @@ async def _verify(
                     raise LaneLost(transactional_id, f"{topic}-{number} already knows epoch {max(epochs)}")
                 if ours.epoch not in epochs:
                     raise LaneFault(transactional_id, f"no marker of ours in {topic}-{number}")
-                known[TopicPartition(topic, number)] = next(
+                sequences[TopicPartition(topic, number)] = next(
                     s.last_sequence for s in states if (s.producer_id, s.epoch) == (ours.producer_id, ours.epoch)
                 )
-    return known
+    return sequences
 
 
 @dataclass(slots=True)
 class _Coordinator:
-    """The coordinator of one transactional ID: looked for once, and again after any doubt."""
+    """The coordinator of one transactional ID: looked up once, and again after every error."""
 
     target: ClusterClient
     transactional_id: str
     node: int | None = None
 
-    async def ask(self, call: Callable[[Connection], Awaitable[Answer]], deadline: float) -> Answer:
-        """Repeat one call until it is answered for good. Raises `LaneLost`, `LaneFault`; `BrokerError` for a right."""
+    async def call(self, request: Callable[[Connection], Awaitable[Answer]], deadline: float) -> Answer:
+        """Repeat one call until its answer is final. Raises `LaneLost`, `LaneFault`; `BrokerError` for a missing right."""
         delay = 0.005
         while True:
             try:
                 if self.node is None:
                     self.node = await self.target.coordinator(self.transactional_id, "transaction")
                 connection = await self.target.connection(self.node, "transaction")
-                return await call(connection)
+                return await request(connection)
             except BrokerError as error:
                 if error.code in FENCED:
                     raise LaneLost(self.transactional_id, error.name) from error
                 if error.code in AUTHORIZATION:
-                    raise  # a right is missing, and the codes say which
+                    raise  # the code says which right is missing
                 if error.code not in _REPEAT or time.monotonic() > deadline:
                     raise LaneFault(self.transactional_id, str(error)) from error
             except (Unreachable, TimeoutError, OSError) as error:

@@ -1,9 +1,9 @@
 """Which lane a partition belongs to, and which worker runs which lanes.
 
-Rules: both are functions of names alone, so that every worker and every reader comes to the same answer. The partitions
-of one topic go to lanes one after another. Workers hold equally many lanes, give or take one; when a worker comes or
-goes, most of the others' lanes stay where they are, because every lane moved is a claim.
-Not for: who is a member; the group protocol decides that.
+Rules: both are functions of names alone, so that every worker and every reader computes the same. The partitions of one
+topic go to consecutive lanes. Workers own equally many lanes, give or take one; when a worker joins or leaves, most of the
+others' lanes stay, because every lane moved costs a claim.
+Not for: membership; the group protocol decides that.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def lane_of(topic: str, partition: int, lanes: int) -> int:
 
 
 def assign(lanes: int, members: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
-    """The lanes of each member, ascending; every member has an entry, if need be an empty one.
+    """The lanes of each member, ascending; every member has an entry, possibly an empty one.
 
-    Rendezvous hashing under a bound: the best-liked (lane, member) pairs first, as long as the member has room.
+    Rendezvous hashing under a bound: (lane, member) pairs by weight, as long as the member has room.
     """
     if lanes < 0:
         raise ValueError(f"{lanes} lanes")
@@ -32,7 +32,7 @@ def assign(lanes: int, members: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
         return {}
     each, extra = divmod(lanes, len(shares))
     free = set(range(lanes))
-    for _, lane, member in sorted((_liking(lane, member), lane, member) for lane in range(lanes) for member in shares):
+    for _, lane, member in sorted((_weight(lane, member), lane, member) for lane in range(lanes) for member in shares):
         share = shares[member]
         if lane not in free or len(share) > each or (len(share) == each and not extra):
             continue
@@ -42,5 +42,5 @@ def assign(lanes: int, members: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
     return {member: tuple(sorted(share)) for member, share in shares.items()}
 
 
-def _liking(lane: int, member: str) -> bytes:
+def _weight(lane: int, member: str) -> bytes:
     return hashlib.blake2b(member.encode(), digest_size=8, key=lane.to_bytes(4)).digest()

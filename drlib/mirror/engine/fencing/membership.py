@@ -1,10 +1,10 @@
-"""Who runs a lane: the workers of a flow are a consumer group on the journal topic; partition k is lane k.
+"""Which worker runs a lane: the workers of a flow are a consumer group on the journal topic; partition k is lane k.
 
 Rules: Kafka's own group protocol (classic: JoinGroup, SyncGroup, Heartbeat, LeaveGroup) does membership, rebalance and
 takeover. `may_send()` is a monotonic deadline shorter than the session, counted from the *sending* of the last
-heartbeat that was answered well: a worker that slept (SIGSTOP, a long pause) stops by itself before the group could
-have given its lanes away. During a rebalance lanes go on: the claim of the next owner is what fences the former one.
-Not for: exactly-once. The group only says who should claim; the claim and its fence decide (design of `claim`).
+heartbeat that was answered without error: a worker that was suspended (SIGSTOP, a long pause) stops by itself before the
+group could have reassigned its lanes. During a rebalance lanes go on: the claim of the next owner fences the former one.
+Not for: exactly-once. The group only says who should claim; the claim and its fence decide (`claim`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DEADLINE_SHARE = 0.6  # of the session: what is left covers a send that was chec
 
 @dataclass
 class Membership:
-    """One worker's membership; `on_change` is awaited with the lanes owned after each rebalance."""
+    """One worker's membership; `on_change` is awaited with the lanes owned after each change."""
 
     target: ClusterClient
     group: str
@@ -52,17 +52,17 @@ class Membership:
     _valid: asyncio.Event = field(default_factory=asyncio.Event)
 
     def may_send(self) -> bool:
-        """True while no other member can have been given our lanes."""
+        """True while the group cannot have assigned our lanes to another member."""
         return time.monotonic() < self._answered_at + DEADLINE_SHARE * self.session_timeout_ms / 1000
 
     async def until_may_send(self) -> None:
-        """Wait until a heartbeat was answered again; cancelled with the lane when the group moved on."""
+        """Wait until a heartbeat is answered again; cancelled with the lane when it is reassigned."""
         while not self.may_send():
             self._valid.clear()
             await self._valid.wait()
 
     async def run(self) -> None:
-        """Be a member until cancelled; leaves the group on the way out."""
+        """Be a member until cancelled, then leave the group."""
         delay = 0.1
         try:
             while True:
@@ -74,7 +74,7 @@ class Membership:
                 except BrokerError as error:
                     if error.code == UNKNOWN_MEMBER_ID:
                         self.member_id = ""
-                        await self._own(frozenset())
+                        await self._set_owned(frozenset())
                     if error.code in _REJOIN:
                         continue
                     if not error.retriable:
@@ -99,21 +99,21 @@ class Membership:
                 raise
             joined = await self._join_request(connection)
         self.member_id, self.generation = joined.member_id, joined.generation
-        plan: dict[str, bytes] = {}
+        assignments: dict[str, bytes] = {}
         if joined.leader == joined.member_id:
             shares = assign(self.lanes, sorted(joined.members))
-            plan = {member: assignment.encode(self.journal_topic, lanes) for member, lanes in shares.items()}
-        mine = await requests.sync_group(
+            assignments = {member: assignment.encode(self.journal_topic, lanes) for member, lanes in shares.items()}
+        assigned = await requests.sync_group(
             connection,
             group=self.group,
             generation=self.generation,
             member_id=self.member_id,
             protocol_type=assignment.PROTOCOL_TYPE,
             protocol_name=assignment.PROTOCOL_NAME,
-            assignments=plan,
+            assignments=assignments,
         )
         self._answered(max(sent, time.monotonic() - 0.5))
-        await self._own(frozenset(assignment.decode(mine).get(self.journal_topic, ())))
+        await self._set_owned(frozenset(assignment.decode(assigned).get(self.journal_topic, ())))
 
     async def _join_request(self, connection: Connection) -> requests.JoinedGroup:
         try:
@@ -142,7 +142,7 @@ class Membership:
         self._answered_at = sent
         self._valid.set()
 
-    async def _own(self, lanes: frozenset[int]) -> None:
+    async def _set_owned(self, lanes: frozenset[int]) -> None:
         if lanes != self.owned:
             self.owned = lanes
             await self.on_change(lanes)

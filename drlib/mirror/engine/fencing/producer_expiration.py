@@ -1,15 +1,15 @@
 """When a mirror partition needs a marker of ours, so that its leader does not forget the claim that fences it.
 
 Rules:
-- A leader forgets a producer by the *record* timestamp of its last batch or marker (producer.id.expiration.ms), at looks
-  that are producer.id.expiration.check.interval.ms apart. Forgotten, anybody's next append is taken unchecked.
-- A marker carries the time of its writing: before the next batch of a partition whose last word of ours is older than
-  half the expiration, and behind old records once nothing follows them. Idle partitions are left alone.
-- While old records go on, each batch makes the leader's memory old again, so a marker before each would buy nothing:
-  at most one in half a look. Between two of them the partition is *guarded*: our own next append is what re-arms it, and
-  a foreign one would be detected, not prevented.
-- A marker on a partition that has forgotten us begins the sequence anew, and no batch of this claim fits behind it: then
-  only a new claim goes on. DescribeProducers tells by the last sequence.
+- A leader forgets a producer by the *record* timestamp of its last batch or marker (producer.id.expiration.ms), in checks
+  that run every producer.id.expiration.check.interval.ms. Then the next append of any producer is accepted unchecked.
+- A marker carries the time of its writing. It is due before the next batch of a partition whose last append of ours is
+  older than half the expiration, and after old records once nothing follows them. Idle partitions need none.
+- While old records are copied, each batch makes the leader's state old again, so a marker before each would gain nothing:
+  at most one per half check interval. Between two of them the partition is *guarded*: our own next append renews the
+  leader's state, and a foreign append would be detected, not prevented.
+- A marker on a partition that has forgotten us starts the sequence again at 0, so that no batch of this claim fits behind
+  it: only a new claim can go on. DescribeProducers shows this by the last sequence.
 Source: `ProducerStateManager.isProducerExpired`, `ProducerAppendInfo.checkSequence` and `appendEndTxnMarker` of Kafka.
 """
 
@@ -25,52 +25,52 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
 PRODUCER_EXPIRATION = "producer.id.expiration.ms"
-LOOK_INTERVAL = "producer.id.expiration.check.interval.ms"  # internal: a broker tells it only where it was set
+CHECK_INTERVAL = "producer.id.expiration.check.interval.ms"  # internal: a broker reports it only where it was set
 TRANSACTIONAL_EXPIRATION = "transactional.id.expiration.ms"
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """How long the target remembers, in ms; Kafka's defaults where a broker does not say."""
+    """How long the target remembers producers and transactional IDs, in ms; Kafka's defaults where a broker does not say."""
 
     producer_ms: int = DAY_MS
-    look_ms: int = 10 * 60_000
+    check_interval_ms: int = 10 * 60_000
     transactional_ms: int = 7 * DAY_MS
 
     @classmethod
-    def of(cls, config: Mapping[str, str | None]) -> Expiry:
-        """From a broker's configuration; what it does not tell, or tells as no number, is Kafka's default."""
+    def from_config(cls, config: Mapping[str, str | None]) -> Expiry:
+        """From a broker's configuration; a missing value, or one that is no number, becomes Kafka's default."""
         default = cls()
 
-        def number(name: str, otherwise: int) -> int:
+        def number(name: str, default_ms: int) -> int:
             value = config.get(name)
-            return int(value) if value is not None and value.isdecimal() else otherwise
+            return int(value) if value is not None and value.isdecimal() else default_ms
 
         return cls(
             number(PRODUCER_EXPIRATION, default.producer_ms),
-            number(LOOK_INTERVAL, default.look_ms),
+            number(CHECK_INTERVAL, default.check_interval_ms),
             number(TRANSACTIONAL_EXPIRATION, default.transactional_ms),
         )
 
     @property
     def interval_ms(self) -> int:
-        """Least time between two markers in a stretch of old records: one at least falls between any two looks."""
-        return max(1, self.look_ms // 2)
+        """Least time between two markers in a stretch of old records: at least one falls between any two checks."""
+        return max(1, self.check_interval_ms // 2)
 
     @property
-    def lull_ms(self) -> int:
-        """How long nothing must follow old records before a marker closes them."""
+    def idle_ms(self) -> int:
+        """How long nothing must follow old records before a marker follows them."""
         return min(self.interval_ms, max(100, self.interval_ms // 60))
 
     @property
     def keep_alive_ms(self) -> int:
-        """How often the journal partition gets a marker: hourly, or often enough for a target that forgets sooner."""
+        """Interval of the journal partition's markers: an hour, or less for a target that forgets sooner."""
         return max(100, min(HOUR_MS, self.transactional_ms // 4, self.producer_ms // 4))
 
 
 @dataclass(slots=True)
 class LastAppend:
-    """What a partition's leader last heard of our claim. Times in ms since the epoch, here by our own clock."""
+    """Our last append to a partition, as its leader knows it. Times in ms since the epoch, by our own clock."""
 
     timestamp: int  # of the last record, or of the last marker if that came later
     marked_ms: int
@@ -84,21 +84,21 @@ class LastAppend:
 
 
 def due_before_batch(last: LastAppend, expiry: Expiry, now: int) -> bool:
-    """Whether a marker must stand before the next batch is sent."""
+    """Whether a marker must be written before the next batch is sent."""
     return _old(last, expiry, now) and now - last.marked_ms >= expiry.interval_ms
 
 
-def due_in_lull(last: LastAppend, expiry: Expiry, now: int) -> bool:
-    """Whether a marker must close a partition to which nothing more is to be sent for now."""
-    due = lull_due_ms(last, expiry)
+def due_when_idle(last: LastAppend, expiry: Expiry, now: int) -> bool:
+    """Whether a marker must be written to a partition that has nothing more to send for now."""
+    due = idle_due_ms(last, expiry)
     return due is not None and now >= due
 
 
-def lull_due_ms(last: LastAppend, expiry: Expiry) -> int | None:
-    """When that will be, if nothing more comes; None where nothing came after the last marker."""
+def idle_due_ms(last: LastAppend, expiry: Expiry) -> int | None:
+    """When `due_when_idle` becomes true if nothing more is sent, ms; None where no batch followed the last marker."""
     if not last.batch_ms:
         return None
-    return max(last.batch_ms + expiry.lull_ms, last.timestamp + expiry.producer_ms // 2 + 1)
+    return max(last.batch_ms + expiry.idle_ms, last.timestamp + expiry.producer_ms // 2 + 1)
 
 
 def fence_may_have_expired(last: LastAppend, expiry: Expiry, now: int) -> bool:
@@ -107,7 +107,7 @@ def fence_may_have_expired(last: LastAppend, expiry: Expiry, now: int) -> bool:
 
 
 def last_sequence(records: int) -> int:
-    """The sequence a leader that has not forgotten us must know after `records` of this claim."""
+    """The sequence that a leader which has not forgotten us knows after `records` of this claim."""
     return (records - 1) % SEQUENCE_MODULUS if records else NO_SEQUENCE
 
 

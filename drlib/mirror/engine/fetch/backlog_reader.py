@@ -1,15 +1,15 @@
-"""*What is there*: questions that run ahead of their answers through partitions that are behind.
+"""Pipelined fetches through partitions that are behind their source.
 
 Rules:
-- A broker answers in order, so the next questions are sent before the first is answered: at o, o+d, o+2d, with d guessed
-  from the records a byte held of late, a little less than that; overlap is trimmed, a hole is asked for once more.
-- Nothing is asked beyond what the source said may be read, and no question waits at the broker.
-- A question holds half a window, so that one is always behind the other.
-- As much is on its way as the link holds (`drlib.mirror.engine.fetch.flow_control`), within the worker's memory.
-Whatever others hold of that,
-  who holds nothing may ask one small question.
-- A partition that got nothing although it is behind is asked alone: a broker gives a batch larger than the limit only to
-  the first partition of a question. If even then nothing comes, for seconds, that is told: its log may be damaged there.
+- A broker answers in order, so the next requests are sent before the first is answered: at o, o+d, o+2d, where d is a
+  little less than the records per byte of recent responses promise. Overlap is trimmed, a hole is fetched once more.
+- Nothing is fetched beyond the offset the source last called readable, and no request waits at the broker.
+- A request asks for half a window, so that two are always in flight.
+- As many bytes are in flight as the link holds (`flow_control`) and the worker's memory allows. Whatever other lanes have
+  reserved, a reader with nothing in flight may send one small request.
+- A partition that returned nothing although it is behind is fetched alone: a broker returns a batch larger than the limit
+  only for the first partition of a request. If that returns nothing for seconds, `SourceStalled` is opened: its log may be
+  damaged there.
 """
 
 from __future__ import annotations
@@ -22,104 +22,106 @@ from dataclasses import dataclass
 from drlib.kafka.net import requests
 from drlib.kafka.protocol.error_codes import raise_for
 from drlib.kafka.protocol.fetch import Fetched
-from drlib.mirror.engine.fetch.fetch_response import QUEUE_BYTES, Broker, PartitionFetch
+from drlib.mirror.engine.fetch.fetch_response import QUEUE_BYTES, PartitionFetch, SourceBroker
 from drlib.mirror.engine.fetch.flow_control import Flight, InFlightWindow
-from drlib.mirror.engine.fetch.memory import Hold
+from drlib.mirror.engine.fetch.memory import Reservation
 from drlib.mirror.engine.fetch.round_trip_time import measure
 
-QUESTION_BYTES = 8 << 20
-LEAST_BYTES = 64 << 10  # asked of one partition
+REQUEST_BYTES = 8 << 20
+LEAST_BYTES = 64 << 10  # requested of one partition
 MOST_BYTES = 2 << 20
-QUESTION_PARTITIONS = 32  # with more behind than that, each is asked for more, less often
-LEAST_WINDOW = 2 * QUESTION_BYTES
-THINNER = 0.98  # of the records expected in an answer: overlap costs the link this much, a hole a whole window
-FORGET = 32  # answers until a thin one is forgotten: what an answer holds varies by the batches cut off at its two ends
-PAUSE_S = 0.05  # after nothing came although there is something
-ALONE_AGAIN_S = 1.0  # a partition that gives nothing does not hold up the others more often than that
+REQUEST_PARTITIONS = 32  # with more partitions behind, each is requested less often, for more bytes
+LEAST_WINDOW = 2 * REQUEST_BYTES
+STEP_SHARE = 0.98  # of the records expected in a response: overlap costs the link the rest, a hole a whole window
+DENSITY_MEMORY = 32  # responses until a thin one is forgotten: batches cut off at both ends make the density vary
+PAUSE_S = 0.05  # after a response without progress
+ALONE_AGAIN_S = 1.0  # least time between two requests for one partition that returns nothing, which block the others
 STALLED_S = 5.0
 
 
 @dataclass(slots=True)
 class FetchRequest:
+    """A request in flight: by topic ID and partition, what was requested and from which offset."""
+
     future: asyncio.Future[Fetched]
-    asked: dict[tuple[requests.TopicId, int], tuple[PartitionFetch, int]]
+    partitions: dict[tuple[requests.TopicId, int], tuple[PartitionFetch, int]]
     flight: Flight
-    held: Hold
+    reservation: Reservation
 
 
 class BacklogReader:
-    """The backlog of one lane's partitions at one broker."""
+    """Reads one lane's partitions that are behind at one broker; `caught_up` gets each that has reached its end."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: SourceBroker, caught_up: Callable[[PartitionFetch], None]) -> None:
         self.broker = broker
-        self.intake = broker.intake
-        self.memory = broker.memory
-        self.caught_up: Callable[[PartitionFetch], None]
+        self.handler = broker.handler
+        self.memory = broker.context.memory
+        self.caught_up = caught_up
         self.window = InFlightWindow(LEAST_WINDOW, max(LEAST_WINDOW, self.memory.limit // 2))
         self._members: dict[PartitionFetch, None] = {}
         self._starved: dict[PartitionFetch, None] = {}
-        self._news = asyncio.Event()
+        self._wake = asyncio.Event()
 
-    def add(self, reading: PartitionFetch) -> None:
-        """There is more in the partition than its last answer held."""
-        self._members[reading] = None
-        self._news.set()
+    def add(self, fetch: PartitionFetch) -> None:
+        """Read a partition that has more records than its last response held."""
+        self._members[fetch] = None
+        self._wake.set()
 
     def wake(self) -> None:
-        """There may be room again."""
-        self._news.set()
+        """Check again whether a request may be sent."""
+        self._wake.set()
 
     async def run(self) -> None:
-        """Ask until cancelled. Raises `LeaderMoved`, `Unreachable` or `BrokerError`."""
+        """Fetch until cancelled. Raises `LeaderMoved`, `Unreachable` or `BrokerError`."""
         connection = await self.broker.connection("fetch")
-        questions: list[FetchRequest] = []
+        in_flight: list[FetchRequest] = []
         ping = asyncio.create_task(
-            measure(self.broker.source, self.broker.node, self.window, lambda: bool(self._members))
+            measure(self.broker.context.source, self.broker.node, self.window, lambda: bool(self._members))
         )
         try:
             while not self.broker.draining.is_set():
-                while question := self._next(connection, bool(questions)):
-                    questions.append(question)
-                if not questions:
-                    self._news.clear()
+                while request := self._next(connection, bool(in_flight)):
+                    in_flight.append(request)
+                if not in_flight:
+                    self._wake.clear()
                     self.memory.when_freed(self.wake)
-                    await self._news.wait()
+                    await self._wake.wait()
                     continue
-                question = questions.pop(0)
-                await self._answered(connection, question, await question.future)
+                request = in_flight.pop(0)
+                await self._answered(connection, request, await request.future)
         finally:
             ping.cancel()
-            for question in questions:
-                question.future.cancel()
-                for reading, _ in question.asked.values():
-                    reading.asked.clear()
+            for request in in_flight:
+                request.future.cancel()
+                for fetch, _ in request.partitions.values():
+                    fetch.requested.clear()
 
     def _next(self, connection: requests.Connection, busy: bool) -> FetchRequest | None:
-        """The next question, or None when it must wait."""
-        tight = not self.memory.room()
+        """Send the next request; None when it must wait. `busy`: others are in flight."""
+        tight = not self.memory.has_room()
         if busy and (tight or not self.window.open):
             return None
-        if tight and not all(reading.stream.idle for reading in self._members):
+        if tight and not all(fetch.stream.idle for fetch in self._members):
             return None
         alone = next(iter(self._starved), None)
         if alone is not None and busy:
             return None
         self._starved.clear()
-        size = LEAST_BYTES if tight else min(QUESTION_BYTES, self.window.size // 2)
-        share = max(LEAST_BYTES, min(MOST_BYTES, size // max(1, min(len(self._members), QUESTION_PARTITIONS))))
+        size = LEAST_BYTES if tight else min(REQUEST_BYTES, self.window.size // 2)
+        share = max(LEAST_BYTES, min(MOST_BYTES, size // max(1, min(len(self._members), REQUEST_PARTITIONS))))
         wanted: list[requests.FetchPartition] = []
-        asked: dict[tuple[requests.TopicId, int], tuple[PartitionFetch, int]] = {}
+        partitions: dict[tuple[requests.TopicId, int], tuple[PartitionFetch, int]] = {}
         total = 0
-        for reading in [alone] if alone is not None else list(self._members):
-            at = self._where(reading, share)
-            if at is None:
+        for fetch in [alone] if alone is not None else list(self._members):
+            offset = self._next_offset(fetch, share)
+            if offset is None:
                 continue
-            key = (reading.stream.key.topic_id, reading.stream.key.partition)
-            wanted.append(requests.FetchPartition(*key, at, share, reading.epoch_at(at)))
-            asked[key] = (reading, at)
-            reading.asked.append(at)
-            if reading in self._members:  # who was asked goes to the end of the line
-                self._members[reading] = self._members.pop(reading)
+            key = (fetch.stream.key.topic_id, fetch.stream.key.partition)
+            wanted.append(requests.FetchPartition(*key, offset, share, fetch.epoch_at(offset)))
+            partitions[key] = (fetch, offset)
+            fetch.requested.append(offset)
+            if fetch in self._members:  # round robin: to the end of the line
+                self._members[fetch] = self._members.pop(fetch)
             total += share
             if total >= size:
                 break
@@ -128,71 +130,74 @@ class BacklogReader:
         future = requests.fetch_future(
             connection, wanted, max_wait_ms=0, min_bytes=0, max_bytes=total, read_committed=True
         )
-        return FetchRequest(future, asked, self.window.sent(time.monotonic(), total), self.memory.hold(total))
+        return FetchRequest(future, partitions, self.window.sent(time.monotonic(), total), self.memory.reserve(total))
 
-    def _where(self, reading: PartitionFetch, share: int) -> int | None:
-        """Where the next question to a partition begins; None when there is none to ask now."""
-        stream = reading.stream
+    def _next_offset(self, fetch: PartitionFetch, share: int) -> int | None:
+        """The offset of the next request to a partition for `share` bytes; None when none may be sent now."""
+        stream = fetch.stream
         if stream.parked:
-            self._members.pop(reading, None)
+            self._members.pop(fetch, None)
             return None
-        first = min((*reading.asked, *(at for at, _, _ in reading.out_of_order)), default=None)
+        first = min((*fetch.requested, *(offset for offset, _, _ in fetch.out_of_order)), default=None)
         if first is None:
-            if not reading.behind:
-                self._members.pop(reading, None)
-                self.caught_up(reading)
+            if not fetch.behind:
+                self._members.pop(fetch, None)
+                self.caught_up(fetch)
                 return None
-            reading.next_offset = stream.position
-        if first is not None and first > stream.position and not reading.full:
+            fetch.next_offset = stream.position
+        if first is not None and first > stream.position and not fetch.full:
             return stream.position  # a hole
-        if stream.queued_bytes + len(reading.asked) * share > QUEUE_BYTES + 2 * self.window.in_transit:
+        if stream.queued_bytes + len(fetch.requested) * share > QUEUE_BYTES + 2 * self.window.in_transit:
             return None
-        if reading.next_offset >= reading.end or (reading.asked and not reading.density):
+        if fetch.next_offset >= fetch.end or (fetch.requested and not fetch.density):
             return None
-        at = reading.next_offset
-        reading.next_offset = at + max(1, int(reading.density * share * THINNER))
-        return at
+        offset = fetch.next_offset
+        fetch.next_offset = offset + max(1, int(fetch.density * share * STEP_SHARE))
+        return offset
 
-    async def _answered(self, connection: requests.Connection, question: FetchRequest, answer: Fetched) -> None:
-        self.window.answered(question.flight, time.monotonic(), answer.size)
-        question.held.resize(answer.size)
-        raise_for(answer.error_code, f"fetching from {connection.peer}")
+    async def _answered(self, connection: requests.Connection, request: FetchRequest, response: Fetched) -> None:
+        self.window.answered(request.flight, time.monotonic(), response.size)
+        request.reservation.resize(response.size)
+        raise_for(response.error_code, f"fetching from {connection.peer}")
         progress = False
-        for found in answer.partitions:
-            reading, at = question.asked.pop((found.topic_id, found.partition), (None, 0))
-            if reading is None:
+        for partition in response.partitions:
+            fetch, offset = request.partitions.pop((partition.topic_id, partition.partition), (None, 0))
+            if fetch is None:
                 continue
-            stream = reading.stream
+            stream = fetch.stream
             before = stream.position
-            reading.asked.remove(at)
-            if len(found.records):
-                self.intake.resumed(reading)
-            await self.intake.take(connection, reading, at, found, question.held)
-            progress = progress or stream.position > before or at > before
-            if at <= before < stream.position and not reading.out_of_order:
-                density = (stream.position - at) / max(1, len(found.records))
-                grown = reading.density + (density - reading.density) / FORGET
-                reading.density = min(density, grown) if reading.density else density
-            elif at == before == stream.position and before < reading.end and not stream.parked:
-                self._gave_nothing(reading, at, alone=len(answer.partitions) == 1, some=len(found.records) > 0)
-        for reading, at in question.asked.values():  # a broker names every partition it was asked for; be sure
-            reading.asked.remove(at)
+            fetch.requested.remove(offset)
+            if len(partition.records):
+                self.handler.resumed(fetch)
+            await self.handler.handle(connection, fetch, offset, partition, request.reservation)
+            progress = progress or stream.position > before or offset > before
+            if offset <= before < stream.position and not fetch.out_of_order:
+                density = (stream.position - offset) / max(1, len(partition.records))
+                grown = fetch.density + (density - fetch.density) / DENSITY_MEMORY
+                fetch.density = min(density, grown) if fetch.density else density
+            elif offset == before == stream.position and before < fetch.end and not stream.parked:
+                alone, has_bytes = len(response.partitions) == 1, len(partition.records) > 0
+                self._no_progress(fetch, offset, alone=alone, has_bytes=has_bytes)
+        for fetch, offset in request.partitions.values():  # a broker answers for every partition it was asked for
+            fetch.requested.remove(offset)
         if not progress:
             await asyncio.sleep(PAUSE_S)
 
-    def _gave_nothing(self, reading: PartitionFetch, at: int, *, alone: bool, some: bool) -> None:
-        """The partition is behind and did not move; `alone`: although nothing else was asked for."""
+    def _no_progress(self, fetch: PartitionFetch, offset: int, *, alone: bool, has_bytes: bool) -> None:
+        """Handle a partition that is behind and did not move; `alone`: it was the only one requested."""
         now = time.monotonic()
         if not alone:
-            if now - reading.alone_at > ALONE_AGAIN_S:
-                self._starved[reading] = None
+            if now - fetch.alone_at > ALONE_AGAIN_S:
+                self._starved[fetch] = None
             return
-        reading.alone_at = now
-        if some:
-            self.intake.sink.park(
-                reading.stream, f"the batch at offset {at} is larger than what the source gives of it", "SourceCorrupt"
+        fetch.alone_at = now
+        if has_bytes:
+            self.handler.sink.park(
+                fetch.stream,
+                f"the batch at offset {offset} is larger than the part of it that the source returns",
+                "SourceCorrupt",
             )
-        elif reading.empty_since <= 0:
-            reading.empty_since = now
-        elif now - reading.empty_since > STALLED_S:
-            self.intake.stalled(reading, at)
+        elif fetch.empty_since <= 0:
+            fetch.empty_since = now
+        elif now - fetch.empty_since > STALLED_S:
+            self.handler.stalled(fetch, offset)

@@ -1,8 +1,8 @@
-"""What becomes of a fetch answer, whoever asked: planned batches for the pump, or an entry in the ledger.
+"""Handles the fetch response of one partition, whichever reader requested it: planned batches, or a journal entry and an event.
 
-Rules: an answer to a question beyond our position is never taken, it waits for what lies between; an error in such an
-answer means nothing and the question is asked again at the position. `end` is what the source last said may be read (its
-last stable offset), so nothing is asked beyond it.
+Rules: a response to a request beyond the position waits until the records before it have arrived; an error in such a
+response is ignored, and the request is repeated at the position. `end` is the last stable offset that the source returned
+last, so nothing is requested beyond it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from itertools import islice
 from typing import Protocol
 
 from drlib.kafka.net import requests
-from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.batch import CorruptBatch
 from drlib.kafka.protocol.error_codes import (
@@ -34,16 +33,16 @@ from drlib.kafka.protocol.error_codes import (
     BrokerError,
 )
 from drlib.kafka.protocol.fetch import DivergingEpoch
-from drlib.mirror.engine.fetch.memory import Hold, Memory
-from drlib.mirror.engine.fetch.partition_stream import Outgoing, PartitionStream
+from drlib.mirror.engine.fetch.context import LaneContext
+from drlib.mirror.engine.fetch.memory import Reservation
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream, PlannedBatch
 from drlib.mirror.errors import SourceLost
 from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import Entry, SourceLoss, SourceTruncated
 from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH
 from drlib.mirror.offsets.map.journal_log import LaneJournal
-from drlib.mirror.status.worker_status import EventLog
 
-DRAIN_LOOK_S = 0.05
+DRAIN_POLL_S = 0.05
 QUEUE_BYTES = 4 << 20  # per partition: what may wait between fetch and produce
 _LEADER_MOVED = frozenset(  # another broker leads the partition, or its leader is not known yet
     {
@@ -59,36 +58,35 @@ _TOPIC_RECREATED = frozenset({UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID})  # delet
 
 
 class LeaderMoved(Exception):
-    """A partition is led by another broker now: ask who leads what, and begin again."""
+    """Another broker leads a partition now: look the leaders up and start the readers again."""
 
 
 class Sink(Protocol):
-    """Where fetched batches go: the pump."""
+    """Receives planned batches: the produce loop."""
 
-    def read(self, stream: PartitionStream, planned: Sequence[Outgoing], entries: Sequence[Entry]) -> None:
+    def read(self, stream: PartitionStream, planned: Sequence[PlannedBatch], entries: Sequence[Entry]) -> None:
         """The source was read further; `planned` was appended to the stream's queue, `entries` promise it."""
 
     def park(self, stream: PartitionStream, reason: str, event: str = "Parked", entity: str = "") -> None:
-        """This partition cannot go on; `event` names why, `entity` what it concerns (the partition by default)."""
+        """Stop this partition; `event` names the cause, `entity` what it concerns (the partition by default)."""
 
     def fail(self, error: BaseException) -> None:
-        """Nothing of the flow shall go on."""
+        """End the claim with `error`."""
 
 
 @dataclass(slots=True, eq=False)
 class PartitionFetch:
-    """A partition as far as asking for it goes. Offsets are the source's."""
+    """Fetch position of one partition at one broker. Offsets are the source's."""
 
     stream: PartitionStream
-    end: int = -1  # one behind the last offset that may be read now; -1 before the first answer
-    next_offset: int = -1  # where the next question begins
-    asked: deque[int] = field(default_factory=deque)  # where the questions on their way began, oldest first
-    out_of_order: deque[tuple[int, requests.FetchedPartition, Hold | None]] = field(
-        default_factory=deque
-    )  # beyond a hole
-    density: float = 0.0  # records in a byte, the thinnest of late
-    alone_at: float = 0.0  # when it was last asked by itself, on the monotonic clock
-    empty_since: float = -1.0  # from when on that brought nothing; 0.0: it brings something, -1.0: not known
+    end: int = -1  # one past the last offset that may be read now; -1 before the first response
+    next_offset: int = -1  # where the next request begins
+    requested: deque[int] = field(default_factory=deque)  # first offsets of the requests in flight, oldest first
+    # Responses beyond a hole: the offset requested, the response, the memory it takes.
+    out_of_order: deque[tuple[int, requests.FetchedPartition, Reservation | None]] = field(default_factory=deque)
+    density: float = 0.0  # records per byte, the lowest of recent responses
+    alone_at: float = 0.0  # when it was last requested alone, on the monotonic clock
+    empty_since: float = -1.0  # since when such requests return nothing; 0.0: they return records, -1.0: not known
 
     @property
     def full(self) -> bool:
@@ -99,89 +97,94 @@ class PartitionFetch:
         return self.stream.position < self.end or self.full
 
     def epoch_at(self, offset: int) -> int:
-        """Leader epoch of the record before `offset`, which only the position's is known of."""
+        """Leader epoch of the record before `offset`; known at the position only."""
         return self.stream.epoch if offset == self.stream.position else UNKNOWN_EPOCH
 
-    def learn(self, answer: requests.FetchedPartition) -> None:
-        """Take note of how far may be read."""
-        stable = answer.last_stable_offset
-        self.end = stable if stable >= 0 else answer.high_watermark
+    def update_end(self, response: requests.FetchedPartition) -> None:
+        """Take the readable end from a response."""
+        stable = response.last_stable_offset
+        self.end = stable if stable >= 0 else response.high_watermark
 
 
 class FetchResponseHandler:
-    """Takes answers into their streams; the pump is told through `sink`."""
+    """Plans the records of responses into their streams and passes the batches to `sink`."""
 
-    def __init__(self, journal: LaneJournal, events: EventLog, sink: Sink, loss_policy: str = "continue") -> None:
+    def __init__(self, context: LaneContext, journal: LaneJournal, sink: Sink) -> None:
         self.journal = journal
-        self.events = events
+        self.events = context.events
+        self.loss_policy = context.loss_policy
         self.sink = sink
-        self.loss_policy = loss_policy
 
-    async def take(
+    async def handle(
         self,
         connection: Connection,
-        reading: PartitionFetch,
-        asked_at: int,
-        answer: requests.FetchedPartition,
-        held: Hold | None,
+        fetch: PartitionFetch,
+        offset: int,
+        response: requests.FetchedPartition,
+        reservation: Reservation | None,
     ) -> None:
-        """Use one partition of an answer. Raises `LeaderMoved`, or `BrokerError` where asking again may help."""
-        stream = reading.stream
+        """Handle one partition of a response to a request from `offset`.
+
+        Raises `LeaderMoved`, or `BrokerError` where repeating the request may help.
+        """
+        stream = fetch.stream
         if stream.parked:
             return
-        if answer.error_code in _LEADER_MOVED:
+        if response.error_code in _LEADER_MOVED:
             raise LeaderMoved
-        if answer.error_code:
-            if asked_at <= stream.position:
-                await self._error(connection, reading, answer.error_code)
+        if response.error_code:
+            if offset <= stream.position:
+                await self._error(connection, fetch, response.error_code)
             return
-        if answer.diverging_epoch is not None:
-            await self._diverged(reading, answer.diverging_epoch)
+        if response.diverging_epoch is not None:
+            await self._diverged(fetch, response.diverging_epoch)
             return
-        reading.learn(answer)
-        if len(answer.records):
+        fetch.update_end(response)
+        if len(response.records):
             hit("after-fetch")
-        if asked_at > stream.position:
-            if len(answer.records):
-                reading.out_of_order.append((asked_at, answer, held))
+        if offset > stream.position:
+            if len(response.records):
+                fetch.out_of_order.append((offset, response, reservation))
             return
-        self._accept(stream, answer, held)
-        while reading.out_of_order and reading.out_of_order[0][0] <= stream.position and not stream.parked:
-            _, answer, held = reading.out_of_order.popleft()
-            self._accept(stream, answer, held)
+        self._plan(stream, response, reservation)
+        while fetch.out_of_order and fetch.out_of_order[0][0] <= stream.position and not stream.parked:
+            _, response, reservation = fetch.out_of_order.popleft()
+            self._plan(stream, response, reservation)
 
-    def _accept(self, stream: PartitionStream, answer: requests.FetchedPartition, held: Hold | None) -> None:
+    def _plan(
+        self, stream: PartitionStream, response: requests.FetchedPartition, reservation: Reservation | None
+    ) -> None:
         before = len(stream.queue)
         try:
-            entries = stream.plan(answer, held)
+            entries = stream.plan(response, reservation)
         except CorruptBatch as corrupt:
             self.sink.park(stream, str(corrupt), "SourceCorrupt")
             return
         self.sink.read(stream, tuple(islice(stream.queue, before, None)), entries)
 
-    def stalled(self, reading: PartitionFetch, at: int) -> None:
-        """Asked for `at` and nothing else, the source gives nothing, and says that there is something."""
+    def stalled(self, fetch: PartitionFetch, offset: int) -> None:
+        """Open `SourceStalled`: requested alone from `offset`, the source returns nothing below its own log end."""
         self.events.open(
             "SourceStalled",
-            str(reading.stream.source),
-            f"the source gives nothing from offset {at} on and says that its log may be read up to {reading.end}: either the "
-            "cleaner left nothing there, or the length of a batch is damaged",
+            str(fetch.stream.source),
+            f"the source returns nothing from offset {offset} on, although its log is readable up to {fetch.end}: either "
+            "the cleaner left nothing there, or the length of a batch is damaged",
         )
 
-    def resumed(self, reading: PartitionFetch) -> None:
-        """Something came of the partition."""
-        if reading.empty_since != 0.0:
-            reading.empty_since = 0.0
-            self.events.resolve("SourceStalled", str(reading.stream.source))
+    def resumed(self, fetch: PartitionFetch) -> None:
+        """Resolve `SourceStalled`: the partition returned records."""
+        if fetch.empty_since != 0.0:
+            fetch.empty_since = 0.0
+            self.events.resolve("SourceStalled", str(fetch.stream.source))
 
-    async def _error(self, connection: Connection, reading: PartitionFetch, code: int) -> None:
-        stream = reading.stream
+    async def _error(self, connection: Connection, fetch: PartitionFetch, code: int) -> None:
+        stream = fetch.stream
         if code in _TOPIC_RECREATED:
             topic = stream.source.topic
-            why = f"topic {topic} was deleted or made again on the source (code {code})"
+            why = f"topic {topic} was deleted or re-created on the source (code {code})"
             self.sink.park(stream, why, "SourceTopicGone")
         elif code == OFFSET_OUT_OF_RANGE:
-            await self._out_of_range(connection, reading)
+            await self._out_of_range(connection, fetch)
         else:
             error = BrokerError(code, f"fetching {stream.source}")
             if code == TOPIC_AUTHORIZATION_FAILED:
@@ -193,44 +196,45 @@ class FetchResponseHandler:
             else:
                 self.sink.park(stream, str(error))
 
-    async def _out_of_range(self, connection: Connection, reading: PartitionFetch) -> None:
-        stream = reading.stream
+    async def _out_of_range(self, connection: Connection, fetch: PartitionFetch) -> None:
+        stream = fetch.stream
         now = int(time.time() * 1000)
         start = (await requests.list_offsets(connection, [stream.source], requests.EARLIEST))[stream.source]
         end = (await requests.list_offsets(connection, [stream.source], requests.LATEST))[stream.source]
         if stream.position < start:
-            await self._lost(reading, start, now)
+            await self._expired(fetch, start, now)
         elif stream.position > end:
             await self.journal.append([SourceTruncated(stream.key, end, stream.position, now)])
             why = f"the source's log ends at {end}, below our position {stream.position}"
             self.sink.park(stream, why, "SourceTruncated")
-        else:  # it ended below, and has grown meanwhile; or the epoch we name was never in it
+        else:  # it ended below the position and has grown since, or it never held the leader epoch we sent
             await self.journal.append([SourceTruncated(stream.key, start, stream.position, now)])
             why = f"the source's log, which holds {start} to {end}, is not the one that was read through to {stream.position}"
             self.sink.park(stream, why, "SourceTruncated")
 
-    async def _diverged(self, reading: PartitionFetch, theirs: DivergingEpoch) -> None:
-        """The record before our position is not the source's any more: an unclean election, whatever came since."""
-        stream = reading.stream
-        first = min(theirs.end_offset, stream.position - 1)
+    async def _diverged(self, fetch: PartitionFetch, diverging: DivergingEpoch) -> None:
+        """The record before the position is no longer in the source's log: an unclean leader election (KIP-320)."""
+        stream = fetch.stream
+        first = min(diverging.end_offset, stream.position - 1)
         await self.journal.append([SourceTruncated(stream.key, first, stream.position, int(time.time() * 1000))])
         why = (
-            f"offsets {first} to {stream.position - 1} were mirrored under leader epoch {stream.epoch}, and in the source's "
-            f"log as it is now epoch {theirs.epoch} ends at {theirs.end_offset}: an unclean election took what had been read"
+            f"offsets {first} to {stream.position - 1} were mirrored under leader epoch {stream.epoch}, but in the source's "
+            f"log now epoch {diverging.epoch} ends at {diverging.end_offset}: an unclean leader election removed records "
+            "that had been read"
         )
         self.sink.park(stream, why, "SourceTruncated")
 
-    async def _lost(self, reading: PartitionFetch, start: int, now: int) -> None:
-        """Retention took what we had not read; the flow's policy says what becomes of it."""
-        stream = reading.stream
-        if not stream.start_known:  # nothing of it was ever ours to lose: it begins where its log does
+    async def _expired(self, fetch: PartitionFetch, start: int, now: int) -> None:
+        """Apply the loss policy: retention moved the log start to `start`, beyond the position."""
+        stream = fetch.stream
+        if not stream.start_known:  # nothing was promised yet: mirroring begins where the log does
             stream.position, stream.start_known = start, True
-            reading.out_of_order.clear()
+            fetch.out_of_order.clear()
             return
         lost = f"offsets {stream.position} to {start - 1} expired before they were read"
         self.events.open("SourceLoss", str(stream.source), lost)
         if self.loss_policy != "continue" and (stream.queue or stream.unacked):
-            await asyncio.sleep(DRAIN_LOOK_S)  # what was fetched may be gone from the source: deliver it first
+            await asyncio.sleep(DRAIN_POLL_S)  # what was fetched may be gone from the source: deliver it first
         elif self.loss_policy == "fail":
             self.sink.fail(SourceLost(f"{stream.source}: {lost}"))
         elif self.loss_policy == "park":
@@ -241,20 +245,19 @@ class FetchResponseHandler:
             await self.journal.append([loss])
             stream.map.apply(loss)
             stream.position, stream.epoch = start, UNKNOWN_EPOCH
-            reading.out_of_order.clear()
+            fetch.out_of_order.clear()
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class SourceBroker:
     """One broker of the source, and what every reader at it needs."""
 
-    source: ClusterClient
+    context: LaneContext
     node: int
     lane: str
-    intake: FetchResponseHandler
-    memory: Memory
+    handler: FetchResponseHandler
     draining: asyncio.Event
 
     async def connection(self, purpose: str) -> Connection:
-        """The lane's own connection for one kind of question. Raises `Unreachable`."""
-        return await self.source.connection(self.node, f"{purpose}-{self.lane}")
+        """The lane's own connection for one kind of request. Raises `Unreachable`."""
+        return await self.context.source.connection(self.node, f"{purpose}-{self.lane}")

@@ -1,11 +1,11 @@
-"""How many bytes may be on their way at once: enough to fill the link, no more than memory allows.
+"""How many bytes may be in flight on one connection: enough to fill the link, no more than memory allows.
 
 Rules: the window is `least` plus twice bandwidth x round trip. Bandwidth is the best delivery rate of the last ten seconds,
-measured from the sending of a request to its answer; the round trip is the shortest of the last few, measured beside the
-data, because answers that wait for each other would only measure their own queue. While the link is not full, every
-round trip delivers a whole window and the window doubles; on a full link it stays at two bandwidth-delay products. Before
-anything is known only `start` goes out, and never more than the link moves in `PATIENCE_S`: on a slow link what is behind
-a request would otherwise outlast its deadline.
+measured from sending a request to its response. The round trip is the shortest of the last few, measured on another
+connection, because pipelined responses would only measure their own queue. While the link is not full, every round trip
+delivers a whole window and the window doubles; on a full link it stays at two bandwidth-delay products. Before the first
+measurement only `start` is sent, and never more than the link moves in `PATIENCE_S`: on a slow link the requests queued
+behind one would otherwise exceed their deadline.
 Source: BBR (Cardwell et al., "BBR: Congestion-Based Congestion Control", 2016), without its pacing and its probing phases.
 """
 
@@ -23,7 +23,7 @@ START: Final = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One request on its way. `at` in seconds on a monotonic clock, `delivered` what had been answered by then, bytes."""
+    """One request in flight. `at` in seconds on a monotonic clock, `delivered`: bytes answered on the connection by then."""
 
     at: float
     delivered: int
@@ -53,7 +53,7 @@ class InFlightWindow:
 
     @property
     def in_transit(self) -> int:
-        """What a full link keeps on its way."""
+        """Bytes that a full link keeps in flight."""
         return int(2 * self.rate * self.round_trip_s)
 
     @property
@@ -69,22 +69,22 @@ class InFlightWindow:
         return self.outstanding < self.size
 
     def measured(self, round_trip_s: float) -> None:
-        """A request without data took this long."""
+        """Record the round-trip time of a request without data."""
         self._trips.append(round_trip_s)
 
     def sent(self, now: float, expected: int) -> Flight:
-        """A request for, or of, `expected` bytes goes out."""
+        """Count a request for, or of, `expected` bytes as in flight."""
         self.outstanding += expected
         return Flight(now, self.delivered, expected)
 
     def answered(self, flight: Flight, now: float, size: int) -> None:
-        """Its answer is here and moved `size` bytes."""
+        """Count the response to `flight`, which moved `size` bytes."""
         self.outstanding -= flight.expected
         self.delivered += size
-        taken = now - flight.at
-        if taken <= 0:
+        elapsed = now - flight.at
+        if elapsed <= 0:
             return
-        rate = (self.delivered - flight.delivered) / taken
+        rate = (self.delivered - flight.delivered) / elapsed
         while self._rates and (self._rates[-1][1] <= rate):
             self._rates.pop()
         self._rates.append((now, rate))

@@ -1,7 +1,7 @@
-"""The round trip to a broker, measured beside the data, because answers in a pipeline wait for each other.
+"""The round-trip time to a broker, measured on a connection of its own: pipelined responses wait for each other.
 
-Rules: a connection of its own, one small question every two seconds, and none while nothing is being moved. A lost
-connection ends the measuring only: whoever moves data finds out by itself, and asks here whether a broker is back.
+Rules: one ApiVersions request every two seconds, none while no data moves. A lost connection ends the measuring only; the
+data connections notice it themselves, and `wait_for_response` finds out whether a broker answers again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from drlib.mirror.engine.fetch.flow_control import InFlightWindow
 INTERVAL_S = 2.0
 
 
-async def heard(client: ClusterClient, node: int) -> None:
-    """Return when `node` has answered. Raises `Unreachable` or `SecurityFault`."""
+async def wait_for_response(client: ClusterClient, node: int) -> None:
+    """Return when broker `node` has answered a request. Raises `Unreachable` or `SecurityFault`."""
     connection = await client.connection(node, "ping")
     await connection.request(ApiVersionsRequest[versions.API_VERSIONS](), timeout_s=client.timeout_s)
 
 
 async def measure(client: ClusterClient, node: int, window: InFlightWindow, busy: Callable[[], bool]) -> None:
-    """Tell `window` the round trip to `node` while `busy`, until cancelled or the connection is lost."""
+    """Report the round-trip time to `node` to `window` while `busy()`, until cancelled or the connection is lost."""
     with contextlib.suppress(DrlibError):
         connection = await client.connection(node, "ping")
         while True:

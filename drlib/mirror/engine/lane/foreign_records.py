@@ -1,7 +1,7 @@
-"""Who stands where a record of ours was expected: our own control batches, or somebody else.
+"""Finds records of other producers where our next record was expected, as opposed to control batches.
 
-Rules: read below the high watermark, by topic ID, so that a topic made again is never taken for the one that was meant.
-A former claim of this lane that wrote after its fence counts as somebody else: nothing promised those records a place.
+Rules: reads below the high watermark, by topic ID, so that a re-created topic is never taken for the original. Records
+that a former claim of this lane appended after its fence count as foreign: no promise covers them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ async def foreign_ranges(
 ) -> list[ForeignRange]:
     """Target offsets in [`start`, `end`) that hold data; control batches are left out.
 
-    Raises `BrokerError` (103) when the topic is another one now, `Unreachable` when the range cannot be read.
+    Raises `BrokerError` (103) when the topic was re-created, `Unreachable` when the range cannot be read.
     """
-    found_id, leader = await locate(target, partition)
-    raise_for(0 if found_id == topic_id else INCONSISTENT_TOPIC_ID, f"reading {partition}")
+    current_id, leader = await locate(target, partition)
+    raise_for(0 if current_id == topic_id else INCONSISTENT_TOPIC_ID, f"reading {partition}")
     connection = await target.connection(leader, "read")
-    found: list[ForeignRange] = []
-    async for header, _ in read_range(connection, found_id, partition, start, end):
+    ranges: list[ForeignRange] = []
+    async for header, _ in read_range(connection, current_id, partition, start, end):
         if header.is_control:
             continue
         first = max(header.base_offset, start)
         count = min(header.next_offset, end) - first
-        if found and found[-1].target_offset + found[-1].count == first:
-            found[-1] = ForeignRange(found[-1].target_offset, found[-1].count + count)
+        if ranges and ranges[-1].target_offset + ranges[-1].count == first:
+            ranges[-1] = ForeignRange(ranges[-1].target_offset, ranges[-1].count + count)
         else:
-            found.append(ForeignRange(first, count))
-    return found
+            ranges.append(ForeignRange(first, count))
+    return ranges

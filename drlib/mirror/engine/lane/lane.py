@@ -1,12 +1,15 @@
-"""One lane: claim, read back, pump; again after a fault, until it is stopped or somebody else owns it.
+"""One lane: claim, recover, copy; claimed again after a fault, until it is stopped or another worker owns it.
 
-Rules: the state machine is the table `lane_state.MOVES`. Every doubt leads through `CLAIMING`: a new epoch, a fence, and
-the log itself says what of ours stands. What recovery finds is journaled before the first new batch. Claims back off
-exponentially, since each costs an epoch; before they run out the lane moves to a new transactional ID: claim and fence
-under the old one, journal the next generation, go on under the new one. A lane that was lost is claimed again only when
-the group still gives it to us a whole session later. A mirror topic that is gone, or whose log contradicts the journal, is
-parked by name and not claimed; it is looked at again while the others go on. So is one the target shuts us out of: what
-former claims wrote there is counted by the claim that fences it, and by no other.
+Rules:
+- The states and their transitions are the table `state.MOVES`.
+- Every doubt leads through `CLAIMING`: a new epoch, a fence, and the log itself says which of our records were appended.
+- What recovery finds is journaled before the first new batch.
+- Claims back off exponentially, because each one costs an epoch. Before epochs run out the lane moves to a new
+  transactional ID: claim and fence under the old one, journal the next generation, continue under the new one.
+- A lane that was lost is claimed again only if the group still assigns it to us a whole session later.
+- A mirror topic that was deleted or re-created, whose log contradicts the journal, or that the target does not let us
+  write, is parked by name and left out of the claim; the others go on, and it is checked again. What former claims wrote
+  there is counted by the claim that fences it, and by no other.
 """
 
 from __future__ import annotations
@@ -19,87 +22,89 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, WrongCluster
+from drlib.kafka.net.cluster_client import ClusterMetadata, WrongCluster
 from drlib.kafka.protocol.error_codes import AUTHORIZATION, TOPIC_AUTHORIZATION_FAILED, BrokerError
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fencing.claim import claim
-from drlib.mirror.engine.fencing.membership import Membership
-from drlib.mirror.engine.fencing.producer_expiration import Expiry
-from drlib.mirror.engine.fetch.memory import Memory
+from drlib.mirror.engine.fetch.context import LaneContext
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.markers import now_ms
-from drlib.mirror.engine.lane.parked_partitions import Parking
+from drlib.mirror.engine.lane.parked_partitions import ParkedPartitions
 from drlib.mirror.engine.lane.produce_loop import Observer, ProduceLoop
-from drlib.mirror.engine.lane.start_claim import ClaimStart, Facts
+from drlib.mirror.engine.lane.start_claim import ClaimStart, RecoveryInput
 from drlib.mirror.engine.lane.state import MOVES, LaneState
 from drlib.mirror.engine.lane.topics import (
     LaneTopic,
-    filled_mirrors,
-    gone_mirrors,
-    known_mirrors,
-    remade_mirrors,
+    empty_recreated_mirrors,
+    journaled_mirrors,
+    mirrors_with_data,
+    recreated_mirrors,
     size_limits,
     source_starts,
 )
 from drlib.mirror.errors import ClaimAgain, JournalLost, LaneFault, LaneLost, MirrorTopicRecreated, MirrorUnauthorized
-from drlib.mirror.journal.entries import Claim, ClaimId, Clusters, Entry, TopicNames
+from drlib.mirror.journal.entries import Claim, ClaimId, Clusters, Entry, Remirrored, TopicNames
 from drlib.mirror.mm2.takeover import TakeoverReader
-from drlib.mirror.offsets.map.fold_claims import fold, standing
+from drlib.mirror.offsets.map.fold_claims import fold, valid_entries
 from drlib.mirror.offsets.map.journal_log import LaneJournal, read_journal
-from drlib.mirror.offsets.map.load_maps import build_maps, gone_in
+from drlib.mirror.offsets.map.load_maps import build_maps, recreated_in
 from drlib.mirror.preflight.checks import Grants
-from drlib.mirror.read_batches import locate, log_ends
-from drlib.mirror.status.worker_status import EventLog
+from drlib.mirror.read_batches import LogEnds, locate, log_ends
 from drlib.model import TopicPartition
 
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 10.0
-QUIET_AFTER_S = 30.0  # a claim that lasted this long resets the back-off
-TOPICS_LOOK_S = 2.0  # how often the mirror topics' IDs are compared
+BACKOFF_RESET_S = 30.0  # a claim that lasted this long resets the back-off
+TOPICS_POLL_S = 2.0  # between two comparisons of the mirror topics' IDs
 
 
 @dataclass(frozen=True, slots=True)
 class Housekeeping:
-    """When a lane tidies up after itself."""
+    """When a lane compacts its journal and renews its transactional ID."""
 
     rotate_at_epoch: int = 30_000  # of 32,767: the rest is for claimants that race while the lane moves on
     fold_at: int = 1000  # entries of old claims in one partition before they are folded
     claim_at: int = 200_000  # promises and placements in one claim before a new claim makes them old ones
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class _TakenLane:
+    """A lane behind its fence. `entries`: the journal there; `excluded`: mirror topics that are not copied to, and why."""
+
+    claim: ClaimId
+    entries: Sequence[Entry]
+    remirrored: Sequence[Remirrored]
+    recreated: Mapping[str, MirrorTopicRecreated]
+    excluded: Mapping[str, DrlibError]
+
+
+@dataclass(kw_only=True)
 class Lane:
-    number: int
-    name: str  # its transactional IDs are this and a generation
-    source: ClusterClient
-    target: ClusterClient
+    """Runs one lane. `name` is the prefix of its transactional IDs (a generation follows) and reports its events."""
+
+    name: str
     journal_partition: TopicPartition
     topics: tuple[LaneTopic, ...]
-    membership: Membership
-    events: EventLog
-    worker: str
+    context: LaneContext
     observer: Observer
     takeover: TakeoverReader
-    memory: Memory = field(default_factory=Memory)
-    expiry: Expiry = field(default_factory=Expiry)
+    worker: str  # as named in the journal's claims
     housekeeping: Housekeeping = field(default_factory=Housekeeping)
     grants: Grants | None = None
-    parking: Parking = field(init=False)
+    parked: ParkedPartitions = field(init=False)
     generation: int = 0
-    loss_policy: str = "continue"
     state: LaneState = LaneState.CLAIMING
     claim_id: ClaimId | None = None
     streams: tuple[PartitionStream, ...] = ()
-    _pump: ProduceLoop | None = None
+    _produce_loop: ProduceLoop | None = None
     _stopping: bool = False
-    _again: bool = False
+    _reassigned: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _names: dict[uuid.UUID, TopicNames] | None = None  # as the journal had them last; None before it was read
+    _names: dict[uuid.UUID, TopicNames] | None = None  # as last read from the journal; None before the first read
 
     def __post_init__(self) -> None:
-        self.parking = Parking(self.events, self.name)
-        if self.grants is not None:
-            self.parking.remedy = self.grants.topic
+        remedy = self.grants.topic if self.grants is not None else None
+        self.parked = ParkedPartitions(self.context.events, self.name, remedy)
 
     @property
     def transactional_id(self) -> str:
@@ -110,9 +115,10 @@ class Lane:
         try:
             await self._claim_loop()
         finally:
-            self.events.retract(self.name)  # the next owner speaks for the lane
+            self.context.events.retract(self.name)  # the next owner reports for the lane
 
     async def _claim_loop(self) -> None:
+        events, membership = self.context.events, self.context.membership
         backoff = FIRST_BACKOFF_S
         while not self._stopping:
             await self._wait_for_ownership()
@@ -121,17 +127,17 @@ class Lane:
             began = time.monotonic()
             try:
                 await self._run_claim()
-                if self._again and not self._stopping:
-                    self._again = False
+                if self._reassigned and not self._stopping:
+                    self._reassigned = False
                     self._move(LaneState.CLAIMING)
                     continue
                 break
             except LaneLost as lost:
-                self.events.open("LaneLost", self.name, str(lost))
+                events.open("LaneLost", self.name, str(lost))
                 self._move(LaneState.LOST)
-                # Somebody the group gave the lane to has it for good, and we are told to stop. A worker that the group
-                # had given up on and that woke in the middle of a claim will never use it: then it is ours again.
-                await self._pause(self.membership.session_timeout_ms / 1000)
+                # A worker that the group gave the lane to keeps it, and then `stop` is called here. A claimant that the
+                # group had already removed when it claimed will never use the lane: then it is ours again.
+                await self._pause(membership.session_timeout_ms / 1000)
                 await self._wait_for_ownership()
                 if not self._stopping:
                     self._move(LaneState.CLAIMING)
@@ -139,56 +145,56 @@ class Lane:
             except ClaimAgain:
                 pass
             except WrongCluster:
-                pass  # told from beside; it goes on when the right one answers
+                pass  # `cluster_watch` reports it; the lane goes on when the right cluster answers
             except (LaneFault, Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as error:
-                if self._of_a_mirror(error):
-                    pass  # shut out in the middle of a claim: the next one leaves that topic out, and says so
+                if self._concerns_mirrors_only(error):
+                    pass  # unauthorized in the middle of a claim: the next claim leaves the topic out and reports it
                 elif isinstance(error, BrokerError) and error.code in AUTHORIZATION:
-                    self.events.open("LaneUnauthorized", self.name, str(self.refused(error)))
+                    events.open("LaneUnauthorized", self.name, str(self._explain_refusal(error)))
                 elif isinstance(error, BrokerError) and not error.retriable:
                     raise
                 else:
-                    self.events.open("LaneFault", self.name, str(error))
+                    events.open("LaneFault", self.name, str(error))
             self._move(LaneState.BACKING_OFF)
-            backoff = FIRST_BACKOFF_S if time.monotonic() - began > QUIET_AFTER_S else backoff
+            backoff = FIRST_BACKOFF_S if time.monotonic() - began > BACKOFF_RESET_S else backoff
             if not self._stopping:
                 await self._pause(backoff)
             backoff = min(LONGEST_BACKOFF_S, backoff * 2)
             if not self._stopping:
                 self._move(LaneState.CLAIMING)
-        self.parking.keep(())
+        self.parked.retain(())
         self._move(LaneState.STOPPED)
 
-    def refused(self, error: BrokerError) -> DrlibError:
-        """An authorization failure of the whole lane, with the command that ends it."""
+    def _explain_refusal(self, error: BrokerError) -> DrlibError:
+        """An authorization failure of the whole lane, with the command that grants the right."""
         if self.grants is None:
             return error
         return self.grants.refused(error, self.journal_partition.topic)
 
-    def _of_a_mirror(self, error: BaseException) -> bool:
-        """Is it mirror topics alone that the target refuses us?"""
-        ours = {topic.target for topic in self.topics}
+    def _concerns_mirrors_only(self, error: BaseException) -> bool:
+        """Does the target deny access to mirror topics of this lane and nothing else?"""
+        mirrors = {topic.target for topic in self.topics}
         if not isinstance(error, BrokerError) or error.code != TOPIC_AUTHORIZATION_FAILED:
             return False
-        return bool(error.topics) and ours.issuperset(error.topics)
+        return bool(error.topics) and mirrors.issuperset(error.topics)
 
     def stop(self) -> None:
         """Drain and end."""
         self._stopping = True
         self._wake.set()
-        if self._pump is not None:
-            self._pump.drain()
+        if self._produce_loop is not None:
+            self._produce_loop.drain()
 
     def reassign(self, topics: Sequence[LaneTopic]) -> None:
-        """Carry on with another set of partitions: drain, then claim anew over them."""
+        """Continue with another set of partitions: drain, then claim again over them."""
         self.topics = tuple(topics)
-        self._again = True
-        if self._pump is not None:
-            self._pump.drain()
+        self._reassigned = True
+        if self._produce_loop is not None:
+            self._produce_loop.drain()
 
     async def _wait_for_ownership(self) -> None:
-        """Wait until a heartbeat says that the lane is still ours to claim, or we are told to stop."""
-        while not self._stopping and not self.membership.may_send():
+        """Wait until a heartbeat confirms that the lane is ours to claim, or until `stop`."""
+        while not self._stopping and not self.context.membership.may_send():
             await self._pause(0.1)
 
     async def _pause(self, seconds: float) -> None:
@@ -206,174 +212,187 @@ class Lane:
         self.state = state
 
     async def _run_claim(self) -> None:
-        """One claim from beginning to end."""
+        """One claim: take the lane, recover behind the fence, copy until drained."""
         topics = self.topics
-        if self._names is None:
-            self._remember(await read_journal(self.target, self.journal_partition))
-        self.parking.keep({TopicPartition(t.source, n) for t in topics for n in t.partitions})
-        recreated = await self._gone(topics)
-        remade = await remade_mirrors(self.target, topics, recreated)
-        recreated = {name: why for name, why in recreated.items() if name not in {r.target_topic for r in remade}}
-        gone: dict[str, DrlibError] = {**recreated, **await self._unexplained(topics, recreated)}
-        ours, entries = await self._take_allowed(topics, gone)
-        entries = standing([*entries, *remade])
-        self.claim_id = ours
-        spoken_of = {e.target_topic for e in entries if isinstance(e, TopicNames)}
-        if any(isinstance(why, JournalLost) and name in spoken_of for name, why in gone.items()):
-            raise ClaimAgain(self.name, "the former owner wrote to the journal while it was read")
+        taken = await self._take_lane(topics)
         self._move(LaneState.RECOVERING)
-        mine = [TopicPartition(t.target, n) for t in topics if t.target not in gone for n in t.partitions]
-        # Behind the fence nothing of ours moves any more: all of this is asked at once.
-        (_, journal_leader), log, limits, starts = await asyncio.gather(
-            locate(self.target, self.journal_partition),
-            log_ends(self.target, mine),
-            size_limits(self.target, {p.topic for p in mine}),
-            source_starts(self.source, topics),
-        )
-        journal = LaneJournal(self.target, self.journal_partition, ours, self.transactional_id, journal_leader)
-        maps = await build_maps(self.target, entries, log.ends)
-        facts = Facts(log, limits, starts)
-        opening = ClaimStart(self.name, ours, maps, facts, gone, self.takeover, self.events)
-        await opening.plan_streams(topics, entries)
-        streams = opening.streams
-        new: list[Entry] = [Claim(ours, self.generation, now_ms(), self.worker), *remade, *maps.findings]
-        new += [Clusters(self.source.cluster_id, self.target.cluster_id), *opening.entries]
-        new += [s.start(now_ms()) for s in streams]
-        await journal.append(new)
-        await self._fold(journal, [*entries, *maps.findings])
-        self._names = {**(self._names or {}), **{e.topic_id: e for e in new if isinstance(e, TopicNames)}}
-        opening.tell(self.parking)
-        self.streams = (*streams, *opening.parked)
-        for stream in streams:
-            self.observer.progressed(stream)
-        for name in ("LaneFault", "LaneLost", "LaneUnauthorized"):
-            self.events.resolve(name, self.name)
+        log, journal, streams = await self._recover(topics, taken)
         self._move(LaneState.RUNNING)
-        self._pump = ProduceLoop(
-            self.transactional_id,
-            self.source,
-            self.target,
-            journal,
-            streams,
-            self.membership,
-            self.events,
-            self.observer,
-            self.expiry,
-            self.memory,
-            self.parking,
-            self.loss_policy,
-        )
-        looking = asyncio.create_task(self._watch_mirror_topics(self._pump, journal, topics, recreated))
-        trying = asyncio.create_task(self._try_again())
+        loop = self._produce_loop = ProduceLoop(self.context, journal, streams, self.observer, self.parked)
+        watching = asyncio.create_task(self._watch_mirror_topics(loop, journal, topics, taken.recreated))
+        retrying = asyncio.create_task(self._retry_parked())
         try:
-            if self._stopping or self._again:
-                self._pump.drain()
-            await self._pump.run({(p.topic, p.partition): leader for p, leader in log.leaders.items()})
+            if self._stopping or self._reassigned:
+                loop.drain()
+            await loop.run({(p.topic, p.partition): leader for p, leader in log.leaders.items()})
             self._move(LaneState.DRAINING)
         finally:
-            self._pump = None
-            looking.cancel()
-            trying.cancel()
-            await asyncio.gather(looking, trying, return_exceptions=True)
+            self._produce_loop = None
+            watching.cancel()
+            retrying.cancel()
+            await asyncio.gather(watching, retrying, return_exceptions=True)
             for purpose in ("produce", "journal"):
-                await self.target.drop(f"{purpose}-{self.transactional_id}")
+                await self.context.target.drop(f"{purpose}-{self.transactional_id}")
 
-    async def _try_again(self) -> None:
-        """A new claim looks at parked partitions again."""
-        await self.parking.worth_another_try()
+    async def _retry_parked(self) -> None:
+        """Claim again when parked partitions are due for another try."""
+        await self.parked.wait_for_retry()
         self.reassign(self.topics)
 
     # -- claiming ------------------------------------------------------------------------------------------------
 
+    async def _take_lane(self, topics: Sequence[LaneTopic]) -> _TakenLane:
+        """Check the mirror topics, then claim and fence those that may be written."""
+        target = self.context.target
+        if self._names is None:
+            self._remember(await read_journal(target, self.journal_partition))
+        self.parked.retain({TopicPartition(t.source, n) for t in topics for n in t.partitions})
+        recreated = await recreated_mirrors(target, (self._names or {}).values(), topics)
+        remirrored = await empty_recreated_mirrors(target, topics, recreated)
+        recreated = {name: why for name, why in recreated.items() if name not in {r.target_topic for r in remirrored}}
+        excluded: dict[str, DrlibError] = {**recreated, **await self._unexplained(topics, recreated)}
+        claim_id, entries = await self._claim_allowed(topics, excluded)
+        entries = valid_entries([*entries, *remirrored])
+        self.claim_id = claim_id
+        journaled = {e.target_topic for e in entries if isinstance(e, TopicNames)}
+        if any(isinstance(why, JournalLost) and name in journaled for name, why in excluded.items()):
+            raise ClaimAgain(self.name, "the former owner wrote to the journal while it was read")
+        return _TakenLane(claim_id, entries, remirrored, recreated, excluded)
+
+    async def _claim_allowed(
+        self, topics: Sequence[LaneTopic], excluded: dict[str, DrlibError]
+    ) -> tuple[ClaimId, list[Entry]]:
+        """Claim what is not in `excluded`; adds the topics that the target does not let us claim and tries again."""
+        while True:
+            try:
+                return await self._claim_lane([t for t in topics if t.target not in excluded])
+            except BrokerError as error:
+                refused = [t.target for t in topics if t.target in error.topics and t.target not in excluded]
+                if error.code != TOPIC_AUTHORIZATION_FAILED or not refused:
+                    raise
+                excluded.update({name: self._unauthorized(name, error) for name in refused})
+
     async def _claim_lane(self, topics: Sequence[LaneTopic]) -> tuple[ClaimId, list[Entry]]:
-        """Claim and fence under the newest generation; returns the claim and the journal as it stands behind the fence."""
+        """Claim and fence under the newest generation; returns the claim and the journal behind the fence."""
+        target = self.context.target
         partitions: dict[str, list[int]] = defaultdict(list)
         for topic in topics:
             partitions[topic.target].extend(topic.partitions)
         partitions[self.journal_partition.topic].append(self.journal_partition.partition)
         while True:
-            ours = await claim(self.target, self.transactional_id, partitions)
-            entries = await read_journal(self.target, self.journal_partition)
+            claim_id = await claim(target, self.transactional_id, partitions)
+            entries = await read_journal(target, self.journal_partition)
             generation = self.generation
             self._remember(entries)
             if self.generation > generation:
-                continue  # somebody moved the lane on before our fence: that ID is nobody's any more
-            if ours.epoch < self.housekeeping.rotate_at_epoch:
-                return ours, entries
-            # The old ID's producer stays fenced; whoever claims under it from now on reads this behind its fence.
-            _, leader = await locate(self.target, self.journal_partition)
-            journal = LaneJournal(self.target, self.journal_partition, ours, self.transactional_id, leader)
-            await journal.append([Claim(ours, self.generation + 1, now_ms(), self.worker)])
-            await self.target.drop(f"journal-{self.transactional_id}")
+                continue  # another claimant moved the lane to a new ID before our fence: the old ID is out of use
+            if claim_id.epoch < self.housekeeping.rotate_at_epoch:
+                return claim_id, entries
+            # The old ID's producer stays fenced; any later claimant under it reads this entry behind its own fence.
+            _, leader = await locate(target, self.journal_partition)
+            journal = LaneJournal(target, self.journal_partition, claim_id, self.transactional_id, leader)
+            await journal.append([Claim(claim_id, self.generation + 1, now_ms(), self.worker)])
+            await target.drop(f"journal-{self.transactional_id}")
             self.generation += 1
 
-    async def _fold(self, journal: LaneJournal, entries: Sequence[Entry]) -> None:
-        found = fold(entries, self.housekeeping.fold_at)
-        if found.entries:
-            await journal.append(found.entries)
-            await journal.forget(found.forget)
-
-    async def _take_allowed(
-        self, topics: Sequence[LaneTopic], gone: dict[str, DrlibError]
-    ) -> tuple[ClaimId, list[Entry]]:
-        """`_take` what is not `gone`; a topic the target does not let us claim is added to it, the others go on."""
-        while True:
-            try:
-                return await self._claim_lane([t for t in topics if t.target not in gone])
-            except BrokerError as error:
-                refused = [t.target for t in topics if t.target in error.topics and t.target not in gone]
-                if error.code != TOPIC_AUTHORIZATION_FAILED or not refused:
-                    raise
-                gone.update({name: self._unauthorized(name, error) for name in refused})
-
-    async def _unexplained(self, topics: Sequence[LaneTopic], gone: Mapping[str, DrlibError]) -> dict[str, DrlibError]:
-        """Mirror topics with records in them that this lane's journal never spoke of, and those we may not look into."""
+    async def _unexplained(
+        self, topics: Sequence[LaneTopic], recreated: Mapping[str, DrlibError]
+    ) -> dict[str, DrlibError]:
+        """Mirror topics with records that this lane's journal does not explain, and those we may not read."""
         known = {n.target_topic for n in (self._names or {}).values()}
-        new = [t for t in topics if t.target not in known and t.target not in gone]
-        filled, closed = await filled_mirrors(self.target, new)
-        found: dict[str, DrlibError] = {name: self._unauthorized(name, error) for name, error in closed.items()}
-        if filled and await self.takeover.left_behind() is None:  # MirrorMaker 2's copies are compared one by one
-            found |= {name: JournalLost(name) for name in filled}
-        return found
+        new = [t for t in topics if t.target not in known and t.target not in recreated]
+        with_data, unauthorized = await mirrors_with_data(self.context.target, new)
+        excluded: dict[str, DrlibError] = {
+            name: self._unauthorized(name, error) for name, error in unauthorized.items()
+        }
+        # Copies made by MirrorMaker 2 are compared one by one instead.
+        if with_data and await self.takeover.read_progress() is None:
+            excluded |= {name: JournalLost(name) for name in with_data}
+        return excluded
 
     def _unauthorized(self, topic: str, error: BrokerError) -> MirrorUnauthorized:
-        remedy = self.parking.remedy("TargetUnauthorized", topic)
+        remedy = self.parked.remedy("TargetUnauthorized", topic)
         return MirrorUnauthorized(topic, f"the target answered {error.name}", remedy)
 
     def _remember(self, entries: Sequence[Entry]) -> None:
         self._names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
         self.generation = max([self.generation, *(e.generation for e in entries if isinstance(e, Claim))])
 
-    # -- mirror topics that are not what they were -----------------------------------------------------------------
+    # -- recovery ------------------------------------------------------------------------------------------------
 
-    async def _gone(self, topics: Sequence[LaneTopic]) -> dict[str, MirrorTopicRecreated]:
-        return await gone_mirrors(self.target, (self._names or {}).values(), topics)
+    async def _recover(
+        self, topics: Sequence[LaneTopic], taken: _TakenLane
+    ) -> tuple[LogEnds, LaneJournal, Sequence[PartitionStream]]:
+        """Count what former claims appended, journal it, and lay out the streams of this claim."""
+        source, target, events = self.context.source, self.context.target, self.context.events
+        mirrors = [TopicPartition(t.target, n) for t in topics if t.target not in taken.excluded for n in t.partitions]
+        # Behind the fence no append of ours is pending: all of this is requested at once.
+        (_, journal_leader), log, limits, starts = await asyncio.gather(
+            locate(target, self.journal_partition),
+            log_ends(target, mirrors),
+            size_limits(target, {p.topic for p in mirrors}),
+            source_starts(source, topics),
+        )
+        journal = LaneJournal(target, self.journal_partition, taken.claim, self.transactional_id, journal_leader)
+        maps = await build_maps(target, taken.entries, log.ends)
+        start = ClaimStart(
+            lane=self.name,
+            claim=taken.claim,
+            maps=maps,
+            logs=RecoveryInput(log, limits, starts),
+            excluded=taken.excluded,
+            takeover=self.takeover,
+            events=events,
+        )
+        await start.plan_streams(topics, taken.entries)
+        claim_entry = Claim(taken.claim, self.generation, now_ms(), self.worker)
+        new: list[Entry] = [claim_entry, *taken.remirrored, *maps.findings]
+        new += [Clusters(source.cluster_id, target.cluster_id), *start.entries]
+        new += [s.start(now_ms()) for s in start.streams]
+        await journal.append(new)
+        await self._fold(journal, [*taken.entries, *maps.findings])
+        self._names = {**(self._names or {}), **{e.topic_id: e for e in new if isinstance(e, TopicNames)}}
+        start.report(self.parked)
+        self.streams = (*start.streams, *start.parked)
+        for stream in start.streams:
+            self.observer.progressed(stream)
+        for name in ("LaneFault", "LaneLost", "LaneUnauthorized"):
+            events.resolve(name, self.name)
+        return log, journal, start.streams
+
+    async def _fold(self, journal: LaneJournal, entries: Sequence[Entry]) -> None:
+        folded = fold(entries, self.housekeeping.fold_at)
+        if folded.entries:
+            await journal.append(folded.entries)
+            await journal.forget(folded.forget)
+
+    # -- mirror topics that were deleted or re-created -----------------------------------------------------------------
 
     async def _watch_mirror_topics(
         self,
-        pump: ProduceLoop,
+        loop: ProduceLoop,
         journal: LaneJournal,
         topics: Sequence[LaneTopic],
-        gone: Mapping[str, MirrorTopicRecreated],
+        recreated: Mapping[str, MirrorTopicRecreated],
     ) -> None:
-        """A mirror topic that goes, or comes back as it was, ends the claim: the next one looks anew. So does a long one."""
-        names = known_mirrors((self._names or {}).values(), topics)
+        """End the claim when a mirror topic is deleted, re-created or back as it was, and when it has journaled too much."""
+        names = journaled_mirrors((self._names or {}).values(), topics)
         wanted = sorted(n.target_topic for n in names)
         before: ClusterMetadata | None = None
         while True:
-            await asyncio.sleep(TOPICS_LOOK_S)
-            if journal.lasting >= self.housekeeping.claim_at and not self._again:
+            await asyncio.sleep(TOPICS_POLL_S)
+            if journal.permanent_entries >= self.housekeeping.claim_at and not self._reassigned:
                 self.reassign(self.topics)
             try:
-                there = await self.target.metadata(wanted)
-                if there is before:
+                metadata = await self.context.target.metadata(wanted)
+                if metadata is before:
                     continue
-                missing = gone_in(there, names)
+                missing = recreated_in(metadata, names)
             except (DrlibError, TimeoutError, OSError):
-                continue  # the target does not answer: whoever sends will say so
-            before = there
-            found = {n.target_topic for n in names if n.topic_id in missing}
-            if found != gone.keys():
-                changed = ", ".join(sorted(found ^ gone.keys()))
-                pump.fail(LaneFault(self.name, f"mirror topic {changed} is not the one it was"))
+                continue  # the target does not answer: the produce loop reports it
+            before = metadata
+            now = {n.target_topic for n in names if n.topic_id in missing}
+            if now != recreated.keys():
+                changed = ", ".join(sorted(now ^ recreated.keys()))
+                loop.fail(LaneFault(self.name, f"mirror topic {changed} was deleted or re-created"))
                 return

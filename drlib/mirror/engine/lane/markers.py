@@ -1,10 +1,12 @@
-"""Own-epoch markers within a claim: partitions the target is about to forget, and the hourly one on the journal.
+"""Own-epoch markers within a claim: on partitions whose leader is about to forget us, and hourly on the journal.
 
-Rules: a marker is AddPartitionsToTxn and EndTxn(abort) at our own epoch, so the sequence goes on and the placement shifts
-by what was written. Nothing of ours is in flight on a partition while it is marked; its new placement stands in the
-journal before its next batch. A leader that no longer knows our sequence after the marker had forgotten us: `ClaimAgain`.
-Lulls are looked for where one is due and nowhere else: partitions that rest cost nothing.
-The journal's marker keeps the transactional ID from expiring: without it the next claim would fence nobody.
+Rules:
+- A marker is AddPartitionsToTxn and EndTxn(abort) at our own epoch, so the sequence goes on and the placement shifts by
+  what was written. Nothing of ours is in flight on a partition while it is marked; its new placement is journaled before
+  its next batch.
+- A leader that no longer knows our sequence after the marker had forgotten us: `ClaimAgain`.
+- Only partitions whose idle marker is due are checked; partitions at rest cost nothing.
+- The journal's marker keeps the transactional ID from expiring: without it the next claim would fence no former owner.
 Not for: when a marker is due, that is `drlib.mirror.engine.fencing.producer_expiration`.
 """
 
@@ -17,15 +19,14 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.mirror.engine.fencing.claim import CLAIM_DEADLINE_S, mark
 from drlib.mirror.engine.fencing.producer_expiration import (
-    Expiry,
     due_before_batch,
-    due_in_lull,
+    due_when_idle,
+    idle_due_ms,
     last_sequence,
-    lull_due_ms,
 )
+from drlib.mirror.engine.fetch.context import LaneContext
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.foreign_records import foreign_ranges
 from drlib.mirror.errors import ClaimAgain, LaneFault
@@ -36,7 +37,7 @@ from drlib.mirror.read_batches import log_ends
 from drlib.mirror.status.worker_status import EventLog
 from drlib.model import TopicPartition
 
-LOOK_S = 0.5  # how often lulls are looked for
+IDLE_POLL_S = 0.5  # between two checks for idle partitions
 
 
 def now_ms() -> int:
@@ -48,73 +49,67 @@ class Markers:
 
     def __init__(
         self,
-        lane: str,
-        target: ClusterClient,
+        context: LaneContext,
         journal: LaneJournal,
-        streams: Sequence[PartitionStream],
-        expiry: Expiry,
-        events: EventLog,
         freed: Callable[[], None],
     ) -> None:
-        self.lane = lane
-        self.target = target
+        self.lane = journal.lane
+        self.target = context.target
+        self.expiry = context.expiry
+        self.events = context.events
         self.journal = journal
-        self.streams = streams
-        self.expiry = expiry
-        self.events = events
         self.freed = freed
-        self._held: set[PartitionStream] = set()
+        self._blocked: set[PartitionStream] = set()
         self._wake = asyncio.Event()
-        self._lulls: list[
-            tuple[int, int, PartitionStream]
-        ] = []  # (when one may be due, ms; a number; of which partition)
-        self._waiting: set[PartitionStream] = set()  # those in `_lulls`, once each
+        # Heap of (when an idle marker may be due, ms; tie-breaker; stream), and the streams in it, once each.
+        self._idle_checks: list[tuple[int, int, PartitionStream]] = []
+        self._scheduled: set[PartitionStream] = set()
         self._numbers = itertools.count()
-        self._alive_at = time.monotonic() + expiry.keep_alive_ms / 1000
+        self._keep_alive_at = time.monotonic() + self.expiry.keep_alive_ms / 1000
 
-    def holds(self, stream: PartitionStream) -> bool:
-        """Whether a marker has to stand in this partition before its next batch; asked before each send."""
-        if stream not in self._held:
-            if not due_before_batch(stream.last, self.expiry, now_ms()):
+    def blocks(self, stream: PartitionStream) -> bool:
+        """Whether a marker must be written in this partition before its next batch; called before each send."""
+        if stream not in self._blocked:
+            if not due_before_batch(stream.last_append, self.expiry, now_ms()):
                 return False
-            self._held.add(stream)
+            self._blocked.add(stream)
         if not stream.unacked:
             self._wake.set()
         return True
 
     def answered(self) -> None:
-        """Something in flight came back: a partition that is held may be free of it now."""
-        if self._held:
+        """Wake up after a produce response: a blocked partition may have nothing in flight now."""
+        if self._blocked:
             self._wake.set()
 
-    def wrote(self, stream: PartitionStream) -> None:
-        """A batch of ours stands in the partition."""
-        if stream not in self._waiting:
-            self._later(stream)
+    def appended(self, stream: PartitionStream) -> None:
+        """Schedule the idle check of a partition that a batch of ours was appended to."""
+        if stream not in self._scheduled:
+            self._schedule(stream)
 
-    def _later(self, stream: PartitionStream) -> None:
-        """Look at the partition again when its lull is due, if it may ever be."""
-        due = lull_due_ms(stream.last, self.expiry)
+    def _schedule(self, stream: PartitionStream) -> None:
+        """Check the partition when its idle marker is due, if it will ever be."""
+        due = idle_due_ms(stream.last_append, self.expiry)
         if due is None:
-            self._waiting.discard(stream)
+            self._scheduled.discard(stream)
             return
-        self._waiting.add(stream)
-        heapq.heappush(self._lulls, (max(due, now_ms() + 1), next(self._numbers), stream))
+        self._scheduled.add(stream)
+        heapq.heappush(self._idle_checks, (max(due, now_ms() + 1), next(self._numbers), stream))
 
-    def _in_lull(self, now: int) -> set[PartitionStream]:
-        found: set[PartitionStream] = set()
-        while self._lulls and self._lulls[0][0] <= now:
-            _, _, stream = heapq.heappop(self._lulls)
-            if stream.idle and not stream.parked and due_in_lull(stream.last, self.expiry, now):
-                found.add(stream)
-                self._waiting.discard(stream)
+    def _due_idle(self, now: int) -> set[PartitionStream]:
+        due: set[PartitionStream] = set()
+        while self._idle_checks and self._idle_checks[0][0] <= now:
+            _, _, stream = heapq.heappop(self._idle_checks)
+            if stream.idle and not stream.parked and due_when_idle(stream.last_append, self.expiry, now):
+                due.add(stream)
+                self._scheduled.discard(stream)
             else:
-                self._later(stream)
-        return found
+                self._schedule(stream)
+        return due
 
     async def run(self) -> None:
-        """Mark whatever is due until cancelled. Raises `ClaimAgain`, `LaneFault`, `LaneLost`."""
-        pause = min(LOOK_S, self.expiry.lull_ms / 2000, self.expiry.keep_alive_ms / 4000)
+        """Write markers when due, until cancelled. Raises `ClaimAgain`, `LaneFault`, `LaneLost`."""
+        pause = min(IDLE_POLL_S, self.expiry.idle_ms / 2000, self.expiry.keep_alive_ms / 4000)
         while True:
             try:
                 async with asyncio.timeout(pause):
@@ -122,30 +117,30 @@ class Markers:
             except TimeoutError:
                 pass
             self._wake.clear()
-            self._held |= self._in_lull(now_ms())
-            due = [s for s in self._held if not s.unacked and not s.parked]
+            self._blocked |= self._due_idle(now_ms())
+            due = [s for s in self._blocked if not s.unacked and not s.parked]
             if due:
                 await self._mark(due)
-                self._held.difference_update(due)
+                self._blocked.difference_update(due)
                 self.freed()
-            if time.monotonic() >= self._alive_at:
+            if time.monotonic() >= self._keep_alive_at:
                 journal = self.journal.partition
                 await self._write({journal.topic: [journal.partition]})
-                self._alive_at = time.monotonic() + self.expiry.keep_alive_ms / 1000
+                self._keep_alive_at = time.monotonic() + self.expiry.keep_alive_ms / 1000
 
     async def _mark(self, streams: Sequence[PartitionStream]) -> None:
         partitions: dict[str, list[int]] = defaultdict(list)
         for stream in streams:
             partitions[stream.target.topic].append(stream.target.partition)
-        known = await self._write(partitions)
+        sequences = await self._write(partitions)
         ends = (await log_ends(self.target, [s.target for s in streams])).ends
         entries: list[Entry] = []
         for stream in streams:
-            if known[stream.target] != last_sequence(stream.acked):
-                raise ClaimAgain(self.lane, f"{stream.target} had forgotten our claim")
+            if sequences[stream.target] != last_sequence(stream.acked):
+                raise ClaimAgain(self.lane, f"the leader of {stream.target} had forgotten our claim")
             if ends[stream.target] <= stream.target_next:
                 raise LaneFault(self.lane, f"{stream.target} ends at {ends[stream.target]}, below our marker")
-            entries += await self._others(stream, ends[stream.target])
+            entries += await self._foreign_entries(stream, ends[stream.target])
             entries.append(stream.marker_written(ends[stream.target], now_ms()))
         await self.journal.append(entries)
 
@@ -153,28 +148,29 @@ class Markers:
         deadline = time.monotonic() + CLAIM_DEADLINE_S
         return await mark(self.target, self.lane, self.journal.claim, partitions, deadline=deadline)
 
-    async def _others(self, stream: PartitionStream, end: int) -> list[Entry]:
-        """What somebody else wrote between our last record and the end of the log, where our marker stands."""
+    async def _foreign_entries(self, stream: PartitionStream, end: int) -> list[Entry]:
+        """Entries for what other producers wrote between our last record and our marker, the last offset below `end`."""
         if end == stream.target_next + 1:
             return []
         ranges = await foreign_ranges(self.target, stream.target, stream.target_id, stream.target_next, end)
-        return report_foreign(self.events, stream, ranges)
+        return record_foreign(self.events, stream, ranges)
 
 
-def report_foreign(events: EventLog, stream: PartitionStream, ranges: Sequence[ForeignRange]) -> list[Entry]:
-    """The ledger's entries for records of others in a mirror partition, told as an event."""
+def record_foreign(events: EventLog, stream: PartitionStream, ranges: Sequence[ForeignRange]) -> list[Entry]:
+    """Journal entries for other producers' records in a mirror partition; opens the event and updates the map."""
     entries: list[Entry] = []
-    for found in ranges:
-        entry = Foreign(stream.key, found.target_offset, found.count, now_ms())
+    for foreign in ranges:
+        entry = Foreign(stream.key, foreign.target_offset, foreign.count, now_ms())
         stream.map.apply(entry)
         entries.append(entry)
-        tell_foreign(events, str(stream.target), found.target_offset, found.count)
+        open_foreign_writer(events, str(stream.target), foreign.target_offset, foreign.count)
     return entries
 
 
-def tell_foreign(events: EventLog, partition: str, offset: int, count: int) -> None:
+def open_foreign_writer(events: EventLog, partition: str, offset: int, count: int) -> None:
     events.open(
         "ForeignWriter",
         partition,
-        f"{count} records from offset {offset} on are not ours; the copy goes on behind them, nothing is lost or doubled",
+        f"another producer wrote {count} records from offset {offset} on; the copy goes on behind them, nothing is lost or "
+        "doubled",
     )

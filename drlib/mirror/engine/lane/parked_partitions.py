@@ -1,96 +1,99 @@
-"""Partitions of one lane that stand still for a reason, across its claims: told once, tried again, told when they move.
+"""Partitions of one lane that are stopped for a reason, across its claims: reported once, retried, resolved when they move.
 
-Rules: a park is one event from when it begins until the partition has moved past it or has nothing left to read, however
-many claims lie between. What may go away by itself or by somebody's hand is tried again, by a new claim, because a
-promise is never changed within one; ever more patiently, from `FIRST_S` to `LONGEST_S`.
-Not for: deciding that a partition must stand still (`drlib.mirror.engine.lane.produce_loop`, `fetcher`, `lane`).
+Rules: a park is one event, open until the partition has moved past the offset or has nothing left to read, however many
+claims lie between. Causes that may end by themselves or by an operator's action are retried, by a new claim, because a
+promise never changes within one; with growing pauses, from `FIRST_RETRY_S` to `LONGEST_RETRY_S`.
+Not for: deciding that a partition must stop (`produce_loop`, `fetch_response`, `start_claim`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
-from drlib.mirror.errors import mirror_anew
+from drlib.mirror.errors import remirror_remedy
 from drlib.mirror.journal.entries import SourcePartition
 from drlib.mirror.status.worker_status import EventLog
 from drlib.model import TopicPartition
 
-FIRST_S = 2.0
-LONGEST_S = 300.0
+FIRST_RETRY_S = 2.0
+LONGEST_RETRY_S = 300.0
 FINAL = frozenset({"SourceTruncated", "SourceTopicGone", "SourceLossParked"})
-"""Parks that no new look at the same topics can end: somebody has to decide."""
+"""Parks that another claim over the same topics cannot end: an operator has to decide."""
 
 DECIDE = "Decide which history counts, and export what the mirror has beyond the source if it matters."
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ParkedPartition:
     key: SourcePartition
-    at: int  # source offset that has not reached the target
+    offset: int  # first source offset that has not reached the target
     event: str
     entity: str
     reason: str
 
 
-@dataclass
-class Parking:
-    events: EventLog
-    lane: str  # who reports
-    remedy: Callable[[str, str], str] = lambda _event, _entity: ""  # what to do about it, where only we can say
-    _held: dict[TopicPartition, Held] = field(default_factory=dict)
-    _tries: int = 0
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
+class ParkedPartitions:
+    """`lane` reports the events; `remedy` (event, entity) adds what to do, where the lane knows it."""
 
-    def park(self, stream: PartitionStream, at: int, event: str, entity: str, reason: str) -> None:
-        """The partition stands still at source offset `at`."""
+    def __init__(self, events: EventLog, lane: str, remedy: Callable[[str, str], str] | None = None) -> None:
+        self._events = events
+        self._lane = lane
+        self._remedy = remedy
+        self._parked: dict[TopicPartition, ParkedPartition] = {}
+        self._retries = 0
+        self._changed = asyncio.Event()
+
+    def remedy(self, event: str, entity: str) -> str:
+        """The command that ends a park by `event`; "" where it is not known."""
+        return "" if self._remedy is None else self._remedy(event, entity)
+
+    def park(self, stream: PartitionStream, offset: int, event: str, entity: str, reason: str) -> None:
+        """Report that the partition is stopped at source offset `offset`."""
         remedy = self.remedy(event, entity)
         reason = f"{reason} {remedy}" if remedy and remedy not in reason else reason
-        before = self._held.get(stream.source)
+        before = self._parked.get(stream.source)
         if before is not None and before.event != event:
-            self._resolve(before, stream.source)
+            self._resolve(before)
         if before is None:
-            self._tries = 0
-        self._held[stream.source] = Held(stream.key, at, event, entity, reason)
-        decide = mirror_anew(stream.source.topic, stream.target.topic) if event == "SourceTruncated" else ""
-        self.events.open(event, entity, reason.rstrip("."), remedy=f"{DECIDE} {decide}" if decide else "", by=self.lane)
-        self.events.resolve(event, entity, by="")  # what was told before the lane began is the lane's to tell now
-        self._news.set()
+            self._retries = 0
+        self._parked[stream.source] = ParkedPartition(stream.key, offset, event, entity, reason)
+        decide = remirror_remedy(stream.source.topic, stream.target.topic) if event == "SourceTruncated" else ""
+        remedy = f"{DECIDE} {decide}" if decide else ""
+        self._events.open(event, entity, reason.rstrip("."), remedy=remedy, by=self._lane)
+        self._events.resolve(event, entity, by="")  # the lane's report replaces one made before the lane began
+        self._changed.set()
 
-    def moved(self, stream: PartitionStream) -> None:
-        """The partition was read or acknowledged further: is it past what held it?"""
-        if not self._held:
+    def progressed(self, stream: PartitionStream) -> None:
+        """Resolve the partition's park if it was read or acknowledged past it."""
+        if not self._parked:
             return
-        held = self._held.get(stream.source)
-        if held is None or stream.parked:
+        parked = self._parked.get(stream.source)
+        if parked is None or stream.parked:
             return
         idle = stream.position >= stream.high_watermark >= 0 and not stream.queue and not stream.unacked
-        if held.key != stream.key or stream.covered > held.at or idle:
-            del self._held[stream.source]
-            self._resolve(held, stream.source)
+        if parked.key != stream.key or stream.covered > parked.offset or idle:
+            del self._parked[stream.source]
+            self._resolve(parked)
 
-    def keep(self, sources: Collection[TopicPartition]) -> None:
-        """Only these partitions are the lane's: of the others somebody else speaks, or nobody."""
-        for source in [s for s in self._held if s not in sources]:
-            self._resolve(self._held.pop(source), source)
+    def retain(self, sources: Collection[TopicPartition]) -> None:
+        """Resolve the parks of all partitions but `sources`: the lane no longer owns those."""
+        for source in [s for s in self._parked if s not in sources]:
+            self._resolve(self._parked.pop(source))
 
-    def reason(self, source: TopicPartition) -> str:
-        """Why a partition stands still, also while it is being tried again; "" when it does not."""
-        held = self._held.get(source)
-        return "" if held is None else held.reason
-
-    async def worth_another_try(self) -> None:
-        """Return when it is time to try again what may have changed."""
+    async def wait_for_retry(self) -> None:
+        """Return when it is time to try parked partitions again."""
         while True:
-            self._news.clear()
-            if any(h.event not in FINAL for h in self._held.values()):
-                await asyncio.sleep(min(LONGEST_S, FIRST_S * 2**self._tries))
-                self._tries = min(self._tries + 1, 20)
+            self._changed.clear()
+            if any(p.event not in FINAL for p in self._parked.values()):
+                await asyncio.sleep(min(LONGEST_RETRY_S, FIRST_RETRY_S * 2**self._retries))
+                self._retries = min(self._retries + 1, 20)
                 return
-            await self._news.wait()
+            await self._changed.wait()
 
-    def _resolve(self, held: Held, _: TopicPartition) -> None:
-        if not any((h.event, h.entity) == (held.event, held.entity) for h in self._held.values() if h is not held):
-            self.events.resolve(held.event, held.entity, by=self.lane)
+    def _resolve(self, parked: ParkedPartition) -> None:
+        others = (p for p in self._parked.values() if p is not parked)
+        if not any((p.event, p.entity) == (parked.event, parked.entity) for p in others):
+            self._events.resolve(parked.event, parked.entity, by=self._lane)

@@ -1,15 +1,15 @@
-"""The data path of one lane within one claim: what was fetched is promised, produced and acknowledged.
+"""The data path of one lane within one claim: planned batches are promised, produced and acknowledged.
 
 Rules:
 - One request holds at most one batch per partition; requests are pipelined per target broker, as many as its link holds
-  (`drlib.mirror.engine.fetch.flow_control`), and answers come in order.
+  (`drlib.mirror.engine.fetch.flow_control`), and responses come in order.
 - Before every send the membership's deadline is checked.
-- An answer other than the expected one ends the claim (`LaneFault`); a fenced epoch ends ownership (`LaneLost`). The
-  exception is a batch that stands further on than expected: it is in the log once, behind what others wrote there, so its
-  place is journaled, what is before it is read and told, and the copy goes on.
-- What the target refuses for good, or may not be written any more, parks its partition alone.
-- A partition that is due for a marker of ours (`drlib.mirror.engine.lane.markers`) is held back until that stands.
-- A promise is begun when a batch is planned and is acknowledged before that batch is sent.
+- A response other than the expected one ends the claim (`LaneFault`); a fenced epoch ends ownership (`LaneLost`). The
+  exception is a batch appended beyond its expected offset: it is in the log once, behind other producers' records, so its
+  placement is journaled, those records are read and reported, and the copy goes on.
+- A batch that the target refuses for good, or a topic we may no longer write, parks its partition alone.
+- A partition that is due for a marker of ours (`markers`) is blocked until the marker is written.
+- The journal write of a promise begins when a batch is planned and is acknowledged before that batch is sent.
 Not for: reading the source, that is `drlib.mirror.engine.fetch.fetcher`.
 """
 
@@ -19,32 +19,28 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from drlib.errors import DrlibError
-from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import ProduceResult
 from drlib.kafka.protocol.batch import OutgoingBatch
 from drlib.kafka.protocol.error_codes import FENCED, REFUSED, TOPIC_AUTHORIZATION_FAILED, BrokerError, refusal
-from drlib.mirror.engine.fencing.membership import Membership
-from drlib.mirror.engine.fencing.producer_expiration import Expiry
+from drlib.mirror.engine.fetch.context import LaneContext
 from drlib.mirror.engine.fetch.fetcher import Fetcher
 from drlib.mirror.engine.fetch.flow_control import Flight, InFlightWindow
-from drlib.mirror.engine.fetch.memory import Memory
-from drlib.mirror.engine.fetch.partition_stream import Outgoing, PartitionStream
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream, PlannedBatch
 from drlib.mirror.engine.fetch.round_trip_time import measure
 from drlib.mirror.engine.lane.foreign_records import foreign_ranges
-from drlib.mirror.engine.lane.markers import Markers, report_foreign
-from drlib.mirror.engine.lane.parked_partitions import Parking
+from drlib.mirror.engine.lane.markers import Markers, record_foreign
+from drlib.mirror.engine.lane.parked_partitions import ParkedPartitions
 from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import Entry, Parked
 from drlib.mirror.offsets.map.journal_log import LaneJournal
-from drlib.mirror.status.worker_status import EventLog
 
 REQUEST_BYTES = 2 << 20
-LEAST_WINDOW = 4 << 20  # bytes on their way per target broker before anything is known of the link
-PROGRESS_S = 1.0  # how often acknowledged progress is journaled
+LEAST_WINDOW = 4 << 20  # bytes in flight per target broker before the link was measured
+PROGRESS_S = 1.0  # between two journal entries of acknowledged progress
 
 
 async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -52,62 +48,59 @@ async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 class Observer(Protocol):
-    """Who wants to know: group positions, offset syncs, status."""
+    """Is informed of progress: group positions, offset syncs, status."""
 
     def progressed(self, stream: PartitionStream) -> None:
         """The source was read further without anything to send, or the stream has just begun."""
 
-    def acked(self, stream: PartitionStream, item: Outgoing) -> None:
-        """A batch stands on the target."""
+    def acked(self, stream: PartitionStream, item: PlannedBatch) -> None:
+        """A batch was appended and acknowledged on the target."""
+
+
+class _PendingPark(NamedTuple):
+    """A park that waits until what was read before it is delivered."""
+
+    reason: str
+    event: str
+    entity: str
 
 
 class ProduceLoop:
-    """Runs until stopped, or until the claim ends with `LaneFault` or `LaneLost`."""
+    """Runs until drained, or until the claim ends with `LaneFault` or `LaneLost`."""
 
     def __init__(
         self,
-        lane: str,
-        source: ClusterClient,
-        target: ClusterClient,
+        context: LaneContext,
         journal: LaneJournal,
         streams: Sequence[PartitionStream],
-        membership: Membership,
-        events: EventLog,
         observer: Observer,
-        expiry: Expiry,
-        memory: Memory,
-        parking: Parking,
-        loss_policy: str = "continue",
+        parked: ParkedPartitions,
     ) -> None:
-        self.lane = lane
-        self.source = source
-        self.target = target
+        self.lane = journal.lane
+        self.target = context.target
+        self.membership = context.membership
+        self.events = context.events
         self.journal = journal
         self.streams = streams
-        self.membership = membership
-        self.events = events
         self.observer = observer
-        self.parking = parking
-        self._after: dict[
-            PartitionStream, tuple[str, str, str]
-        ] = {}  # to be parked when what was read before is delivered
-        self._stamped: set[str] = set()  # mirror topics that give records times of their own
+        self.parked = parked
+        self._pending_parks: dict[PartitionStream, _PendingPark] = {}
+        self._rewritten: set[str] = set()  # mirror topics that replace the records' timestamps
         self._targets = {(s.target.topic, s.target.partition): s for s in streams}
         self._work = asyncio.Event()
-        self._fetcher = Fetcher(lane, source, journal, streams, events, memory, self, loss_policy)
-        self._markers = Markers(lane, target, journal, streams, expiry, events, self._work.set)
-        self._inquiries: set[asyncio.Task[None]] = set()
-        self._moved: dict[PartitionStream, None] = {}  # with something to journal of its progress, maybe
-        self._busy: dict[
-            PartitionStream, dict[PartitionStream, None]
-        ] = {}  # stream -> those of its leader with batches to send
-        self._most_in_flight = max(LEAST_WINDOW, memory.limit // 2)
+        self._fetcher = Fetcher(context, journal, streams, self)
+        self._markers = Markers(context, journal, self._work.set)
+        self._foreign_reads: set[asyncio.Task[None]] = set()
+        self._progressed: dict[PartitionStream, None] = {}  # may have progress to journal
+        # stream -> the streams of the same leader that have batches to send, longest waiting first
+        self._busy: dict[PartitionStream, dict[PartitionStream, None]] = {}
+        self._most_in_flight = max(LEAST_WINDOW, context.memory.limit // 2)
         self._draining = False
         self._in_flight = 0
         self._failed: asyncio.Future[None] | None = None
 
     async def run(self, leaders: Mapping[tuple[str, int], int]) -> None:
-        """Pump until `drain` was called and everything fetched is acknowledged. `leaders`: target partition -> node."""
+        """Copy until `drain` was called and everything fetched is acknowledged. `leaders`: target partition -> node ID."""
         loop = asyncio.get_running_loop()
         self._failed = loop.create_future()
         by_node: dict[int, dict[PartitionStream, None]] = {}
@@ -119,23 +112,23 @@ class ProduceLoop:
         senders = [asyncio.create_task(self._send_loop(node, busy)) for node, busy in by_node.items()]
         senders = senders or [asyncio.create_task(self._idle())]
         sending = asyncio.create_task(_all(senders))
-        ends: set[asyncio.Future[None]] = {fetch, progress, marking, sending, self._failed}
+        endings: set[asyncio.Future[None]] = {fetch, progress, marking, sending, self._failed}
         try:
-            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
-            await asyncio.gather(*self._inquiries)
+            await asyncio.gather(*self._foreign_reads)
         finally:
-            for inquiry in self._inquiries:
-                inquiry.cancel()
-            duties = (fetch, progress, marking, sending, *senders)
-            for task in duties:
+            for reading in self._foreign_reads:
+                reading.cancel()
+            tasks = (fetch, progress, marking, sending, *senders)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*duties, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             if not self._failed.done():
                 self._failed.cancel()
             elif not self._failed.cancelled():
-                self._failed.exception()  # looked at: another task may have ended the claim first
+                self._failed.exception()  # retrieved: another task may have ended the claim first
         await self.journal.append([entry for stream in self.streams for entry in stream.progress()])
 
     def drain(self) -> None:
@@ -144,42 +137,42 @@ class ProduceLoop:
         self._fetcher.drain()
         self._work.set()
 
-    # -- what the fetcher tells --------------------------------------------------------------------------------------
+    # -- called by the fetcher -----------------------------------------------------------------------------------------
 
-    def read(self, stream: PartitionStream, planned: Sequence[Outgoing], entries: Sequence[Entry]) -> None:
-        """The source was read further: `entries` must stand in the journal before any of `planned` is sent."""
+    def read(self, stream: PartitionStream, planned: Sequence[PlannedBatch], entries: Sequence[Entry]) -> None:
+        """Queue `planned`, read from the source; `entries` must be acknowledged by the journal before any of it is sent."""
         self.observer.progressed(stream)
-        self.parking.moved(stream)
-        self._moved[stream] = None
+        self.parked.progressed(stream)
+        self._progressed[stream] = None
         if planned:
             self._busy[stream][stream] = None
         if entries:
             promise = self.journal.begin(entries)
             for item in planned:
                 item.promise = promise
-            promise.add_done_callback(self._promised)
+            promise.add_done_callback(self._on_promised)
         elif planned:
             self._work.set()
 
     def park(self, stream: PartitionStream, reason: str, event: str = "Parked", entity: str = "") -> None:
-        """Stop one partition, visibly, once what was read before is delivered; the others go on."""
+        """Stop one partition once what was read before is delivered, and report it; the others go on."""
         if stream.queue or stream.unacked:
-            self._after[stream] = (reason, event, entity)
+            self._pending_parks[stream] = _PendingPark(reason, event, entity)
             return
         self._park(stream, reason, event, entity)
 
     def _park(self, stream: PartitionStream, reason: str, event: str, entity: str = "") -> None:
-        at = stream.mirrored
-        self._after.pop(stream, None)
+        offset = stream.mirrored
+        self._pending_parks.pop(stream, None)
         stream.park(reason)
         self._busy[stream].pop(stream, None)
         self._work.set()
-        self.parking.park(stream, at, event, entity or str(stream.source), reason)
-        parked = Parked(stream.key, at, reason, int(time.time() * 1000))
+        self.parked.park(stream, offset, event, entity or str(stream.source), reason)
+        parked = Parked(stream.key, offset, reason, int(time.time() * 1000))
         stream.map.apply(parked)
-        self.journal.begin([parked]).add_done_callback(self._promised)
+        self.journal.begin([parked]).add_done_callback(self._on_promised)
 
-    def _promised(self, promise: asyncio.Task[None]) -> None:
+    def _on_promised(self, promise: asyncio.Task[None]) -> None:
         if promise.cancelled():
             return
         error = promise.exception()
@@ -192,19 +185,19 @@ class ProduceLoop:
     # -- target side ---------------------------------------------------------------------------------------------
 
     async def _idle(self) -> None:
-        """A lane with nothing to copy still waits to be told."""
+        """A lane without partitions waits until it is drained."""
         while not self._draining:
             self._work.clear()
             await self._work.wait()
 
     async def _send_loop(self, node: int, busy: dict[PartitionStream, None]) -> None:
-        """Send what the streams led by `node` have ready. `busy`: those with batches, the longest waiting first."""
+        """Send what the streams led by `node` have ready. `busy`: those with batches, longest waiting first."""
         connection = await self.target.connection(node, f"produce-{self.lane}")
         window = InFlightWindow(LEAST_WINDOW, self._most_in_flight)
         ping = asyncio.create_task(measure(self.target, node, window, lambda: bool(busy)))
         try:
             while True:
-                if not window.open or not any(s.ready() and not self._markers.holds(s) for s in busy):
+                if not window.open or not any(s.ready() and not self._markers.blocks(s) for s in busy):
                     if self._draining and not self._in_flight and not busy:
                         return
                     self._work.clear()
@@ -217,9 +210,9 @@ class ProduceLoop:
                 self._fetcher.room()
                 self._in_flight += 1
                 hit("after-claim")
-                answer = connection.produce_many(topics)
+                response = connection.produce_many(topics)
                 flight = window.sent(time.monotonic(), size)
-                answer.add_done_callback(partial(self._answered, window=window, flight=flight))
+                response.add_done_callback(partial(self._on_response, window=window, flight=flight))
                 hit("mid-produce")
                 await connection.drain()
         finally:
@@ -228,14 +221,14 @@ class ProduceLoop:
     def _pick(
         self, busy: dict[PartitionStream, None], most: int
     ) -> tuple[dict[str, list[tuple[int, OutgoingBatch]]], int]:
-        """One batch of each stream that has one ready, up to about `most` bytes; who was served goes to the end."""
+        """One batch of each stream that has one ready, up to about `most` bytes, in round robin."""
         topics: dict[str, list[tuple[int, OutgoingBatch]]] = {}
         size = 0
         for stream in list(busy):
             del busy[stream]
             if stream.parked:
                 continue
-            if stream.ready() and not self._markers.holds(stream):
+            if stream.ready() and not self._markers.blocks(stream):
                 batch = stream.send_next()
                 topics.setdefault(stream.target.topic, []).append((stream.target.partition, batch))
                 size += batch.size
@@ -245,61 +238,65 @@ class ProduceLoop:
                 break
         return topics, size
 
-    def _answered(self, answer: asyncio.Future[list[ProduceResult]], window: InFlightWindow, flight: Flight) -> None:
+    def _on_response(
+        self, response: asyncio.Future[list[ProduceResult]], window: InFlightWindow, flight: Flight
+    ) -> None:
         self._in_flight -= 1
         window.answered(flight, time.monotonic(), flight.expected)
         self._work.set()
-        self._markers.answered()  # once this callback is through
-        if answer.cancelled():
+        self._markers.answered()  # takes effect once this callback is through
+        if response.cancelled():
             return
-        error = answer.exception()
+        error = response.exception()
         if error is not None:
-            self.fail(LaneFault(self.lane, f"the answer to a produce request is lost ({error})"))
+            self.fail(LaneFault(self.lane, f"the response to a produce request is lost ({error})"))
             return
         hit("after-ack")
-        for result in answer.result():
+        for result in response.result():
             stream = self._targets[result.topic, result.partition]
             if stream.parked:
                 continue
             if result.error_code == 0:
-                self._stands(stream, result.base_offset)
-                self._stamp(result)
+                self._on_appended(stream, result.base_offset)
+                self._check_timestamps(result)
             elif result.error_code in FENCED:
                 self.fail(LaneLost(self.lane, f"{stream.target} refused our epoch (code {result.error_code})"))
             elif result.error_code in REFUSED:
                 why, remedy = self._refusal(stream, result)
                 self._park(stream, f"{why}. {remedy}", "TargetRefused")
             elif result.error_code == TOPIC_AUTHORIZATION_FAILED:
-                # The broker looks before it appends: the batch stands nowhere.
+                # A broker authorizes before it appends: the batch was not written.
                 error = BrokerError(result.error_code, f"writing {stream.target}", result.error_message)
                 self._park(stream, str(error), "TargetUnauthorized", stream.target.topic)
             else:
                 self.fail(LaneFault(self.lane, f"{stream.target} answered code {result.error_code}"))
 
-    def _stands(self, stream: PartitionStream, base_offset: int) -> None:
-        """The oldest batch on its way stands at `base_offset`."""
-        expected = stream.expected
+    def _on_appended(self, stream: PartitionStream, base_offset: int) -> None:
+        """Acknowledge the oldest batch in flight, appended at `base_offset`."""
+        expected = stream.expected_offset
         if base_offset > expected:
-            self.journal.begin([stream.shift_placement(base_offset)]).add_done_callback(self._promised)
-            stream.inquiries += 1
-            inquiry = asyncio.create_task(self._inquire(stream, expected, base_offset))
-            self._inquiries.add(inquiry)
-            inquiry.add_done_callback(self._inquiries.discard)
+            self.journal.begin([stream.shift_placement(base_offset)]).add_done_callback(self._on_promised)
+            stream.foreign_reads += 1
+            reading = asyncio.create_task(self._read_foreign(stream, expected, base_offset))
+            self._foreign_reads.add(reading)
+            reading.add_done_callback(self._foreign_reads.discard)
         item = stream.acknowledge(base_offset, int(time.time() * 1000))
         if item is not None:
-            self._moved[stream] = None
-            self._markers.wrote(stream)
+            self._progressed[stream] = None
+            self._markers.appended(stream)
             self.observer.acked(stream, item)
-            self.parking.moved(stream)
+            self.parked.progressed(stream)
             if stream.idle:
                 self._fetcher.room()
-            if stream in self._after and not stream.queue and not stream.unacked:
-                self._park(stream, *self._after[stream])
+            if stream in self._pending_parks and not stream.queue and not stream.unacked:
+                self._park(stream, *self._pending_parks[stream])
         else:
-            self.fail(LaneFault(self.lane, f"{stream.target} put a batch at offset {base_offset}, not at {expected}"))
+            self.fail(
+                LaneFault(self.lane, f"{stream.target} appended a batch at offset {base_offset}, not at {expected}")
+            )
 
     def _refusal(self, stream: PartitionStream, result: ProduceResult) -> tuple[str, str]:
-        item = stream.unacked[0]  # answers come in order: the oldest on its way is the one refused
+        item = stream.unacked[0]  # responses come in order: the oldest in flight is the one refused
         return refusal(
             result.error_code,
             result.error_message,
@@ -310,31 +307,31 @@ class ProduceLoop:
             now_ms=int(time.time() * 1000),
         )
 
-    def _stamp(self, result: ProduceResult) -> None:
-        """Does the mirror topic keep the records' own times?"""
-        if result.log_append_time_ms >= 0 and result.topic not in self._stamped:
-            self._stamped.add(result.topic)
+    def _check_timestamps(self, result: ProduceResult) -> None:
+        """Report whether the mirror topic replaces the records' timestamps."""
+        if result.log_append_time_ms >= 0 and result.topic not in self._rewritten:
+            self._rewritten.add(result.topic)
             self.events.open(
                 "TimestampsRewritten",
                 result.topic,
-                "message.timestamp.type is LogAppendTime on the target: every record gets the time it was mirrored at. "
+                "message.timestamp.type is LogAppendTime on the target: each record gets the time it was mirrored at. "
                 f"kafka-configs.sh --bootstrap-server TARGET --alter --topic {result.topic} "
                 "--add-config message.timestamp.type=CreateTime",
             )
-        elif result.log_append_time_ms < 0 and result.topic in self._stamped:
-            self._stamped.discard(result.topic)
+        elif result.log_append_time_ms < 0 and result.topic in self._rewritten:
+            self._rewritten.discard(result.topic)
             self.events.resolve("TimestampsRewritten", result.topic)
 
-    async def _inquire(self, stream: PartitionStream, start: int, end: int) -> None:
-        """Tell what stands before a batch that was put further on than expected."""
+    async def _read_foreign(self, stream: PartitionStream, start: int, end: int) -> None:
+        """Journal and report what precedes a batch that was appended beyond its expected offset."""
         try:
             ranges = await foreign_ranges(self.target, stream.target, stream.target_id, start, end)
-            await self.journal.append(report_foreign(self.events, stream, ranges))
-            stream.inquiries -= 1
+            await self.journal.append(record_foreign(self.events, stream, ranges))
+            stream.foreign_reads -= 1
         except LaneLost as lost:
             self.fail(lost)
         except (DrlibError, TimeoutError, OSError) as error:
-            self.fail(LaneFault(self.lane, f"{stream.target} from offset {start} on can't be read ({error})"))
+            self.fail(LaneFault(self.lane, f"{stream.target} from offset {start} on cannot be read ({error})"))
 
     def fail(self, error: BaseException) -> None:
         """End the claim with `error`."""
@@ -342,14 +339,14 @@ class ProduceLoop:
             self._failed.set_exception(error)
 
     async def _progress(self) -> None:
-        """Journal what was acknowledged, every second while there is something to say."""
+        """Journal acknowledged progress, every second while there is some."""
         while True:
             await asyncio.sleep(PROGRESS_S)
-            moved, self._moved = self._moved, {}
+            progressed, self._progressed = self._progressed, {}
             entries: list[Entry] = []
-            for stream in moved:
-                if stream.inquiries:
-                    self._moved[stream] = None  # not before what stands between is told
+            for stream in progressed:
+                if stream.foreign_reads:
+                    self._progressed[stream] = None  # after the foreign records before it are journaled
                 else:
                     entries += stream.progress()
             if entries:

@@ -1,6 +1,7 @@
-"""The states of a lane and the moves between them: the table is the rule, `Lane` asserts it.
+"""The states of a lane and the transitions between them: the table is the rule, `Lane` asserts it.
 
-Rules: every doubt leads through CLAIMING; LOST is left only for STOPPED, because only the group may give a lane back.
+Rules: every doubt leads through CLAIMING. LOST is left for CLAIMING only when the group still assigns the lane to us a
+session later, else for STOPPED.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ class Fold:
     forget: tuple[bytes, ...]
 
 
-def standing(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries of a journal, oldest first, without those that a later `Remirrored` made void."""
+def valid_entries(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries of a journal, oldest first, without those that a later `Remirrored` voids."""
     made_anew = {e.target_topic: index for index, e in enumerate(entries) if isinstance(e, Remirrored)}
     if not made_anew:
         return list(entries)

@@ -21,7 +21,7 @@ from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, OutgoingBatch
 from drlib.kafka.protocol.error_codes import FENCED
 from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.journal.entries import ClaimId, Entry, Placement, Run, decode
-from drlib.mirror.offsets.map.fold_claims import standing
+from drlib.mirror.offsets.map.fold_claims import valid_entries
 from drlib.mirror.read_batches import locate, read_range
 from drlib.model import TopicPartition
 
@@ -61,7 +61,7 @@ async def read_through(target: ClusterClient, partition: TopicPartition, purpose
             newest.pop(record.key, None)
             if record.value is not None:
                 newest[record.key] = record.value
-    entries = standing([decode(key, value) for key, value in newest.items()])
+    entries = valid_entries([decode(key, value) for key, value in newest.items()])
     return JournalRead(topic_id, ends[partition], tuple(entries))
 
 
@@ -72,10 +72,10 @@ class LaneJournal:
     target: ClusterClient
     partition: TopicPartition
     claim: ClaimId
-    lane: str
+    lane: str  # the transactional ID
     leader: int
     sequence: int = 0
-    lasting: int = 0  # entries written that no later one supersedes: what makes a journal grow
+    permanent_entries: int = 0  # written entries that no later one supersedes: they make a journal grow
     _tail: asyncio.Task[None] | None = None
 
     async def append(self, entries: Sequence[Entry]) -> None:
@@ -87,7 +87,7 @@ class LaneJournal:
 
     def begin(self, entries: Sequence[Entry]) -> asyncio.Task[None]:
         """Start writing `entries`, in order after those begun before; the task ends when they are acknowledged."""
-        self.lasting += sum(isinstance(e, Run | Placement) for e in entries)
+        self.permanent_entries += sum(isinstance(e, Run | Placement) for e in entries)
         return self._begin([(e.key(), e.value()) for e in entries])
 
     async def forget(self, keys: Sequence[bytes]) -> None:

@@ -130,7 +130,9 @@ async def build_maps(
                 maps.get(partition).apply(entry)
             except MapContradiction as error:
                 maps.refuse(partition, error)
-    barred = await _barred(target, maps.names.values()) if reading else await gone_topics(target, maps.names.values())
+    barred = (
+        await _barred(target, maps.names.values()) if reading else await recreated_topics(target, maps.names.values())
+    )
     for key in list(maps.by_partition):
         if key.topic_id in barred:
             maps.refuse(key, barred[key.topic_id])
@@ -158,12 +160,14 @@ async def build_maps(
     return maps
 
 
-async def gone_topics(target: ClusterClient, names: Iterable[TopicNames]) -> Mapping[uuid.UUID, MirrorTopicRecreated]:
+async def recreated_topics(
+    target: ClusterClient, names: Iterable[TopicNames]
+) -> Mapping[uuid.UUID, MirrorTopicRecreated]:
     """By source topic ID: the mirror topics that are not there, or not the ones that were written to."""
     wanted = list(names)
     if not wanted:
         return {}
-    return gone_in(await target.metadata(sorted({n.target_topic for n in wanted})), wanted)
+    return recreated_in(await target.metadata(sorted({n.target_topic for n in wanted})), wanted)
 
 
 async def _barred(target: ClusterClient, names: Iterable[TopicNames]) -> dict[uuid.UUID, DrlibError]:
@@ -177,10 +181,10 @@ async def _barred(target: ClusterClient, names: Iterable[TopicNames]) -> dict[uu
         for n in wanted
         if metadata.topics[n.target_topic].error_code == TOPIC_AUTHORIZATION_FAILED
     }
-    return {**closed, **gone_in(metadata, wanted)}
+    return {**closed, **recreated_in(metadata, wanted)}
 
 
-def gone_in(metadata: ClusterMetadata, wanted: Iterable[TopicNames]) -> Mapping[uuid.UUID, MirrorTopicRecreated]:
+def recreated_in(metadata: ClusterMetadata, wanted: Iterable[TopicNames]) -> Mapping[uuid.UUID, MirrorTopicRecreated]:
     """The same from what the target says of these topics. Raises `BrokerError` when it does not say."""
     gone: dict[uuid.UUID, MirrorTopicRecreated] = {}
     for each in wanted:

@@ -13,10 +13,10 @@ from drlib.mirror.engine.fencing.producer_expiration import (
     Expiry,
     LastAppend,
     due_before_batch,
-    due_in_lull,
+    due_when_idle,
     fence_may_have_expired,
+    idle_due_ms,
     last_sequence,
-    lull_due_ms,
 )
 
 DEFAULT = Expiry()
@@ -25,14 +25,14 @@ OLD = 1_357_000_000_000
 
 
 def test_defaults_are_kafkas_and_what_a_broker_does_not_tell_is_one() -> None:
-    assert Expiry.of({}) == DEFAULT == Expiry(DAY_MS, 600_000, 7 * DAY_MS)
+    assert Expiry.from_config({}) == DEFAULT == Expiry(DAY_MS, 600_000, 7 * DAY_MS)
     told = {
         "producer.id.expiration.ms": "2000",
         "producer.id.expiration.check.interval.ms": "500",
         "transactional.id.expiration.ms": None,
     }
-    assert Expiry.of(told) == Expiry(2000, 500, 7 * DAY_MS)
-    assert (DEFAULT.interval_ms, DEFAULT.lull_ms, DEFAULT.keep_alive_ms) == (300_000, 5_000, HOUR_MS)
+    assert Expiry.from_config(told) == Expiry(2000, 500, 7 * DAY_MS)
+    assert (DEFAULT.interval_ms, DEFAULT.idle_ms, DEFAULT.keep_alive_ms) == (300_000, 5_000, HOUR_MS)
     assert Expiry(2000, 500, 5000).keep_alive_ms == 500
 
 
@@ -41,13 +41,13 @@ def test_recent_records_need_no_marker() -> None:
     last.batch(NOW + 1000, NOW + 1000)
     for later in (0, HOUR_MS, 11 * HOUR_MS):
         assert not due_before_batch(last, DEFAULT, NOW + later)
-        assert not due_in_lull(last, DEFAULT, NOW + later)
+        assert not due_when_idle(last, DEFAULT, NOW + later)
         assert not fence_may_have_expired(last, DEFAULT, NOW + later)
 
 
 def test_a_partition_idle_for_half_a_day_is_marked_before_its_next_batch_and_not_before() -> None:
     last = LastAppend(NOW, NOW)
-    assert not due_in_lull(last, DEFAULT, NOW + 30 * DAY_MS)
+    assert not due_when_idle(last, DEFAULT, NOW + 30 * DAY_MS)
     assert due_before_batch(last, DEFAULT, NOW + DAY_MS // 2 + 1)
     assert not fence_may_have_expired(last, DEFAULT, NOW + DAY_MS - 1)
     assert fence_may_have_expired(last, DEFAULT, NOW + DAY_MS)
@@ -59,25 +59,25 @@ def test_old_records_are_guarded_marked_twice_a_look_and_closed_by_a_lull() -> N
     assert fence_may_have_expired(last, DEFAULT, NOW)
     assert not due_before_batch(last, DEFAULT, NOW + 299_999)
     assert due_before_batch(last, DEFAULT, NOW + 300_000)
-    assert not due_in_lull(last, DEFAULT, NOW + 4_999)
-    assert due_in_lull(last, DEFAULT, NOW + 5_000)
+    assert not due_when_idle(last, DEFAULT, NOW + 4_999)
+    assert due_when_idle(last, DEFAULT, NOW + 5_000)
     last.marker(NOW + 5_000)
     assert not fence_may_have_expired(last, DEFAULT, NOW + 5_000)
-    assert not due_in_lull(last, DEFAULT, NOW + 30 * DAY_MS)
+    assert not due_when_idle(last, DEFAULT, NOW + 30 * DAY_MS)
 
 
 @given(st.integers(OLD, NOW + DAY_MS), st.integers(0, 2 * DAY_MS))
 def test_a_lull_is_due_from_its_moment_on_and_not_before(newest: int, later: int) -> None:
     last = LastAppend(NOW, NOW)
-    assert lull_due_ms(last, DEFAULT) is None
+    assert idle_due_ms(last, DEFAULT) is None
     last.batch(newest, NOW)
-    due = lull_due_ms(last, DEFAULT)
+    due = idle_due_ms(last, DEFAULT)
     assert due is not None
-    assert due_in_lull(last, DEFAULT, NOW + later) == (NOW + later >= due)
+    assert due_when_idle(last, DEFAULT, NOW + later) == (NOW + later >= due)
     old = NOW + later - newest > DAY_MS // 2
-    assert due_in_lull(last, DEFAULT, NOW + later) == (old and later >= DEFAULT.lull_ms)
+    assert due_when_idle(last, DEFAULT, NOW + later) == (old and later >= DEFAULT.idle_ms)
     last.marker(NOW + later)
-    assert lull_due_ms(last, DEFAULT) is None
+    assert idle_due_ms(last, DEFAULT) is None
 
 
 @given(st.lists(st.integers(0, 60_000), max_size=200), st.sampled_from([OLD, NOW]))

@@ -11,26 +11,26 @@ from drlib.mirror.engine.fetch.memory import Memory, data_share
 
 def test_a_hold_counts_until_the_last_reference_goes() -> None:
     memory = Memory(100)
-    one = memory.hold(60)
+    one = memory.reserve(60)
     other = one
-    assert memory.room()
-    two = memory.hold(60)
-    assert not memory.room()
+    assert memory.has_room()
+    two = memory.reserve(60)
+    assert not memory.has_room()
     del one
-    assert memory.held == 120
+    assert memory.reserved == 120
     del other
-    assert memory.held == 60
-    assert memory.room()
+    assert memory.reserved == 60
+    assert memory.has_room()
     two.resize(10)
-    assert memory.held == 10
+    assert memory.reserved == 10
     two.resize(30)
-    assert memory.held == 30
+    assert memory.reserved == 30
 
 
 def test_who_waits_is_told_once_there_is_room() -> None:
     memory = Memory(100)
     told: list[str] = []
-    first, second = memory.hold(90), memory.hold(90)
+    first, second = memory.reserve(90), memory.reserve(90)
 
     def tell() -> None:
         told.append("room")
@@ -45,13 +45,13 @@ def test_who_waits_is_told_once_there_is_room() -> None:
 
 def test_a_copy_counts_beside_what_it_was_made_of_and_outlives_it() -> None:
     memory = Memory(100)
-    frame = memory.hold(60)
-    copy = frame.beside(20)
-    assert memory.held == 80
+    frame = memory.reserve(60)
+    copy = frame.reserve_more(20)
+    assert memory.reserved == 80
     del frame
-    assert memory.held == 20
+    assert memory.reserved == 20
     del copy
-    assert memory.held == 0
+    assert memory.reserved == 0
 
 
 def test_a_worker_keeps_what_it_needs_itself_and_refuses_less() -> None:

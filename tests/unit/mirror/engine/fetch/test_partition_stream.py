@@ -1,4 +1,4 @@
-"""What compaction left of a topic: joined into full batches, every record promised for the offset it had."""
+"""Partition streams: merged batches, shifted placements and markers; every record keeps its promised offset."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from drlib.kafka.net.requests import FetchedPartition
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import CorruptBatch, iter_batches, verify
 from drlib.kafka.protocol.merge_batches import GROWTH
+from drlib.mirror.engine.fencing.producer_expiration import last_sequence
 from drlib.mirror.engine.fetch.memory import Memory
-from drlib.mirror.engine.fetch.partition_stream import BEYOND_ANSWERS, SMALL_BYTES, PartitionStream
-from drlib.mirror.journal.entries import ClaimId, Run, SourcePartition
+from drlib.mirror.engine.fetch.partition_stream import BEYOND_END_RESPONSES, SMALL_BYTES, PartitionStream
+from drlib.mirror.journal.entries import Ack, ClaimId, Placement, Run, SourcePartition
 from drlib.mirror.offsets.map.offset_map import PartitionMap
-from drlib.model import TopicPartition
+from drlib.model import Segment, TopicPartition
 
 P = SourcePartition(UUID(int=1), 0)
+C = ClaimId(7, 3)
 NOW = 1_800_000_000_000
 PER_BATCH = 10
 
@@ -53,13 +55,19 @@ def fetched(data: bytes, end: int) -> FetchedPartition:
     return FetchedPartition(P.topic_id, 0, 0, end, end, 0, (), None, -1, -1, memoryview(data))
 
 
-def stream(merge_bytes: int, position: int = 0) -> PartitionStream:
-    found = PartitionStream(
-        P, TopicPartition("t", 0), TopicPartition("A.t", 0), ClaimId(7, 3), PartitionMap(), position=position,
+def new_stream(merge_bytes: int, position: int = 0) -> PartitionStream:
+    stream = PartitionStream(
+        P, TopicPartition("t", 0), TopicPartition("A.t", 0), C, PartitionMap(), position=position,
         target_next=5, merge_bytes=merge_bytes,
     )  # fmt: skip
-    found.start(NOW)
-    return found
+    stream.start(NOW)
+    return stream
+
+
+@pytest.fixture
+def stream() -> PartitionStream:
+    """A stream at offset 0 that merges no batches."""
+    return new_stream(0)
 
 
 @given(logs, st.sampled_from([0, 3000, 64 << 10]), st.integers(0, 25))
@@ -70,7 +78,7 @@ def test_every_record_that_is_left_crosses_once_and_its_place_is_known(
     end = PER_BATCH * len(log)
     left = [PER_BATCH * n + k for n, (kept, _, _) in enumerate(log) for k in sorted(kept)]
     wanted = [offset for offset in left if offset >= position]
-    copy = stream(merge_bytes, position)
+    copy = new_stream(merge_bytes, position)
     entries = copy.plan(fetched(data, end))
     assert all(isinstance(entry, Run) for entry in entries)
     assert copy.position == max(position, end)
@@ -97,7 +105,7 @@ def test_every_record_that_is_left_crosses_once_and_its_place_is_known(
 
 
 def test_small_batches_with_gaps_leave_in_one_request() -> None:
-    copy = stream(64 << 10)
+    copy = new_stream(64 << 10)
     copy.plan(fetched(b"".join(batch(PER_BATCH * n, {1, 4, 5}, 700, 0) for n in range(20)), 200))
     assert [item.batch.count for item in copy.queue] == [60]
 
@@ -105,7 +113,7 @@ def test_small_batches_with_gaps_leave_in_one_request() -> None:
 @pytest.mark.parametrize("kept", [1, 9])
 def test_a_joined_batch_is_never_larger_than_the_target_takes(kept: int) -> None:
     """Joined, records grow: their numbers and times need more bytes than within the batches they came in."""
-    copy = stream(3000)
+    copy = new_stream(3000)
     data = b"".join(batch(PER_BATCH * n * 300, set(range(kept)), 4, 0) for n in range(200))
     copy.plan(fetched(data, 200 * PER_BATCH * 300))
     assert sum(item.batch.count for item in copy.queue) == 200 * kept
@@ -117,35 +125,97 @@ def test_a_small_batch_left_over_does_not_keep_a_large_frame() -> None:
     memory = Memory(1 << 20)
     batches = [batch(PER_BATCH * n, set(range(PER_BATCH)), 100, 0) for n in range(41)]
     data = b"".join(batches)
-    copy = stream(len(data) - len(batches[-1]) + GROWTH * 400)
-    frame = memory.hold(len(data))
+    copy = new_stream(len(data) - len(batches[-1]) + GROWTH * 400)
+    frame = memory.reserve(len(data))
     copy.plan(fetched(data, 410), frame)
     del frame
     assert [item.batch.count for item in copy.queue] == [400, 10]
-    assert memory.held == copy.queued_bytes
+    assert memory.reserved == copy.queued_bytes
     while copy.queue:
         copy.send_next()
-        copy.acknowledge(copy.expected, NOW)
-    assert memory.held == 0
+        copy.acknowledge(copy.expected_offset, NOW)
+    assert memory.reserved == 0
 
 
 def test_a_batch_of_few_records_joins_although_it_is_larger() -> None:
     few = [batch(PER_BATCH * n, set(range(PER_BATCH)), 1600, 0) for n in range(4)]
     assert len(few[0]) > SMALL_BYTES
-    copy = stream(256 << 10)
+    copy = new_stream(256 << 10)
     copy.plan(fetched(b"".join(few), 40))
     assert [item.batch.count for item in copy.queue] == [40]
 
 
 def test_what_was_appended_while_the_answer_was_made_is_taken_with_the_next_and_no_damage() -> None:
     """A broker takes the high watermark before it reads."""
-    found, data = stream(1 << 16), batch(0, {0, 1}, 10, 0)
-    assert found.plan(fetched(data, 0), None) == []
-    assert (found.position, len(found.queue)) == (0, 0)
-    assert found.plan(fetched(data, PER_BATCH), None) != []
-    assert (found.position, len(found.queue)) == (PER_BATCH, 1)
+    copy, data = new_stream(1 << 16), batch(0, {0, 1}, 10, 0)
+    assert copy.plan(fetched(data, 0), None) == []
+    assert (copy.position, len(copy.queue)) == (0, 0)
+    assert copy.plan(fetched(data, PER_BATCH), None) != []
+    assert (copy.position, len(copy.queue)) == (PER_BATCH, 1)
     far = batch(5_000, {0}, 10, 0)
-    for _ in range(BEYOND_ANSWERS):
-        assert found.plan(fetched(far, PER_BATCH), None) == []
+    for _ in range(BEYOND_END_RESPONSES):
+        assert copy.plan(fetched(far, PER_BATCH), None) == []
     with pytest.raises(CorruptBatch, match="beyond the log's end"):
-        found.plan(fetched(far, PER_BATCH), None)
+        copy.plan(fetched(far, PER_BATCH), None)
+
+
+def plain_batches(first: int, batches: int) -> FetchedPartition:
+    """`batches` batches of 10 records each, large enough to stay apart."""
+    data = bytearray()
+    for base in range(first, first + 10 * batches, 10):
+        records = [recode.Record(offset=i, timestamp=NOW + base + i, key=None, value=b"v" * 100) for i in range(10)]
+        batch = recode.rebuild(records, codec=0, producer_id=-1, producer_epoch=-1, base_sequence=-1)
+        raw = bytearray(b"".join([bytes(batch.head), bytes(batch.body)]))
+        raw[0:8] = base.to_bytes(8)
+        data += raw
+    end = first + 10 * batches
+    return FetchedPartition(P.topic_id, 0, 0, end, end, 0, (), None, -1, -1, memoryview(bytes(data)))
+
+
+def test_what_others_wrote_in_between_shifts_everything_behind_it(stream: PartitionStream) -> None:
+    stream.plan(plain_batches(0, 4))
+    for _ in range(3):
+        stream.send_next()
+    assert stream.acknowledge(5, NOW) is not None
+    assert stream.expected_offset == 15
+    assert stream.shift_placement(18) == Placement(P, C, 10, 18)
+    assert stream.acknowledge(18, NOW) is not None
+    assert stream.expected_offset == 28  # the next one on its way moved along
+    stream.send_next()  # and so does what is sent from now on
+    assert stream.acknowledge(28, NOW) is not None
+    assert stream.acknowledge(38, NOW) is not None
+    assert list(stream.map.segments()) == [Segment(0, 5, 10), Segment(10, 18, 30)]
+    assert stream.map.forward(10).offset == 18
+
+
+def test_an_offset_below_the_expected_one_is_never_believed(stream: PartitionStream) -> None:
+    stream.plan(plain_batches(0, 1))
+    stream.send_next()
+    assert stream.acknowledge(4, NOW) is None
+    assert stream.acked == 0
+
+
+def test_no_acknowledgement_is_journaled_while_a_stretch_of_others_is_read_back(stream: PartitionStream) -> None:
+    stream.plan(plain_batches(0, 2))
+    stream.send_next()
+    stream.send_next()
+    stream.acknowledge(5, NOW)
+    stream.foreign_reads += 1
+    stream.shift_placement(16)
+    stream.acknowledge(16, NOW)
+    assert stream.progress() == []
+    stream.foreign_reads -= 1
+    assert Ack(P, C, 20, 26) in stream.progress()
+
+
+def test_a_marker_of_ours_takes_an_offset_and_the_sequence_goes_on(stream: PartitionStream) -> None:
+    stream.plan(plain_batches(0, 2))
+    stream.send_next()
+    stream.acknowledge(5, NOW)
+    assert last_sequence(stream.acked) == 9
+    assert stream.marker_written(16, NOW + 1) == Placement(P, C, 10, 16)
+    assert stream.last_append.timestamp == NOW + 1
+    batch = stream.send_next()
+    assert int.from_bytes(bytes(batch.head)[53:57]) == 10
+    assert stream.acknowledge(16, NOW) is not None
+    assert list(stream.map.segments()) == [Segment(0, 5, 10), Segment(10, 16, 10)]

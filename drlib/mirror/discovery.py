@@ -1,0 +1,137 @@
+"""Finds the topics and partitions to mirror, creates their mirror topics, and divides them among the lanes.
+
+Rules: topics are looked up again at every refresh. A topic that is deleted on the source, or refused by the target, is an
+event of its own and the others go on (`create_topics`). A topic that flows keeping its name would copy in a cycle is not
+mirrored. A topic that only left the source's list, but still exists by name, stays in its lane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+
+from drlib.config.patterns.missing_topics import missing_topics
+from drlib.config.settings import FlowSettings
+from drlib.errors import DrlibError
+from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, TopicMetadata
+from drlib.mirror.engine.fencing.lanes import lane_of
+from drlib.mirror.engine.lane.topics import LaneTopic
+from drlib.mirror.preflight.cycles import find_cycle
+from drlib.mirror.read_batches import until_listed
+from drlib.mirror.status.worker_status import EventLog
+from drlib.mirror.sync.create_topics import MirrorTopics
+
+
+class Discovery:
+    """The topics of one flow. `keeping`: the worker's flows that keep topic names, among which cycles are looked for."""
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        source: ClusterClient,
+        target: ClusterClient,
+        mirrors: MirrorTopics,
+        events: EventLog,
+        *,
+        keeping: Sequence[FlowSettings] = (),
+    ) -> None:
+        self._settings = settings
+        self._source = source
+        self._target = target
+        self._mirrors = mirrors
+        self._events = events
+        self._keeping = keeping
+        self._shares: dict[int, tuple[LaneTopic, ...]] = {}
+        self._missing: set[str] = set()
+
+    def share(self, lane: int) -> tuple[LaneTopic, ...]:
+        """The topics of a lane."""
+        return self._shares.get(lane, ())
+
+    def topic_ids(self) -> dict[str, uuid.UUID]:
+        """The source topics that are mirrored now."""
+        return {topic.source: topic.topic_id for topics in self._shares.values() for topic in topics}
+
+    def nothing_possible(self) -> DrlibError | None:
+        """Why nothing at all can be mirrored: a refusal of the target, when no lane has a topic."""
+        if any(self._shares.values()):
+            return None
+        return next(iter(self._mirrors.refused.values()), None)
+
+    async def refresh(self) -> bool:
+        """Look for topics and partitions and create missing mirror topics; True when a lane's share changed."""
+        policy, flow = self._settings.policy, self._settings.flow
+        source, target = await asyncio.gather(self._source.metadata(None), self._target.metadata(None))
+        topics = {
+            name: topic
+            for name, topic in source.topics.items()
+            if topic.error_code == 0 and self._settings.mirrors_topic(name) and not self._is_in_cycle(name)
+        }
+        self._report_missing(source)
+        known = {topic.source for share in self._shares.values() for topic in share}
+        deleted = await self._mirrors.gone(self._source, known - topics.keys())
+        self._mirrors.found(topics)
+        counts = {name: _partition_count(target, policy.remote_topic(flow.source, name)) for name in topics}
+        counts |= await self._hidden_mirrors([name for name, count in counts.items() if not count])
+        too_small = {n: len(topic.partitions) for n, topic in topics.items() if len(topic.partitions) > counts[n]}
+        self._mirrors.lacking(too_small)
+        if too_small:
+            counts = await asyncio.to_thread(self._mirrors.make, too_small, counts)
+            created = {policy.remote_topic(flow.source, name): counts[name] for name in too_small if counts[name]}
+            await until_listed(self._target, created)  # the lane reports what is not listed by then
+        shares = self._divide(topics, counts, deleted)
+        changed = shares != self._shares
+        self._shares = shares
+        return changed
+
+    def _divide(
+        self, topics: Mapping[str, TopicMetadata], counts: Mapping[str, int], deleted: Collection[str]
+    ) -> dict[int, tuple[LaneTopic, ...]]:
+        """The topics of each lane. `counts`: partitions of their mirror topics."""
+        settings, flow = self._settings, self._settings.flow
+        shares: dict[int, list[LaneTopic]] = defaultdict(list)
+        for lane, share in self._shares.items():
+            # Not in the source's list, but found when asked for by name: kept.
+            shares[lane] += [old for old in share if old.source not in topics and old.source not in deleted]
+        for name, topic in sorted(topics.items()):
+            numbers: dict[int, list[int]] = defaultdict(list)
+            for number in sorted(n for n in topic.partitions if n < counts[name]):
+                numbers[lane_of(name, number, settings.lanes)].append(number)
+            mirror, remirror = settings.policy.remote_topic(flow.source, name), settings.remirrors_topic(name)
+            for lane, partitions in numbers.items():
+                shares[lane].append(LaneTopic(name, topic.topic_id, mirror, tuple(partitions), remirror))
+        return {lane: tuple(sorted(shares[lane], key=lambda t: t.source)) for lane in range(settings.lanes)}
+
+    async def _hidden_mirrors(self, names: Collection[str]) -> dict[str, int]:
+        """Partition counts, as last seen, of mirror topics that we copied to and that the target no longer lists to us."""
+        before: dict[str, int] = defaultdict(int)
+        for topic in (topic for share in self._shares.values() for topic in share):
+            before[topic.source] += len(topic.partitions)
+        hidden = await self._mirrors.closed(self._target, [name for name in names if before[name]])
+        return {name: before[name] for name in hidden}
+
+    def _report_missing(self, metadata: ClusterMetadata) -> None:
+        """Report topics that the file names one by one and that do not exist, or that we may not describe."""
+        now = missing_topics(self._settings.topics, metadata.topics)
+        for entry, meant in now.items():
+            detail = f"{self._settings.flow.source} has no topic {entry} that we may see"
+            remedy = f"Did you mean {meant}? " if meant else ""
+            remedy += f"Correct topics, create {entry} or grant Describe on it; it is then mirrored without a restart."
+            self._events.open("TopicNotFound", entry, detail, remedy=remedy)
+        for entry in self._missing - now.keys():
+            self._events.resolve("TopicNotFound", entry)
+        self._missing = set(now)
+
+    def _is_in_cycle(self, topic: str) -> bool:
+        """True, and reported, for a topic that this worker's flows would copy in a cycle."""
+        cycle = find_cycle([(f.flow, f.mirrors_topic) for f in self._keeping], topic)
+        if cycle:
+            self._events.open("TopicLoop", topic, f"not mirrored: it would be copied in a cycle {' -> '.join(cycle)}")
+        return bool(cycle)
+
+
+def _partition_count(metadata: ClusterMetadata, topic: str) -> int:
+    described = metadata.topics.get(topic)
+    return len(described.partitions) if described else 0

@@ -1,0 +1,28 @@
+"""What the parts of a lane share: the two clusters and the services of its worker.
+
+Rules: one frozen value per flow, so that a lane's parts do not pass a dozen collaborators on one by one.
+Not for: what changes with a claim (its journal, its streams), which is passed beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.mirror.engine.fencing.membership import Membership
+from drlib.mirror.engine.fencing.producer_expiration import Expiry
+from drlib.mirror.engine.fetch.memory import Memory
+from drlib.mirror.status.worker_status import EventLog
+
+
+@dataclass(frozen=True, slots=True)
+class LaneContext:
+    """`loss_policy`: `drlib.source.loss.policy` of the flow: continue, park or fail."""
+
+    source: ClusterClient
+    target: ClusterClient
+    membership: Membership
+    events: EventLog
+    memory: Memory
+    expiry: Expiry
+    loss_policy: str = "continue"
