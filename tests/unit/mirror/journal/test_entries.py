@@ -36,7 +36,7 @@ from drlib.mirror.journal.entries import (
     Unsure,
     decode,
 )
-from drlib.mirror.offsets.map.fold_claims import standing
+from drlib.mirror.offsets.map.fold_claims import valid_entries
 from drlib.model import Segment
 
 TOPIC = UUID("00112233-4455-6677-8899-aabbccddeeff")
@@ -252,5 +252,5 @@ def test_what_was_said_before_a_mirror_topic_was_filled_anew_is_void() -> None:
         TopicNames(TOPIC, "t", "A.t", OTHER),  # compaction keeps the newest names only, behind what they void
         TopicNames(OTHER, "u", "A.u", OTHER),
     ]
-    assert standing(journal) == [journal[1], *journal[3:]]
-    assert standing(journal[:3]) == journal[:3]
+    assert valid_entries(journal) == [journal[1], *journal[3:]]
+    assert valid_entries(journal[:3]) == journal[:3]
