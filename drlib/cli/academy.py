@@ -19,8 +19,7 @@ RUN_DIR = Path("runs") / "academy"
 @academy_app.command("status")
 def status(directory: Record = RUN_DIR) -> None:
     """Each lesson: where you are, how often you tried it, hints taken, points now and at best."""
-    from drlib.training.academy import points as lessons
-    from drlib.training.academy import progress
+    from drlib.training.academy import points, progress
     from drlib.training.academy.open import LESSONS, title_of
 
     found = progress.read(directory)
@@ -33,16 +32,16 @@ def status(directory: Record = RUN_DIR) -> None:
         table.add_row(
             key,
             title_of(key),
-            lessons.said(standing),
+            points.describe(standing),
             str(standing.attempts or ""),
             str(len(attempt.hints)) if attempt else "",
-            str(lessons.points(attempt)) if attempt else "",
+            str(points.total(attempt)) if attempt else "",
             str(standing.best) if standing.best is not None else "",
         )
     console = Console()
     console.print(table)
     best = [found.of(key).best or 0 for key in LESSONS]
-    console.print(f"{sum(best)} of {lessons.FULL * len(best)} points.", highlight=False)
+    console.print(f"{sum(best)} of {points.FULL * len(best)} points.", highlight=False)
 
 
 @academy_app.command("reset")

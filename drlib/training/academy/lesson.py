@@ -22,10 +22,9 @@ import plotly.graph_objects as go
 from drlib.errors import DrlibError, UsageError
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import Flow
-from drlib.training.academy import points as lessons
-from drlib.training.academy import progress
+from drlib.training.academy import points, progress
 from drlib.training.academy.points import Attempt
-from drlib.training.academy.stage import OVER, Stage
+from drlib.training.academy.stage import OVER, LessonTestbed
 from drlib.ui.display import Shown
 
 REFERENCE: Final = "reference"
@@ -34,7 +33,7 @@ BREAK: Final = "break"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CheckResult:
     """What a check saw: does it hold, and if not, where to look. `holds` None: it could not be looked at."""
 
     holds: bool | None
@@ -50,8 +49,8 @@ class Lesson(ABC):
     hints: ClassVar[tuple[str, str, str]]
     claims: ClassVar[tuple[str, str, str]]  # what the three checks hold against the clusters
 
-    def __init__(self, stage: Stage, attempt: Attempt, folder: Path, end_lab: Callable[[], None]) -> None:
-        self.stage = stage
+    def __init__(self, testbed: LessonTestbed, attempt: Attempt, folder: Path, end_lab: Callable[[], None]) -> None:
+        self.testbed = testbed
         self._attempt = attempt
         self._folder = folder
         self._end_lab = end_lab
@@ -61,32 +60,32 @@ class Lesson(ABC):
     @property
     def topic(self) -> str:
         """The lesson's topic on LEFT."""
-        return self.stage.name("orders")
+        return self.testbed.name("orders")
 
     @property
     def copy(self) -> str:
         """The topic's copy on RIGHT."""
-        return self.stage.copy(self.topic)
+        return self.testbed.copy(self.topic)
 
     @property
-    def probed(self) -> str:
+    def probe_topic(self) -> str:
         """A topic beside the lesson's with one partition, for records of checks, so that the lesson's counts stay."""
-        return self.stage.name("probe")
+        return self.testbed.name("probe")
 
     @property
     def group(self) -> str:
         """The consumer group it is about."""
-        return self.stage.name("billing")
+        return self.testbed.name("billing")
 
     @property
     def file(self) -> str:
         """A connect-mirror-maker.properties of these clusters, for drlib's own functions and commands."""
-        return str(self.stage.file)
+        return str(self.testbed.file)
 
     def predict(self, prediction: str | int = "") -> Shown:
         """Write down what you expect. The first word counts, and the truth is shown afterwards."""
-        words = str(prediction) or (self.expected() if self.dry else "")
-        self._change(lambda attempt: lessons.predicted(attempt, words))
+        words = str(prediction) or (self.reference_answer() if self.dry_run else "")
+        self._update(lambda attempt: points.with_prediction(attempt, words))
         if not self._attempt.prediction:
             return Shown("Nothing is written down yet", [], note=self.question())
         note = f"You wrote: {self._attempt.prediction}. It stays; lesson.truth() shows what there is."
@@ -94,36 +93,36 @@ class Lesson(ABC):
 
     def truth(self) -> Shown:
         """What there really is, beside what you wrote down."""
-        if not self._attempt.may_see_the_truth:
-            return self._prediction_first()
-        found = self.tell()
+        if not self._attempt.may_see_truth:
+            return self._prediction_missing()
+        found = self.show_truth()
         note = f"You wrote: {self._attempt.prediction}. {found.note}".strip()
         return Shown(found.title, found.rows, found.figure, note)
 
     def break_it(self) -> Shown:
         """The one thing that goes wrong here. What it did is shown again when it is called again."""
-        if not self._attempt.may_see_the_truth:
-            return self._prediction_first()
-        self.step(BREAK, self.broken)
-        return self.after_break()
+        if not self._attempt.may_see_truth:
+            return self._prediction_missing()
+        self.step(BREAK, self.inject_fault)
+        return self.fault_state()
 
     def reference(self) -> Shown:
         """The repair, done as a trainer's dry run does it; for anybody else a reminder."""
-        if not self.dry:
+        if not self.dry_run:
             return Shown("This is yours to repair", [], note="lesson.hint(1) helps, for a few points.")
-        self.solve()
+        self.apply_reference()
         return Shown("Repaired by reference", [], note=self.hints[2])
 
     def check(self, number: int | None = None) -> Shown:
         """Look at the clusters: does claim `number` hold, or each of the three? One that held once keeps its points."""
-        if number is not None and number not in lessons.CHECKS:
+        if number is not None and number not in points.CHECKS:
             raise UsageError(f"there is no check {number}", "a lesson has three", "Use 1, 2, 3, or none for all.")
-        progress.under_way(self._folder, self._attempt)
+        progress.require_current(self._folder, self._attempt)
         rows: list[dict[str, object]] = []
-        for one in lessons.CHECKS if number is None else (number,):
-            found = self._look(one)
+        for one in points.CHECKS if number is None else (number,):
+            found = self._run_check(one)
             if found.holds:
-                self._change(lambda attempt, held=one: lessons.passed(attempt, held))  # type: ignore[misc]
+                self._update(lambda attempt, held=one: points.with_passed_check(attempt, held))  # type: ignore[misc]
             rows.append(
                 {
                     "check": one,
@@ -139,9 +138,9 @@ class Lesson(ABC):
 
     def hint(self, number: int = 1) -> Shown:
         """One of three hints, the third says nearly all; each costs points once."""
-        if number not in lessons.HINTS:
+        if number not in points.HINTS:
             raise UsageError(f"there is no hint {number}", "a lesson has three", "Use 1, 2 or 3.")
-        self._change(lambda attempt: lessons.hinted(attempt, number))
+        self._update(lambda attempt: points.with_hint(attempt, number))
         return Shown(f"Hint {number}", [], note=f"{self.hints[number - 1]} ({self.score()})")
 
     def picture(self) -> Shown:
@@ -150,9 +149,9 @@ class Lesson(ABC):
 
     def score(self) -> str:
         """Points so far, in words."""
-        if self.dry:
+        if self.dry_run:
             return "A dry run by reference: no points."
-        return f"{lessons.points(self._attempt)} of {lessons.FULL} points."
+        return f"{points.total(self._attempt)} of {points.FULL} points."
 
     def close(self) -> Shown:
         """End the attempt: its worker stops and what it broke is healed, or the lab stops that it started."""
@@ -173,27 +172,27 @@ class Lesson(ABC):
         """What is to be predicted, once the lesson has come so far."""
 
     @abstractmethod
-    def expected(self) -> str:
+    def reference_answer(self) -> str:
         """The right answer, for a dry run."""
 
     @abstractmethod
-    def tell(self) -> Shown:
+    def show_truth(self) -> Shown:
         """The truth."""
 
     @abstractmethod
-    def broken(self) -> Mapping[str, int]:
+    def inject_fault(self) -> Mapping[str, int]:
         """Break it, and return what is to be remembered. May have been begun before and stopped anywhere."""
 
     @abstractmethod
-    def after_break(self) -> Shown:
+    def fault_state(self) -> Shown:
         """What is broken, as it is now."""
 
     @abstractmethod
-    def solve(self) -> None:
+    def apply_reference(self) -> None:
         """The reference repair, by the calls a learner has."""
 
     @abstractmethod
-    def look(self, number: int) -> Found:
+    def verify(self, number: int) -> CheckResult:
         """Check `number` against the clusters."""
 
     @abstractmethod
@@ -203,72 +202,72 @@ class Lesson(ABC):
     # -- for lessons -----------------------------------------------------------------------------------------------
 
     @property
-    def dry(self) -> bool:
+    def dry_run(self) -> bool:
         return self._attempt.dry
 
     @property
     def numbers(self) -> Mapping[str, int]:
         return self._attempt.numbers
 
-    def done(self, step: str) -> bool:
+    def has_done(self, step: str) -> bool:
         return step in self._attempt.steps
 
     def step(self, name: str, act: Callable[[], Mapping[str, int] | None]) -> None:
         """Do `act` unless it was done."""
-        if not self.done(name):
-            progress.under_way(self._folder, self._attempt)  # or it would break what another lesson has made
+        if not self.has_done(name):
+            progress.require_current(self._folder, self._attempt)  # or it would break what another lesson has made
             numbers = act()
-            self._change(lambda attempt: lessons.did(attempt, name, numbers))
+            self._update(lambda attempt: points.with_step(attempt, name, numbers))
 
-    def crosses(self, seconds: float, hint: str) -> Found:
-        """Is a record that is written to `probed` now on RIGHT within `seconds`? `hint`: where to look if not."""
-        if self.stage.crosses(self.probed, seconds):
-            return Found(True, "a record written now crossed")
-        return Found(False, f"a record written now was not on RIGHT within {seconds:g} s", hint)
+    def check_probe(self, seconds: float, hint: str) -> CheckResult:
+        """Is a record that is written to `probe_topic` now on RIGHT within `seconds`? `hint`: where to look if not."""
+        if self.testbed.crosses(self.probe_topic, seconds):
+            return CheckResult(True, "a record written now crossed")
+        return CheckResult(False, f"a record written now was not on RIGHT within {seconds:g} s", hint)
 
-    def mirrored(self, topic: str, flow: Flow = OVER) -> bool:
+    def fully_mirrored(self, topic: str, flow: Flow = OVER) -> bool:
         """Does the mirror's map account for every record of `topic`, up to its end on each partition?
 
         A copy that somebody else wrote looks alike, until the mirror brings the same records once more.
         """
-        ends = [(topic, number, end) for number, end in enumerate(self.stage.ends(flow.source, topic))]
+        ends = [(topic, number, end) for number, end in enumerate(self.testbed.ends(flow.source, topic))]
         found = translate_offsets(self.file, flow.source, flow.target, ends)
         return bool(found) and all(one.translation.exact for one in found)
 
-    def copied(self, whole: bool, seen: str, hint: str, flow: Flow = OVER) -> Found:
+    def check_copy(self, whole: bool, seen: str, hint: str, flow: Flow = OVER) -> CheckResult:
         """Is the topic's copy `whole`, as it looks, and brought by the mirror? `seen`: what it looks like."""
-        if whole and not self.mirrored(self.topic, flow):
-            return Found(False, f"{seen}, not all by the mirror", hint)
-        return Found(whole, seen, hint)
+        if whole and not self.fully_mirrored(self.topic, flow):
+            return CheckResult(False, f"{seen}, not all by the mirror", hint)
+        return CheckResult(whole, seen, hint)
 
-    def need(self, step: str, call: str) -> None:
+    def require(self, step: str, call: str) -> None:
         """Raises `UsageError` when `step` was not done, or this attempt has ended."""
-        progress.under_way(self._folder, self._attempt)
-        if not self.done(step):
+        progress.require_current(self._folder, self._attempt)
+        if not self.has_done(step):
             raise UsageError(f"{self.key} has not come so far", f"{call} comes first", "Run the cells in their order.")
 
-    def flows(self) -> tuple[Callable[[], None], ...]:
+    def stop_actions(self) -> tuple[Callable[[], None], ...]:
         """What stops what this lesson runs."""
-        return (self.stage.stop_mirror,)
+        return (self.testbed.stop_mirror,)
 
-    def _prediction_first(self) -> Shown:
+    def _prediction_missing(self) -> Shown:
         note = f"{self.question()} lesson.predict(...) writes it down."
         return Shown("Your prediction comes first", [], note=note)
 
-    def _look(self, number: int) -> Found:
-        if not self.done(BREAK):
-            first = "" if self._attempt.may_see_the_truth else "lesson.predict(...), then "
-            return Found(False, "nothing is broken yet, so nothing is repaired", f"{first}lesson.break_it()")
+    def _run_check(self, number: int) -> CheckResult:
+        if not self.has_done(BREAK):
+            first = "" if self._attempt.may_see_truth else "lesson.predict(...), then "
+            return CheckResult(False, "nothing is broken yet, so nothing is repaired", f"{first}lesson.break_it()")
         try:
-            return self.look(number)
+            return self.verify(number)
         except DrlibError as error:
-            return Found(None, f"{error.what}: {error.why}", error.remedy)
+            return CheckResult(None, f"{error.what}: {error.why}", error.remedy)
 
-    def _change(self, step: Callable[[Attempt], Attempt]) -> None:
-        self._attempt = progress.change(self._folder, self._attempt, step)
+    def _update(self, step: Callable[[Attempt], Attempt]) -> None:
+        self._attempt = progress.update(self._folder, self._attempt, step)
 
     def _end(self) -> None:
-        for stop in self.flows():
+        for stop in self.stop_actions():
             stop()
         self._attempt = progress.close(self._folder, self._attempt)
         self._end_lab()
@@ -281,4 +280,6 @@ class Lesson(ABC):
             {"what": "checks that held", "so far": ", ".join(map(str, attempt.passed)) or "none yet"},
             {"what": "hints read", "so far": ", ".join(map(str, attempt.hints)) or "none"},
         ]
-        return Shown(f"{self.key}: {self.title}", rows, note=f"{self.score()} Topics and groups: {self.stage.prefix}*")
+        return Shown(
+            f"{self.key}: {self.title}", rows, note=f"{self.score()} Topics and groups: {self.testbed.prefix}*"
+        )

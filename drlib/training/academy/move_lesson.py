@@ -21,26 +21,26 @@ ANSWER_S: Final = 4.0
 _ACTIVE: Final = logging.getLogger("drlib.active")
 
 
-class Moving(Lesson):
+class MoveLesson(Lesson):
     """A lesson whose applications ask a pointer which cluster is theirs."""
 
     @property
     def application(self) -> str:
         """The name under which the pointer is published."""
-        return self.stage.name("shop")
+        return self.testbed.name("shop")
 
     @property
     def pointer_topic(self) -> str:
         """Where the pointer is, on each cluster."""
-        return f"pointer.{self.stage.prefix}moves"
+        return f"pointer.{self.testbed.prefix}moves"
 
     def cutover(self) -> Mapping[str, tuple[int, ...]]:
         """Where the copy ends on RIGHT now, as drlib.publish_pointer takes it."""
-        return {self.copy: tuple(self.stage.ends("RIGHT", self.copy))}
+        return {self.copy: tuple(self.testbed.ends("RIGHT", self.copy))}
 
     def pointer(self) -> Pointer | None:
         """The newest one that a cluster which answers has; None before the first. Raises `Unreachable` when none answers."""
-        clusters = tuple(self.stage.settings.clusters.values())
+        clusters = tuple(self.testbed.settings.clusters.values())
         return read_pointer(clusters, self.application, topic=self.pointer_topic, timeout_s=ANSWER_S).pointer
 
     def point_at(self, alias: str) -> None:
@@ -55,12 +55,12 @@ class Moving(Lesson):
             moved = {**where, "remote_prefix": "LEFT.", "cutover": self.cutover()}
             publish_pointer(self.file, alias, self.application, **moved)  # type: ignore[arg-type]
 
-    def at(self, topic: str, positions: Mapping[int, int]) -> dict[TopicPartition, int]:
+    def in_topic(self, topic: str, positions: Mapping[int, int]) -> dict[TopicPartition, int]:
         return {TopicPartition(topic, partition): offset for partition, offset in positions.items()}
 
 
 @contextmanager
-def doubts() -> Iterator[list[str]]:
+def pointer_warnings() -> Iterator[list[str]]:
     """What is warned of a pointer meanwhile, for the one who asked to tell: a lesson says itself that a cluster is dead."""
     found: list[str] = []
 

@@ -18,11 +18,10 @@ from typing import Final
 
 from drlib.errors import UsageError
 from drlib.lab.lab import Lab
-from drlib.training.academy import points as lessons
-from drlib.training.academy import progress
+from drlib.training.academy import points, progress
 from drlib.training.academy.lesson import REFERENCE, Lesson
 from drlib.training.academy.points import Attempt
-from drlib.training.academy.stage import HASTY, Stage, heal, ready
+from drlib.training.academy.stage import HASTY, LessonTestbed, heal, ready
 
 LESSONS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -64,7 +63,7 @@ def open_lesson(
         attempt = _attempt(key, lab, folder, dry=answers == REFERENCE, again=again)
         module, made = LESSONS[key]
         found: type[Lesson] = getattr(import_module(module), made)
-        return found(Stage(lab, key, attempt.tag), attempt, folder, lab.down if own else partial(heal, lab))
+        return found(LessonTestbed(lab, key, attempt.tag), attempt, folder, lab.down if own else partial(heal, lab))
     except BaseException:
         if own:
             lab.down()
@@ -80,7 +79,7 @@ def title_of(key: str) -> str:
 def _attempt(key: str, lab: Lab, folder: Path, *, dry: bool, again: bool) -> Attempt:
     identity = " ".join(lab.clusters[alias].cluster_id for alias in ("LEFT", "RIGHT"))
     current = progress.read(folder).of(key).current
-    if current is not None and not again and lessons.goes_on(current, identity, dry=dry):
+    if current is not None and not again and points.can_resume(current, identity, dry=dry):
         return current
     ready(lab)
     fresh = Attempt(key, secrets.token_hex(2), identity, int(time.time() * 1000), dry)

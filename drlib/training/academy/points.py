@@ -43,13 +43,13 @@ class Attempt:
         return self.passed == CHECKS
 
     @property
-    def may_see_the_truth(self) -> bool:
+    def may_see_truth(self) -> bool:
         """Only who has said what they expect learns from what there is."""
         return bool(self.prediction)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LessonRecord:
     """A lesson in a learner's record. `best` points of `attempts` that were no dry runs; None: never tried."""
 
     current: Attempt | None = None
@@ -57,7 +57,7 @@ class Standing:
     attempts: int = 0
 
 
-def points(attempt: Attempt) -> int:
+def total(attempt: Attempt) -> int:
     """From 0 to `FULL`."""
     if attempt.dry:
         return 0
@@ -65,45 +65,45 @@ def points(attempt: Attempt) -> int:
     return max(0, earned - HINT_COST * len(attempt.hints))
 
 
-def predicted(attempt: Attempt, prediction: str) -> Attempt:
+def with_prediction(attempt: Attempt, prediction: str) -> Attempt:
     """With `prediction` written down, unless one is or it is empty."""
     words = " ".join(prediction.split())
     return attempt if attempt.prediction or not words else replace(attempt, prediction=words)
 
 
-def did(attempt: Attempt, step: str, numbers: Mapping[str, int] | None = None) -> Attempt:
+def with_step(attempt: Attempt, step: str, numbers: Mapping[str, int] | None = None) -> Attempt:
     """With `step` done and what it has to remember."""
     steps = attempt.steps if step in attempt.steps else (*attempt.steps, step)
     return replace(attempt, steps=steps, numbers={**attempt.numbers, **(numbers or {})})
 
 
-def passed(attempt: Attempt, check: int) -> Attempt:
+def with_passed_check(attempt: Attempt, check: int) -> Attempt:
     """With `check` held once."""
     return replace(attempt, passed=tuple(sorted({*attempt.passed, check})))
 
 
-def hinted(attempt: Attempt, hint: int) -> Attempt:
+def with_hint(attempt: Attempt, hint: int) -> Attempt:
     """With `hint` read."""
     return replace(attempt, hints=tuple(sorted({*attempt.hints, hint})))
 
 
-def goes_on(attempt: Attempt | None, lab: str, *, dry: bool) -> bool:
+def can_resume(attempt: Attempt | None, lab: str, *, dry: bool) -> bool:
     """Is `attempt` to be taken up where it stood? Not when it is closed, of another lab, or of the other kind."""
     return attempt is not None and not attempt.closed and attempt.lab == lab and attempt.dry is dry
 
 
-def begun(standing: Standing, attempt: Attempt) -> Standing:
+def start_attempt(standing: LessonRecord, attempt: Attempt) -> LessonRecord:
     """`standing` with a new attempt under way."""
-    return Standing(attempt, standing.best, standing.attempts + (not attempt.dry))
+    return LessonRecord(attempt, standing.best, standing.attempts + (not attempt.dry))
 
 
-def kept(standing: Standing, attempt: Attempt) -> Standing:
+def record_attempt(standing: LessonRecord, attempt: Attempt) -> LessonRecord:
     """`standing` after `attempt` came further. A dry run never counts as the best."""
-    best = standing.best if attempt.dry else max(points(attempt), standing.best or 0)
-    return Standing(attempt, best, standing.attempts)
+    best = standing.best if attempt.dry else max(total(attempt), standing.best or 0)
+    return LessonRecord(attempt, best, standing.attempts)
 
 
-def said(standing: Standing) -> str:
+def describe(standing: LessonRecord) -> str:
     """Where a learner is, in words."""
     attempt = standing.current
     if attempt is None or (attempt.dry and standing.best is None):

@@ -21,8 +21,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from drlib.errors import UsageError
 from drlib.files import file_lock, write_whole
-from drlib.training.academy import points as lessons
-from drlib.training.academy.points import Attempt, Standing
+from drlib.training.academy import points
+from drlib.training.academy.points import Attempt, LessonRecord
 
 FILE: Final = "progress.json"
 
@@ -31,21 +31,21 @@ FILE: Final = "progress.json"
 class Progress:
     """By lesson, such as L1; one that was never opened is not in it."""
 
-    lessons: Mapping[str, Standing] = field(default_factory=dict)
+    lessons: Mapping[str, LessonRecord] = field(default_factory=dict)
 
-    def of(self, lesson: str) -> Standing:
-        return self.lessons.get(lesson, Standing())
+    def of(self, lesson: str) -> LessonRecord:
+        return self.lessons.get(lesson, LessonRecord())
 
 
 @dataclass(frozen=True, slots=True)
-class _Sealed:
+class _File:
     """What stands in the file. `seal` is of `progress` alone, however it is spaced."""
 
     progress: Progress
     seal: str
 
 
-_ADAPTER: Final = TypeAdapter(_Sealed)
+_ADAPTER: Final = TypeAdapter(_File)
 _PROGRESS: Final = TypeAdapter(Progress)
 
 
@@ -57,15 +57,15 @@ def read(folder: Path) -> Progress:
     except FileNotFoundError:
         return Progress()
     except ValidationError:
-        raise _strange(folder, "it is cut off, or something else wrote it") from None
+        raise _unreadable(folder, "it is cut off, or something else wrote it") from None
     except OSError as error:
-        raise _strange(folder, f"it cannot be read ({error.strerror})") from error
+        raise _unreadable(folder, f"it cannot be read ({error.strerror})") from error
     if found.seal != _seal(found.progress):
-        raise _strange(folder, "it was changed by something else than a lesson, and points are earned at clusters")
+        raise _unreadable(folder, "it was changed by something else than a lesson, and points are earned at clusters")
     return found.progress
 
 
-def _strange(folder: Path, why: str) -> UsageError:
+def _unreadable(folder: Path, why: str) -> UsageError:
     return UsageError(
         f"{folder / FILE} is no record of lessons",
         why,
@@ -87,20 +87,22 @@ def begin(folder: Path, attempt: Attempt) -> None:
             else one
             for name, one in found.lessons.items()
         }
-        changed = {**others, attempt.lesson: lessons.begun(found.of(attempt.lesson), attempt)}
+        changed = {**others, attempt.lesson: points.start_attempt(found.of(attempt.lesson), attempt)}
         _write(folder, Progress(changed))
 
 
-def change(folder: Path, attempt: Attempt, step: Callable[[Attempt], Attempt]) -> Attempt:
+def update(folder: Path, attempt: Attempt, step: Callable[[Attempt], Attempt]) -> Attempt:
     """`attempt` as it is on file, after `step`. Raises `UsageError` when another one was begun since."""
     with _locked(folder):
         found = read(folder)
         after = step(_current(found, attempt))
-        _write(folder, Progress({**found.lessons, attempt.lesson: lessons.kept(found.of(attempt.lesson), after)}))
+        _write(
+            folder, Progress({**found.lessons, attempt.lesson: points.record_attempt(found.of(attempt.lesson), after)})
+        )
         return after
 
 
-def under_way(folder: Path, attempt: Attempt) -> Attempt:
+def require_current(folder: Path, attempt: Attempt) -> Attempt:
     """`attempt` as it is on file. Raises `UsageError` when it was closed or another one was begun since."""
     return _current(read(folder), attempt)
 
@@ -123,7 +125,7 @@ def close(folder: Path, attempt: Attempt) -> Attempt:
         standing = found.of(attempt.lesson)
         if standing.current is not None and standing.current.tag == attempt.tag:
             done = replace(standing.current, closed=True)
-            _write(folder, Progress({**found.lessons, attempt.lesson: lessons.kept(standing, done)}))
+            _write(folder, Progress({**found.lessons, attempt.lesson: points.record_attempt(standing, done)}))
     return replace(attempt, closed=True)
 
 
@@ -150,7 +152,7 @@ def forget(folder: Path, names: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 
 def _write(folder: Path, progress: Progress) -> None:
-    write_whole(folder / FILE, _ADAPTER.dump_json(_Sealed(progress, _seal(progress)), indent=1))
+    write_whole(folder / FILE, _ADAPTER.dump_json(_File(progress, _seal(progress)), indent=1))
 
 
 @contextmanager

@@ -50,7 +50,7 @@ _LOOK_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class LessonTestbed:
     """The `lesson` (such as L1) of one attempt on `lab`."""
 
     lab: Lab

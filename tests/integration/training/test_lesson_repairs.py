@@ -57,8 +57,8 @@ def broken(key: str, lab: Lab, run_dir: Path) -> Any:
 
 
 def ends(lesson: Lesson) -> list[list[int]]:
-    serving = [alias for alias in ("LEFT", "RIGHT") if lesson.stage.lab.clusters[alias].alive]
-    return [lesson.stage.ends(alias, topic) for alias in serving for topic in (lesson.topic, lesson.copy)]
+    serving = [alias for alias in ("LEFT", "RIGHT") if lesson.testbed.lab.clusters[alias].alive]
+    return [lesson.testbed.ends(alias, topic) for alias in serving for topic in (lesson.topic, lesson.copy)]
 
 
 def verdicts(lesson: Lesson) -> list[object]:
@@ -76,11 +76,11 @@ def write(lab: Lab, alias: str, topic: str, records: list[Record] | list[tuple[i
 
 def test_records_that_were_copied_by_hand_are_no_flow(lesson_lab: Lab, tmp_path: Path) -> None:
     lesson = broken("L0", lesson_lab, tmp_path)
-    there = {r.value for r in lesson.stage.read("RIGHT", lesson.copy)}
-    missing = [r for r in lesson.stage.read("LEFT", lesson.topic) if r.value not in there]
+    there = {r.value for r in lesson.testbed.read("RIGHT", lesson.copy)}
+    missing = [r for r in lesson.testbed.read("LEFT", lesson.topic) if r.value not in there]
     assert missing
     write(lesson_lab, "RIGHT", lesson.copy, missing)
-    assert len(lesson.stage.read("RIGHT", lesson.copy)) == 3000
+    assert len(lesson.testbed.read("RIGHT", lesson.copy)) == 3000
     assert verdicts(lesson) == ["not yet"] * 3
     assert "not all by the mirror" in str(lesson.check(1).rows[0]["seen"])
     lesson.start_mirror()  # which knows nothing of it, and brings them once more
@@ -93,7 +93,7 @@ def test_records_that_were_copied_by_hand_are_no_flow(lesson_lab: Lab, tmp_path:
     for call in (lesson.start_mirror, lesson.check, lesson.hint):
         with pytest.raises(UsageError, match="has ended"):
             call()
-    assert not lesson.stage.mirror().runs
+    assert not lesson.testbed.mirror().runs
     again = broken("L0", lesson_lab, tmp_path)
     again.start_mirror()
     assert verdicts(again) == ["yes"] * 3
@@ -107,9 +107,9 @@ def test_a_position_that_is_off_by_one_or_was_moved_on_both_sides_is_no_repair(l
     assert verdicts(lesson) == ["not yet", "yes", "not yet"]
     lesson.close()
     lesson = broken("L1", lesson_lab, tmp_path)
-    here = dict(enumerate(lesson.stage.ends("LEFT", lesson.topic)))
-    lesson.stage.commit("LEFT", lesson.group, {TopicPartition(lesson.topic, n): end for n, end in here.items()})
-    lesson.commit(dict(enumerate(lesson.stage.ends("RIGHT", lesson.copy))))  # nothing to read on either side
+    here = dict(enumerate(lesson.testbed.ends("LEFT", lesson.topic)))
+    lesson.testbed.commit("LEFT", lesson.group, {TopicPartition(lesson.topic, n): end for n, end in here.items()})
+    lesson.commit(dict(enumerate(lesson.testbed.ends("RIGHT", lesson.copy))))  # nothing to read on either side
     assert verdicts(lesson) == ["not yet"] * 3
     lesson.commit({0: right[0], 1: right[1]})
     assert verdicts(lesson) == ["yes"] * 3
@@ -120,16 +120,16 @@ def test_retention_deletes_what_the_mirror_has_not_read_and_orders_come_over_by_
     lesson_lab: Lab, tmp_path: Path
 ) -> None:
     lesson = broken("L2", lesson_lab, tmp_path)
-    assert lesson.stage.bounds("LEFT", lesson.clicks) == ([CLICKS + GONE], [CLICKS + GONE])
-    assert lesson.stage.mirrored(lesson.clicks) == [CLICKS]
+    assert lesson.testbed.bounds("LEFT", lesson.clicks) == ([CLICKS + GONE], [CLICKS + GONE])
+    assert lesson.testbed.mirrored(lesson.clicks) == [CLICKS]
     clocks = {row["what"]: row for row in lesson.clocks().rows}
     assert clocks["deleted by LEFT before they were mirrored"] == {
         "what": "deleted by LEFT before they were mirrored", "orders": 0, "clicks": GONE,
     }  # fmt: skip
     told = "the mirror's event SourceLoss"
     assert "cannot reach LEFT" in {row["what"]: row["value"] for row in lesson.truth().rows}[told]
-    there = {r.value for r in lesson.stage.read("RIGHT", lesson.copy)}
-    orders = [r for r in lesson.stage.read("LEFT", lesson.topic) if r.value not in there]
+    there = {r.value for r in lesson.testbed.read("RIGHT", lesson.copy)}
+    orders = [r for r in lesson.testbed.read("LEFT", lesson.topic) if r.value not in there]
     assert len(orders) == 400
     lesson.keep_for(hours=0.5)
     lesson.mend_link()
@@ -139,15 +139,15 @@ def test_retention_deletes_what_the_mirror_has_not_read_and_orders_come_over_by_
     truth = {row["what"]: row["value"] for row in lesson.truth().rows}
     assert truth[told] == f"offsets {CLICKS} to {CLICKS + GONE - 1} expired before they were read"
     assert truth["clicks that nobody has any more"] == f"{GONE}"
-    clicks = {r.value for r in lesson.stage.read("RIGHT", lesson.stage.copy(lesson.clicks))}
+    clicks = {r.value for r in lesson.testbed.read("RIGHT", lesson.testbed.copy(lesson.clicks))}
     assert clicks <= {f"order {n}".encode() for n in range(CLICKS)}
     lesson.close()
 
 
 def test_orders_that_were_copied_by_hand_over_a_cut_link_are_no_repair(lesson_lab: Lab, tmp_path: Path) -> None:
     lesson = broken("L2", lesson_lab, tmp_path)
-    there = {r.value for r in lesson.stage.read("RIGHT", lesson.copy)}
-    orders = [r for r in lesson.stage.read("LEFT", lesson.topic) if r.value not in there]
+    there = {r.value for r in lesson.testbed.read("RIGHT", lesson.copy)}
+    orders = [r for r in lesson.testbed.read("LEFT", lesson.topic) if r.value not in there]
     write(lesson_lab, "RIGHT", lesson.copy, orders)
     assert lesson.check(2).rows[0]["holds"] == "not yet"
     assert "not all by the mirror" in str(lesson.check(2).rows[0]["seen"])
@@ -161,7 +161,7 @@ def test_a_failover_with_records_skipped_and_a_cutover_too_early_is_none(lesson_
     lesson.commit({0: right[0] + 1, 1: right[1]})
     drlib.publish_pointer(lesson.file, "RIGHT", lesson.application, cutover={lesson.copy: (0, 0)}, **where)
     assert verdicts(lesson) == ["not yet", "not yet", "yes"]
-    (end, _), cutover = lesson.stage.ends("RIGHT", lesson.copy), lesson.cutover()
+    (end, _), cutover = lesson.testbed.ends("RIGHT", lesson.copy), lesson.cutover()
     write(lesson_lab, "RIGHT", lesson.copy, [(0, None, b"order 500")])  # the right record, behind all that is owed
     lesson.commit({0: end, 1: right[1]})
     assert lesson.check(1).rows[0]["holds"] == "not yet"
@@ -186,17 +186,17 @@ def test_a_tail_that_is_there_twice_and_a_group_that_was_moved_on_both_sides_are
     right = {one.source.partition: one.translation.offset for one in home}
     lesson.commit({0: right[0], 1: right[1] - 1})
     assert verdicts(lesson) == ["yes", "yes", "not yet"]
-    away = lesson.stage.positions("RIGHT", lesson.group)
+    away = lesson.testbed.positions("RIGHT", lesson.group)
     everything = {
-        TopicPartition(lesson.topic, n): end for n, end in enumerate(lesson.stage.ends("RIGHT", lesson.topic))
+        TopicPartition(lesson.topic, n): end for n, end in enumerate(lesson.testbed.ends("RIGHT", lesson.topic))
     }
-    lesson.stage.commit("RIGHT", lesson.group, everything)
-    lesson.commit(dict(enumerate(lesson.stage.ends("LEFT", lesson._home))))
+    lesson.testbed.commit("RIGHT", lesson.group, everything)
+    lesson.commit(dict(enumerate(lesson.testbed.ends("LEFT", lesson._home))))
     assert lesson.check(3).rows[0]["holds"] == "not yet"  # nothing left to read on either side
-    lesson.stage.commit("RIGHT", lesson.group, away)
+    lesson.testbed.commit("RIGHT", lesson.group, away)
     lesson.commit(right)
     write(lesson_lab, "RIGHT", lesson.topic, [(0, None, b"order 600")])  # an order of the tail, by hand
-    lesson.stage.wait_crossed(lesson.topic, Flow("RIGHT", "LEFT"))
+    lesson.testbed.wait_crossed(lesson.topic, Flow("RIGHT", "LEFT"))
     again = lesson.check(1).rows[0]
     assert again["holds"] == "not yet"
     assert "1 of them more than once" in str(again["seen"])
@@ -206,7 +206,7 @@ def test_a_tail_that_is_there_twice_and_a_group_that_was_moved_on_both_sides_are
 
 def test_a_ledger_in_the_order_of_the_topics_or_out_of_ones_head_is_no_repair(lesson_lab: Lab, tmp_path: Path) -> None:
     lesson = broken("L5", lesson_lab, tmp_path)
-    example = lesson.stage.read("RIGHT", lesson.topic)[0]
+    example = lesson.testbed.read("RIGHT", lesson.topic)[0]
     for number in range(lesson.orders):  # in perfect order, and nobody has read anything
         lesson.handle(Record(example.partition, 0, 0, None, b"order %d" % number, ()))
     assert verdicts(lesson) == ["not yet"] * 3
@@ -215,7 +215,7 @@ def test_a_ledger_in_the_order_of_the_topics_or_out_of_ones_head_is_no_repair(le
     at = {"bootstrap.servers": lesson_lab.clusters["RIGHT"].bootstrap, "group.id": lesson.group, "log_level": 0}
     for topic in (lesson.topic, lesson.copy):  # the newer ones first
         consumer = Consumer({**at, "auto.offset.reset": "earliest", "enable.auto.commit": False})
-        wanted = len(lesson.stage.read("RIGHT", topic))
+        wanted = len(lesson.testbed.read("RIGHT", topic))
         consumer.subscribe([topic])
         try:
             while wanted:

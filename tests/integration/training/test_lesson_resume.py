@@ -29,20 +29,20 @@ FIRST: Mapping[str, str] = {
 LEARNER = """
 import os, signal, sys
 from drlib.training.academy.open import open_lesson
-from drlib.training.academy.stage import Stage
+from drlib.training.academy.stage import LessonTestbed
 
 key, lab_dir, run_dir, first, last = sys.argv[1:]
 left = int(last)
 
 def counted(name):
-    act = getattr(Stage, name)
+    act = getattr(LessonTestbed, name)
     def wrapped(*arguments, **options):
         global left
         left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return act(*arguments, **options)
-    setattr(Stage, name, wrapped)
+    setattr(LessonTestbed, name, wrapped)
 
 for name in ("make", "write", "commit", "start_mirror", "stop_mirror", "wait_crossed", "wait_nobody", "wait", "hasten"):
     counted(name)
@@ -50,7 +50,7 @@ lesson = open_lesson(key, lab_dir, run_dir)
 getattr(lesson, first)()
 lesson.predict("7")
 lesson.break_it()
-lesson.solve()
+lesson.apply_reference()
 lesson.check()
 print(lesson.score())
 """
@@ -83,12 +83,12 @@ def test_somebody_elses_worker_is_refused_by_name_and_goes_on_and_its_lanes_are_
     theirs.stop()
     lesson = open_lesson("L0", lesson_lab.root, tmp_path)
     lesson.flow()  # type: ignore[attr-defined]
-    with lesson.stage.cluster("RIGHT") as right:
+    with lesson.testbed.cluster("RIGHT") as right:
         journal = POLICY.journal_topic("LEFT")
         assert right.topics([journal])[journal].partitions == 1
     lesson.predict("3000")
     lesson.break_it()
-    lesson.stage.wait_nobody()
+    lesson.testbed.wait_nobody()
     theirs.start(Abort(lesson_lab.root))  # in the middle of the lesson, while its own worker is dead
     began = time.monotonic()
     with pytest.raises(UsageError, match="LEFT->RIGHT is being mirrored"):
@@ -106,7 +106,7 @@ def test_another_lesson_takes_the_lab_and_the_one_before_does_nothing_any_more(l
     before.traffic()  # type: ignore[attr-defined]
     before.predict("150")
     after = open_lesson("L0", lesson_lab.root, tmp_path)
-    for call in (before.break_it, before.check, before.solve):
+    for call in (before.break_it, before.check, before.apply_reference):
         with pytest.raises(UsageError, match="L3 has ended"):
             call()
     assert lesson_lab.clusters["LEFT"].alive
@@ -116,9 +116,9 @@ def test_another_lesson_takes_the_lab_and_the_one_before_does_nothing_any_more(l
 def test_a_lab_that_a_lesson_started_stops_with_it_though_its_cell_was_run_twice(tmp_path: Path) -> None:
     open_lesson("L0", tmp_path / "lab", tmp_path / "runs")
     lesson = open_lesson("L0", tmp_path / "lab", tmp_path / "runs")
-    lab = lesson.stage.lab
+    lab = lesson.testbed.lab
     assert all(lab.clusters[alias].alive for alias in ("LEFT", "RIGHT"))
-    with lesson.stage.cluster("LEFT") as left:
+    with lesson.testbed.cluster("LEFT") as left:
         assert left.broker_config()["log.retention.check.interval.ms"] == "1000"  # L2 has nothing to start again
     lesson.close()
     lesson.close()
@@ -139,7 +139,7 @@ def test_a_kernel_that_is_killed_anywhere_costs_nothing(key: str, lesson_lab: La
     assert done.stdout.split() == ["100", "of", "100", "points."], done.stdout
     assert killed > 2
     lesson = open_lesson(key, lesson_lab.root, tmp_path)
-    assert lesson.stage.tag == tag
+    assert lesson.testbed.tag == tag
     assert [row["holds"] for row in lesson.check().rows] == ["yes"] * 3
     assert lesson.close().note.startswith("100 of 100 points.")
     assert all(lesson_lab.clusters[alias].alive for alias in ("LEFT", "RIGHT"))

@@ -13,7 +13,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from drlib.kafka.admin.descriptions import Record
-from drlib.training.academy.lesson import BREAK, Found, Lesson
+from drlib.training.academy.lesson import BREAK, CheckResult, Lesson
 from drlib.training.academy.pictures import bars
 from drlib.ui.display import Shown
 
@@ -43,7 +43,7 @@ class WhatAFlowIs(Lesson):
         """Both clusters: how applications reach them, and how the mirror does."""
         rows = [
             {"cluster": alias, "applications": here.bootstrap, "the mirror, over the link": here.link_bootstrap}
-            for alias, here in self.stage.lab.clusters.items()
+            for alias, here in self.testbed.lab.clusters.items()
         ]
         return Shown(
             "Two real Kafka clusters", rows, note="A flow LEFT->RIGHT reads LEFT and writes RIGHT, never back."
@@ -56,11 +56,11 @@ class WhatAFlowIs(Lesson):
 
     def start_mirror(self) -> Shown:
         """Start a worker for LEFT->RIGHT where none runs."""
-        self.need(FLOW, "lesson.flow()")
-        self.stage.start_mirror()
-        if self.done(BREAK):
-            self.stage.wait_crossed(self.topic)
-        return Shown(f"{self.stage.mirror().name} runs", [], note="It goes on behind what stands on RIGHT.")
+        self.require(FLOW, "lesson.flow()")
+        self.testbed.start_mirror()
+        if self.has_done(BREAK):
+            self.testbed.wait_crossed(self.topic)
+        return Shown(f"{self.testbed.mirror().name} runs", [], note="It goes on behind what stands on RIGHT.")
 
     def question(self) -> str:
         return (
@@ -68,54 +68,54 @@ class WhatAFlowIs(Lesson):
             f"done its work: how many records does the copy hold?"
         )
 
-    def expected(self) -> str:
+    def reference_answer(self) -> str:
         return str(ALL)
 
-    def tell(self) -> Shown:
+    def show_truth(self) -> Shown:
         theirs = self._copied()
         twice = sum(count - 1 for count in Counter(map(_content, theirs)).values())
         note = f"The copy holds {len(theirs):,} now, {twice} of them twice; {ALL:,} were written."
         return self._sides("What the copy holds", note)
 
-    def broken(self) -> Mapping[str, int]:
-        self.need(FLOW, "lesson.flow()")
-        stage, mirror = self.stage, self.stage.mirror()
+    def inject_fault(self) -> Mapping[str, int]:
+        self.require(FLOW, "lesson.flow()")
+        testbed, mirror = self.testbed, self.testbed.mirror()
         if mirror.runs:
-            stage.write("LEFT", self.topic, range(FIRST + MORE), partitions=PARTITIONS)
-            stage.wait("some of it crossed", lambda: len(self._copied()) > FIRST)
+            testbed.write("LEFT", self.topic, range(FIRST + MORE), partitions=PARTITIONS)
+            testbed.wait("some of it crossed", lambda: len(self._copied()) > FIRST)
             mirror.kill()
-        stage.write("LEFT", self.topic, range(ALL), partitions=PARTITIONS)
+        testbed.write("LEFT", self.topic, range(ALL), partitions=PARTITIONS)
         return {}
 
-    def after_break(self) -> Shown:
-        mirror = self.stage.mirror()
+    def fault_state(self) -> Shown:
+        mirror = self.testbed.mirror()
         runs = "runs" if mirror.runs else "is dead (SIGKILL)"
         return self._sides(
             f"The worker {runs}", f"In a shell a worker starts with: drlib mirror {mirror.path.resolve()}"
         )
 
-    def solve(self) -> None:
+    def apply_reference(self) -> None:
         self.start_mirror()
 
-    def look(self, number: int) -> Found:
+    def verify(self, number: int) -> CheckResult:
         start = "Nobody mirrors. Start a worker: lesson.start_mirror()"
         if number == 3:
             return self._probe(start)
-        ours, theirs = self.stage.read("LEFT", self.topic), self._copied()
-        brought = self.mirrored(self.topic)
+        ours, theirs = self.testbed.read("LEFT", self.topic), self._copied()
+        brought = self.fully_mirrored(self.topic)
         if number == 1:
             seen = f"{len(ours):,} on LEFT, {len(theirs):,} on RIGHT"
             seen += "" if brought else ", not all by the mirror"
-            return Found(brought and len(ours) == len(theirs) == ALL, seen, start)
+            return CheckResult(brought and len(ours) == len(theirs) == ALL, seen, start)
         same = brought and len(ours) == ALL and _by_partition(ours) == _by_partition(theirs)
         twice = sum(count - 1 for count in Counter(map(_content, theirs)).values())
         missing = len(set(map(_content, ours)) - set(map(_content, theirs)))
         seen = f"{missing:,} missing, {twice:,} there twice"
-        return Found(same, seen if brought else f"{seen}, not all by the mirror", start)
+        return CheckResult(same, seen if brought else f"{seen}, not all by the mirror", start)
 
     def figure(self) -> go.Figure:
         names = [f"partition {number}" for number in range(PARTITIONS)]
-        ours, theirs = _by_partition(self.stage.read("LEFT", self.topic)), _by_partition(self._copied())
+        ours, theirs = _by_partition(self.testbed.read("LEFT", self.topic)), _by_partition(self._copied())
         series = {
             side: [len(found.get(n, [])) for n in range(PARTITIONS)]
             for side, found in (("LEFT", ours), ("RIGHT", theirs))
@@ -123,17 +123,17 @@ class WhatAFlowIs(Lesson):
         return bars("Records on both sides", names, series, "records")
 
     def _flow(self) -> None:
-        for topic, partitions in ((self.topic, PARTITIONS), (self.probed, 1)):
-            self.stage.make("LEFT", topic, partitions)
-        self.stage.write("LEFT", self.topic, range(FIRST), partitions=PARTITIONS)
-        self.stage.start_mirror()
-        self.stage.wait_crossed(self.topic)
+        for topic, partitions in ((self.topic, PARTITIONS), (self.probe_topic, 1)):
+            self.testbed.make("LEFT", topic, partitions)
+        self.testbed.write("LEFT", self.topic, range(FIRST), partitions=PARTITIONS)
+        self.testbed.start_mirror()
+        self.testbed.wait_crossed(self.topic)
 
     def _copied(self) -> list[Record]:
-        return self.stage.read("RIGHT", self.copy)
+        return self.testbed.read("RIGHT", self.copy)
 
     def _sides(self, title: str, note: str) -> Shown:
-        ours, theirs = _by_partition(self.stage.read("LEFT", self.topic)), _by_partition(self._copied())
+        ours, theirs = _by_partition(self.testbed.read("LEFT", self.topic)), _by_partition(self._copied())
         rows = [
             {
                 "partition": number,
@@ -145,10 +145,10 @@ class WhatAFlowIs(Lesson):
         ]
         return Shown(title, rows, note=note)
 
-    def _probe(self, start: str) -> Found:
-        if not self.done(FLOW):
-            return Found(False, "there is no flow yet", "Run lesson.flow()")
-        return self.crosses(_PROBE_S, start)
+    def _probe(self, start: str) -> CheckResult:
+        if not self.has_done(FLOW):
+            return CheckResult(False, "there is no flow yet", "Run lesson.flow()")
+        return self.check_probe(_PROBE_S, start)
 
 
 def _content(record: Record) -> tuple[int, bytes | None, bytes | None]:

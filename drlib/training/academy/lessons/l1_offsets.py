@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from drlib.kafka.admin.descriptions import Record
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import TopicPartition
-from drlib.training.academy.lesson import Found, Lesson
+from drlib.training.academy.lesson import CheckResult, Lesson
 from drlib.training.academy.pictures import Line, lines
 from drlib.training.academy.stage import KEYS
 from drlib.ui.display import Shown
@@ -53,7 +53,7 @@ class OffsetsDoNotMatch(Lesson):
         self.step(WRITE, self._write)
         rows = []
         for alias, topic in (("LEFT", self.topic), ("RIGHT", self.copy)):
-            starts, ends = self.stage.bounds(alias, topic)
+            starts, ends = self.testbed.bounds(alias, topic)
             for number in range(PARTITIONS):
                 records = len(self._log(alias, number))
                 rows.append(
@@ -72,10 +72,10 @@ class OffsetsDoNotMatch(Lesson):
 
     def positions(self) -> list[tuple[str, int, int]]:
         """billing's positions on LEFT as drlib.translate_offsets takes them: topic, partition, offset."""
-        found = self.stage.positions("LEFT", self.group)
+        found = self.testbed.positions("LEFT", self.group)
         return [(at.topic, at.partition, offset) for at, offset in sorted(found.items())]
 
-    def look(self, number: int) -> Found:
+    def verify(self, number: int) -> CheckResult:
         if number in (1, 2):
             return self._next_is_same(number - 1)
         ours = [self._owed(n) for n in range(PARTITIONS)]
@@ -84,7 +84,7 @@ class OffsetsDoNotMatch(Lesson):
         again = sum(len(set(there) - set(here)) for here, there in zip(ours, theirs, strict=True))
         placed = all(self._stands("RIGHT", n) is not None for n in range(PARTITIONS))
         seen = f"{skipped} would be skipped, {again} read again"
-        return Found(placed and all(ours) and ours == theirs, seen, "Correct the partition that is off.")
+        return CheckResult(placed and all(ours) and ours == theirs, seen, "Correct the partition that is off.")
 
     def records(self, alias: str, partition: int, offset: int | None = None, count: int = 5) -> Shown:
         """`count` records of the topic on LEFT, or its copy on RIGHT, from `offset` or from where billing stands."""
@@ -95,20 +95,20 @@ class OffsetsDoNotMatch(Lesson):
 
     def commit(self, positions: Mapping[int, int]) -> Shown:
         """Put billing on RIGHT at `positions`, by partition: an ordinary commit for a group that nobody is in."""
-        self.need(WRITE, "lesson.write()")
+        self.require(WRITE, "lesson.write()")
         wanted = {TopicPartition(self.copy, n): offset for n, offset in positions.items()}
-        self.stage.commit("RIGHT", self.group, wanted)
-        return self.after_break()
+        self.testbed.commit("RIGHT", self.group, wanted)
+        return self.fault_state()
 
     def question(self) -> str:
-        self.need(WRITE, "lesson.write()")
+        self.require(WRITE, "lesson.write()")
         at = self._stands("LEFT", 0)
         return f"billing stands at {at} in {self.topic}-0 on LEFT. At which offset of {self.copy}-0 does it go on at RIGHT?"
 
-    def expected(self) -> str:
+    def reference_answer(self) -> str:
         return str(self._translated()[0])
 
-    def tell(self) -> Shown:
+    def show_truth(self) -> Shown:
         rows = []
         for number, offset in enumerate(self._translated()):
             here, there = self._stands("LEFT", number), offset
@@ -124,13 +124,15 @@ class OffsetsDoNotMatch(Lesson):
         note = f"In partition 0 it is {rows[0]['on RIGHT']}: the map says so, and the record there proves it."
         return Shown("Where billing goes on", rows, note=note)
 
-    def broken(self) -> Mapping[str, int]:
-        self.need(WRITE, "lesson.write()")
-        found = self.stage.positions("LEFT", self.group)
-        self.stage.commit("RIGHT", self.group, {TopicPartition(self.copy, at.partition): n for at, n in found.items()})
+    def inject_fault(self) -> Mapping[str, int]:
+        self.require(WRITE, "lesson.write()")
+        found = self.testbed.positions("LEFT", self.group)
+        self.testbed.commit(
+            "RIGHT", self.group, {TopicPartition(self.copy, at.partition): n for at, n in found.items()}
+        )
         return {}
 
-    def after_break(self) -> Shown:
+    def fault_state(self) -> Shown:
         rows = []
         for number in range(PARTITIONS):
             ours, theirs = self._unread("LEFT", number), self._unread("RIGHT", number)
@@ -145,7 +147,7 @@ class OffsetsDoNotMatch(Lesson):
             )
         return Shown("billing on RIGHT, as it is committed now", rows, note="Committed is not the same as right.")
 
-    def solve(self) -> None:
+    def apply_reference(self) -> None:
         self.commit(dict(enumerate(self._translated())))
 
     def figure(self) -> go.Figure:
@@ -167,23 +169,23 @@ class OffsetsDoNotMatch(Lesson):
 
     def _write(self) -> Mapping[str, int]:
         """Begun before and not ended, the log is made anew, unless billing stands in it: then it is whole, maybe mirrored."""
-        stage = self.stage
-        positions = stage.positions("LEFT", self.group)
+        testbed = self.testbed
+        positions = testbed.positions("LEFT", self.group)
         if len(positions) < PARTITIONS:
             positions = self._written()
-            stage.commit("LEFT", self.group, positions)
-        stage.start_mirror()
-        stage.wait_crossed(self.topic)
+            testbed.commit("LEFT", self.group, positions)
+        testbed.start_mirror()
+        testbed.wait_crossed(self.topic)
         return {f"stood{at.partition}": offset for at, offset in positions.items()}
 
     def _written(self) -> dict[TopicPartition, int]:
         """The topic on LEFT, which nobody mirrors yet, and where billing is to stand in it."""
-        stage = self.stage
-        with stage.cluster("LEFT") as left:
+        testbed = self.testbed
+        with testbed.cluster("LEFT") as left:
             if left.delete_topic(self.topic):
-                stage.wait("the topic is gone", lambda: not left.topics([self.topic]))
-        stage.make("LEFT", self.topic, PARTITIONS)
-        bootstrap = stage.lab.clusters["LEFT"].bootstrap
+                testbed.wait("the topic is gone", lambda: not left.topics([self.topic]))
+        testbed.make("LEFT", self.topic, PARTITIONS)
+        bootstrap = testbed.lab.clusters["LEFT"].bootstrap
         _transactions(bootstrap, self.topic, self.group)
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         gone = [ConfluentTopicPartition(self.topic, n, first) for n, first in enumerate(EXPIRED)]
@@ -196,10 +198,10 @@ class OffsetsDoNotMatch(Lesson):
         return positions
 
     def _log(self, alias: str, partition: int) -> list[Record]:
-        return [r for r in self.stage.read(alias, self._name(alias)) if r.partition.partition == partition]
+        return [r for r in self.testbed.read(alias, self._name(alias)) if r.partition.partition == partition]
 
     def _stands(self, alias: str, partition: int) -> int | None:
-        return self.stage.positions(alias, self.group).get(TopicPartition(self._name(alias), partition))
+        return self.testbed.positions(alias, self.group).get(TopicPartition(self._name(alias), partition))
 
     def _said(self, alias: str, partition: int) -> int | str:
         at = self._stands(alias, partition)
@@ -219,14 +221,16 @@ class OffsetsDoNotMatch(Lesson):
         found = translate_offsets(self.file, "LEFT", "RIGHT", self.positions())
         return [one.translation.offset or 0 for one in found]
 
-    def _next_is_same(self, partition: int) -> Found:
+    def _next_is_same(self, partition: int) -> CheckResult:
         there = self._stands("RIGHT", partition)
         ours, theirs = self._owed(partition), self._unread("RIGHT", partition)
         look = f"lesson.records('RIGHT', {partition}, offset=...) shows what is where"
         if there is None or not ours:
-            return Found(False, "billing has no position there" if there is None else "LEFT's records are gone", look)
+            return CheckResult(
+                False, "billing has no position there" if there is None else "LEFT's records are gone", look
+            )
         seen = f"next on LEFT: {_text(ours[0])}; at {there} on RIGHT: {_text(theirs[0]) if theirs else 'no record'}"
-        return Found(bool(theirs) and ours[0] == theirs[0] and len(ours) == len(theirs), seen, look)
+        return CheckResult(bool(theirs) and ours[0] == theirs[0] and len(ours) == len(theirs), seen, look)
 
 
 def _transactions(bootstrap: str, topic: str, name: str) -> None:

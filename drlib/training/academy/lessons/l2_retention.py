@@ -19,7 +19,7 @@ from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.descriptions import ConfigChange, Record
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import TranslationKind
-from drlib.training.academy.lesson import BREAK, Found, Lesson
+from drlib.training.academy.lesson import BREAK, CheckResult, Lesson
 from drlib.training.academy.pictures import Line, lines
 from drlib.ui import words
 from drlib.ui.display import Shown
@@ -56,7 +56,7 @@ class LagAndRetention(Lesson):
     @property
     def clicks(self) -> str:
         """A second topic, which LEFT keeps for two seconds."""
-        return self.stage.name("clicks")
+        return self.testbed.name("clicks")
 
     def traffic(self) -> Shown:
         """Orders that LEFT keeps for half an hour and clicks that it keeps for two seconds, mirrored; both clocks at rest."""
@@ -65,7 +65,7 @@ class LagAndRetention(Lesson):
 
     def clocks(self) -> Shown:
         """What RIGHT lacks now, how old it is, and what retention leaves for it."""
-        self.need(TRAFFIC, "lesson.traffic()")
+        self.require(TRAFFIC, "lesson.traffic()")
         orders, clicks = self._clock(self.topic, self._missing()), self._clock(self.clicks, self._missing_clicks())
         rows: list[Mapping[str, object]] = [
             {"what": what, "orders": now, "clicks": clicks[what]} for what, now in orders.items()
@@ -76,20 +76,20 @@ class LagAndRetention(Lesson):
 
     def keep_for(self, hours: float) -> Shown:
         """Set how long LEFT keeps both topics, at once and without a restart. What is deleted already stays deleted."""
-        self.need(TRAFFIC, "lesson.traffic()")
+        self.require(TRAFFIC, "lesson.traffic()")
         change = ConfigChange(_KEY, None, str(int(hours * 3_600_000)))
-        with BulkAdmin(self.stage.lab.clusters["LEFT"].settings()) as cluster:
+        with BulkAdmin(self.testbed.lab.clusters["LEFT"].settings()) as cluster:
             for topic in (self.topic, self.clicks):
                 cluster.alter_topic_settings(topic, [change])
         return self.clocks()
 
     def mend_link(self) -> Shown:
         """Heal the link between the clusters; the mirror notices by itself."""
-        self.need(TRAFFIC, "lesson.traffic()")
-        self.stage.lab.proxy.clear("LEFT")
-        self.stage.wait("the mirror has caught up", lambda: not self._missing())
-        ends = self.stage.ends("LEFT", self.clicks)
-        self.stage.wait("the mirror has passed the clicks", lambda: self.stage.fetched(self.clicks) == ends)
+        self.require(TRAFFIC, "lesson.traffic()")
+        self.testbed.lab.proxy.clear("LEFT")
+        self.testbed.wait("the mirror has caught up", lambda: not self._missing())
+        ends = self.testbed.ends("LEFT", self.clicks)
+        self.testbed.wait("the mirror has passed the clicks", lambda: self.testbed.fetched(self.clicks) == ends)
         return self.clocks()
 
     def question(self) -> str:
@@ -98,11 +98,11 @@ class LagAndRetention(Lesson):
             f"How many acknowledged records are lost?"
         )
 
-    def expected(self) -> str:
+    def reference_answer(self) -> str:
         return str(RATE * SECONDS)
 
-    def tell(self) -> Shown:
-        self.need(BREAK, "lesson.break_it()")
+    def show_truth(self) -> Shown:
+        self.require(BREAK, "lesson.break_it()")
         lag = self.numbers["lag"]
         starts, clicks = self._starts(self.clicks), self._lost(self.clicks, CLICKS)
         rows = [
@@ -116,40 +116,42 @@ class LagAndRetention(Lesson):
         note = f"It was {lag:,}: the lag is what a loss of LEFT costs. {clicks:,} clicks were lost without one."
         return Shown("The RPO of that moment, and what retention took", rows, note=note)
 
-    def broken(self) -> Mapping[str, int]:
-        self.need(TRAFFIC, "lesson.traffic()")
-        self.stage.hasten("LEFT")  # a lab that was taken up again has forgotten it
-        self.stage.lab.proxy.set("LEFT", cut=True)
-        self.stage.write("LEFT", self.clicks, range(CLICKS + GONE), partitions=1)
-        self.stage.write("LEFT", self.topic, range(ALL), partitions=1, per_second=RATE)
+    def inject_fault(self) -> Mapping[str, int]:
+        self.require(TRAFFIC, "lesson.traffic()")
+        self.testbed.hasten("LEFT")  # a lab that was taken up again has forgotten it
+        self.testbed.lab.proxy.set("LEFT", cut=True)
+        self.testbed.write("LEFT", self.clicks, range(CLICKS + GONE), partitions=1)
+        self.testbed.write("LEFT", self.topic, range(ALL), partitions=1, per_second=RATE)
         missing = self._missing()
-        self.stage.wait("retention has taken the clicks", lambda: self._starts(self.clicks) == [CLICKS + GONE])
+        self.testbed.wait("retention has taken the clicks", lambda: self._starts(self.clicks) == [CLICKS + GONE])
         return {"lag": len(missing), "age_ms": missing[-1].timestamp_ms - missing[0].timestamp_ms if missing else 0}
 
-    def after_break(self) -> Shown:
+    def fault_state(self) -> Shown:
         return self.clocks()
 
-    def solve(self) -> None:
+    def apply_reference(self) -> None:
         self.keep_for(hours=24)
         self.mend_link()
 
-    def look(self, number: int) -> Found:
+    def verify(self, number: int) -> CheckResult:
         if number == 1:
             keeps = {topic: self._retention_ms(topic) for topic in (self.topic, self.clicks)}
             seen = ", ".join(f"{topic}: {_kept(ms)}" for topic, ms in keeps.items())
-            return Found(all(not 0 <= ms < ENOUGH_MS for ms in keeps.values()), seen, "lesson.keep_for(hours=...)")
+            return CheckResult(
+                all(not 0 <= ms < ENOUGH_MS for ms in keeps.values()), seen, "lesson.keep_for(hours=...)"
+            )
         if number == 2:
-            ours, theirs = self.stage.read("LEFT", self.topic), self.stage.read("RIGHT", self.copy)
+            ours, theirs = self.testbed.read("LEFT", self.topic), self.testbed.read("RIGHT", self.copy)
             whole = [r.value for r in theirs] == [f"order {n}".encode() for n in range(ALL)]
             seen = f"{len(ours):,} on LEFT, {len(theirs):,} on RIGHT, of {ALL:,}"
             if gone := self._lost(self.topic, BEFORE):
                 again = f"drlib.open_lesson({self.key!r}, lab_dir, run_dir, again=True) begins anew."
-                return Found(False, f"{seen}; retention was faster, {gone:,} orders are lost for good", again)
-            return self.copied(whole, seen, "Where is the mirror held up?")
-        return self.crosses(_PROBE_S, "Look at the link.")
+                return CheckResult(False, f"{seen}; retention was faster, {gone:,} orders are lost for good", again)
+            return self.check_copy(whole, seen, "Where is the mirror held up?")
+        return self.check_probe(_PROBE_S, "Look at the link.")
 
     def figure(self) -> go.Figure:
-        ours = self.stage.read("LEFT", self.topic)
+        ours = self.testbed.read("LEFT", self.topic)
         first = ours[0].timestamp_ms if ours else 0
         times = [(r.timestamp_ms - first) / 1000 for r in ours]
         stopped = self.numbers.get("lag", 0)
@@ -162,27 +164,27 @@ class LagAndRetention(Lesson):
         return lines(f"{stopped} records between the two lines: the RPO", drawn, "seconds", "records")
 
     def _traffic(self) -> None:
-        self.stage.hasten("LEFT")
-        self.stage.make("LEFT", self.topic, 1, {_KEY: str(RETENTION_MS)})
-        self.stage.make("LEFT", self.clicks, 1, {_KEY: str(CLICKS_MS)})
-        self.stage.make("LEFT", self.probed, 1)
-        self.stage.start_mirror()
-        self.stage.wait("the mirror reads the clicks", lambda: bool(self.stage.mirrored(self.clicks)))
-        self.stage.write("LEFT", self.clicks, range(CLICKS), partitions=1)
-        self.stage.write("LEFT", self.topic, range(BEFORE), partitions=1, per_second=2 * RATE)
+        self.testbed.hasten("LEFT")
+        self.testbed.make("LEFT", self.topic, 1, {_KEY: str(RETENTION_MS)})
+        self.testbed.make("LEFT", self.clicks, 1, {_KEY: str(CLICKS_MS)})
+        self.testbed.make("LEFT", self.probe_topic, 1)
+        self.testbed.start_mirror()
+        self.testbed.wait("the mirror reads the clicks", lambda: bool(self.testbed.mirrored(self.clicks)))
+        self.testbed.write("LEFT", self.clicks, range(CLICKS), partitions=1)
+        self.testbed.write("LEFT", self.topic, range(BEFORE), partitions=1, per_second=2 * RATE)
         for topic in (self.topic, self.clicks):
-            self.stage.wait_crossed(topic)
+            self.testbed.wait_crossed(topic)
 
     def _missing(self) -> list[Record]:
         """What LEFT has and RIGHT has not, by counting: the copy is LEFT's beginning."""
-        ours, theirs = self.stage.read("LEFT", self.topic), self.stage.read("RIGHT", self.copy)
+        ours, theirs = self.testbed.read("LEFT", self.topic), self.testbed.read("RIGHT", self.copy)
         there = {r.value for r in theirs}
         return [r for r in ours if r.value not in there]
 
     def _missing_clicks(self) -> list[Record]:
         """What LEFT still has behind the place to which the worker says it has come."""
-        reached = self.stage.fetched(self.clicks)
-        return [r for r in self.stage.read("LEFT", self.clicks) if r.offset >= (reached[0] if reached else 0)]
+        reached = self.testbed.fetched(self.clicks)
+        return [r for r in self.testbed.read("LEFT", self.clicks) if r.offset >= (reached[0] if reached else 0)]
 
     def _clock(self, topic: str, missing: list[Record]) -> dict[str, str]:
         oldest = min((r.timestamp_ms for r in missing), default=None)
@@ -200,24 +202,24 @@ class LagAndRetention(Lesson):
         }
 
     def _starts(self, topic: str) -> list[int]:
-        return self.stage.bounds("LEFT", topic)[0]
+        return self.testbed.bounds("LEFT", topic)[0]
 
     def _lost(self, topic: str, cut: int) -> int:
         """Records from offset `cut` on that LEFT deleted unread: those that the map tells as lost, and those that the mirror
         has still to find out."""
         (found,) = translate_offsets(self.file, "LEFT", "RIGHT", [(topic, 0, cut)])
         known = found.translation.records if found.translation.kind is TranslationKind.LOST else 0
-        to_come = zip(self._starts(topic), self.stage.fetched(topic), strict=False)
+        to_come = zip(self._starts(topic), self.testbed.fetched(topic), strict=False)
         return known + sum(max(0, start - position) for start, position in to_come)
 
     def _told(self) -> str:
         """What the worker says of it."""
-        status = self.stage.mirror().status()
+        status = self.testbed.mirror().status()
         told = [e.detail for e in (status.events if status else ()) if e.name == LOSS and self.clicks in e.entity]
         return told[0] if told else "not told yet: the mirror cannot reach LEFT"
 
     def _retention_ms(self, topic: str) -> int:
-        with self.stage.cluster("LEFT") as cluster:
+        with self.testbed.cluster("LEFT") as cluster:
             return int(cluster.effective_topic_config([topic])[topic][_KEY])
 
 

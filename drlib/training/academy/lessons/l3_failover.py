@@ -17,8 +17,8 @@ from confluent_kafka import KafkaException, Producer
 from drlib.client.active_cluster import active_config
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions, translate_groups
 from drlib.model import GroupTranslation, TopicPartition
-from drlib.training.academy.lesson import BREAK, Found
-from drlib.training.academy.move_lesson import ANSWER_S, Moving, doubts
+from drlib.training.academy.lesson import BREAK, CheckResult
+from drlib.training.academy.move_lesson import ANSWER_S, MoveLesson, pointer_warnings
 from drlib.training.academy.pictures import bars
 from drlib.training.academy.stage import OVER
 from drlib.ui.display import Shown
@@ -31,7 +31,7 @@ TAIL: Final = 150  # acknowledged by LEFT when nobody mirrored any more
 _TEST: Final = b"is anybody there?"
 
 
-class UnplannedFailover(Moving):
+class UnplannedFailover(MoveLesson):
     key = "L3"
     title = "An unplanned failover"
     hints = (
@@ -50,7 +50,9 @@ class UnplannedFailover(Moving):
         """Orders on LEFT, mirrored; billing has read some; the pointer names LEFT."""
         self.step(TRAFFIC, self._traffic)
         return Shown(
-            "Before", self._rows() if not self.done(BREAK) else [], note="Positions are kept on RIGHT as checkpoints."
+            "Before",
+            self._rows() if not self.has_done(BREAK) else [],
+            note="Positions are kept on RIGHT as checkpoints.",
         )
 
     def translate(self) -> Shown:
@@ -70,9 +72,9 @@ class UnplannedFailover(Moving):
 
     def commit(self, positions: Mapping[int, int]) -> Shown:
         """Put billing on RIGHT at `positions` in the copy, by partition."""
-        self.need(TRAFFIC, "lesson.traffic()")
-        self.stage.commit("RIGHT", self.group, self.at(self.copy, positions))
-        return self.after_break()
+        self.require(TRAFFIC, "lesson.traffic()")
+        self.testbed.commit("RIGHT", self.group, self.in_topic(self.copy, positions))
+        return self.fault_state()
 
     def question(self) -> str:
         return (
@@ -80,12 +82,12 @@ class UnplannedFailover(Moving):
             f"After a failover to RIGHT, how many acknowledged orders does nobody find there?"
         )
 
-    def expected(self) -> str:
+    def reference_answer(self) -> str:
         return str(TAIL)
 
-    def tell(self) -> Shown:
-        self.need(BREAK, "lesson.break_it()")
-        there = {r.value for r in self.stage.read("RIGHT", self.copy)}
+    def show_truth(self) -> Shown:
+        self.require(BREAK, "lesson.break_it()")
+        there = {r.value for r in self.testbed.read("RIGHT", self.copy)}
         acknowledged = self.numbers["acknowledged"]
         lost = [n for n in range(acknowledged) if f"order {n}".encode() not in there]
         rows = [{"what": "acknowledged by LEFT", "orders": acknowledged}, {"what": "on RIGHT", "orders": len(there)}]
@@ -95,19 +97,19 @@ class UnplannedFailover(Moving):
             "What the failover cost", rows, note=f"It is {len(lost)}{first}. No failover brings them: lesson L4 does."
         )
 
-    def broken(self) -> Mapping[str, int]:
-        self.need(TRAFFIC, "lesson.traffic()")
-        mirror, left = self.stage.mirror(), self.stage.lab.clusters["LEFT"]
+    def inject_fault(self) -> Mapping[str, int]:
+        self.require(TRAFFIC, "lesson.traffic()")
+        mirror, left = self.testbed.mirror(), self.testbed.lab.clusters["LEFT"]
         mirror.kill()
         if left.alive:
-            self.stage.write("LEFT", self.topic, range(MIRRORED + TAIL), partitions=PARTITIONS)
+            self.testbed.write("LEFT", self.topic, range(MIRRORED + TAIL), partitions=PARTITIONS)
             left.kill()
         return {"acknowledged": MIRRORED + TAIL}
 
-    def after_break(self) -> Shown:
-        alive = self.stage.lab.clusters["LEFT"].alive
+    def fault_state(self) -> Shown:
+        alive = self.testbed.lab.clusters["LEFT"].alive
         found = self.pointer()
-        stands = self.stage.positions("RIGHT", self.group)
+        stands = self.testbed.positions("RIGHT", self.group)
         rows: list[dict[str, object]] = [
             {"what": "LEFT", "now": "serves" if alive else "is dead (SIGKILL)"},
             {"what": "the pointer names", "now": "nobody" if found is None else found.active},
@@ -119,17 +121,17 @@ class UnplannedFailover(Moving):
             )
         return Shown("After", rows, note="Applications wait for a pointer that names a cluster which lives.")
 
-    def solve(self) -> None:
+    def apply_reference(self) -> None:
         self.commit({one.source.partition: one.translation.offset or 0 for one in self._translated()})
         self.point_at("RIGHT")
 
-    def look(self, number: int) -> Found:
-        self.need(TRAFFIC, "lesson.traffic()")
+    def verify(self, number: int) -> CheckResult:
+        self.require(TRAFFIC, "lesson.traffic()")
         return (self._group_is_right, self._pointer_is_right, self._can_write)[number - 1]()
 
     def figure(self) -> go.Figure:
         there: list[int] = [0] * PARTITIONS
-        for record in self.stage.read("RIGHT", self.copy):
+        for record in self.testbed.read("RIGHT", self.copy):
             there[record.partition.partition] += 1
         each = self.numbers.get("acknowledged", MIRRORED) // PARTITIONS
         series = {
@@ -141,38 +143,38 @@ class UnplannedFailover(Moving):
         return bars("What LEFT had acknowledged", names, series, "orders", stacked=True)
 
     def _traffic(self) -> None:
-        stage = self.stage
+        testbed = self.testbed
         for alias in ("LEFT", "RIGHT"):  # on RIGHT it waits for producers that move
-            stage.make(alias, self.topic, PARTITIONS)
-        stage.make("RIGHT", stage.name("answers"), 1)
-        stage.write("LEFT", self.topic, range(MIRRORED), partitions=PARTITIONS)
-        positions = self.at(self.topic, dict.fromkeys(range(PARTITIONS), READ))
-        stage.commit("LEFT", self.group, positions)
-        stage.start_mirror()
-        stage.wait_crossed(self.topic)
+            testbed.make(alias, self.topic, PARTITIONS)
+        testbed.make("RIGHT", testbed.name("answers"), 1)
+        testbed.write("LEFT", self.topic, range(MIRRORED), partitions=PARTITIONS)
+        positions = self.in_topic(self.topic, dict.fromkeys(range(PARTITIONS), READ))
+        testbed.commit("LEFT", self.group, positions)
+        testbed.start_mirror()
+        testbed.wait_crossed(self.topic)
         self.point_at("LEFT")
         wanted = {(self.group, at): offset for at, offset in positions.items()}
-        stage.wait("billing's checkpoint is on RIGHT", lambda: wanted.items() <= self._checkpoints().items())
+        testbed.wait("billing's checkpoint is on RIGHT", lambda: wanted.items() <= self._checkpoints().items())
 
     def _checkpoints(self) -> dict[tuple[str, TopicPartition], int]:
-        found = checkpointed_positions(self.stage.settings, OVER)
+        found = checkpointed_positions(self.testbed.settings, OVER)
         return {key: known.offset for key, known in found.items()}
 
     def _translated(self) -> list[GroupTranslation]:
-        found = translate_groups(self.stage.settings, OVER, [self.group], source_alive=False)
+        found = translate_groups(self.testbed.settings, OVER, [self.group], source_alive=False)
         return [one for one in found if one.source.topic == self.topic]
 
     def _rows(self) -> list[dict[str, object]]:
-        stands = self.stage.positions("LEFT", self.group)
-        ends = self.stage.ends("LEFT", self.topic)
+        stands = self.testbed.positions("LEFT", self.group)
+        ends = self.testbed.ends("LEFT", self.topic)
         return [
             {"partition": n, "orders on LEFT": end, "billing stands at": stands.get(TopicPartition(self.topic, n))}
             for n, end in enumerate(ends)
         ]
 
-    def _group_is_right(self) -> Found:
-        stands = self.stage.positions("RIGHT", self.group)
-        records = self.stage.read("RIGHT", self.copy)
+    def _group_is_right(self) -> CheckResult:
+        stands = self.testbed.positions("RIGHT", self.group)
+        records = self.testbed.read("RIGHT", self.copy)
         wrong = []
         for number in range(PARTITIONS):
             at = stands.get(TopicPartition(self.copy, number))
@@ -183,31 +185,33 @@ class UnplannedFailover(Moving):
                 found = "unknown" if at is None else following[0] if following else "nothing"
                 more = f" with all up to {wanted[-1]} behind it" if found == wanted[0] else ""
                 wrong.append(f"partition {number}: next is {found}, should be {wanted[0]}{more}")
-        return Found(
+        return CheckResult(
             not wrong,
             "; ".join(wrong) or "the next order is the right one",
             "lesson.translate(), then lesson.commit(...)",
         )
 
-    def _pointer_is_right(self) -> Found:
+    def _pointer_is_right(self) -> CheckResult:
         found, publish = self.pointer(), "drlib.publish_pointer(lesson.file, 'RIGHT', ...)"
         if found is None or found.active != "RIGHT":
-            return Found(False, f"it names {'nobody' if found is None else found.active}", publish)
+            return CheckResult(False, f"it names {'nobody' if found is None else found.active}", publish)
         last = [0] * PARTITIONS
-        for record in self.stage.read("RIGHT", self.copy):
+        for record in self.testbed.read("RIGHT", self.copy):
             last[record.partition.partition] = record.offset + 1
         told = found.cutover.get(self.copy, ()) if found.remote_prefix == "LEFT." else ()
-        ends = self.stage.ends("RIGHT", self.copy)
+        ends = self.testbed.ends("RIGHT", self.copy)
         fits = len(told) == PARTITIONS and all(a <= b <= c for a, b, c in zip(last, told, ends, strict=True))
         said = f"it names RIGHT, the copy to be read to {', '.join(map(str, told)) or 'nowhere'}"
-        return Found(fits, said, "cutover=lesson.cutover() and remote_prefix='LEFT.' say what is to be read first")
+        return CheckResult(
+            fits, said, "cutover=lesson.cutover() and remote_prefix='LEFT.' say what is to be read first"
+        )
 
-    def _can_write(self) -> Found:
+    def _can_write(self) -> CheckResult:
         where = {"topic": self.pointer_topic, "timeout_s": ANSWER_S}
-        with doubts() as doubted:
+        with pointer_warnings() as doubted:
             config = active_config(self.application, self.file, **where)  # type: ignore[arg-type]
-        answers = self.stage.name("answers")
-        before = self.stage.ends("RIGHT", answers)
+        answers = self.testbed.name("answers")
+        before = self.testbed.ends("RIGHT", answers)
         producer = Producer({**config, "message.timeout.ms": int(ANSWER_S * 1000), "log_level": 0})
         refused: list[str] = []
         try:
@@ -219,7 +223,7 @@ class UnplannedFailover(Moving):
             left = producer.flush(ANSWER_S + 1)
         except KafkaException as error:
             refused, left = [str(error)], 1
-        taken, there = not left and not refused, self.stage.ends("RIGHT", answers) != before
+        taken, there = not left and not refused, self.testbed.ends("RIGHT", answers) != before
         holds = taken and there
         seen = (
             "its record was acknowledged by RIGHT"
@@ -230,4 +234,4 @@ class UnplannedFailover(Moving):
             seen = "its record was acknowledged, and RIGHT does not have it"
         if doubted:
             seen += "; not every cluster could be asked for the pointer"
-        return Found(holds, seen, "Which cluster does the pointer name?")
+        return CheckResult(holds, seen, "Which cluster does the pointer name?")

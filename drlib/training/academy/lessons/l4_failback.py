@@ -22,8 +22,8 @@ from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, read_tai
 from drlib.mirror.offsets.unreplicated.rules import Settle, quarantine_topic
 from drlib.mirror.offsets.unreplicated.settle import settle_tail
 from drlib.model import TopicPartition
-from drlib.training.academy.lesson import BREAK, Found
-from drlib.training.academy.move_lesson import Moving
+from drlib.training.academy.lesson import BREAK, CheckResult
+from drlib.training.academy.move_lesson import MoveLesson
 from drlib.training.academy.pictures import bars
 from drlib.training.academy.stage import KEYS, OVER
 from drlib.ui.display import Shown
@@ -37,7 +37,7 @@ READ: Final = 40  # of those, in each partition, by the group
 BACK: Final = OVER.reverse
 
 
-class FailbackAndTail(Moving):
+class FailbackAndTail(MoveLesson):
     key = "L4"
     title = "Failback and the tail"
     hints = (
@@ -59,7 +59,7 @@ class FailbackAndTail(Moving):
 
     def tail(self) -> Shown:
         """What only LEFT has: told from the map, record by record."""
-        self.need(BREAK, "lesson.break_it()")
+        self.require(BREAK, "lesson.break_it()")
         found = self._tail()
         rows = [
             {
@@ -78,32 +78,32 @@ class FailbackAndTail(Moving):
 
     def settle(self, how: str = "recover") -> Shown:
         """Bring the tail to RIGHT once: recover writes it to the topic, quarantine sets it aside for somebody to decide."""
-        self.need(BREAK, "lesson.break_it()")
+        self.require(BREAK, "lesson.break_it()")
         if how not in (Settle.RECOVER, Settle.QUARANTINE):
             raise UsageError(
                 f"a tail is not settled by {how!r}", "it is brought over or set aside", "Use recover or quarantine."
             )
-        self.stage.wait_nobody()
-        done = settle_tail(self.stage.settings, self._tail(), Settle(how), f"academy/{self.stage.prefix}settle")
+        self.testbed.wait_nobody()
+        done = settle_tail(self.testbed.settings, self._tail(), Settle(how), f"academy/{self.testbed.prefix}settle")
         rows = [{"recovered": done.recovered, "in quarantine": done.in_quarantine}]
         return Shown("The tail, settled", rows, note="Run again, it goes on where it ended and doubles nothing.")
 
     def flow_back(self) -> Shown:
         """Mirror RIGHT's orders to LEFT, where they are called RIGHT.(topic), until all of them are there."""
-        self.need(BREAK, "lesson.break_it()")
-        self.stage.start_mirror(BACK)
-        self.stage.wait_crossed(self.topic, BACK)
+        self.require(BREAK, "lesson.break_it()")
+        self.testbed.start_mirror(BACK)
+        self.testbed.wait_crossed(self.topic, BACK)
         return self._where()
 
     def positions(self) -> list[tuple[str, int, int]]:
         """billing's positions in RIGHT's own topic, as drlib.translate_offsets takes them: topic, partition, offset."""
-        found = self.stage.positions("RIGHT", self.group)
+        found = self.testbed.positions("RIGHT", self.group)
         return [(at.topic, at.partition, offset) for at, offset in sorted(found.items()) if at.topic == self.topic]
 
     def commit(self, positions: Mapping[int, int]) -> Shown:
         """Put billing on LEFT at `positions` in RIGHT's copy, by partition."""
-        self.need(BREAK, "lesson.break_it()")
-        self.stage.commit("LEFT", self.group, self.at(self._home, positions))
+        self.require(BREAK, "lesson.break_it()")
+        self.testbed.commit("LEFT", self.group, self.in_topic(self._home, positions))
         return self._where()
 
     def question(self) -> str:
@@ -112,66 +112,66 @@ class FailbackAndTail(Moving):
             f"RIGHT takes over and {LATER} orders of its own. LEFT comes back: how many orders does it have that RIGHT has not?"
         )
 
-    def expected(self) -> str:
+    def reference_answer(self) -> str:
         return str(TAIL)
 
-    def tell(self) -> Shown:
-        self.need(BREAK, "lesson.break_it()")
+    def show_truth(self) -> Shown:
+        self.require(BREAK, "lesson.break_it()")
         found = self.numbers["tail"]
         note = f"It was {found}. Settled, every one of them is on RIGHT as well: see the check."
         return Shown(
             "LEFT's tail", [{"what": "orders that only LEFT had when it came back", "value": found}], note=note
         )
 
-    def broken(self) -> Mapping[str, int]:
-        self.need(TRAFFIC, "lesson.traffic()")
-        stage, mirror, left = self.stage, self.stage.mirror(), self.stage.lab.clusters["LEFT"]
+    def inject_fault(self) -> Mapping[str, int]:
+        self.require(TRAFFIC, "lesson.traffic()")
+        testbed, mirror, left = self.testbed, self.testbed.mirror(), self.testbed.lab.clusters["LEFT"]
         mirror.kill()
         if left.alive:
-            stage.write("LEFT", self.topic, range(MIRRORED + TAIL), partitions=PARTITIONS)
+            testbed.write("LEFT", self.topic, range(MIRRORED + TAIL), partitions=PARTITIONS)
             left.kill()
         first = MIRRORED + TAIL
-        stage.write("RIGHT", self.topic, range(first, first + LATER), partitions=PARTITIONS)
-        ends = stage.ends("RIGHT", self.copy)
+        testbed.write("RIGHT", self.topic, range(first, first + LATER), partitions=PARTITIONS)
+        ends = testbed.ends("RIGHT", self.copy)
         positions = {
-            **self.at(self.copy, dict(enumerate(ends))),
-            **self.at(self.topic, dict.fromkeys(range(PARTITIONS), READ)),
+            **self.in_topic(self.copy, dict(enumerate(ends))),
+            **self.in_topic(self.topic, dict.fromkeys(range(PARTITIONS), READ)),
         }
-        stage.commit("RIGHT", self.group, positions)
+        testbed.commit("RIGHT", self.group, positions)
         left.restart()
-        stage.wait_nobody()
+        testbed.wait_nobody()
         return {"tail": self._tail().records}
 
-    def after_break(self) -> Shown:
+    def fault_state(self) -> Shown:
         return self._where()
 
-    def solve(self) -> None:
+    def apply_reference(self) -> None:
         self.settle("recover")
         self.flow_back()
         found = translate_offsets(self.file, "RIGHT", "LEFT", self.positions())
         self.commit({one.source.partition: one.translation.offset or 0 for one in found})
 
-    def look(self, number: int) -> Found:
-        self.need(BREAK, "lesson.break_it()")
+    def verify(self, number: int) -> CheckResult:
+        self.require(BREAK, "lesson.break_it()")
         return (self._tail_is_settled, self._flowed_back, self._group_is_home)[number - 1]()
 
-    def flows(self) -> tuple[Callable[[], None], ...]:
-        return (self.stage.stop_mirror, lambda: self.stage.stop_mirror(BACK))
+    def stop_actions(self) -> tuple[Callable[[], None], ...]:
+        return (self.testbed.stop_mirror, lambda: self.testbed.stop_mirror(BACK))
 
     def figure(self) -> go.Figure:
         values = {
-            "LEFT's orders": len(self.stage.read("LEFT", self.topic)),
-            "their copy on RIGHT": len(self.stage.read("RIGHT", self.copy)),
+            "LEFT's orders": len(self.testbed.read("LEFT", self.topic)),
+            "their copy on RIGHT": len(self.testbed.read("RIGHT", self.copy)),
             "RIGHT's orders": len(self._local()),
-            "their copy on LEFT": len(self.stage.read("LEFT", self._home)),
-            "quarantine on RIGHT": len(self.stage.read("RIGHT", self._quarantine)),
+            "their copy on LEFT": len(self.testbed.read("LEFT", self._home)),
+            "quarantine on RIGHT": len(self.testbed.read("RIGHT", self._quarantine)),
         }
         return bars("Where orders are", list(values), {"orders": list(values.values())}, "orders")
 
     @property
     def _home(self) -> str:
         """RIGHT's orders on LEFT."""
-        return self.stage.copy(self.topic, BACK)
+        return self.testbed.copy(self.topic, BACK)
 
     @property
     def _quarantine(self) -> str:
@@ -179,27 +179,27 @@ class FailbackAndTail(Moving):
 
     def _traffic(self) -> None:
         for alias in ("LEFT", "RIGHT"):
-            self.stage.make(alias, self.topic, PARTITIONS)
-        self.stage.write("LEFT", self.topic, range(MIRRORED), partitions=PARTITIONS)
-        self.stage.start_mirror()
-        self.stage.wait_crossed(self.topic)
+            self.testbed.make(alias, self.topic, PARTITIONS)
+        self.testbed.write("LEFT", self.topic, range(MIRRORED), partitions=PARTITIONS)
+        self.testbed.start_mirror()
+        self.testbed.wait_crossed(self.topic)
 
     def _tail(self) -> UnreplicatedRecords:
-        return read_tail(self.stage.settings, OVER, [self.topic])
+        return read_tail(self.testbed.settings, OVER, [self.topic])
 
     def _local(self) -> list[Record]:
-        return self.stage.read("RIGHT", self.topic)
+        return self.testbed.read("RIGHT", self.topic)
 
     def _where(self) -> Shown:
         rows: list[dict[str, object]] = []
         for alias, topic in (("LEFT", self.topic), ("RIGHT", self.copy), ("RIGHT", self.topic), ("LEFT", self._home)):
-            stands = self.stage.positions(alias, self.group)
+            stands = self.testbed.positions(alias, self.group)
             at = [stands.get(TopicPartition(topic, number)) for number in range(PARTITIONS)]
             rows.append(
                 {
                     "topic": topic,
                     "on": alias,
-                    "orders": len(self.stage.read(alias, topic)),
+                    "orders": len(self.testbed.read(alias, topic)),
                     "billing stands at": ", ".join("nowhere" if one is None else str(one) for one in at),
                 }
             )
@@ -209,25 +209,25 @@ class FailbackAndTail(Moving):
             note="The same name is a topic of its own on each cluster; copies say where they are from.",
         )
 
-    def _tail_is_settled(self) -> Found:
-        found = (*self._local(), *self.stage.read("RIGHT", self._quarantine))
+    def _tail_is_settled(self) -> CheckResult:
+        found = (*self._local(), *self.testbed.read("RIGHT", self._quarantine))
         there, whole = Counter(r.value for r in found), {(r.key, r.value) for r in found}
         wanted = [_order(n) for n in range(MIRRORED, MIRRORED + TAIL)]
         missing, twice = sum(one not in whole for one in wanted), sum(there[value] > 1 for _, value in wanted)
         seen = f"{TAIL - missing} of {TAIL} are there, {twice} of them more than once"
-        return Found(not missing and not twice, seen, "lesson.settle('recover') or lesson.settle('quarantine')")
+        return CheckResult(not missing and not twice, seen, "lesson.settle('recover') or lesson.settle('quarantine')")
 
-    def _flowed_back(self) -> Found:
-        ours, theirs = _by_partition(self._local()), _by_partition(self.stage.read("LEFT", self._home))
+    def _flowed_back(self) -> CheckResult:
+        ours, theirs = _by_partition(self._local()), _by_partition(self.testbed.read("LEFT", self._home))
         count = sum(map(len, theirs.values()))
         first = MIRRORED + TAIL
         taken = {_order(n)[1] for n in range(first, first + LATER)} <= {one for those in ours.values() for one in those}
         seen = f"{sum(map(len, ours.values()))} on RIGHT, {count} on LEFT"
-        return self.copied(taken and ours == theirs, seen, "lesson.flow_back()", BACK)
+        return self.check_copy(taken and ours == theirs, seen, "lesson.flow_back()", BACK)
 
-    def _group_is_home(self) -> Found:
-        home = self.stage.positions("LEFT", self.group)
-        local, copied = self._local(), self.stage.read("LEFT", self._home)
+    def _group_is_home(self) -> CheckResult:
+        home = self.testbed.positions("LEFT", self.group)
+        local, copied = self._local(), self.testbed.read("LEFT", self._home)
         wrong = []
         for number in range(PARTITIONS):
             wanted = _unread(local, number, READ) or []
@@ -236,7 +236,7 @@ class FailbackAndTail(Moving):
                 there = "no position" if found is None else f"{len(found)} to read"
                 wrong.append(f"partition {number}: {there} on LEFT, {len(wanted)} on RIGHT")
         seen = "; ".join(wrong) or "what it has to read is the same on both sides"
-        return Found(not wrong, seen, "drlib.translate_offsets(lesson.file, 'RIGHT', 'LEFT', lesson.positions())")
+        return CheckResult(not wrong, seen, "drlib.translate_offsets(lesson.file, 'RIGHT', 'LEFT', lesson.positions())")
 
 
 def _order(number: int) -> tuple[bytes, bytes]:

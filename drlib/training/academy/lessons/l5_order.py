@@ -21,8 +21,8 @@ from drlib.client.ordered_consumer import OrderedConsumer
 from drlib.errors import Unreachable
 from drlib.kafka.admin.descriptions import Record
 from drlib.model import TopicPartition
-from drlib.training.academy.lesson import BREAK, Found
-from drlib.training.academy.move_lesson import ANSWER_S, Moving
+from drlib.training.academy.lesson import BREAK, CheckResult
+from drlib.training.academy.move_lesson import ANSWER_S, MoveLesson
 from drlib.training.academy.pictures import Line, lines
 from drlib.training.academy.stage import PATIENCE_S
 from drlib.ui.display import Shown
@@ -37,7 +37,7 @@ CRASHED: Final = 2  # batches of each topic that were handled and not committed
 KEYS: Final = 20
 
 
-class OrderAndDuplicates(Moving):
+class OrderAndDuplicates(MoveLesson):
     key = "L5"
     title = "Order and duplicates"
     hints = (
@@ -57,7 +57,7 @@ class OrderAndDuplicates(Moving):
         """Orders on LEFT, mirrored; the applications move; newer orders on RIGHT."""
         self.step(TRAFFIC, self._traffic)
         rows = [
-            {"topic": name, "on": "RIGHT", "records": len(self.stage.read("RIGHT", name)), "holds": holds}
+            {"topic": name, "on": "RIGHT", "records": len(self.testbed.read("RIGHT", name)), "holds": holds}
             for name, holds in ((self.copy, "orders from before the move"), (self.topic, "orders from after it"))
         ]
         return Shown(
@@ -70,18 +70,18 @@ class OrderAndDuplicates(Moving):
 
     def start_over(self) -> Shown:
         """An empty ledger, and a group that has read nothing: for another try."""
-        self.need(TRAFFIC, "lesson.traffic()")
-        with self.stage.cluster("RIGHT") as right:
+        self.require(TRAFFIC, "lesson.traffic()")
+        with self.testbed.cluster("RIGHT") as right:
             right.delete_group(self.group)
             if right.delete_topic(self.ledger):
-                self.stage.wait("the ledger is gone", lambda: not right.topics([self.ledger]))
-        self.stage.make("RIGHT", self.ledger, 1)
+                self.testbed.wait("the ledger is gone", lambda: not right.topics([self.ledger]))
+        self.testbed.make("RIGHT", self.ledger, 1)
         return Shown("Ready for another try", [])
 
     @property
     def ledger(self) -> str:
         """The topic on RIGHT in which your application books what it has handled."""
-        return self.stage.name("ledger")
+        return self.testbed.name("ledger")
 
     def question(self) -> str:
         return (
@@ -89,11 +89,11 @@ class OrderAndDuplicates(Moving):
             f"for how many is an order handled after a newer one?"
         )
 
-    def expected(self) -> str:
+    def reference_answer(self) -> str:
         return str(KEYS)
 
-    def tell(self) -> Shown:
-        self.need(BREAK, "lesson.break_it()")
+    def show_truth(self) -> Shown:
+        self.require(BREAK, "lesson.break_it()")
         rows = [
             {
                 "who": who,
@@ -105,17 +105,17 @@ class OrderAndDuplicates(Moving):
         ]
         return Shown("What was handled", rows, note=f"It was {rows[0]['customers out of order']} of {KEYS}.")
 
-    def broken(self) -> Mapping[str, int]:
-        self.need(TRAFFIC, "lesson.traffic()")
-        with self.stage.cluster("RIGHT") as right:
+    def inject_fault(self) -> Mapping[str, int]:
+        self.require(TRAFFIC, "lesson.traffic()")
+        with self.testbed.cluster("RIGHT") as right:
             if right.delete_topic(self._ordinary):
-                self.stage.wait("the ledger is gone", lambda: not right.topics([self._ordinary]))
-        self.stage.make("RIGHT", self._ordinary, 1)
+                self.testbed.wait("the ledger is gone", lambda: not right.topics([self._ordinary]))
+        self.testbed.make("RIGHT", self._ordinary, 1)
         for group_ends in (False, True):  # it dies before its first commit, and is started again
             self._ordinary_application(group_ends)
         return {}
 
-    def after_break(self) -> Shown:
+    def fault_state(self) -> Shown:
         booked = self._booked(self._ordinary)
         rows = [
             {"what": "orders handled", "ordinary": len(booked)},
@@ -128,7 +128,7 @@ class OrderAndDuplicates(Moving):
             note=f"There are {self.orders} different orders.",
         )
 
-    def solve(self) -> None:
+    def apply_reference(self) -> None:
         self.start_over()
         seen: set[bytes | None] = set()
         with (
@@ -143,26 +143,26 @@ class OrderAndDuplicates(Moving):
                     break
             consumer.commit()
 
-    def look(self, number: int) -> Found:
+    def verify(self, number: int) -> CheckResult:
         booked = self._booked(self.ledger)
         if booked and (left := self._uncommitted()):
             seen = f"{len(booked)} are booked, and billing has not committed {', '.join(left)} to the end"
-            return Found(False, seen, "consumer.commit() says that what was handed out is handled")
+            return CheckResult(False, seen, "consumer.commit() says that what was handed out is handled")
         if number == 1:
             found = len({*booked} & {*range(self.orders)})
             more = len({*booked} - {*range(self.orders)})
             seen = f"{found} of {self.orders}" + (f", and {more} that nobody ordered" if more else "")
-            return Found(
+            return CheckResult(
                 found == self.orders and not more, seen, "Read both topics to their ends: lesson.handle(record)"
             )
         if number == 2:
             wrong = _disordered(booked)
             seen = f"{len(wrong)} customers out of order" if booked else "the ledger is empty"
-            return Found(
+            return CheckResult(
                 bool(booked) and not wrong, seen, "lesson.start_over(), then the copy to its end before the topic"
             )
         seen = f"{_twice(booked)} orders more than once" if booked else "the ledger is empty"
-        return Found(
+        return CheckResult(
             bool(booked) and not _twice(booked), seen, "lesson.start_over(), and leave out what you had already"
         )
 
@@ -177,38 +177,38 @@ class OrderAndDuplicates(Moving):
 
     @property
     def _ordinary(self) -> str:
-        return self.stage.name("ordinary-ledger")
+        return self.testbed.name("ordinary-ledger")
 
     def _traffic(self) -> None:
-        stage = self.stage
+        testbed = self.testbed
         for alias in ("LEFT", "RIGHT"):
-            stage.make(alias, self.topic, PARTITIONS)
-        stage.make("RIGHT", self.ledger, 1)
+            testbed.make(alias, self.topic, PARTITIONS)
+        testbed.make("RIGHT", self.ledger, 1)
         twice = range(BEFORE - 2 * AGAIN, BEFORE - AGAIN)
-        stage.write("LEFT", self.topic, [*range(BEFORE - AGAIN), *twice, *range(BEFORE - AGAIN, BEFORE)])
-        stage.start_mirror()
-        stage.wait_crossed(self.topic)
-        stage.stop_mirror()
-        stage.write("RIGHT", self.topic, range(BEFORE, BEFORE + AFTER))
+        testbed.write("LEFT", self.topic, [*range(BEFORE - AGAIN), *twice, *range(BEFORE - AGAIN, BEFORE)])
+        testbed.start_mirror()
+        testbed.wait_crossed(self.topic)
+        testbed.stop_mirror()
+        testbed.write("RIGHT", self.topic, range(BEFORE, BEFORE + AFTER))
         self.point_at("RIGHT")
 
     def _ordinary_application(self, commits: bool) -> None:
         """A consumer for each topic, a batch of each in turn; without `commits` it dies after a few of them."""
         topics = (self.topic, self.copy)
-        settings = {**self.stage.lab.clusters["RIGHT"].settings().confluent(), "log_level": 0}
+        settings = {**self.testbed.lab.clusters["RIGHT"].settings().confluent(), "log_level": 0}
         settings |= {
-            "group.id": self.stage.name("ordinary"),
+            "group.id": self.testbed.name("ordinary"),
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
         }
-        left = {topic: len(self.stage.read("RIGHT", topic)) if commits else CRASHED * BATCH for topic in topics}
+        left = {topic: len(self.testbed.read("RIGHT", topic)) if commits else CRASHED * BATCH for topic in topics}
         consumers = {
             topic: Consumer({**settings, "group.id": f"{settings['group.id']}-{n}"}) for n, topic in enumerate(topics)
         }
         try:
             for topic, consumer in consumers.items():
                 consumer.subscribe([topic])
-            self.stage.wait("the ordinary application is done", lambda: self._ordinary_turn(consumers, left))
+            self.testbed.wait("the ordinary application is done", lambda: self._ordinary_turn(consumers, left))
             if commits:
                 for consumer in consumers.values():
                     consumer.commit(asynchronous=False)
@@ -226,7 +226,7 @@ class OrderAndDuplicates(Moving):
 
     def _book(self, ledger: str, values: list[bytes]) -> None:
         if not hasattr(self, "_producer"):
-            settings = {**self.stage.lab.clusters["RIGHT"].settings().confluent(), "log_level": 0}
+            settings = {**self.testbed.lab.clusters["RIGHT"].settings().confluent(), "log_level": 0}
             self._producer = Producer({**settings, "enable.idempotence": True, "linger.ms": 0})
         for value in values:
             self._producer.produce(ledger, value)
@@ -234,14 +234,14 @@ class OrderAndDuplicates(Moving):
             raise Unreachable("the ledger could not be written", "RIGHT is silent", "Look at the logs in the lab.")
 
     def _booked(self, ledger: str) -> list[int]:
-        return [_number(r.value or b"") for r in self.stage.read("RIGHT", ledger)]
+        return [_number(r.value or b"") for r in self.testbed.read("RIGHT", ledger)]
 
     def _uncommitted(self) -> list[str]:
         """The partitions that the group has not read to their last record, as its commits on RIGHT tell."""
-        stands = self.stage.positions("RIGHT", self.group)
+        stands = self.testbed.positions("RIGHT", self.group)
         last: dict[TopicPartition, int] = {}
         for topic in (self.copy, self.topic):
-            for record in self.stage.read("RIGHT", topic):
+            for record in self.testbed.read("RIGHT", topic):
                 last[record.partition] = max(record.offset, last.get(record.partition, -1))
         return [str(at) for at, offset in sorted(last.items()) if stands.get(at, 0) <= offset]
 

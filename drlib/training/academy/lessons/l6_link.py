@@ -17,7 +17,7 @@ from drlib.errors import UsageError
 from drlib.lab.link import sizing
 from drlib.lab.link.sizing import LinkSpec
 from drlib.lab.link_trial import LinkTrial
-from drlib.training.academy.lesson import BREAK, Found, Lesson
+from drlib.training.academy.lesson import BREAK, CheckResult, Lesson
 from drlib.training.academy.pictures import Line, lines
 from drlib.ui.display import Shown
 
@@ -55,14 +55,14 @@ class TheLongLink(Lesson):
 
     def order_bandwidth(self, bytes_per_second: float) -> Shown:
         """Set what the line carries each way, and wait a little for the mirror to catch up. Its length stays what it is."""
-        self.need(BREAK, "lesson.break_it()")
+        self.require(BREAK, "lesson.break_it()")
         if bytes_per_second <= 0:
             raise UsageError("no line has that bandwidth", "it would carry nothing", "Give bytes per second.")
-        self.stage.lab.proxy.set("LEFT", delay_ms=RTT_MS / 2, bandwidth=bytes_per_second)
-        ends = sum(self.stage.ends("LEFT", self.topic))
+        self.testbed.lab.proxy.set("LEFT", delay_ms=RTT_MS / 2, bandwidth=bytes_per_second)
+        ends = sum(self.testbed.ends("LEFT", self.topic))
         until = time.monotonic() + CATCH_UP_S
-        while len(self.stage.read("RIGHT", self.copy)) < ends and time.monotonic() < until:
-            self.stage.abort.wait(0.1)
+        while len(self.testbed.read("RIGHT", self.copy)) < ends and time.monotonic() < until:
+            self.testbed.abort.wait(0.1)
         return self._link("The line, as ordered")
 
     def question(self) -> str:
@@ -71,11 +71,11 @@ class TheLongLink(Lesson):
             f"for {REQUEST // _KB} KB, waits for the answer and asks again. How many KB/s does it get?"
         )
 
-    def expected(self) -> str:
+    def reference_answer(self) -> str:
         return f"{sizing.sequential(LinkSpec(WIDE, RTT_MS / 1000), REQUEST) / _KB:.0f}"
 
-    def tell(self) -> Shown:
-        self.need(LINE, "lesson.line()")
+    def show_truth(self) -> Shown:
+        self.require(LINE, "lesson.line()")
         link = LinkSpec(WIDE, RTT_MS / 1000)
         measured = self.numbers.get("client", 0)
         formula = sizing.sequential(link, REQUEST)
@@ -88,35 +88,35 @@ class TheLongLink(Lesson):
         note = f"It got {measured // _KB:,} KB/s. A mirror that asks ahead has {int(link.in_transit / _KB):,} KB on their way."
         return Shown("A client that waits", rows, note=note)
 
-    def broken(self) -> Mapping[str, int]:
-        self.need(LINE, "lesson.line()")
+    def inject_fault(self) -> Mapping[str, int]:
+        self.require(LINE, "lesson.line()")
         self._clients_measured()
-        self.stage.lab.proxy.set("LEFT", delay_ms=RTT_MS / 2, bandwidth=NARROW)
+        self.testbed.lab.proxy.set("LEFT", delay_ms=RTT_MS / 2, bandwidth=NARROW)
         self._burst(BURST // RECORD)
         return {"client": self._measured}
 
-    def after_break(self) -> Shown:
+    def fault_state(self) -> Shown:
         return self._link(f"The provider leaves {NARROW // _KB} KB/s; LEFT has taken {BURST // _KB:,} KB meanwhile")
 
-    def solve(self) -> None:
+    def apply_reference(self) -> None:
         self.order_bandwidth(1_500_000)
 
-    def look(self, number: int) -> Found:
-        self.need(BREAK, "lesson.break_it()")
+    def verify(self, number: int) -> CheckResult:
+        self.require(BREAK, "lesson.break_it()")
         if number == 1:
             return self._line_is_right()
         if number == 2:
-            ours, theirs = self.stage.read("LEFT", self.topic), self.stage.read("RIGHT", self.copy)
+            ours, theirs = self.testbed.read("LEFT", self.topic), self.testbed.read("RIGHT", self.copy)
             whole = len(ours) >= BURST // RECORD and [r.value for r in ours] == [r.value for r in theirs]
             seen = f"{len(theirs):,} of {len(ours):,} records"
-            return self.copied(whole, seen, "Wait, or order more: lesson.order_bandwidth(...)")
-        before = sum(self.stage.ends("LEFT", self.topic))
+            return self.check_copy(whole, seen, "Wait, or order more: lesson.order_bandwidth(...)")
+        before = sum(self.testbed.ends("LEFT", self.topic))
         upto = before + BURST // 4 // RECORD
         began = time.monotonic()
         self._burst(upto)
-        while (done := len(self.stage.read("RIGHT", self.copy))) < upto and time.monotonic() < began + 3.0:
-            self.stage.abort.wait(0.05)
-        return Found(
+        while (done := len(self.testbed.read("RIGHT", self.copy))) < upto and time.monotonic() < began + 3.0:
+            self.testbed.abort.wait(0.05)
+        return CheckResult(
             done >= upto,
             f"{min(upto, done):,} of {upto:,} records after {time.monotonic() - began:.1f} s",
             "More bandwidth?",
@@ -134,36 +134,36 @@ class TheLongLink(Lesson):
         return lines(f"What {RTT_MS} ms do to a client that waits", drawn, "KB asked for each time", "KB/s")
 
     def _line(self) -> None:
-        self.stage.make("LEFT", self.topic, 1, {"retention.ms": "-1"})
+        self.testbed.make("LEFT", self.topic, 1, {"retention.ms": "-1"})
         self._burst(100)
-        self.stage.start_mirror()
-        self.stage.wait_crossed(self.topic)
-        self.stage.lab.proxy.set("LEFT", delay_ms=RTT_MS / 2, bandwidth=WIDE)
+        self.testbed.start_mirror()
+        self.testbed.wait_crossed(self.topic)
+        self.testbed.lab.proxy.set("LEFT", delay_ms=RTT_MS / 2, bandwidth=WIDE)
 
     def _clients_measured(self) -> None:
         """On the wide line, with a topic of the trial's own; afterwards the line is cleared by it."""
-        with LinkTrial(self.stage.lab, LinkSpec(WIDE, RTT_MS / 1000), partitions=1, megabytes=4) as trial:
+        with LinkTrial(self.testbed.lab, LinkSpec(WIDE, RTT_MS / 1000), partitions=1, megabytes=4) as trial:
             self._measured = int(trial.waiting(REQUEST).rate)
 
     def _burst(self, upto: int) -> None:
         """As many records as `upto` in all, of about a kilobyte that does not compress: it is not compressed at all."""
-        self.stage.write("LEFT", self.topic, range(upto), partitions=1, value_bytes=RECORD)
+        self.testbed.write("LEFT", self.topic, range(upto), partitions=1, value_bytes=RECORD)
 
     def _link(self, title: str) -> Shown:
-        ours, theirs = sum(self.stage.ends("LEFT", self.topic)), len(self.stage.read("RIGHT", self.copy))
+        ours, theirs = sum(self.testbed.ends("LEFT", self.topic)), len(self.testbed.read("RIGHT", self.copy))
         rows: list[dict[str, object]] = [
             {
                 "link": one.name,
                 "there and back": f"{one.requests.delay_ms + one.responses.delay_ms:g} ms",
                 "KB/s": _said(one.responses.bandwidth),
             }
-            for one in self.stage.lab.proxy.links()
+            for one in self.testbed.lab.proxy.links()
         ]
         note = f"LEFT has {ours:,} KB, RIGHT {theirs:,}. Producers will write {RATE // _KB} KB/s; {CATCH_UP_S:g} s to catch up."
         return Shown(title, rows, note=note)
 
-    def _line_is_right(self) -> Found:
-        links = [one for one in self.stage.lab.proxy.links() if one.name.startswith("LEFT")]
+    def _line_is_right(self) -> CheckResult:
+        links = [one for one in self.testbed.lab.proxy.links() if one.name.startswith("LEFT")]
         long = all(one.requests.delay_ms + one.responses.delay_ms >= RTT_MS for one in links)
         least, most = (
             min(_carried(one.responses.bandwidth) for one in links),
@@ -171,7 +171,7 @@ class TheLongLink(Lesson):
         )
         enough = least >= RATE + BURST / CATCH_UP_S
         seen = f"{_said(links[0].responses.bandwidth)} KB/s, {'as long as it was' if long else 'shorter than it is'}"
-        return Found(long and enough and most <= BUDGET, seen, "lesson.order_bandwidth(bytes_per_second)")
+        return CheckResult(long and enough and most <= BUDGET, seen, "lesson.order_bandwidth(bytes_per_second)")
 
 
 def _carried(bandwidth: float) -> float:

@@ -11,8 +11,7 @@ import pytest
 
 from drlib.cli import main
 from drlib.errors import UsageError
-from drlib.training.academy import points as lessons
-from drlib.training.academy import progress
+from drlib.training.academy import points, progress
 from drlib.training.academy.lesson import Lesson
 from drlib.training.academy.open import LESSONS, open_lesson, title_of
 from drlib.training.academy.points import Attempt
@@ -30,7 +29,7 @@ def test_nothing_learnt_yet_is_no_error_and_leaves_no_file(tmp_path: Path) -> No
 
 def test_what_is_written_is_read_and_belongs_to_its_owner(tmp_path: Path) -> None:
     progress.begin(tmp_path, attempt())
-    after = progress.change(tmp_path, attempt(), lambda one: lessons.did(one, "write", {"at": 4}))
+    after = progress.update(tmp_path, attempt(), lambda one: points.with_step(one, "write", {"at": 4}))
     assert progress.read(tmp_path).of("L1").current == after
     assert (tmp_path / progress.FILE).stat().st_mode & 0o777 == 0o600
 
@@ -40,9 +39,9 @@ def test_a_lesson_ends_when_another_is_begun_on_its_lab(tmp_path: Path) -> None:
     progress.begin(tmp_path, attempt("L3", "aaaa", "elsewhere"))
     progress.begin(tmp_path, attempt("L2", "b00c"))
     with pytest.raises(UsageError, match="L1 has ended"):
-        progress.change(tmp_path, attempt(), lambda one: lessons.passed(one, 1))
+        progress.update(tmp_path, attempt(), lambda one: points.with_passed_check(one, 1))
     assert progress.read(tmp_path).of("L1").best is None
-    progress.change(tmp_path, attempt("L3", "aaaa", "elsewhere"), lambda one: lessons.passed(one, 1))
+    progress.update(tmp_path, attempt("L3", "aaaa", "elsewhere"), lambda one: points.with_passed_check(one, 1))
 
 
 def test_an_attempt_that_was_replaced_is_not_written_over(tmp_path: Path) -> None:
@@ -87,8 +86,8 @@ def test_a_folder_in_the_files_place_is_told(tmp_path: Path) -> None:
 )
 def test_points_that_were_written_by_hand_count_for_nothing(stands: str, wanted: str, tmp_path: Path) -> None:
     progress.begin(tmp_path, attempt())
-    progress.change(tmp_path, attempt(), lambda one: lessons.predicted(one, "52"))
-    progress.change(tmp_path, attempt(), lambda one: lessons.hinted(one, 1))
+    progress.update(tmp_path, attempt(), lambda one: points.with_prediction(one, "52"))
+    progress.update(tmp_path, attempt(), lambda one: points.with_hint(one, 1))
     path = tmp_path / progress.FILE
     written = path.read_text()
     changed = re.sub(r"\s+", " ", written).replace(re.sub(r"\s+", " ", stands), wanted)
@@ -97,7 +96,7 @@ def test_points_that_were_written_by_hand_count_for_nothing(stands: str, wanted:
     with pytest.raises(UsageError, match="points are earned at clusters"):
         progress.read(tmp_path)
     with pytest.raises(UsageError, match="points are earned at clusters"):
-        progress.change(tmp_path, attempt(), lambda one: lessons.passed(one, 1))
+        progress.update(tmp_path, attempt(), lambda one: points.with_passed_check(one, 1))
     path.write_text(re.sub(r"\s+", " ", written))  # spaces are nobody's points
     assert progress.read(tmp_path).of("L1").best == 10
 
@@ -105,8 +104,8 @@ def test_points_that_were_written_by_hand_count_for_nothing(stands: str, wanted:
 def test_each_hint_costs_once_and_a_new_attempt_is_counted(tmp_path: Path) -> None:
     progress.begin(tmp_path, attempt())
     for hint, left in ((1, 95), (1, 95), (2, 90), (3, 85), (3, 85)):
-        now = progress.change(tmp_path, attempt(), lambda one, read=hint: lessons.hinted(one, read))  # type: ignore[misc]
-        assert lessons.points(replace(now, prediction="52", passed=lessons.CHECKS)) == left
+        now = progress.update(tmp_path, attempt(), lambda one, read=hint: points.with_hint(one, read))  # type: ignore[misc]
+        assert points.total(replace(now, prediction="52", passed=points.CHECKS)) == left
     progress.begin(tmp_path, attempt(tag="b00c"))
     assert progress.read(tmp_path).of("L1").attempts == 2
 
@@ -141,7 +140,7 @@ def test_the_command_shows_every_lesson_and_forgets_one(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     progress.begin(tmp_path, attempt())
-    progress.change(tmp_path, attempt(), lambda one: lessons.passed(lessons.predicted(one, "52"), 2))
+    progress.update(tmp_path, attempt(), lambda one: points.with_passed_check(points.with_prediction(one, "52"), 2))
     assert command(["status", "--dir", str(tmp_path)], monkeypatch) == 0
     said = capsys.readouterr().out
     assert all(key in said for key in LESSONS)
