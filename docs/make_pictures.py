@@ -23,7 +23,6 @@ from playwright.sync_api import Page, sync_playwright
 from drlib.lab.lab import Lab
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.pictures import incident_figure
-from drlib.training.incidents.rules.seed import seed_for
 from drlib.training.incidents.rules.symptoms import Symptom
 from drlib.ui.jupyterlab import JupyterLab
 
@@ -31,6 +30,7 @@ ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
 KERNEL: Final = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
 CAUSE: Final = "wrong-acl"
+SEED: Final = 1  # of level 2, has this cause
 SHOWN_S: Final = 60.0
 
 
@@ -45,29 +45,29 @@ def report(page: Page, place: Path) -> None:
 
 
 def incident(page: Page, place: Path) -> None:
-    """The reveal of an incident that was played with a wrong guess, two wrong moves and a hint."""
+    """The reveal of an incident with a wrong diagnosis, two wrong moves and a hint."""
     folder = place / "incident"
     folder.mkdir()
-    game = Incident.start(folder, seed_for(CAUSE), at_once=True, level=2)
+    run = Incident.start(folder, SEED, at_once=True, level=2)
     try:
-        _shows(game, Symptom.MIRROR_BEHIND)
-        where = game.record.planted()[0].where
+        _wait_for_symptom(run, Symptom.MIRROR_BEHIND)
+        where = run.record.injected_causes()[0].where
         other = "flights" if where == "bookings" else "bookings"
         for step in (
-            lambda: game.act("acknowledge"),
-            lambda: game.diagnose("link-cut-one-way"),
-            lambda: game.act("heal-link RIGHT"),
-            game.hint,
-            lambda: game.diagnose(CAUSE),
-            lambda: game.act(f"remove-acl RIGHT LEFT.{other}"),
-            lambda: game.act(f"remove-acl RIGHT LEFT.{where}"),
+            lambda: run.act("acknowledge"),
+            lambda: run.diagnose("link-cut-one-way"),
+            lambda: run.act("heal-link RIGHT"),
+            run.hint,
+            lambda: run.diagnose(CAUSE),
+            lambda: run.act(f"remove-acl RIGHT LEFT.{other}"),
+            lambda: run.act(f"remove-acl RIGHT LEFT.{where}"),
         ):
             step()
-            _looks_again(game)
-        reveal = game.finish(settle_s=SHOWN_S)
-        figure = incident_figure(reveal, game.record.began_ms())
+            _wait_for_observation(run)
+        reveal = run.finish(settle_s=SHOWN_S)
+        figure = incident_figure(reveal, run.record.started_ms())
     finally:
-        game.close()
+        run.close()
     path = place / "incident.html"
     figure.write_html(path, include_plotlyjs=True, config={"displayModeBar": False})
     page.goto(path.as_uri())
@@ -75,14 +75,14 @@ def incident(page: Page, place: Path) -> None:
     page.locator("svg.main-svg").first.screenshot(path=DOCS / "incident.png")
 
 
-def _shows(game: Incident, symptom: Symptom) -> None:
-    game.scene().wait(symptom.value, lambda: symptom in game.status()[1], SHOWN_S)
+def _wait_for_symptom(run: Incident, symptom: Symptom) -> None:
+    run.testbed().wait(symptom.value, lambda: symptom in run.status()[1], SHOWN_S)
 
 
-def _looks_again(game: Incident) -> None:
-    """As a person does between two moves."""
-    before = game.status()[0].at_ms
-    game.scene().wait("another look", lambda: game.status()[0].at_ms > before, SHOWN_S)
+def _wait_for_observation(run: Incident) -> None:
+    """Wait as a person does between two moves."""
+    before = run.status()[0].at_ms
+    run.testbed().wait("another observation", lambda: run.status()[0].at_ms > before, SHOWN_S)
 
 
 def console(page: Page, place: Path) -> None:

@@ -1,1 +1,9 @@
-"""Lessons on a lab: something real happens, the learner predicts it, breaks it, repairs it, and the clusters judge."""
+"""Lessons on a lab: the learner predicts, something breaks, the learner repairs it, and the clusters are checked.
+
+- `open`: opens a lesson, and resumes an attempt after a kernel restart.
+- `lesson`: what every lesson has; `move_lesson`: what lessons with an application pointer share.
+- `lessons`: L0 to L6, one module each.
+- `stage`: the lab as lessons use it: topics, groups, mirror workers.
+- `points`, `progress`: the state and points of attempts, and the file that keeps them.
+- `pictures`: the lessons' figures.
+"""

@@ -1,9 +1,9 @@
-"""What is kept of an incident: a journal that anybody may read, and one that nobody reads by accident.
+"""The files of an incident: a public journal, a sealed journal with its plan, observations and measurements.
 
-Rules: both are append-only and hash-chained like a drill's (`drlib.runs.journal`), written by several processes
-under one lock. `journal.jsonl` holds what was seen and done; `.game/journal.jsonl` what was put in, and when it was
-over. The first public line holds a digest of the sealed incident, so that nobody can say afterwards that it was
-another one. Not for: judging; `events` only gives both journals the form in which they are judged.
+Rules: both journals are append-only and hash-chained like a drill's (`drlib.runs.journal`); several processes write them
+under one lock. `journal.jsonl` holds what was observed and done; `.game/journal.jsonl` what was injected and when the incident
+recovered. The first public line holds a digest of the sealed plan, so that the plan cannot be exchanged later.
+Not for: judging; `events` only converts both journals to the events that are judged.
 """
 
 from __future__ import annotations
@@ -23,120 +23,124 @@ from drlib.errors import UsageError
 from drlib.files import write_whole
 from drlib.runs.journal import JOURNAL, DrillJournal, Line, Scalar, read
 from drlib.runs.lock import alone
-from drlib.training.incidents.rules.causes import Planted
-from drlib.training.incidents.rules.moves import parse
-from drlib.training.incidents.rules.score import Event, Facts, Happened
-from drlib.training.incidents.rules.seed import Incident
-from drlib.training.incidents.rules.symptoms import Look
+from drlib.training.incidents.rules.causes import InjectedCause
+from drlib.training.incidents.rules.moves import parse_move
+from drlib.training.incidents.rules.score import EventKind, IncidentEvent, Measurements
+from drlib.training.incidents.rules.seed import IncidentPlan
+from drlib.training.incidents.rules.symptoms import Observation
 
 GAME: Final = ".game"
+_PLAN: Final = "incident.json"
+_OBSERVATIONS: Final = "observations.json"
+_BASELINE: Final = "baseline.json"
+_MEASUREMENTS: Final = "facts.json"
 _LOCK: Final = ".journal.lock"
-_LOOKS: Final = TypeAdapter(tuple[Look, ...])
-_FACTS: Final = TypeAdapter(Facts)
-_INCIDENT: Final = TypeAdapter(Incident)
+_OBSERVATIONS_ADAPTER: Final = TypeAdapter(tuple[Observation, ...])
+_MEASUREMENTS_ADAPTER: Final = TypeAdapter(Measurements)
+_PLAN_ADAPTER: Final = TypeAdapter(IncidentPlan)
 
 
-class Record:
-    """The files of the incident in `folder`, which is there."""
+class IncidentRecord:
+    """The files of the incident in the existing `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     # -- journals ------------------------------------------------------------------------------------------------------
 
-    def write(self, event: Happened, **data: Scalar) -> None:
-        """One public line, on disk when this returns."""
+    def write(self, event: EventKind, **data: Scalar) -> None:
+        """Append one line to the public journal; it is on disk when this returns."""
         self._append(self.folder / JOURNAL, event, data)
 
-    def seal(self, event: Happened, **data: Scalar) -> None:
-        """One line that is read when the incident is over."""
+    def write_sealed(self, event: EventKind, **data: Scalar) -> None:
+        """Append one line to the sealed journal, which players see after the end."""
         self._append(self.folder / GAME / JOURNAL, event, data)
 
     def lines(self) -> tuple[Line, ...]:
-        """The public journal, checked. Raises `JournalTampered`, `UsageError` where there is none."""
+        """Return the verified public journal. Raises `JournalTampered`, and `UsageError` where there is none."""
         return self._lines(self.folder / JOURNAL)
 
-    def events(self) -> tuple[Event, ...]:
-        """Both journals together, in the order things happened."""
+    def events(self) -> tuple[IncidentEvent, ...]:
+        """Return the events of both journals in the order in which they happened."""
         start, *public = self.lines()
         path = self.folder / GAME / JOURNAL
         sealed = self._lines(path) if path.exists() else ()
         begin = datetime.fromisoformat(start.at)
-        # Sorting is stable: what is sealed comes first within a millisecond, as a cause comes before its symptoms.
+        # The sort is stable: within a millisecond sealed lines come first, because a cause precedes its symptoms.
         ordered = [start, *sorted((*sealed, *public), key=lambda line: line.at)]
         return tuple(_event(line, (datetime.fromisoformat(line.at) - begin).total_seconds()) for line in ordered)
 
-    def began_ms(self) -> int:
-        """When it was started, ms since the epoch."""
+    def started_ms(self) -> int:
+        """When the incident was started, ms since the epoch."""
         return round(datetime.fromisoformat(self.lines()[0].at).timestamp() * 1000)
 
-    def planted(self) -> tuple[Planted, ...]:
-        """The causes that are in."""
-        return tuple(event.cause for event in self.events() if event.what is Happened.CAUSE_IN and event.cause)
+    def injected_causes(self) -> tuple[InjectedCause, ...]:
+        return tuple(event.cause for event in self.events() if event.kind is EventKind.CAUSE_IN and event.cause)
 
     def finished(self) -> bool:
-        return any(line.event == Happened.FINISHED for line in self.lines())
+        return any(line.event == EventKind.FINISHED for line in self.lines())
 
-    # -- what is sealed ------------------------------------------------------------------------------------------
+    # -- the sealed plan -----------------------------------------------------------------------------------------------
 
-    def hide(self, incident: Incident) -> str:
-        """Keep the incident where nobody looks by accident; returns its digest."""
+    def seal_plan(self, plan: IncidentPlan) -> str:
+        """Write the plan, with a salt, to the hidden folder; returns its digest."""
         (self.folder / GAME).mkdir(mode=0o700, exist_ok=True)
-        body = json.dumps({"salt": secrets.token_hex(16), "incident": _INCIDENT.dump_python(incident, mode="json")})
-        write_whole(self.folder / GAME / "incident.json", body)
+        body = json.dumps({"salt": secrets.token_hex(16), "incident": _PLAN_ADAPTER.dump_python(plan, mode="json")})
+        write_whole(self.folder / GAME / _PLAN, body)
         return hashlib.sha256(body.encode()).hexdigest()
 
-    def incident(self) -> Incident:
-        """What was drawn. Raises `UsageError` where it is not the one that was sealed."""
-        body = (self.folder / GAME / "incident.json").read_bytes()
-        sealed = self.lines()[0].data.get("sealed")
-        if hashlib.sha256(body).hexdigest() != sealed:
+    def plan(self) -> IncidentPlan:
+        """Return the plan. Raises `UsageError` if it is not the one that was sealed."""
+        body = (self.folder / GAME / _PLAN).read_bytes()
+        if hashlib.sha256(body).hexdigest() != self.lines()[0].data.get("sealed"):
             raise UsageError(
                 "the incident is not the one that was started",
-                "its sealed file was changed since",
-                "Don't rely on this game; start another.",
+                f"its sealed plan {GAME}/{_PLAN} was changed",
+                "Start another incident: the score of this one proves nothing.",
             )
-        return _INCIDENT.validate_python(json.loads(body)["incident"])
+        return _PLAN_ADAPTER.validate_python(json.loads(body)["incident"])
 
-    # -- looks and facts ---------------------------------------------------------------------------------------------
+    # -- observations and measurements ---------------------------------------------------------------------------------
 
-    def keep_looks(self, looks: tuple[Look, ...]) -> None:
-        write_whole(self.folder / "looks.json", _LOOKS.dump_json(looks))
+    def save_observations(self, observations: tuple[Observation, ...]) -> None:
+        write_whole(self.folder / _OBSERVATIONS, _OBSERVATIONS_ADAPTER.dump_json(observations))
 
-    def looks(self) -> tuple[Look, ...]:
-        """The last seconds, oldest first; empty while nobody has looked."""
-        return self._read_looks("looks.json")
+    def observations(self) -> tuple[Observation, ...]:
+        """Return the observations of the last seconds, oldest first; empty before the first one."""
+        return self._read_observations(_OBSERVATIONS)
 
-    def keep_usual(self, look: Look) -> None:
-        write_whole(self.folder / "usual.json", _LOOKS.dump_json((look,)))
+    def save_baseline(self, observation: Observation) -> None:
+        write_whole(self.folder / _BASELINE, _OBSERVATIONS_ADAPTER.dump_json((observation,)))
 
-    def usual(self) -> Look:
-        """How it was while all was well. Raises `UsageError` before that was seen."""
-        found = self._read_looks("usual.json")
-        if not found:
+    def baseline(self) -> Observation:
+        """Return the observation from before the incident. Raises `UsageError` before it was made."""
+        observations = self._read_observations(_BASELINE)
+        if not observations:
             raise UsageError(
-                "the incident has not begun", "its lab is not up yet", "Wait for drlib incident start to return."
+                "the incident has not begun", "its lab is still starting", "Wait until drlib incident start returns."
             )
-        return found[0]
+        return observations[0]
 
-    def keep_facts(self, facts: Facts) -> None:
-        write_whole(self.folder / "facts.json", _FACTS.dump_json(facts))
+    def save_measurements(self, measurements: Measurements) -> None:
+        write_whole(self.folder / _MEASUREMENTS, _MEASUREMENTS_ADAPTER.dump_json(measurements))
 
-    def facts(self) -> Facts:
-        """What was measured at the end. Raises `UsageError` before it."""
+    def measurements(self) -> Measurements:
+        """Return what was measured at the end. Raises `UsageError` before the end."""
         try:
-            return _FACTS.validate_json((self.folder / "facts.json").read_bytes())
+            return _MEASUREMENTS_ADAPTER.validate_json((self.folder / _MEASUREMENTS).read_bytes())
         except FileNotFoundError:
-            raise UsageError("the incident is not over", "nothing was measured yet", "drlib incident finish.") from None
+            raise UsageError(
+                "the incident is not over", "it was not measured yet", "Finish it: drlib incident finish"
+            ) from None
 
-    def _read_looks(self, name: str) -> tuple[Look, ...]:
+    def _read_observations(self, name: str) -> tuple[Observation, ...]:
         try:
-            return _LOOKS.validate_json((self.folder / name).read_bytes())
+            return _OBSERVATIONS_ADAPTER.validate_json((self.folder / name).read_bytes())
         except FileNotFoundError:
             return ()
 
-    def _append(self, path: Path, event: Happened, data: dict[str, Scalar]) -> None:
-        with self._alone():
+    def _append(self, path: Path, event: EventKind, data: dict[str, Scalar]) -> None:
+        with self._locked():
             journal = DrillJournal(path)
             try:
                 journal.write(event.value, **data)
@@ -145,22 +149,24 @@ class Record:
 
     def _lines(self, path: Path) -> tuple[Line, ...]:
         if not path.exists():
-            raise UsageError(f"no incident in {path.parent.name}", "it has no journal", "See: drlib incident start.")
-        with self._alone():
+            raise UsageError(
+                f"no incident in {path.parent.name}", "it has no journal", "Start one: drlib incident start --seed N"
+            )
+        with self._locked():
             return read(path)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        with alone(self.folder, _LOCK, "its journal is being written", "Try it again.", patience_s=20.0):
+    def _locked(self) -> Iterator[None]:
+        with alone(self.folder, _LOCK, "its journal is being written", "Try again.", patience_s=20.0):
             yield
 
 
-def _event(line: Line, at_s: float) -> Event:
+def _event(line: Line, at_s: float) -> IncidentEvent:
     data = line.data
-    what = Happened(line.event)
+    kind = EventKind(line.event)
     cause = move = None
-    if what is Happened.CAUSE_IN:
-        cause = Planted(str(data["cause"]), str(data["where"]), str(data["how"]))
-    if what is Happened.ACTED:
-        move = parse([str(data["move"])])
-    return Event(at_s, what, cause, move, str(data.get("word", "")), bool(data.get("failed", False)))
+    if kind is EventKind.CAUSE_IN:
+        cause = InjectedCause(str(data["cause"]), str(data["where"]), str(data["how"]))
+    if kind is EventKind.ACTED:
+        move = parse_move([str(data["move"])])
+    return IncidentEvent(at_s, kind, cause, move, str(data.get("word", "")), bool(data.get("failed", False)))

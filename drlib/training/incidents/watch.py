@@ -1,11 +1,13 @@
-"""The process behind an incident: it puts the cause in when its time has come, looks every second, and writes down
-what it sees.
+"""The watch process of an incident: injects the faults when their delay is over, observes the testbed about every second, and
+records what it sees.
 
-Rules: looks and symptoms are public, causes and recovery are sealed. An incident is over only once each of its causes
-was seen: what has not shown yet is not repaired. What game masters put in is taken up from the sealed journal. It
-changes nothing but by putting a cause in, and outlives whoever started it; ending the lab ends it. Not for: scoring.
+Rules: observations and symptoms are public, injected causes and recovery are sealed. An incident recovers only after each of
+its causes showed a symptom: a fault without a visible effect yet does not count as repaired. Causes that a game master adds
+are read from the sealed journal. Apart from injecting, the watch changes nothing. It outlives the process that started it and
+ends with the lab.
+Not for: scoring.
 
-Run as `python -m drlib.training.incidents.watch FOLDER LAB DELAY_S`; without a delay it only watches.
+Run as `python -m drlib.training.incidents.watch FOLDER LAB [DELAY_S]`; without a delay it injects nothing.
 """
 
 from __future__ import annotations
@@ -20,87 +22,91 @@ from typing import Final
 from drlib.errors import DrlibError
 from drlib.lab.apps.process import Stop
 from drlib.lab.lab import Lab
-from drlib.training.incidents.lab.inject import put_in
-from drlib.training.incidents.lab.observe import Looker
-from drlib.training.incidents.lab.scene import Scene
-from drlib.training.incidents.record import Record
-from drlib.training.incidents.rules.causes import Planted
+from drlib.training.incidents.lab.inject import inject_faults
+from drlib.training.incidents.lab.observe import Observer
+from drlib.training.incidents.lab.scene import IncidentTestbed
+from drlib.training.incidents.record import IncidentRecord
+from drlib.training.incidents.rules.causes import InjectedCause
 from drlib.training.incidents.rules.recovery import unresolved
-from drlib.training.incidents.rules.score import Happened
-from drlib.training.incidents.rules.symptoms import Look, symptoms
+from drlib.training.incidents.rules.score import EventKind
+from drlib.training.incidents.rules.symptoms import Observation, detect_symptoms
 
 KEPT_MS: Final = 9_000
-LOOK_S: Final = 0.8
+PERIOD_S: Final = 0.8
 
 
-class Watch:
-    """One watch over the incident recorded in `record`, on `scene`."""
+class IncidentWatch:
+    """The watch over the incident recorded in `record`, on `testbed`."""
 
-    def __init__(self, scene: Scene, record: Record) -> None:
-        self._scene = scene
+    def __init__(self, testbed: IncidentTestbed, record: IncidentRecord) -> None:
+        self._testbed = testbed
         self._record = record
-        self._looker = Looker(scene)
-        self._usual = record.usual()
-        self._looks: deque[Look] = deque()
-        self._told: set[str] = set()
-        self._shown: set[Planted] = set()
-        self._over = False
+        self._observer = Observer(testbed)
+        self._baseline = record.baseline()
+        self._observations: deque[Observation] = deque()
+        self._symptoms: set[str] = set()
+        self._visible: set[InjectedCause] = set()
+        self._recovered = False
 
     def run(self, stop: Stop, delay_s: float | None) -> None:
-        """Until stopped. `delay_s`: from now to the cause; None where none is to be put in."""
+        """Observe until `stop`. `delay_s`: seconds from now to the injection; None to inject nothing."""
         due = None if delay_s is None else time.monotonic() + delay_s
         while not stop.wait(0.0):
             if due is not None and time.monotonic() >= due:
                 due = None
-                plant(self._scene, self._record, self._record.incident().causes)
-            self.once()
-            stop.wait(LOOK_S)
+                inject_and_record(self._testbed, self._record, self._record.plan().causes)
+            self._observe()
+            stop.wait(PERIOD_S)
 
-    def once(self) -> None:
-        """One look, and what follows from it."""
-        look = self._looker.look()
-        self._looks.append(look)
-        while look.at_ms - self._looks[0].at_ms > KEPT_MS:
-            self._looks.popleft()
-        looks = tuple(self._looks)
-        self._record.keep_looks(looks)
-        seen = {one.value for one in symptoms(looks, self._usual)}
-        for word in sorted(seen - self._told):
-            self._record.write(Happened.SYMPTOM, word=word)
-        self._told = seen
-        self._judge(looks)
+    def _observe(self) -> None:
+        """Make one observation and record it, new symptoms, and a change of recovery."""
+        now = self._observer.observe()
+        self._observations.append(now)
+        while now.at_ms - self._observations[0].at_ms > KEPT_MS:
+            self._observations.popleft()
+        observations = tuple(self._observations)
+        self._record.save_observations(observations)
+        symptoms = {symptom.value for symptom in detect_symptoms(observations, self._baseline)}
+        for symptom in sorted(symptoms - self._symptoms):
+            self._record.write(EventKind.SYMPTOM, word=symptom)
+        self._symptoms = symptoms
+        self._judge_recovery(observations)
 
-    def _judge(self, looks: tuple[Look, ...]) -> None:
-        planted = self._record.planted()
-        if not planted:
+    def _judge_recovery(self, observations: tuple[Observation, ...]) -> None:
+        injected = self._record.injected_causes()
+        if not injected:
             return
-        for one in planted:
-            if one not in self._shown and unresolved([one], looks, self._usual) and self._is_seen(one, looks):
-                self._shown.add(one)
-                self._over = False
-        over = self._shown >= set(planted) and not unresolved(planted, looks, self._usual)
-        if over != self._over:
-            self._over = over
-            self._record.seal(Happened.RECOVERED if over else Happened.RELAPSED)
+        for cause in injected:
+            if cause not in self._visible and self._is_visible(cause, observations):
+                self._visible.add(cause)
+                self._recovered = False
+        recovered = self._visible >= set(injected) and not unresolved(injected, observations, self._baseline)
+        if recovered != self._recovered:
+            self._recovered = recovered
+            self._record.write_sealed(EventKind.RECOVERED if recovered else EventKind.RELAPSED)
 
-    def _is_seen(self, planted: Planted, looks: Sequence[Look]) -> bool:
-        return any(one in planted.kind.symptoms for one in symptoms(looks, self._usual))
+    def _is_visible(self, cause: InjectedCause, observations: Sequence[Observation]) -> bool:
+        if not unresolved([cause], observations, self._baseline):
+            return False
+        return any(symptom in cause.definition.symptoms for symptom in detect_symptoms(observations, self._baseline))
 
 
-def plant(scene: Scene, record: Record, causes: Sequence[Planted], by: str = "the seed") -> None:
-    """Put causes in and seal that it was done. Raises what a broker raises; then nothing is sealed."""
-    put_in(scene, causes)
-    for planted in causes:
-        record.seal(Happened.CAUSE_IN, cause=planted.cause, where=planted.where, how=planted.how, by=by)
+def inject_and_record(
+    testbed: IncidentTestbed, record: IncidentRecord, causes: Sequence[InjectedCause], by: str = "the seed"
+) -> None:
+    """Inject causes and record it in the sealed journal. Raises what a broker raises; then nothing is recorded."""
+    inject_faults(testbed, causes)
+    for cause in causes:
+        record.write_sealed(EventKind.CAUSE_IN, cause=cause.cause, where=cause.where, how=cause.how, by=by)
 
 
 def main(argv: Sequence[str]) -> int:
     folder, lab_dir, *delay = argv
     stop = Stop()
     stop.install()
-    scene = Scene(Lab.attach(Path(lab_dir)), Path(folder))
+    testbed = IncidentTestbed(Lab.attach(Path(lab_dir)), Path(folder))
     try:
-        Watch(scene, Record(Path(folder))).run(stop, float(delay[0]) if delay else None)
+        IncidentWatch(testbed, IncidentRecord(Path(folder))).run(stop, float(delay[0]) if delay else None)
     except DrlibError as error:
         print(error, file=sys.stderr)
         return error.exit_code

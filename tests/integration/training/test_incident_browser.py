@@ -1,4 +1,4 @@
-"""An incident as its player and its game master meet it: JupyterLab in a real browser, on a lab of the incident's own."""
+"""The incident notebook as a player and a incident master use it: JupyterLab in a real browser, on a lab of its own."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from fix_browser import NotebookPage, Notebooks, OpenPage
 from fix_engine import wait_for
+from incident_seeds import seed_for
 
 from drlib.training.incidents import store as incidents
 from drlib.training.incidents.incident import Incident
-from drlib.training.incidents.rules.causes import CAUSES, Planted
-from drlib.training.incidents.rules.seed import seed_for
+from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
 
 NOTEBOOK = "academy/99_incident.ipynb"
 WIDTHS = (1280, 1920)
 OUTPUTS = ".jp-Notebook .jp-OutputArea-output"
-CATALOGUE = "What can be done, and what it can be"
-# Everything the page holds, hidden or not, but for the table of all moves and diagnoses, which names every cause alike.
+CATALOGUE = "Moves and diagnoses"
+# The whole page, hidden parts too, without the table of moves and diagnoses, which names every cause.
 PAGE = """caption => {
   const page = document.documentElement.cloneNode(true);
   for (const table of page.querySelectorAll('table'))
@@ -34,7 +34,7 @@ RAN = r"() => /^\[\d+\]:$/.test(document.querySelector('.jp-Cell.jp-mod-active .
 
 @pytest.fixture
 def ended(notebooks: Notebooks) -> Iterator[Callable[[], Incident]]:
-    """The incident of the test, which is ended after it whatever happened."""
+    """Returns the test's incident, which is ended after the test."""
     yield lambda: incidents.find(notebooks.project / "runs")
     for journal in (notebooks.project / "runs").glob("*/journal.jsonl"):
         Incident(journal.parent).close()
@@ -42,87 +42,91 @@ def ended(notebooks: Notebooks) -> Iterator[Callable[[], Incident]]:
 
 @pytest.mark.long
 @pytest.mark.timeout(500)
-def test_a_player_sees_symptoms_a_master_causes_and_a_reload_finds_the_incident(
+def test_incident_notebook_shows_symptoms_to_players_and_causes_to_the_master(
     notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, ended: Callable[[], Incident]
 ) -> None:
     with_parameters(notebooks, seed=seed_for("partitions-added"), level=CAUSES["partitions-added"].level, at_once=True)
     player = open_page(NOTEBOOK)
     player.ready()
     start(player)
-    game = ended()
-    shape = player.page.locator(OUTPUTS, has_text="not the same number of partitions")
-    look_until(player, lambda: shape.count() > 0)
-    (planted,) = game.record.planted()
-    looked_at(player, tmp_path, "symptoms")
-    names_no_cause(player, planted)
+    incident = ended()
+    shape = player.page.locator(OUTPUTS, has_text="different partition counts")
+    refresh_until(player, lambda: shape.count() > 0)
+    (injected,) = incident.record.injected_causes()
+    inspect(player, tmp_path, "symptoms")
+    names_no_cause(player, injected)
     player.save()
     kept = nbformat.read(notebooks.project / "notebooks" / NOTEBOOK, as_version=4)
     shown = [out for cell in kept.cells for out in cell.get("outputs", []) if CATALOGUE not in str(out)]
-    assert not any(word in str(shown) for word in told_of(planted)), "what is saved says it"
+    assert not any(word in str(shown) for word in revealing_texts(injected)), "the saved notebook names the cause"
 
     player.page.reload()
     player.ready()
     player.page.locator(OUTPUTS, has_text=CATALOGUE).wait_for()
-    names_no_cause(player, planted)
-    select_cell(player, "game.play()")
-    look_until(player, lambda: shape.count() > 0)
-    assert [found.folder for found in every(notebooks)] == [game.folder], "a reload begins no other incident"
+    names_no_cause(player, injected)
+    select_cell(player, "incident.play()")
+    refresh_until(player, lambda: shape.count() > 0)
+    assert [found.folder for found in all_incidents(notebooks)] == [incident.folder], (
+        "the reload started another incident"
+    )
 
     master = open_page(
         notebooks.write(
             "master.ipynb",
-            f"import drlib\n\nmaster = drlib.open_incident({str(game.folder)!r})\nmaster.master()",
+            f"import drlib\n\nmaster = drlib.open_incident({str(incident.folder)!r})\nmaster.master()",
             "master.inject('clock-skew')",
             "master.master()",
         )
     )
     master.ready()
     master.run_all()
-    view = master.page.locator(OUTPUTS, has_text="The master's view")
-    view.filter(has_text=planted.said(planted.kind.story)).first.wait_for()
+    view = master.page.locator(OUTPUTS, has_text="The incident master's view")
+    view.filter(has_text=injected.render(injected.definition.story)).first.wait_for()
     view.filter(has_text=re.compile(r"The clock of the machine that runs gates was set \d+ minutes back")).wait_for()
-    looked_at(master, tmp_path, "master")
+    inspect(master, tmp_path, "master")
     assert master.errors() == []
-    both = game.record.planted()
+    both = incident.record.injected_causes()
     assert [one.cause for one in both] == ["partitions-added", "clock-skew"]
 
     player.page.bring_to_front()
-    times = player.page.locator(OUTPUTS, has_text="bear the time of another moment")
-    look_until(player, lambda: times.count() > 0)
+    times = player.page.locator(OUTPUTS, has_text="carry a wrong timestamp")
+    refresh_until(player, lambda: times.count() > 0)
     names_no_cause(player, *both)
 
-    player.page.get_by_role("heading", name="Say what it is, and repair it").click()
-    typed = ['game.act("acknowledge")']
+    player.page.get_by_role("heading", name="Diagnose and repair").click()
+    typed = ['incident.act("acknowledge")']
     for one in both:
-        typed += [f'game.diagnose("{one.cause}")', *(f'game.act("{move}")' for move in one.repair)]
+        typed += [f'incident.diagnose("{one.cause}")', *(f'incident.act("{move}")' for move in one.repair)]
     for line in typed:
-        by_hand(player, line)
+        type_and_run(player, line)
     player.page.locator(OUTPUTS, has_text="the clock of gates is right").wait_for()
     page = player.page.evaluate(PAGE, CATALOGUE)
-    assert not any(one.said(one.kind.story) in page for one in both), "not even whoever is right is told so"
-    wait_for("the clusters have everything back", lambda: game.standing() == (), 60)
-    select_cell(player, "game.finish()")
+    assert not any(one.render(one.definition.story) in page for one in both), (
+        "the page confirms a diagnosis before the end"
+    )
+    wait_for("the incident has recovered", lambda: incident.unresolved() == (), 60)
+    select_cell(player, "incident.finish()")
     player.run_next()
     player.page.locator(OUTPUTS, has_text="100 of 100 points").first.wait_for(timeout=90_000)
-    looked_at(player, tmp_path, "score")
-    for _ in range(5):  # text, reveal, what would have been good, replay, verdict
+    inspect(player, tmp_path, "score")
+    for _ in range(5):  # text, reveal, reference, replay, verdict
         player.run_next()
     player.page.locator(OUTPUTS, has_text="Verdict: pass").wait_for()
     picture = player.page.locator(OUTPUTS).filter(has=player.page.locator("svg.main-svg"))
     picture.wait_for()
     for one in both:
-        assert picture.get_by_text(one.said(one.kind.story)).count() >= 1
-        assert player.page.locator(OUTPUTS, has_text=one.said(one.kind.good)).count() == 1
-    replayed = player.page.locator(OUTPUTS, has_text="it is over").last.text_content() or ""
+        assert picture.get_by_text(one.render(one.definition.story)).count() >= 1
+        assert player.page.locator(OUTPUTS, has_text=one.render(one.definition.good)).count() == 1
+    replayed = player.page.locator(OUTPUTS, has_text="recovered").last.text_content() or ""
     assert replayed.index("acknowledge") < replayed.index("grow-topic") < replayed.index("finished")
-    select_cell(player, "game.reveal()")
-    looked_at(player, tmp_path, "reveal", again=True)
+    select_cell(player, "incident.reveal()")
+    inspect(player, tmp_path, "reveal", again=True)
     assert player.errors() == []
     assert [*player.complaints, *master.complaints] == []
 
 
 def start(player: NotebookPage) -> None:
-    """Text, parameters, text, and the cell that brings the incident up; then on to the one that looks."""
+    """Run the cells up to the one that starts the incident, then select the one that shows the status."""
     for _ in range(4):
         player.run_next()
     player.page.locator(OUTPUTS, has_text=CATALOGUE).wait_for(timeout=120_000)
@@ -130,26 +134,26 @@ def start(player: NotebookPage) -> None:
     player.run_next()
 
 
-def look_until(player: NotebookPage, seen: Callable[[], bool]) -> None:
-    """Run the cell that looks, again and again, as its text says."""
+def refresh_until(player: NotebookPage, seen: Callable[[], bool]) -> None:
+    """Run the status cell repeatedly, as its text says."""
 
-    def looked() -> bool:
+    def is_shown() -> bool:
         player.page.evaluate(RUN)
         return seen()
 
-    wait_for("it shows", looked, 60)
+    wait_for("the status shows it", is_shown, 60)
 
 
-def names_no_cause(player: NotebookPage, *planted: Planted) -> None:
+def names_no_cause(player: NotebookPage, *injected: InjectedCause) -> None:
     page = player.page.evaluate(PAGE, CATALOGUE)
-    found = [word for one in planted for word in told_of(one) if word in page]
-    assert found == [], "the page says it"
+    found = [word for one in injected for word in revealing_texts(one) if word in page]
+    assert found == [], "the page names the cause"
 
 
-def told_of(planted: Planted) -> tuple[str, ...]:
-    """Words that give a cause away."""
-    kind = planted.kind
-    return (planted.cause, kind.title, planted.said(kind.story), *(str(move) for move in planted.repair))
+def revealing_texts(injected: InjectedCause) -> tuple[str, ...]:
+    """Texts that reveal a cause."""
+    kind = injected.definition
+    return (injected.cause, kind.title, injected.render(kind.story), *(str(move) for move in injected.repair))
 
 
 def select_cell(player: NotebookPage, code: str) -> None:
@@ -157,8 +161,8 @@ def select_cell(player: NotebookPage, code: str) -> None:
     player.page.keyboard.press("Escape")
 
 
-def by_hand(player: NotebookPage, line: str) -> None:
-    """A new cell below, typed and run by the keyboard."""
+def type_and_run(player: NotebookPage, line: str) -> None:
+    """Type a new cell below and run it, by keyboard."""
     for key in ("Escape", "b", "Enter"):
         player.page.keyboard.press(key)
     player.page.keyboard.insert_text(line)
@@ -166,8 +170,8 @@ def by_hand(player: NotebookPage, line: str) -> None:
     player.page.wait_for_function(RAN)
 
 
-def looked_at(page: NotebookPage, tmp_path: Path, name: str, *, again: bool = False) -> None:
-    """At each width: a picture to look at, and no barrier that a checker can find. `again`: the cell is run at it."""
+def inspect(page: NotebookPage, tmp_path: Path, name: str, *, again: bool = False) -> None:
+    """At each width: take a screenshot and check accessibility. `again`: run the cell at that width."""
     for width in WIDTHS:
         page.page.set_viewport_size({"width": width, "height": 900})
         if again:
@@ -182,7 +186,7 @@ def looked_at(page: NotebookPage, tmp_path: Path, name: str, *, again: bool = Fa
 
 
 def with_parameters(notebooks: Notebooks, **values: object) -> None:
-    """The incident's notebook with other values in its parameters, as somebody has written them in."""
+    """Write other values into the parameters cell of the incident notebook."""
     path = notebooks.project / "notebooks" / NOTEBOOK
     book = nbformat.read(path, as_version=4)
     cell = next(one for one in book.cells if "parameters" in one.metadata.get("tags", []))
@@ -192,5 +196,5 @@ def with_parameters(notebooks: Notebooks, **values: object) -> None:
     nbformat.write(book, path)
 
 
-def every(notebooks: Notebooks) -> list[Incident]:
+def all_incidents(notebooks: Notebooks) -> list[Incident]:
     return [Incident(path.parent) for path in (notebooks.project / "runs").glob("*/journal.jsonl")]

@@ -14,10 +14,10 @@ from playwright.async_api import Page, async_playwright
 from drlib.runs import journal
 from drlib.runs.scorecard import Scorecard
 from drlib.training.incidents.incident import Incident
-from drlib.training.incidents.notebook import PlayedIncident
-from drlib.training.incidents.record import Record
-from drlib.training.incidents.rules.score import Facts, Happened
-from drlib.training.incidents.rules.seed import draw
+from drlib.training.incidents.record import IncidentRecord
+from drlib.training.incidents.rules.score import EventKind, Measurements
+from drlib.training.incidents.rules.seed import draw_plan
+from drlib.training.incidents.session import IncidentSession
 from drlib.ui.display import Shown
 from drlib.ui.figures.figures import traffic_figure
 from drlib.ui.report.report import write_report
@@ -83,27 +83,27 @@ async def test_the_report_opens_offline_with_every_chart_drawn(tmp_path: Path) -
 
 
 def reveal(folder: Path) -> Path:
-    """The report of an incident that was played badly, from the journals that a game writes."""
+    """The report of an incident with a harmful move and a hint, from its journals."""
     (folder / "incident").mkdir()
-    record = Record(folder / "incident")
-    incident = draw(1, 1)
+    record = IncidentRecord(folder / "incident")
+    incident = draw_plan(1, 1)
     (cause,) = incident.causes
-    record.write(Happened.STARTED, seed=1, level=1, sealed=record.hide(incident), lab="lab", own_lab=True)
-    record.seal(Happened.CAUSE_IN, cause=cause.cause, where=cause.where, how=cause.how, by="the seed")
-    record.write(Happened.SYMPTOM, word="a topic does not cross, or slower than it is written")
+    record.write(EventKind.STARTED, seed=1, level=1, sealed=record.seal_plan(incident), lab="lab", own_lab=True)
+    record.write_sealed(EventKind.CAUSE_IN, cause=cause.cause, where=cause.where, how=cause.how, by="the seed")
+    record.write(EventKind.SYMPTOM, word="a topic is not mirrored, or more slowly than it is written")
     for move in ("acknowledge", "move-applications RIGHT"):
-        record.write(Happened.ACTED, move=move, said="done")
-    record.write(Happened.HINTED, word="Look at the link.")
-    record.write(Happened.DIAGNOSED, word=cause.cause)
-    record.write(Happened.ACTED, move=str(cause.repair[0]), said="done")
-    record.seal(Happened.RECOVERED)
-    record.write(Happened.FINISHED, recovered=True, lost=0, read_again=0)
-    record.keep_facts(Facts(recovered=True, lost=0, read_again=0, doubled=0))
-    played = PlayedIncident(Incident(record.folder), "you")
+        record.write(EventKind.ACTED, move=move, said="done")
+    record.write(EventKind.HINTED, word="Look at the link.")
+    record.write(EventKind.DIAGNOSED, word=cause.cause)
+    record.write(EventKind.ACTED, move=str(cause.repair[0]), said="done")
+    record.write_sealed(EventKind.RECOVERED)
+    record.write(EventKind.FINISHED, recovered=True, lost=0, read_again=0)
+    record.save_measurements(Measurements(recovered=True, lost=0, read_again=0, doubled=0))
+    played = IncidentSession(Incident(record.folder), "you")
     cells = [nbformat.v4.new_markdown_cell("# Incident\n\nWhat it was.")]
     for call, shown in (("finish", played.score()), ("reveal", played.reveal()), ("conclude", played.conclude())):
         output = nbformat.v4.new_output("display_data", shown._repr_mimebundle_())
-        cells.append(nbformat.v4.new_code_cell(f"game.{call}()", outputs=[output]))
+        cells.append(nbformat.v4.new_code_cell(f"incident.{call}()", outputs=[output]))
     nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "executed.ipynb")
     card = Scorecard.model_validate_json((record.folder / "scorecard.json").read_text())
     return write_report(card, journal.read(record.folder / "journal.jsonl"), folder, notebook=folder / "executed.ipynb")

@@ -1,9 +1,10 @@
-"""Small applications around an incident: one that tells the state of gates, one that writes where it should not, one
-that forgets.
+"""Small extra applications of an incident: `gates` reports the state of gates, `writer` writes to a mirror topic, `import`
+leaves a transaction open.
 
-Rules: real Kafka clients as processes of the lab, ended by SIGTERM, with a status file like every application's.
-`gates` stamps its records by the clock of its machine, which may be wrong (`drlib.lab.clocks`). `import` begins a
-transaction, writes, and never ends it, not even when it is stopped.
+Rules: real Kafka clients as processes of the lab, stopped by SIGTERM, with a status file like all applications. `gates` and
+`writer` stamp records with the clock of their machine, which may be wrong (`drlib.lab.clocks`). `import` begins a transaction,
+writes, and never ends it, not even when it is stopped.
+Not for: the applications that a failover moves (`drlib.lab.apps`).
 
 Run as `python -m drlib.training.incidents.lab.bystander ROLE BOOTSTRAP TOPIC STATUS SITE`; STATUS is NAME.status.json
 in the lab's folder.
@@ -26,30 +27,47 @@ from drlib.lab.clocks import MachineClock
 ROLES: Final = ("gates", "writer", "import")
 TRANSACTIONAL_ID: Final = "fare-import"
 _EVERY_S: Final = 0.2
-_TRANSACTION_MS: Final = 900_000  # the most that a broker allows: nobody waits until it ends by itself
+_MAX_QUEUED: Final = 100
+_TRANSACTION_MS: Final = 900_000  # transaction.max.timeout.ms of a broker: it does not end by itself in time
 
 
-def tell_gates(bootstrap: str, topic: str, status: StatusFile, stop: Stop, now_ms: Callable[[], int]) -> None:
-    """A record every 0.2 s, stamped by its machine's clock, until stopped."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
-    done = [0]
-    number = 0
+class _PacedWriter:
+    """Writes numbered records to a topic and counts those that were acknowledged."""
+
+    def __init__(self, bootstrap: str, topic: str, now_ms: Callable[[], int]) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+        self._topic = topic
+        self._now_ms = now_ms
+        self._number = 0
+        self._acknowledged = 0
+
+    def write(self, status: StatusFile) -> None:
+        """Write one record, unless 100 are waiting for a cluster that is down, and report the progress."""
+        if len(self._producer) < _MAX_QUEUED:
+            value = b"gate %d" % self._number
+            self._producer.produce(self._topic, value=value, timestamp=self._now_ms(), on_delivery=self._on_delivery)
+            self._number += 1
+        self._producer.poll(0)
+        queued = len(self._producer)
+        status.report("waiting" if queued > 10 else "running", "", 0, self._acknowledged, queued)
+
+    def close(self) -> None:
+        self._producer.flush(1)
+
+    def _on_delivery(self, error: object, _: object) -> None:
+        self._acknowledged += error is None
+
+
+def write_gates(bootstrap: str, topic: str, status: StatusFile, stop: Stop, now_ms: Callable[[], int]) -> None:
+    """Write a record every 0.2 s, with the timestamp of `now_ms`, until stopped."""
+    writer = _PacedWriter(bootstrap, topic, now_ms)
     while not stop.wait(_EVERY_S):
-        if len(producer) < 100:  # while its cluster is down it waits
-            producer.produce(
-                topic,
-                value=b"gate %d" % number,
-                timestamp=now_ms(),
-                on_delivery=lambda error, _: done.__setitem__(0, done[0] + (error is None)),
-            )
-            number += 1
-        producer.poll(0)
-        status.report("waiting" if len(producer) > 10 else "running", "", 0, done[0], len(producer))
-    producer.flush(1)
+        writer.write(status)
+    writer.close()
 
 
-def leave_open(bootstrap: str, topic: str, status: StatusFile, stop: Stop) -> None:
-    """A transaction with a record in every partition of `topic`, and no end."""
+def leave_transaction_open(bootstrap: str, topic: str, status: StatusFile, stop: Stop) -> None:
+    """Write a record to every partition of `topic` in a transaction that is never ended."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -65,21 +83,21 @@ def leave_open(bootstrap: str, topic: str, status: StatusFile, stop: Stop) -> No
     producer.flush(30)
     while not stop.wait(_EVERY_S):
         status.report("running", "", 0, 1)
-    os._exit(0)  # a client that closes in order would abort it
+    os._exit(0)  # a graceful close would abort the transaction
 
 
 def run(argv: Sequence[str], stop: Stop) -> None:
-    """Raises `UsageError` for arguments that are none."""
+    """Raises `UsageError` for wrong arguments."""
     if len(argv) != 5 or argv[0] not in ROLES:
-        raise UsageError("a bystander's arguments", f"got {list(argv)}", "Give ROLE BOOTSTRAP TOPIC STATUS SITE.")
+        raise UsageError("wrong arguments", f"got {list(argv)}", "Give ROLE BOOTSTRAP TOPIC STATUS SITE.")
     role, bootstrap, topic, path, site = argv
     name = Path(path).name.split(".")[0]
     status = StatusFile(name, path)
     if role == "import":
-        leave_open(bootstrap, topic, status, stop)
+        leave_transaction_open(bootstrap, topic, status, stop)
     else:
         clock = MachineClock(Path(path).parent, name)
-        tell_gates(bootstrap, topic, status, stop, lambda: clock.now_ms(site))
+        write_gates(bootstrap, topic, status, stop, lambda: clock.now_ms(site))
 
 
 def main(argv: Sequence[str]) -> int:

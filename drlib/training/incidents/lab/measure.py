@@ -1,9 +1,10 @@
-"""What an incident has cost, counted when it is finished: records lost, doubled, and read again.
+"""The cost of an incident, measured at its end: records lost, duplicated, and read again.
 
-Rules: applications are stopped in order, so that histories end whole, producers first; a mirror that works gets time
-to bring over what is left. The independent checker judges histories and scans, and knows nothing of the engine. Once
-the incident is over a record is lost when RIGHT has it nowhere; before that only when LEFT has it no more either.
-Nobody could look: None. Not for: points.
+Rules: applications are stopped gracefully, producers first, so that their histories are complete; a recovered mirror gets time
+to copy the rest. The independent checker (`drlib.lab.checker`) judges histories and scans; it knows nothing of the engine.
+After recovery a record is lost if RIGHT does not have it; before recovery only if LEFT does not have it either. A count that
+could not be made is None.
+Not for: points.
 """
 
 from __future__ import annotations
@@ -16,43 +17,48 @@ from drlib.lab.checker.failover import check
 from drlib.lab.checker.history import History, Mirrored, ProducedStatus
 from drlib.lab.checker.report import CheckInput, CheckReport
 from drlib.lab.checker.scan import scan
-from drlib.training.incidents.lab.moves import crossed
-from drlib.training.incidents.lab.scene import PRODUCERS, READERS, Scene
-from drlib.training.incidents.rules.score import Facts
+from drlib.training.incidents.lab.moves import is_mirrored
+from drlib.training.incidents.lab.scene import PRODUCERS, READERS, IncidentTestbed
+from drlib.training.incidents.rules.score import Measurements
 
-_CROSSING_S: Final = 20.0
+_MIRRORING_S: Final = 20.0
 _SCAN_S: Final = 20.0
 
 
-def measure(scene: Scene, *, recovered: bool) -> Facts:
+def measure(testbed: IncidentTestbed, *, recovered: bool) -> Measurements:
     """Stop the applications and count."""
-    scene.applications.stop(*PRODUCERS)
+    testbed.applications.stop(*PRODUCERS)
     if recovered:
-        _await_crossing(scene)
-    scene.applications.stop(*READERS)
-    lost = again = doubled = 0
-    known = counted = True
+        _wait_mirrored(testbed)
+    testbed.applications.stop(*READERS)
+    lost = read_again = duplicated = 0
+    lost_known = read_again_known = True
     for group, topic in READERS.items():
-        history = scene.applications.history(topic, group)
-        right = _rows(scene, "RIGHT", f"LEFT.{topic}", topic)
-        left = _rows(scene, "LEFT", topic)
-        missing = lost_of(history, topic, right, left, recovered=recovered)
+        history = testbed.applications.history(topic, group)
+        right = _scan(testbed, "RIGHT", f"LEFT.{topic}", topic)
+        left = _scan(testbed, "LEFT", topic)
+        missing = lost_records(history, topic, right, left, recovered=recovered)
         report = _report(history, group, topic, right)
-        known = known and missing is not None
+        lost_known = lost_known and missing is not None
         lost += missing or 0
-        counted = counted and report.groups[0].re_read is not None
-        again += report.groups[0].re_read or 0
-        doubled += report.duplicated_count or 0
-    return Facts(recovered, lost if known else None, again if counted else None, doubled if known else None)
+        read_again_known = read_again_known and report.groups[0].re_read is not None
+        read_again += report.groups[0].re_read or 0
+        duplicated += report.duplicated_count or 0
+    return Measurements(
+        recovered,
+        lost if lost_known else None,
+        read_again if read_again_known else None,
+        duplicated if lost_known else None,
+    )
 
 
-def _await_crossing(scene: Scene) -> None:
-    """What does not come over in time is counted as it is."""
+def _wait_mirrored(testbed: IncidentTestbed) -> None:
+    """Wait a limited time; records that are not mirrored by then are counted as they are."""
     with contextlib.suppress(DrlibError):
-        scene.wait("everything has crossed", lambda: all(crossed(scene, topic) for topic in PRODUCERS), _CROSSING_S)
+        testbed.wait("all records are mirrored", lambda: all(is_mirrored(testbed, t) for t in PRODUCERS), _MIRRORING_S)
 
 
-def lost_of(
+def lost_records(
     history: History,
     topic: str,
     right: tuple[Mirrored, ...] | None,
@@ -60,22 +66,22 @@ def lost_of(
     *,
     recovered: bool,
 ) -> int | None:
-    """Acknowledged records that are nowhere where they would have to be; None where that could not be looked at."""
+    """Count acknowledged records that are on no cluster where they have to be; None if a cluster could not be scanned."""
     if right is None or (left is None and not recovered) or history.missing:
         return None
-    acked = {row.id for row in history.produced if row.topic == topic and row.status is ProducedStatus.ACKED}
-    there = {row.id for row in right}
+    acknowledged = {row.id for row in history.produced if row.topic == topic and row.status is ProducedStatus.ACKED}
+    present = {row.id for row in right}
     if not recovered and left is not None:
-        there |= {row.id for row in left}
-    return len(acked - there)
+        present |= {row.id for row in left}
+    return len(acknowledged - present)
 
 
-def _rows(scene: Scene, site: str, *topics: str) -> tuple[Mirrored, ...] | None:
-    """Every record of `topics` there; None where the site does not answer."""
-    if not scene.greets(site):
+def _scan(testbed: IncidentTestbed, site: str, *topics: str) -> tuple[Mirrored, ...] | None:
+    """Every record of `topics` on a site; None if it does not answer."""
+    if not testbed.greets(site):
         return None
     try:
-        return tuple(row for name in topics for row in scan(scene.bootstrap(site), name, deadline_s=_SCAN_S))
+        return tuple(row for topic in topics for row in scan(testbed.bootstrap(site), topic, deadline_s=_SCAN_S))
     except (DrlibError, OSError):
         return None
 

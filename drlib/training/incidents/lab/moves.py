@@ -1,8 +1,8 @@
-"""What an operator does, done: each move of `drlib.training.incidents.rules.moves` on the real lab.
+"""Carries out the moves of `drlib.training.incidents.rules.moves` on the lab.
 
-Rules: a move knows no cause and works, or fails, as it would for anybody; right and wrong are judged later. It
-returns when it was carried out, which is not yet when it helped. An error says what stood in its way. Not for:
-writing down that it was done.
+Rules: a move knows no cause and succeeds or fails as it would for any operator; it is judged later. It returns when it was
+carried out, which may be before it takes effect. An error says what prevented it.
+Not for: recording moves.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from kafka import TopicPartition as At
+from kafka import TopicPartition as KafkaTopicPartition
 from kafka.admin import KafkaAdminClient
 
 from drlib.errors import DrlibError, UsageError
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.lab import clocks
 from drlib.lab.disk import Disk
@@ -31,88 +32,89 @@ from drlib.lab.workload.mirrors import has_crossed, partition_statuses
 from drlib.lab.workload.topics import log_ends
 from drlib.model import TopicPartition
 from drlib.training.incidents.lab.inject import configure
-from drlib.training.incidents.lab.scene import FLOW, GATES, PRODUCERS, READERS, Scene
+from drlib.training.incidents.lab.scene import FLOW, GATES, PRODUCERS, READERS, IncidentTestbed
 from drlib.training.incidents.rules.moves import Move
 
 _A_DAY: Final = {"retention.ms": "86400000"}
-_CROSSING_S: Final = 10.0
+_MIRRORING_S: Final = 10.0
 
 
-def carry_out(scene: Scene, move: Move) -> str:
-    """Do it; returns what came of it in words. Raises `DrlibError`."""
+def apply_move(testbed: IncidentTestbed, move: Move) -> str:
+    """Carry out `move`; returns its outcome in words. Raises `DrlibError`."""
     try:
-        return _HOW[move.name](scene, *move.words) or "done"
+        return _MOVES[move.name](testbed, *move.arguments) or "done"
     except KafkaException as error:
-        raise UsageError(str(move), error.args[0].str(), "Look at the site, and try it again.") from error
+        raise UsageError(f"{move} failed", error.args[0].str(), "Check the site, then try again.") from error
 
 
-def _restart_broker(scene: Scene, site: str) -> str:
-    Disk(scene.lab, site).start_broker()
-    return f"the broker of {site} serves"
+def _restart_broker(testbed: IncidentTestbed, site: str) -> str:
+    Disk(testbed.lab, site).start_broker()
+    return f"the broker of {site} runs"
 
 
-def _free_disk(scene: Scene, site: str) -> str:
-    disk = Disk(scene.lab, site)
-    was = disk.full
+def _free_disk(testbed: IncidentTestbed, site: str) -> str:
+    disk = Disk(testbed.lab, site)
+    was_full = disk.full
     disk.free()
-    return "there is room again" if was else "there was room enough"
+    return f"the disk of {site} has free space" + ("" if was_full else ", as it had before")
 
 
-def _heal_link(scene: Scene, site: str) -> str:
-    scene.lab.proxy.clear(site)
-    return f"the link to {site} is whole"
+def _heal_link(testbed: IncidentTestbed, site: str) -> str:
+    testbed.lab.proxy.clear(site)
+    return f"the link to {site} is repaired"
 
 
-def _raise_retention(scene: Scene, topic: str) -> str:
-    configure(scene, topic, _A_DAY)
-    return f"{topic} keeps records for a day"
+def _raise_retention(testbed: IncidentTestbed, topic: str) -> str:
+    configure(testbed, topic, _A_DAY)
+    return f"{topic} retains records for one day"
 
 
-def _restart_mirror(scene: Scene) -> str:
-    scene.worker.stop()
-    scene.start_mirror()
-    return "the worker was started again"
+def _restart_mirror(testbed: IncidentTestbed) -> str:
+    testbed.worker.stop()
+    testbed.start_mirror()
+    return "the worker was restarted"
 
 
-def _stop_mirror(scene: Scene) -> str:
-    scene.worker.stop()
-    return "no worker runs"
+def _stop_mirror(testbed: IncidentTestbed) -> str:
+    testbed.worker.stop()
+    return "the worker is stopped"
 
 
-def _enable_sync(scene: Scene) -> str:
-    scene.write_properties(group_sync=True)
-    return _restart_mirror(scene)
+def _enable_sync(testbed: IncidentTestbed) -> str:
+    testbed.write_properties(group_sync=True)
+    return _restart_mirror(testbed)
 
 
-def _abort_transaction(scene: Scene, topic: str) -> str:
-    """Find who left it open (KIP-664), and fence that transactional ID: the coordinator aborts what is open
-    (InitProducerId)."""
-    left = scene.bootstrap("LEFT")
-    with scene.cluster("LEFT") as cluster:
-        found = cluster.topics([topic])
-    if topic not in found:
-        raise UsageError(f"topic {topic}", "LEFT has none of that name", "See: drlib incident status.")
-    admin = KafkaAdminClient(bootstrap_servers=left.split(","))
+def _abort_transaction(testbed: IncidentTestbed, topic: str) -> str:
+    """Find the transactional IDs with an open transaction in `topic` (KIP-664) and fence them.
+
+    The coordinator aborts an open transaction when its transactional ID is initialized again (InitProducerId).
+    """
+    bootstrap = testbed.bootstrap("LEFT")
+    with testbed.cluster("LEFT") as cluster:
+        partitions = _partition_count(cluster, topic)
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
     try:
-        states = admin.describe_producers([At(topic, n) for n in range(found[topic].partitions)])
+        states = admin.describe_producers([KafkaTopicPartition(topic, n) for n in range(partitions)])
         listed = admin.list_transactions()
     finally:
         admin.close()
-    holders = {
-        one.producer_id
+    open_producers = {
+        producer.producer_id
         for state in states.values()
-        for one in state.active_producers
-        if one.current_transaction_start_offset >= 0
+        for producer in state.active_producers
+        if producer.current_transaction_start_offset >= 0
     }
-    every = [one for there in listed.values() for one in there]
-    names = [one.transactional_id for one in every if one.producer_id in holders]
-    for name in names:
-        Producer({"bootstrap.servers": left, "transactional.id": name, "log_level": 0}).init_transactions(30)
-    return f"aborted: {', '.join(names)}" if names else f"no transaction is open in {topic}"
+    transactions = [transaction for of_broker in listed.values() for transaction in of_broker]
+    ids = [transaction.transactional_id for transaction in transactions if transaction.producer_id in open_producers]
+    for transactional_id in ids:
+        settings = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 0}
+        Producer(settings).init_transactions(30)
+    return f"aborted: {', '.join(ids)}" if ids else f"no transaction is open in {topic}"
 
 
-def _remove_acl(scene: Scene, site: str, topic: str) -> str:
-    wanted = AclBindingFilter(
+def _remove_acl(testbed: IncidentTestbed, site: str, topic: str) -> str:
+    acl_filter = AclBindingFilter(
         ResourceType.TOPIC,
         topic,
         ResourcePatternType.LITERAL,
@@ -121,98 +123,103 @@ def _remove_acl(scene: Scene, site: str, topic: str) -> str:
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
-    admin = AdminClient({"bootstrap.servers": scene.bootstrap(site), "log_level": 0})
-    gone = admin.delete_acls([wanted])[wanted].result(15)
-    return f"{len(gone)} rules were taken away"
+    admin = AdminClient({"bootstrap.servers": testbed.bootstrap(site), "log_level": 0})
+    deleted = admin.delete_acls([acl_filter])[acl_filter].result(15)
+    return f"{len(deleted)} ACLs were deleted"
 
 
-def _stop_application(scene: Scene, name: str) -> str:
-    _known(scene, name)
-    scene.lab.registry.stop(name)
+def _stop_application(testbed: IncidentTestbed, name: str) -> str:
+    _require_application(testbed, name)
+    testbed.lab.registry.stop(name)
     return f"{name} is stopped"
 
 
-def _set_clock(scene: Scene, name: str) -> str:
-    _known(scene, name)
+def _set_clock(testbed: IncidentTestbed, name: str) -> str:
+    _require_application(testbed, name)
     if name != GATES.name:
-        return f"the clock of {name} was right"
-    clocks.set_back(scene.lab.root, name, 0)
-    scene.start_bystander(name, "gates", "LEFT", GATES.name)  # where somebody had stopped it
+        return f"the clock of {name} was right already"
+    clocks.set_back(testbed.lab.root, name, 0)
+    testbed.start_bystander(name, "gates", "LEFT", GATES.name)  # it may have been stopped
     return f"the clock of {name} is right"
 
 
-def _point(scene: Scene, name: str, site: str) -> str:
+def _point(testbed: IncidentTestbed, name: str, site: str) -> str:
     if name not in (*PRODUCERS, *READERS):
         raise UsageError(
-            f"application {name}", "it follows no pointer", f"Those that do: {', '.join((*PRODUCERS, *READERS))}."
+            f"application {name}", "it does not follow a pointer", f"Use one of {', '.join((*PRODUCERS, *READERS))}."
         )
     if name in READERS and site == "RIGHT":
-        _await_crossing(scene, READERS[name])
-    scene.point(name, site)
+        _wait_mirrored(testbed, READERS[name])
+    testbed.point(name, site)
     return f"{name} works at {site}"
 
 
-def _move_all(scene: Scene, site: str) -> str:
+def _move_all(testbed: IncidentTestbed, site: str) -> str:
     for name in PRODUCERS:
-        scene.point(name, site)
+        testbed.point(name, site)
     for name, topic in READERS.items():
         if site == "RIGHT":
-            _await_crossing(scene, topic)
-        scene.point(name, site)
-    return f"every application works at {site}"
+            _wait_mirrored(testbed, topic)
+        testbed.point(name, site)
+    return f"all applications work at {site}"
 
 
-def _await_crossing(scene: Scene, topic: str) -> None:
-    """Wait for what has yet to cross, as far as it does: the reader goes over where the mirror ends."""
-    mirrored = {partition.topic for partition in partition_statuses(scene.mirror())}
-    if topic in mirrored and scene.mirror_runs():
+def _wait_mirrored(testbed: IncidentTestbed, topic: str) -> None:
+    """Wait a limited time until `topic` is mirrored: its reader moves to where the mirror topic ends."""
+    known = {partition.topic for partition in partition_statuses(testbed.mirror())}
+    if topic in known and testbed.mirror_runs():
         try:
-            scene.wait(f"{topic} has crossed", lambda: crossed(scene, topic), _CROSSING_S)
+            testbed.wait(f"{topic} is mirrored", lambda: is_mirrored(testbed, topic), _MIRRORING_S)
         except DrlibError:
-            return  # the source is gone, or the link: what has not crossed stays behind
+            return  # source or link are down: the remaining records stay on LEFT
 
 
-def crossed(scene: Scene, topic: str) -> bool:
-    """Does the worker say that it has mirrored all that LEFT holds of `topic`? Raises `Unreachable`."""
-    return has_crossed(scene.mirror(), FLOW, log_ends(scene.lab.clusters["LEFT"], [topic], timeout_s=2.0))
+def is_mirrored(testbed: IncidentTestbed, topic: str) -> bool:
+    """Report whether the worker has mirrored `topic` up to its end offsets on LEFT. Raises `Unreachable`."""
+    return has_crossed(testbed.mirror(), FLOW, log_ends(testbed.lab.clusters["LEFT"], [topic], timeout_s=2.0))
 
 
-def _grow(scene: Scene, site: str, topic: str) -> str:
-    with scene.cluster("LEFT") as left, scene.cluster(site) as there:
-        wanted, found = left.topics([topic]), there.topics([topic])
-        if topic not in wanted or topic not in found:
-            raise UsageError(f"topic {topic}", "it is not on both sites", "See: drlib incident status.")
-        if found[topic].partitions >= wanted[topic].partitions:
-            return f"{topic} has {found[topic].partitions} partitions on {site} already"
-        there.create_partitions(topic, wanted[topic].partitions)
-    return f"{topic} has {wanted[topic].partitions} partitions on {site}"
+def _add_partitions(testbed: IncidentTestbed, site: str, topic: str) -> str:
+    with testbed.cluster("LEFT") as left, testbed.cluster(site) as cluster:
+        wanted, count = _partition_count(left, topic), _partition_count(cluster, topic, site)
+        if count >= wanted:
+            return f"{topic} has {count} partitions on {site} already"
+        cluster.create_partitions(topic, wanted)
+    return f"{topic} has {wanted} partitions on {site}"
 
 
-def _group_to(scene: Scene, group: str, topic: str, *, end: bool) -> str:
-    with scene.cluster("LEFT") as left:
-        found = left.topics([topic])
-        if topic not in found:
-            raise UsageError(f"topic {topic}", "LEFT has none of that name", "See: drlib incident status.")
-        every = [TopicPartition(topic, n) for n in range(found[topic].partitions)]
-        places = left.log_ends(every) if end else left.log_starts(every)
-        left.alter_group_offsets(group, {at: CommittedOffset(offset) for at, offset in places.items()})
-    return f"{group} stands at the {'end' if end else 'start'} of {topic}"
+def _move_group(testbed: IncidentTestbed, group: str, topic: str, *, to_end: bool) -> str:
+    with testbed.cluster("LEFT") as left:
+        partitions = [TopicPartition(topic, number) for number in range(_partition_count(left, topic))]
+        offsets = left.log_ends(partitions) if to_end else left.log_starts(partitions)
+        left.alter_group_offsets(group, {p: CommittedOffset(offset) for p, offset in offsets.items()})
+    return f"{group} is at the {'end' if to_end else 'start'} of {topic}"
 
 
-def _delete_topic(scene: Scene, site: str, topic: str) -> str:
-    with scene.cluster(site) as cluster:
-        return f"{topic} is gone" if cluster.delete_topic(topic) else f"there was no {topic}"
+def _delete_topic(testbed: IncidentTestbed, site: str, topic: str) -> str:
+    with testbed.cluster(site) as cluster:
+        return f"{topic} is deleted" if cluster.delete_topic(topic) else f"{topic} did not exist"
 
 
-def _known(scene: Scene, name: str) -> None:
-    if name not in scene.application_names():
-        known = ", ".join(scene.application_names())
-        raise UsageError(f"application {name}", "there is none of that name", f"There are {known}.")
+def _partition_count(cluster: Cluster, topic: str, site: str = "LEFT") -> int:
+    """Raises `UsageError` when the cluster does not have the topic."""
+    topics = cluster.topics([topic])
+    if topic not in topics:
+        raise UsageError(
+            f"topic {topic}", f"{site} has no topic of that name", "List the topics: drlib incident status"
+        )
+    return topics[topic].partitions
 
 
-_HOW: Final[Mapping[str, Callable[..., str]]] = MappingProxyType(
+def _require_application(testbed: IncidentTestbed, name: str) -> None:
+    if name not in testbed.application_names():
+        known = ", ".join(testbed.application_names())
+        raise UsageError(f"application {name}", "there is no application of that name", f"Use one of {known}.")
+
+
+_MOVES: Final[Mapping[str, Callable[..., str]]] = MappingProxyType(
     {
-        "acknowledge": lambda _: "noted",
+        "acknowledge": lambda _: "recorded",
         "restart-broker": _restart_broker,
         "free-disk": _free_disk,
         "heal-link": _heal_link,
@@ -224,9 +231,9 @@ _HOW: Final[Mapping[str, Callable[..., str]]] = MappingProxyType(
         "stop-application": _stop_application,
         "set-clock": _set_clock,
         "point-application": _point,
-        "grow-topic": _grow,
-        "group-to-start": lambda scene, group, topic: _group_to(scene, group, topic, end=False),
-        "group-to-end": lambda scene, group, topic: _group_to(scene, group, topic, end=True),
+        "grow-topic": _add_partitions,
+        "group-to-start": lambda testbed, group, topic: _move_group(testbed, group, topic, to_end=False),
+        "group-to-end": lambda testbed, group, topic: _move_group(testbed, group, topic, to_end=True),
         "move-applications": _move_all,
         "stop-mirror": _stop_mirror,
         "delete-topic": _delete_topic,

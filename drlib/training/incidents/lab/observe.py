@@ -1,8 +1,8 @@
-"""Looks at an incident from outside: both clusters, the applications, and what the mirror says of itself.
+"""Observes the testbed from outside: both clusters, the applications, and the mirror's own status.
 
-Rules: it knows no cause. A broker that refuses or does not greet within a second is silent, and is not asked further
-in that look; whatever could not be asked is None. Nothing is changed. Not for: deciding what is out of the ordinary
-(`drlib.training.incidents.rules.symptoms`).
+Rules: it knows no cause and changes nothing. A site whose broker does not accept a connection within a second is unreachable
+and is not asked further in that observation; every value that could not be obtained is None.
+Not for: detecting symptoms (`drlib.training.incidents.rules.symptoms`).
 """
 
 from __future__ import annotations
@@ -12,149 +12,161 @@ from collections.abc import Sequence
 from typing import Final
 
 from confluent_kafka import KafkaException
-from confluent_kafka import TopicPartition as At
+from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.errors import ClusterRefused
+from drlib.mirror.status.worker_status import WorkerStatus
 from drlib.model import TopicPartition
-from drlib.training.incidents.lab.scene import FLOW, GATES, KITCHEN, MENUS, ON_LEFT, ON_RIGHT, READERS, Scene
-from drlib.training.incidents.rules.symptoms import ApplicationLook, GroupLook, Look, TopicLook
+from drlib.training.incidents.lab.scene import FLOW, GATES, KITCHEN, MENUS, ON_LEFT, ON_RIGHT, READERS, IncidentTestbed
+from drlib.training.incidents.rules.symptoms import (
+    ApplicationObservation,
+    GroupObservation,
+    Observation,
+    TopicObservation,
+)
 
 _CALL_S: Final = 2.0
-_Ends = dict[str, tuple[int, int] | None]  # by topic: partitions, sum of log ends; None where we may not look
+_TopicSizes = dict[str, tuple[int, int] | None]  # by topic: partitions and sum of end offsets; None if access is denied
+_PARTITIONS: Final = 0
+_END: Final = 1
 
 
-class Looker:
-    """Looks again and again. Not thread-safe."""
+class Observer:
+    """Makes observations of one testbed, one after another. Not thread-safe."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, testbed: IncidentTestbed) -> None:
+        self._testbed = testbed
 
-    def look(self) -> Look:
-        """One look; takes some 100 ms while all is well, a few seconds where somebody is silent."""
+    def observe(self) -> Observation:
+        """Make one observation; it takes about 100 ms, and a few seconds when a site does not answer."""
         names = [topic.name for topic in ON_LEFT]
-        left = self._ends("LEFT", names)
-        right = self._ends("RIGHT", [*(f"LEFT.{name}" for name in names), *(topic.name for topic in ON_RIGHT)])
-        told = self._scene.mirror()
-        runs = self._scene.mirror_runs()
-        mirrored = self._mirrored()
-        newest = self._newest(GATES.name) if left is not None else None
+        left = self._topic_sizes("LEFT", names)
+        right = self._topic_sizes("RIGHT", [*(f"LEFT.{name}" for name in names), *(topic.name for topic in ON_RIGHT)])
+        mirror = self._testbed.mirror()
+        mirrored = _mirrored_offsets(mirror)
+        newest_ms = self._newest_timestamp(GATES.name) if left is not None else None
         topics = tuple(
-            TopicLook(
-                name,
-                _of(left, name, 1),
-                mirrored.get(name, 0) if told is not None else None,
-                _of(right, name, 1),
-                newest if name == GATES.name else None,
-                (_of(left, name, 0), _of(right, f"LEFT.{name}", 0), self._standby(right, name)),
+            TopicObservation(
+                topic=name,
+                end=_size(left, name, _END),
+                mirrored=mirrored.get(name, 0) if mirror is not None else None,
+                local=_size(right, name, _END),
+                newest_ms=newest_ms if name == GATES.name else None,
+                partitions=(
+                    _size(left, name, _PARTITIONS),
+                    _size(right, f"LEFT.{name}", _PARTITIONS),
+                    _size(right, name, _PARTITIONS) if name in {topic.name for topic in ON_RIGHT} else None,
+                ),
             )
             for name in names
         )
-        silent = tuple(site for site, found in (("LEFT", left), ("RIGHT", right)) if found is None)
-        events = () if told is None else tuple(dict.fromkeys(e.name for e in told.events if e.resolved_ms is None))
-        return Look(
-            int(time.time() * 1000),
-            silent,
-            topics,
-            tuple(self._application(name) for name in self._scene.application_names()),
-            self._groups(silent),
-            runs,
-            events,
-            self._rewound(silent),
+        unreachable = tuple(site for site, sizes in (("LEFT", left), ("RIGHT", right)) if sizes is None)
+        events = mirror.events if mirror is not None else ()
+        return Observation(
+            at_ms=int(time.time() * 1000),
+            unreachable=unreachable,
+            topics=topics,
+            applications=tuple(self._application(name) for name in self._testbed.application_names()),
+            groups=self._groups(unreachable),
+            mirror_runs=self._testbed.mirror_runs(),
+            events=tuple(dict.fromkeys(event.name for event in events if event.resolved_ms is None)),
+            groups_at_start=self._groups_at_start(unreachable),
         )
 
-    def _ends(self, site: str, names: Sequence[str]) -> _Ends | None:
-        """Of those topics that are there; None where the site does not answer."""
-        if not self._scene.greets(site):
+    def _topic_sizes(self, site: str, names: Sequence[str]) -> _TopicSizes | None:
+        """Sizes of the existing topics among `names`; None if the site does not answer."""
+        if not self._testbed.greets(site):
             return None
         try:
-            with self._scene.cluster(site, _CALL_S) as cluster:
+            with self._testbed.cluster(site, _CALL_S) as cluster:
                 try:
-                    return _ends(cluster, names)
-                except ClusterRefused:  # one of them may not be looked at: which?
-                    return {name: found for one in names for name, found in _alone(cluster, one).items()}
+                    return _sizes(cluster, names)
+                except ClusterRefused:  # access to one of the topics is denied: ask for each alone
+                    return {name: size for topic in names for name, size in _size_alone(cluster, topic).items()}
         except DrlibError:
             return None
 
-    def _standby(self, right: _Ends | None, name: str) -> int | None:
-        return _of(right, name, 0) if name in {topic.name for topic in ON_RIGHT} else None
-
-    def _mirrored(self) -> dict[str, int]:
-        """By source topic: how much of it the worker says is acknowledged on RIGHT."""
-        told = self._scene.mirror()
-        found: dict[str, int] = {}
-        for flow in told.flows if told is not None else ():
-            if flow.flow == str(FLOW):
-                for one in flow.partitions:
-                    found[one.topic] = found.get(one.topic, 0) + max(0, one.mirrored)
-        return found
-
-    def _newest(self, topic: str) -> int | None:
-        """The greatest timestamp in the topic on LEFT (KIP-734)."""
-        admin = AdminClient({"bootstrap.servers": self._scene.bootstrap("LEFT"), "log_level": 0})
+    def _newest_timestamp(self, topic: str) -> int | None:
+        """The greatest timestamp in the topic on LEFT, in ms (ListOffsets with max timestamp, KIP-734)."""
+        admin = AdminClient({"bootstrap.servers": self._testbed.bootstrap("LEFT"), "log_level": 0})
+        request = {ConfluentTopicPartition(topic, 0): OffsetSpec.max_timestamp()}
         try:
-            asked = admin.list_offsets({At(topic, 0): OffsetSpec.max_timestamp()}, request_timeout=_CALL_S)
-            stamp = next(iter(asked.values())).result().timestamp
+            futures = admin.list_offsets(request, request_timeout=_CALL_S)
+            timestamp = next(iter(futures.values())).result().timestamp
         except KafkaException:
             return None
-        return int(stamp) if stamp is not None and stamp >= 0 else None
+        return int(timestamp) if timestamp is not None and timestamp >= 0 else None
 
-    def _application(self, name: str) -> ApplicationLook:
-        told = self._scene.applications.status(name)
-        running = self._scene.applications.runs(name)
-        phase = "gone" if not running else "starting" if told is None else told.phase
-        return ApplicationLook(name, phase, "" if told is None else told.cluster, 0 if told is None else told.done)
+    def _application(self, name: str) -> ApplicationObservation:
+        status = self._testbed.applications.status(name)
+        running = self._testbed.applications.runs(name)
+        if status is None:
+            return ApplicationObservation(name, "starting" if running else "gone", "", 0)
+        return ApplicationObservation(name, status.phase if running else "gone", status.cluster, status.done)
 
-    def _groups(self, silent: Sequence[str]) -> tuple[GroupLook, ...]:
-        found: dict[str, list[int | None]] = {group: [None, None] for group in READERS}
-        for number, site in enumerate(("LEFT", "RIGHT")):
-            if site in silent:
+    def _groups(self, unreachable: Sequence[str]) -> tuple[GroupObservation, ...]:
+        sums: dict[str, dict[str, int | None]] = {group: {} for group in READERS}
+        for site in ("LEFT", "RIGHT"):
+            if site in unreachable:
                 continue
             try:
-                with self._scene.cluster(site, _CALL_S) as cluster:
+                with self._testbed.cluster(site, _CALL_S) as cluster:
                     for group in READERS:
-                        found[group][number] = _sum(cluster, group)
+                        sums[group][site] = _committed_sum(cluster, group)
             except DrlibError:
                 continue
-        return tuple(GroupLook(group, left, right) for group, (left, right) in found.items())
+        return tuple(
+            GroupObservation(group, by_site.get("LEFT"), by_site.get("RIGHT")) for group, by_site in sums.items()
+        )
 
-    def _rewound(self, silent: Sequence[str]) -> tuple[str, ...]:
-        if "LEFT" in silent:
+    def _groups_at_start(self, unreachable: Sequence[str]) -> tuple[str, ...]:
+        if "LEFT" in unreachable:
             return ()
+        partitions = [TopicPartition(MENUS.name, number) for number in range(MENUS.partitions)]
         try:
-            with self._scene.cluster("LEFT", _CALL_S) as left:
-                every = [TopicPartition(MENUS.name, n) for n in range(MENUS.partitions)]
-                positions = left.group_offsets(KITCHEN)
-                starts = left.log_starts(every)
+            with self._testbed.cluster("LEFT", _CALL_S) as left:
+                committed = left.group_offsets(KITCHEN)
+                starts = left.log_starts(partitions)
         except DrlibError:
             return ()
-        stands = all(at in positions and positions[at].offset == starts[at] for at in every)
-        return (KITCHEN,) if stands else ()
+        at_start = all(p in committed and committed[p].offset == starts[p] for p in partitions)
+        return (KITCHEN,) if at_start else ()
 
 
-def _ends(cluster: Cluster, names: Sequence[str]) -> _Ends:
-    shapes = {name: found.partitions for name, found in cluster.topics(names).items()}
-    ends = cluster.log_ends(TopicPartition(name, n) for name, count in shapes.items() for n in range(count))
-    return {name: (count, sum(ends[TopicPartition(name, n)] for n in range(count))) for name, count in shapes.items()}
+def _mirrored_offsets(mirror: WorkerStatus | None) -> dict[str, int]:
+    """By source topic: the sum of the offsets up to which the worker reports its partitions as mirrored."""
+    sums: dict[str, int] = {}
+    for flow in mirror.flows if mirror is not None else ():
+        if flow.flow == str(FLOW):
+            for partition in flow.partitions:
+                sums[partition.topic] = sums.get(partition.topic, 0) + max(0, partition.mirrored)
+    return sums
 
 
-def _alone(cluster: Cluster, name: str) -> _Ends:
+def _sizes(cluster: Cluster, names: Sequence[str]) -> _TopicSizes:
+    counts = {name: topic.partitions for name, topic in cluster.topics(names).items()}
+    ends = cluster.log_ends(TopicPartition(name, n) for name, count in counts.items() for n in range(count))
+    return {name: (count, sum(ends[TopicPartition(name, n)] for n in range(count))) for name, count in counts.items()}
+
+
+def _size_alone(cluster: Cluster, name: str) -> _TopicSizes:
     try:
-        return _ends(cluster, [name])
+        return _sizes(cluster, [name])
     except ClusterRefused:
         return {name: None}
 
 
-def _of(found: _Ends | None, name: str, which: int) -> int | None:
-    """0 for a topic that is not there, None where nobody could be asked."""
-    if found is None:
+def _size(sizes: _TopicSizes | None, name: str, which: int) -> int | None:
+    """0 for a topic that does not exist, None for one that could not be asked for."""
+    if sizes is None:
         return None
-    there = found.get(name, (0, 0))
-    return None if there is None else there[which]
+    size = sizes.get(name, (0, 0))
+    return None if size is None else size[which]
 
 
-def _sum(cluster: Cluster, group: str) -> int | None:
-    positions = cluster.group_offsets(group)
-    return sum(at.offset for at in positions.values()) if positions else None
+def _committed_sum(cluster: Cluster, group: str) -> int | None:
+    committed = cluster.group_offsets(group)
+    return sum(position.offset for position in committed.values()) if committed else None

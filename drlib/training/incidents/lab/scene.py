@@ -61,7 +61,7 @@ GUARDED: Final = MappingProxyType(
 _PATIENCE_S: Final = 90.0
 
 
-class Scene:
+class IncidentTestbed:
     """The processes of one incident on `lab`; histories of its applications are below `folder`."""
 
     def __init__(self, lab: Lab, folder: Path) -> None:

@@ -1,9 +1,9 @@
-"""Every cause an incident can have: what was done, what shows it, what repairs it, what makes it worse.
+"""Every cause an incident can have: what is done, its symptoms, its repair, and the moves that make it worse.
 
-Rules: a literal table; each cause is a real fault on the lab's clusters. `{where}` and `{how}` in a text are what the
-seed chose of `wheres` and `hows`. Places say what a cause touches: two causes go together only where they touch nothing
-in common. Times are seconds from the moment the cause was put in; an operator within them gets every point.
-Not for: putting a cause in (`drlib.training.incidents.lab.inject`), choosing one (`incident_seed`), judging (`incident_score`).
+Rules: a literal table; each cause is a real fault on the lab's clusters. `{where}` and `{how}` in a text stand for what the
+seed chose from `wheres` and `hows`. `places` are the parts of the testbed that a cause affects: two causes are combined only
+if they share none. Times are seconds from the injection; an operator within them gets all points.
+Not for: injecting a cause (`drlib.training.incidents.lab.inject`), choosing one (`seed`), judging (`score`).
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.training.incidents.rules.moves import Move, parse
+from drlib.training.incidents.rules.moves import Move, parse_move
 from drlib.training.incidents.rules.symptoms import Symptom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One row. `repair`: the reference solution, in its order. `harmful`: names of moves that make this one worse.
+    """One row of the table. `repair`: the reference solution, in order. `harmful`: names of moves that make it worse.
 
-    `spares_positions`: is every record that was read again in its incident the operator's doing?
+    `spares_positions`: True if the fault itself makes no group read a record again, so that every one is the operator's doing.
     """
 
     name: str
@@ -33,7 +33,6 @@ class Cause:
     symptoms: tuple[Symptom, ...]
     repair: tuple[str, ...]
     harmful: tuple[str, ...] = ()
-    recovered: str
     good: str
     hints: tuple[str, str, str]
     detect_s: float = 60.0
@@ -52,32 +51,30 @@ _BROKER = Cause(
     symptoms=(Symptom.SITE_SILENT,),
     repair=("restart-broker {where}",),
     harmful=("move-applications",),
-    recovered="{where} answers, every application works, and the mirror has caught up.",
-    good="See which site does not answer, find no word of a full disk at the end of its broker's log, and start the "
-    "broker: its data is whole, and nothing has to move.",
+    good="Find out which site does not answer. Read the end of its broker's log: it says nothing about a full disk. Start the "
+    "broker: its data is complete, so nothing has to move.",
     hints=(
-        "Ask each site's broker a question: does it answer?",
-        "Look at the end of the broker's log: it ends in the middle of its work, without a reason.",
-        "Start it again.",
+        "Check whether the broker of each site answers.",
+        "Read the end of the broker's log: it stops in the middle of normal work, without an error.",
+        "Start the broker again.",
     ),
 )
 _CUT = Cause(
     name="link-cut-one-way",
     level=1,
     title="The link is cut one way",
-    story="The mirror's {how} on the link to {where} disappear on the way; the other direction is whole.",
+    story="The mirror's {how} on the link to {where} are dropped; the other direction works.",
     wheres=("LEFT", "RIGHT"),
     hows=("requests", "responses"),
     places=("link",),
     symptoms=(Symptom.MIRROR_BEHIND,),
     repair=("heal-link {where}",),
     harmful=("move-applications",),
-    recovered="The mirror has caught up.",
-    good="Both sites answer and the applications work, only the mirror does not hear one of them: that is the link. "
-    "Nothing is lost while LEFT keeps its records; a failover now would leave the tail behind.",
+    good="Both sites answer and the applications work. Only the mirror gets no answer from one site, so the link is broken. "
+    "Nothing is lost while LEFT retains its records. A failover now would leave unreplicated records behind.",
     hints=(
-        "The applications are well. Who is not?",
-        "drlib status names the side that the mirror does not hear.",
+        "The applications work. Which component does not?",
+        "drlib status names the cluster that the mirror cannot reach.",
         "Have the link to that site repaired.",
     ),
 )
@@ -85,19 +82,18 @@ _SLOW = Cause(
     name="slow-link-retention",
     level=3,
     title="A slow link, and retention about to overtake the mirror",
-    story="The link from LEFT carries {how} bytes a second, and the topic flights keeps its records for a minute.",
+    story="The link from LEFT carries {how} bytes/s, and retention of topic flights was set to one minute.",
     wheres=("LEFT",),
     hows=("2000", "3000"),
     places=("link", "LEFT"),
     symptoms=(Symptom.MIRROR_BEHIND,),
     repair=("raise-retention flights", "heal-link {where}"),
     harmful=("move-applications", "stop-mirror", "restart-mirror"),
-    recovered="The mirror has caught up before retention deleted anything.",
-    good="The lag grows steadily and drlib status says when retention will win. Raise retention first: that takes a "
-    "second and stops the clock. Then have the link repaired.",
+    good="The lag grows steadily, and drlib status says when retention will delete records that are not mirrored yet. Raise "
+    "retention first: that takes effect within a second. Then have the link repaired.",
     hints=(
-        "The mirror works, and falls behind all the same. How long does LEFT keep records?",
-        "drlib status says RetentionAhead: when records will be deleted before they are mirrored.",
+        "The mirror works and still falls behind. How long does LEFT retain records?",
+        "drlib status reports RetentionAhead: when records will be deleted before they are mirrored.",
         "Raise the retention of flights first, then have the link to LEFT repaired.",
     ),
     diagnose_s=120.0,
@@ -105,41 +101,39 @@ _SLOW = Cause(
 _AGAIN = Cause(
     name="topic-recreated",
     level=2,
-    title="A topic was deleted and made again",
-    story="The topic menus was deleted on LEFT and made again under its name, with other records.",
+    title="A topic was deleted and re-created",
+    story="Topic menus was deleted on LEFT and re-created under the same name with other records.",
     wheres=("menus",),
     places=("LEFT", "menus"),
     symptoms=(Symptom.TOPIC_SHRANK,),
     repair=("group-to-start kitchen {where}",),
     harmful=("move-applications",),
-    recovered="Group kitchen stands at the beginning of the new topic, and the mirror has all of it.",
-    good="The topic's log is shorter than it was, and its group has no position any more: Kafka forgets positions "
-    "with the topic. With auto.offset.reset=latest the group would skip what is there, so place it at the start. The "
-    "mirror follows by itself.",
+    good="The topic's log is shorter than it was, and its group has no committed offsets: Kafka deletes them with the topic. "
+    "With auto.offset.reset=latest the group would skip the new records, so move it to the start. The mirror follows the "
+    "re-created topic by itself.",
     hints=(
-        "A log that only grows has become shorter. Which one?",
-        "drlib status says TopicRecreated. And where does group kitchen stand?",
-        "Place group kitchen at the start of menus.",
+        "One log became shorter, and logs normally only grow. Which one?",
+        "drlib status reports TopicRecreated. Where is group kitchen now?",
+        "Move group kitchen to the start of menus.",
     ),
 )
 _GROWN = Cause(
     name="partitions-added",
     level=2,
     title="Partitions were added",
-    story="The topic flights on LEFT was given two more partitions; its standby on RIGHT was not.",
+    story="Topic flights on LEFT was given two more partitions; its standby topic on RIGHT was not.",
     wheres=("flights",),
     places=("LEFT", "flights"),
-    symptoms=(Symptom.SHAPES_DIFFER,),
+    symptoms=(Symptom.PARTITIONS_DIFFER,),
     repair=("grow-topic RIGHT {where}",),
     harmful=("move-applications",),
-    recovered="flights has as many partitions on RIGHT as on LEFT, and so has its mirror.",
-    good="Keys are placed by the number of partitions: with six here and four there, a failover now would put the "
-    "records of a key into other partitions. Partitions cannot be taken away, so grow the standby; the mirror grows "
-    "its copy by itself.",
+    good="The default partitioner maps a key to a partition by the number of partitions. With six on LEFT and four on RIGHT, a "
+    "failover now would write the records of a key to other partitions. Partitions cannot be removed, so add them to the "
+    "standby topic. The mirror adds partitions to its mirror topic by itself.",
     hints=(
         "Compare the topics of both sites.",
-        "How many partitions has flights on LEFT, and its standby on RIGHT?",
-        "Grow flights on RIGHT.",
+        "How many partitions do flights on LEFT and its standby topic on RIGHT have?",
+        "Add partitions to flights on RIGHT.",
     ),
 )
 _OPEN = Cause(
@@ -152,92 +146,86 @@ _OPEN = Cause(
     symptoms=(Symptom.MIRROR_BEHIND,),
     repair=("abort-transaction {where}",),
     harmful=("move-applications",),
-    recovered="Readers and mirror get past the place where the transaction began.",
-    good="One topic stands still for its readers and for the mirror while it is written to: the last stable offset "
-    "does not move. drlib status names the transactional ID; fence and abort it.",
+    good="One topic is written to, but its readers and the mirror make no progress in it: its last stable offset does not "
+    "advance. drlib status names the transactional ID. Fence that producer and abort its transaction.",
     hints=(
-        "Whoever reads only what is committed waits, in one topic.",
-        "drlib status says OpenTransaction, with its transactional ID.",
+        "Consumers with isolation.level=read_committed wait, in one topic only.",
+        "drlib status reports OpenTransaction with its transactional ID.",
         "Abort the transaction in bookings.",
     ),
 )
 _SYNC = Cause(
     name="stopped-group-sync",
     level=2,
-    title="The groups' positions are not kept in step",
+    title="Group offsets are no longer synchronized",
     story="sync.group.offsets.enabled was set to false in the mirror's file, and the worker was restarted.",
     wheres=("mirror",),
     places=("mirror",),
-    symptoms=(Symptom.POSITIONS_STAND,),
+    symptoms=(Symptom.POSITIONS_STALLED,),
     repair=("enable-group-sync",),
     harmful=("move-applications",),
-    recovered="The groups' positions on RIGHT follow those on LEFT.",
-    good="Records cross, nothing is reported, and still a failover would read everything again since the change: "
-    "look at positions as well as at lag. Switch it on again; it catches up by itself.",
+    good="Records are mirrored and no problem is reported, but after a failover every group would read again all records since "
+    "the change. Compare committed offsets as well as lag. Enable the synchronization: it catches up by itself.",
     hints=(
-        "All records cross. What else has to be on RIGHT on the day you need it?",
-        "Compare the positions of group arrivals on both sites, twice.",
-        "Switch the sync of group offsets on again.",
+        "All records are mirrored. What else has to be on RIGHT for a failover?",
+        "Compare the committed offsets of group arrivals on both sites, twice.",
+        "Enable the synchronization of group offsets again.",
     ),
 )
 _FOREIGN = Cause(
     name="foreign-writer",
     level=2,
-    title="Somebody else writes to a mirror topic",
-    story="An application called {how} writes to LEFT.{where} on RIGHT, which is the mirror's own.",
+    title="An application writes to a mirror topic",
+    story="Application {how} writes to LEFT.{where} on RIGHT, a topic that only the mirror may write to.",
     wheres=("bookings", "flights"),
     hows=("seat-loader", "crew-import"),
     places=("RIGHT",),
     symptoms=(Symptom.MIRROR_REPORTS,),
     repair=("stop-application {how}",),
     harmful=("move-applications",),
-    recovered="Nobody but the mirror writes to LEFT.{where}.",
-    good="drlib status says ForeignWriter, with the topic; the mirror copies around it and its map stays exact. Find "
-    "the writer among the applications and stop it. Do not delete the mirror topic: it is whole.",
+    good="drlib status reports ForeignWriter with the topic. The mirror continues, and its offset map stays exact. Find the "
+    "writer among the applications and stop it. Do not delete the mirror topic: nothing is missing in it.",
     hints=(
-        "The mirror keeps up, and yet it has something to say.",
-        "drlib status says ForeignWriter. Which application has no business on RIGHT?",
-        "Stop the application that was not there before.",
+        "The mirror keeps up but reports a problem.",
+        "drlib status reports ForeignWriter. Which application should not write on RIGHT?",
+        "Stop the application that did not run at the start.",
     ),
 )
 _ACL = Cause(
     name="wrong-acl",
     level=2,
-    title="An ACL rule keeps the mirror out",
-    story="A rule that lets User:analytics write LEFT.{where} on RIGHT was made: the topic's first, so nobody else "
-    "may any more.",
+    title="An ACL denies the mirror access",
+    story="LEFT.{where} on RIGHT got its first ACL: it allows only User:analytics, so the mirror is denied.",
     wheres=("bookings", "flights"),
     places=("RIGHT",),
     symptoms=(Symptom.MIRROR_BEHIND,),
     repair=("remove-acl RIGHT LEFT.{where}",),
     harmful=("move-applications",),
-    recovered="The mirror may write LEFT.{where}, and has caught up.",
-    good="Both sites answer, the applications work, and drlib status tells of a right that is missing. The first "
-    "rule of a resource ends what allow.everyone.if.no.acl.found grants: look who may write each mirror topic, and "
-    "take the rule away, or grant the mirror its right as well.",
+    good="Both sites answer, the applications work, and drlib status reports a missing permission. The first ACL of a resource "
+    "ends the access that allow.everyone.if.no.acl.found gives. List the ACLs of each mirror topic and delete that ACL, or "
+    "allow the mirror as well.",
     hints=(
-        "Everything answers. What may the mirror no longer do?",
-        "drlib status tells of a missing right. Who may write each mirror topic now?",
-        "Take the rule of LEFT.{where} on RIGHT away.",
+        "Both clusters answer. What is the mirror no longer allowed to do?",
+        "drlib status reports a missing permission. Which principals may write to each mirror topic?",
+        "Delete the ACL of LEFT.{where} on RIGHT.",
     ),
 )
 _DISK = Cause(
     name="full-disk",
     level=3,
     title="A disk is full",
-    story="The disk of {where}'s broker has no room left: appends fail, and the broker gives up.",
+    story="The disk of {where}'s broker is full: appends fail, and the broker shuts down.",
     wheres=("RIGHT", "LEFT"),
     places=("{where}",),
     symptoms=(Symptom.SITE_SILENT,),
     repair=("free-disk {where}", "restart-broker {where}"),
     harmful=("move-applications",),
-    recovered="{where} takes records again, every application works, and the mirror has caught up.",
-    good="A broker that is down is not always a broker to start: the end of its log says that it could not write, "
-    "and that all log directories failed. Make room first; started before, it fails again.",
+    good="Do not start a stopped broker before you know why it stopped. The end of its log says that writes and then all "
+    "log directories failed. Free disk space first: a broker that is started before that fails again.",
     hints=(
         "A site does not answer. Why did its broker stop?",
         "Read the end of its log: all log dirs have failed.",
-        "Make room on its disk, then start the broker.",
+        "Free space on its disk, then start the broker.",
     ),
 )
 _CLOCK = Cause(
@@ -251,12 +239,11 @@ _CLOCK = Cause(
     symptoms=(Symptom.TIMES_WRONG,),
     repair=("set-clock {where}",),
     harmful=("move-applications",),
-    recovered="New records of gates bear the time at which they are written.",
-    good="The topic grows and its newest timestamp does not: the records bear a wrong time, so retention takes them "
-    "early and lag in seconds is off. The mirror is right to keep timestamps as they are. Set the clock of the "
-    "machine that writes.",
+    good="The topic grows but its newest timestamp does not advance: the records carry a wrong time. Retention deletes them "
+    "too early, and lag in seconds is wrong. The mirror is right to preserve timestamps. Correct the clock of the machine that "
+    "writes.",
     hints=(
-        "Records arrive. Are they of now?",
+        "Records arrive. Do they carry the current time?",
         "Compare the newest timestamp of each topic with the time of day.",
         "Set the clock of the machine of gates.",
     ),
@@ -264,28 +251,28 @@ _CLOCK = Cause(
 _SPLIT = Cause(
     name="split-brain",
     level=3,
-    title="Split brain after a bad failover",
-    story="Somebody moved the applications to RIGHT while LEFT was well, and {where} did not follow: both sites are "
-    "written.",
+    title="Split brain after an incomplete failover",
+    story="The applications moved to RIGHT while LEFT worked; {where} stayed: both sites are written to.",
     wheres=("bookings",),
     places=("LEFT", "RIGHT", "applications", "link", "mirror"),
     symptoms=(Symptom.BOTH_WRITTEN,),
     repair=("point-application {where} RIGHT", "point-application billing RIGHT"),
     harmful=("move-applications", "stop-mirror"),
-    recovered="Only RIGHT is written, and what LEFT had acknowledged is on RIGHT as well.",
-    good="Two sites acknowledge writes at once. Do not move anybody back: what RIGHT acknowledged since has nowhere "
-    "to go. Let the mirror run, so that the straggler's records cross, and point it to RIGHT, then its reader.",
+    good="Both sites acknowledge writes. Do not move the applications back: LEFT does not have what RIGHT has acknowledged "
+    "since. Keep the mirror running, so that the records of the remaining producer are mirrored. Move that producer to RIGHT, "
+    "then its reader.",
     hints=(
-        "Which site is written to, and by whom?",
-        "The application bookings works at another site than all the others.",
-        "Point bookings to RIGHT, and its reader billing after it.",
+        "Which site is written to, and by which application?",
+        "Application bookings works at another site than all others.",
+        "Move bookings to RIGHT, then its reader billing.",
     ),
     spares_positions=False,
 )
 
+# The order is part of every agreed game: seeds draw from it.
 CAUSES: Final[Mapping[str, Cause]] = {
-    one.name: one
-    for one in (
+    cause.name: cause
+    for cause in (
         _BROKER,
         _CUT,
         _AGAIN,
@@ -303,36 +290,39 @@ CAUSES: Final[Mapping[str, Cause]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
-    """A cause with what was chosen for it."""
+class InjectedCause:
+    """A cause with the place and the variant that were chosen for it."""
 
     cause: str
     where: str
     how: str = ""
 
     @property
-    def kind(self) -> Cause:
+    def definition(self) -> Cause:
         return CAUSES[self.cause]
 
     @property
     def places(self) -> frozenset[str]:
-        return frozenset(self.said(place) for place in self.kind.places)
+        return frozenset(self.render(place) for place in self.definition.places)
 
     @property
     def repair(self) -> tuple[Move, ...]:
         """The reference solution."""
-        return tuple(parse([self.said(text)]) for text in self.kind.repair)
+        return tuple(parse_move([self.render(text)]) for text in self.definition.repair)
 
-    def said(self, text: str) -> str:
-        """A text of the cause with its choices in it."""
+    def render(self, text: str) -> str:
+        """Fill the chosen place and variant into a text of the cause."""
         return text.format(where=self.where, how=self.how)
 
 
-_FIRST: Final = ("slow-link-retention", "full-disk", "broker-killed")
+_MOST_URGENT: Final = ("slow-link-retention", "full-disk", "broker-killed")
 
 
-def in_turn(planted: Iterable[Planted]) -> tuple[Planted, ...]:
-    """In the order in which a good operator takes them: what runs out first, since retention deletes while a broker
-    starts; then a site, for one that is silent hides what else is wrong there."""
-    rank = {name: number for number, name in enumerate(_FIRST)}
-    return tuple(sorted(planted, key=lambda one: rank.get(one.cause, len(_FIRST))))
+def by_urgency(injected: Iterable[InjectedCause]) -> tuple[InjectedCause, ...]:
+    """Sort causes in the order in which to repair them.
+
+    Retention comes first, because it deletes records while a broker starts; then a site that does not answer, because it
+    hides other symptoms.
+    """
+    rank = {name: number for number, name in enumerate(_MOST_URGENT)}
+    return tuple(sorted(injected, key=lambda cause: rank.get(cause.cause, len(_MOST_URGENT))))

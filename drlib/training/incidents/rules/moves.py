@@ -1,9 +1,9 @@
-"""What an operator can do in an incident: every move by name, what it takes, and whether it can ever be right.
+"""Every move an operator can make in an incident: its name, its arguments, and whether it is harmful in any incident.
 
-Rules: a literal table. A move is written as on the command line, `restart-broker LEFT`; `parse` refuses what is not
-in the table, or with too few or too many words, before anything is touched. A move that destroys what nobody can
-bring back is harmful in every incident; whether another one was right is said by the cause (`incident_causes`). Not
-for: doing any of it (`drlib.training.incidents.lab.moves`).
+Rules: a literal table. A move is written as on the command line, `restart-broker LEFT`. `parse_move` refuses an unknown
+name and a wrong number of arguments before anything is changed. A move that destroys data for good is harmful in every
+incident; whether another move is right depends on the cause (`drlib.training.incidents.rules.causes`).
+Not for: carrying moves out (`drlib.training.incidents.lab.moves`).
 """
 
 from __future__ import annotations
@@ -20,68 +20,72 @@ ACKNOWLEDGE: Final = "acknowledge"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """`takes`: the names of its words. `changes`: does anything change by it?"""
+class MoveDefinition:
+    """`parameters`: names of the move's arguments. `changes_state`: False for a move that changes nothing on the lab."""
 
-    takes: tuple[str, ...]
-    does: str
-    changes: bool = True
+    parameters: tuple[str, ...]
+    description: str
+    changes_state: bool = True
     harmful: bool = False
 
 
-KINDS: Final[Mapping[str, Kind]] = {
-    ACKNOWLEDGE: Kind((), "say that something is wrong; the clock of detection stops", changes=False),
-    "restart-broker": Kind(("SITE",), "start a site's broker again on its data"),
-    "free-disk": Kind(("SITE",), "make room on the disk of a site's broker"),
-    "heal-link": Kind(("SITE",), "have the network people repair the mirror's link to a site"),
-    "raise-retention": Kind(("TOPIC",), "keep the records of a topic on LEFT for a day"),
-    "restart-mirror": Kind((), "stop the mirror's worker in order and start it again"),
-    "enable-group-sync": Kind((), "switch sync.group.offsets.enabled on in the mirror's file and restart the worker"),
-    "abort-transaction": Kind(("TOPIC",), "fence and abort the transaction that is open in a topic on LEFT"),
-    "remove-acl": Kind(("SITE", "TOPIC"), "take away every ACL rule of a topic"),
-    "stop-application": Kind(("NAME",), "stop one application"),
-    "set-clock": Kind(("NAME",), "set the clock of an application's machine, and restart it"),
-    "point-application": Kind(("NAME", "SITE"), "let one application work at a site"),
-    "grow-topic": Kind(("SITE", "TOPIC"), "give a site's topic as many partitions as LEFT's topic of that name has"),
-    "group-to-start": Kind(("GROUP", "TOPIC"), "place a group at the beginning of a topic on LEFT"),
-    "move-applications": Kind(("SITE",), "move every application to a site: a failover"),
-    "stop-mirror": Kind((), "stop the mirror's worker"),
-    "group-to-end": Kind(("GROUP", "TOPIC"), "place a group at the end of a topic on LEFT", harmful=True),
-    "delete-topic": Kind(("SITE", "TOPIC"), "delete a topic", harmful=True),
+MOVES: Final[Mapping[str, MoveDefinition]] = {
+    ACKNOWLEDGE: MoveDefinition((), "report that something is wrong; stops the detection clock", changes_state=False),
+    "restart-broker": MoveDefinition(("SITE",), "start the broker of a site on its existing data"),
+    "free-disk": MoveDefinition(("SITE",), "free space on the disk of a site's broker"),
+    "heal-link": MoveDefinition(("SITE",), "repair the mirror's network link to a site"),
+    "raise-retention": MoveDefinition(("TOPIC",), "set retention.ms of a topic on LEFT to one day"),
+    "restart-mirror": MoveDefinition((), "stop the mirror's worker gracefully and start it again"),
+    "enable-group-sync": MoveDefinition((), "set sync.group.offsets.enabled=true and restart the worker"),
+    "abort-transaction": MoveDefinition(("TOPIC",), "fence and abort the open transaction in a topic on LEFT"),
+    "remove-acl": MoveDefinition(("SITE", "TOPIC"), "delete every ACL of a topic"),
+    "stop-application": MoveDefinition(("NAME",), "stop one application"),
+    "set-clock": MoveDefinition(("NAME",), "correct an application's machine clock and restart it"),
+    "point-application": MoveDefinition(("NAME", "SITE"), "move one application to a site"),
+    "grow-topic": MoveDefinition(("SITE", "TOPIC"), "add partitions to a site's topic up to its count on LEFT"),
+    "group-to-start": MoveDefinition(("GROUP", "TOPIC"), "move a consumer group to the start of a topic on LEFT"),
+    "move-applications": MoveDefinition(("SITE",), "fail over: move every application to a site"),
+    "stop-mirror": MoveDefinition((), "stop the mirror's worker"),
+    "group-to-end": MoveDefinition(
+        ("GROUP", "TOPIC"), "move a consumer group to the end of a topic on LEFT", harmful=True
+    ),
+    "delete-topic": MoveDefinition(("SITE", "TOPIC"), "delete a topic", harmful=True),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One move as it was asked for: its name and its words."""
+    """One requested move: its name and its arguments."""
 
     name: str
-    words: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return " ".join((self.name, *self.words))
+        return " ".join((self.name, *self.arguments))
 
     @property
-    def kind(self) -> Kind:
-        return KINDS[self.name]
+    def definition(self) -> MoveDefinition:
+        return MOVES[self.name]
 
 
-def parse(words: Sequence[str]) -> Move:
-    """`["restart-broker", "LEFT"]`, or all of it in one string. Raises `UsageError`."""
+def parse_move(words: Sequence[str]) -> Move:
+    """Parse `["restart-broker", "LEFT"]`, or the same in one string. Raises `UsageError` for anything not in the table."""
     parts = [part for word in words for part in word.split()]
     if not parts:
-        raise UsageError("no move was named", "there is nothing to do", "See: drlib incident list.")
-    name, *rest = parts
-    if name not in KINDS:
-        near = difflib.get_close_matches(name, KINDS, 1)
-        hint = f"Did you mean {near[0]}?" if near else "See: drlib incident list."
-        raise UsageError(f"move {name}", "there is none of that name", hint)
-    takes = KINDS[name].takes
-    if len(rest) != len(takes):
+        raise UsageError("no move was named", "there is nothing to do", "List the moves: drlib incident list")
+    name, *arguments = parts
+    if name not in MOVES:
+        matches = difflib.get_close_matches(name, MOVES, 1)
+        remedy = f"Did you mean {matches[0]}?" if matches else "List the moves: drlib incident list"
+        raise UsageError(f"move {name}", "there is no move of that name", remedy)
+    parameters = MOVES[name].parameters
+    if len(arguments) != len(parameters):
         raise UsageError(
-            f"move {name}", f"it takes {' '.join(takes) or 'no word'}", f"Write: {' '.join((name, *takes))}."
+            f"move {name}",
+            f"it takes {' '.join(parameters) or 'no arguments'}",
+            f"Write: {' '.join((name, *parameters))}",
         )
-    for wanted, given in zip(takes, rest, strict=True):
-        if wanted == "SITE" and given not in SITES:
-            raise UsageError(f"site {given}", "there is none of that name", f"There are {' and '.join(SITES)}.")
-    return Move(name, tuple(rest))
+    for parameter, argument in zip(parameters, arguments, strict=True):
+        if parameter == "SITE" and argument not in SITES:
+            raise UsageError(f"site {argument}", "there is no site of that name", f"Use {' or '.join(SITES)}.")
+    return Move(name, tuple(arguments))

@@ -1,90 +1,98 @@
-"""Is an incident over? What still speaks against it, from looks at the clusters alone.
+"""Whether an incident has recovered, judged from observations of the clusters alone.
 
-Rules: a literal match of each cause; an empty answer means that it is over. What could not be seen speaks against it:
-nobody can say that something is over which nobody can look at. Recovery is what the clusters do, never what an
-operator says or did. Not for: looking, nor for waiting until it holds.
+Rules: a literal match per cause; an empty result means recovered. Anything that could not be observed counts as not
+recovered. Recovery is what the clusters show, never what an operator reports or did.
+Not for: making observations, nor for waiting until the incident has recovered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drlib.training.incidents.rules.causes import Planted
+from drlib.training.incidents.rules.causes import InjectedCause
 from drlib.training.incidents.rules.symptoms import (
-    Look,
-    behind,
-    differs,
-    earlier,
-    grows,
-    positions_stand,
-    stands,
-    times_off,
+    Observation,
+    comparison_point,
+    is_behind,
+    is_stalled,
+    is_written,
+    partitions_differ,
+    positions_stalled,
+    timestamps_wrong,
 )
 
 
-def unresolved(planted: Sequence[Planted], looks: Sequence[Look], usual: Look) -> tuple[str, ...]:
-    """What still speaks against recovery from all of `planted`, in words. `looks`: oldest first; `usual`: while it
-    was well."""
-    now, before = looks[-1], earlier(looks)
+def unresolved(
+    injected: Sequence[InjectedCause], observations: Sequence[Observation], baseline: Observation
+) -> tuple[str, ...]:
+    """List, in words, what still has to recover from all of `injected`.
+
+    `observations`: oldest first. `baseline`: from before the incident.
+    """
+    now, before = observations[-1], comparison_point(observations)
     if before is None:
-        return ("it was not looked at for long enough",)
-    found = [*_ill(before, now, usual)]
-    for one in planted:
-        found += _own(one, looks, before, now)
-    return tuple(dict.fromkeys(found))
+        return ("it was not observed for long enough",)
+    problems = [*_general_problems(before, now, baseline)]
+    for cause in injected:
+        problems += _cause_problems(cause, observations, before, now)
+    return tuple(dict.fromkeys(problems))
 
 
-def _ill(before: Look, now: Look, usual: Look) -> list[str]:
-    """What any incident has to have back: sites, mirror, applications."""
-    found = [f"{site} does not answer" for site in now.silent]
+def _general_problems(before: Observation, now: Observation, baseline: Observation) -> list[str]:
+    """What every incident has to restore: sites, mirror, applications."""
+    problems = [f"{site} does not answer" for site in now.unreachable]
     if not now.mirror_runs:
-        found.append("the mirror does not run")
+        problems.append("the mirror does not run")
     for topic in now.topics:
         if topic.lag is None:
-            found.append(f"how far {topic.topic} has crossed is not known")
-        elif behind(before.topic(topic.topic), topic):
-            found.append(f"{topic.topic} does not cross")
-    for was in usual.applications:
-        found += _of_application(before, now, was.name)
-    return found
+            problems.append(f"the lag of {topic.topic} is unknown")
+        elif is_behind(before.topic(topic.topic), topic):
+            problems.append(f"{topic.topic} is not mirrored, or too slowly")
+    for application in baseline.applications:
+        problems += _application_problems(before, now, application.name)
+    return problems
 
 
-def _of_application(before: Look, now: Look, name: str) -> list[str]:
-    here = now.application(name)
-    if here is None or here.phase == "gone":
+def _application_problems(before: Observation, now: Observation, name: str) -> list[str]:
+    application = now.application(name)
+    if application is None or application.phase == "gone":
         return [f"{name} does not run"]
-    return [f"{name} stands still"] if stands(before, here) else []
+    return [f"{name} makes no progress"] if is_stalled(before, application) else []
 
 
-def _own(planted: Planted, looks: Sequence[Look], before: Look, now: Look) -> list[str]:
-    match planted.cause:
+def _cause_problems(
+    injected: InjectedCause, observations: Sequence[Observation], before: Observation, now: Observation
+) -> list[str]:
+    match injected.cause:
         case "topic-recreated":
-            return [] if "kitchen" in now.rewound else ["group kitchen does not stand at the start of menus"]
+            return [] if "kitchen" in now.groups_at_start else ["group kitchen is not at the start of menus"]
         case "partitions-added":
-            return [f"{t.topic} has another shape elsewhere" for t in now.topics if differs(t)]
+            return [f"{t.topic} has another number of partitions on RIGHT" for t in now.topics if partitions_differ(t)]
         case "stopped-group-sync":
-            return _synced(looks, now)
+            return _group_sync_problems(observations, now)
         case "foreign-writer":
-            writer = now.application(planted.how)
+            writer = now.application(injected.how)
             running = writer is not None and writer.phase != "gone"
-            return [f"{planted.how} still writes"] if running else []
+            return [f"{injected.how} still writes"] if running else []
         case "clock-skew":
-            then, topic = before.topic(planted.where), now.topic(planted.where)
-            known = topic.newest_ms is not None and not times_off(then, topic, now.at_ms)
-            written = topic.end is not None and then.end is not None and topic.end > then.end
-            return [] if known and written else [f"new records of {planted.where} do not bear the time of now"]
+            earlier, topic = before.topic(injected.where), now.topic(injected.where)
+            correct = topic.newest_ms is not None and not timestamps_wrong(earlier, topic, now.at_ms)
+            written = topic.end is not None and earlier.end is not None and topic.end > earlier.end
+            return [] if correct and written else [f"new records of {injected.where} do not carry the current time"]
         case "split-brain":
-            found = ["LEFT is still written to"] if grows(before, now, "LEFT") else []
-            return found + ([] if grows(before, now, "RIGHT") else ["RIGHT is not written to"])
+            problems = ["LEFT is still written to"] if is_written(before, now, "LEFT") else []
+            return problems + ([] if is_written(before, now, "RIGHT") else ["RIGHT is not written to"])
     return []
 
 
-def _synced(looks: Sequence[Look], now: Look) -> list[str]:
-    if positions_stand(looks):
-        return ["positions of groups stand still on RIGHT"]
+def _group_sync_problems(observations: Sequence[Observation], now: Observation) -> list[str]:
+    if positions_stalled(observations):
+        return ["committed offsets of groups do not move on RIGHT"]
     moved = [
-        one.group
-        for one in now.groups
-        if one.right is not None and (then := looks[0].group(one.group).right) is not None and one.right > then
+        group.group
+        for group in now.groups
+        if group.right is not None
+        and (earlier := observations[0].group(group.group).right) is not None
+        and group.right > earlier
     ]
-    return [] if moved else ["no group's position has moved on RIGHT"]
+    return [] if moved else ["no group's committed offsets have moved on RIGHT"]

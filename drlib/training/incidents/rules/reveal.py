@@ -1,8 +1,8 @@
-"""The story of an incident, told afterwards: causes, symptoms, moves, and what a good operator would have done.
+"""The reveal of a finished incident: causes, symptoms, moves, and what a good operator would have done.
 
-Rules: pure, from the events of both journals and the facts that were measured. Every event is in it, in its order, in
-words; nothing is added that did not happen. `due` is the replay: what to show when, at any speed. Not for: drawing
-it.
+Rules: pure; built from the events of both journals and the final measurements. It contains every event in order and nothing
+else. `replay_schedule` says when to show each entry of a replay, at any speed.
+Not for: drawing (`drlib.training.incidents.pictures`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from drlib.errors import UsageError
-from drlib.training.incidents.rules.causes import Planted, in_turn
-from drlib.training.incidents.rules.score import Event, Facts, Happened, Score, Worth, judge, worth
+from drlib.training.incidents.rules.causes import InjectedCause, by_urgency
+from drlib.training.incidents.rules.score import (
+    EventKind,
+    IncidentEvent,
+    Measurements,
+    MoveRating,
+    Score,
+    rate_move,
+    score_incident,
+)
 
 
-class Lane(StrEnum):
-    """Where a moment stands in the picture."""
+class Track(StrEnum):
+    """The row of the timeline in which an entry is drawn."""
 
     CAUSE = "cause"
     SYMPTOM = "symptom"
@@ -26,77 +34,85 @@ class Lane(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """`at_s`: seconds since the incident was started. `good`: None where there is nothing to judge."""
+class TimelineEntry:
+    """`at_s`: seconds since the incident was started. `correct`: None for an entry that is not judged."""
 
     at_s: float
-    lane: Lane
+    track: Track
     text: str
-    good: bool | None = None
+    correct: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reveal:
-    causes: tuple[Planted, ...]
-    moments: tuple[Moment, ...]
+    """What a finished incident was."""
+
+    causes: tuple[InjectedCause, ...]
+    entries: tuple[TimelineEntry, ...]
     score: Score
-    facts: Facts
+    measurements: Measurements
 
     @property
     def title(self) -> str:
-        return " and ".join(planted.kind.title for planted in self.causes) or "Nothing happened"
+        return " and ".join(cause.definition.title for cause in self.causes) or "No fault was injected"
 
     @property
-    def good(self) -> tuple[tuple[Planted, str], ...]:
-        """What a good operator would have done about each cause, in a sentence or two."""
-        return tuple((one, one.said(one.kind.good)) for one in in_turn(self.causes))
+    def advice(self) -> tuple[tuple[InjectedCause, str], ...]:
+        """What a good operator would have done about each cause, most urgent first."""
+        return tuple((cause, cause.render(cause.definition.good)) for cause in by_urgency(self.causes))
 
     @property
     def reference(self) -> tuple[str, ...]:
-        """The same with its moves, each in a piece."""
-        return tuple(f"{said} Moves: {', '.join(str(move) for move in one.repair)}." for one, said in self.good)
+        """The advice with its moves, one text for each cause."""
+        return tuple(f"{text} Moves: {', '.join(str(move) for move in cause.repair)}." for cause, text in self.advice)
 
 
-def tell(events: Sequence[Event], facts: Facts) -> Reveal:
-    """`events`: of the whole incident, in their order."""
-    causes = tuple(event.cause for event in events if event.what is Happened.CAUSE_IN and event.cause)
-    moments = tuple(_moment(event, [c for e in events[:n] if (c := e.cause)]) for n, event in enumerate(events))
-    return Reveal(causes, moments, judge(events, facts), facts)
+def build_reveal(events: Sequence[IncidentEvent], measurements: Measurements) -> Reveal:
+    """Build the reveal from all events of an incident, in order."""
+    causes = tuple(event.cause for event in events if event.kind is EventKind.CAUSE_IN and event.cause)
+    entries = tuple(
+        _entry(event, [earlier.cause for earlier in events[:n] if earlier.cause]) for n, event in enumerate(events)
+    )
+    return Reveal(causes, entries, score_incident(events, measurements), measurements)
 
 
-def due(moments: Sequence[Moment], speed: float) -> tuple[tuple[float, Moment], ...]:
-    """For each moment how many seconds after the replay's start it is shown. Raises `UsageError` for no speed."""
+def replay_schedule(entries: Sequence[TimelineEntry], speed: float) -> tuple[tuple[float, TimelineEntry], ...]:
+    """Return each entry with the seconds after the start of the replay at which to show it.
+
+    Raises `UsageError` for a speed that is not positive.
+    """
     if not speed > 0:
-        raise UsageError(
-            f"speed {speed:g}", "nothing would ever be shown", "Give a speed above 0: 10 is ten times faster."
-        )
-    begin = moments[0].at_s if moments else 0.0
-    return tuple(((moment.at_s - begin) / speed, moment) for moment in moments)
+        raise UsageError(f"speed {speed:g}", "nothing would be shown", "Use a speed above 0: 10 is ten times faster.")
+    start = entries[0].at_s if entries else 0.0
+    return tuple(((entry.at_s - start) / speed, entry) for entry in entries)
 
 
-def _moment(event: Event, planted: Sequence[Planted]) -> Moment:
+def _entry(event: IncidentEvent, injected: Sequence[InjectedCause]) -> TimelineEntry:
     at = event.at_s
-    match event.what:
-        case Happened.STARTED:
-            return Moment(at, Lane.OUTCOME, "all is well")
-        case Happened.CAUSE_IN:
+    match event.kind:
+        case EventKind.STARTED:
+            return TimelineEntry(at, Track.OUTCOME, "everything works")
+        case EventKind.CAUSE_IN:
             assert event.cause is not None
-            return Moment(at, Lane.CAUSE, event.cause.said(event.cause.kind.story))
-        case Happened.SYMPTOM:
-            return Moment(at, Lane.SYMPTOM, event.word)
-        case Happened.ACTED:
-            value = worth(event, planted)
+            return TimelineEntry(at, Track.CAUSE, event.cause.render(event.cause.definition.story))
+        case EventKind.SYMPTOM:
+            return TimelineEntry(at, Track.SYMPTOM, event.detail)
+        case EventKind.ACTED:
+            rating = rate_move(event, injected)
             text = str(event.move) + (" failed" if event.failed else "")
-            good = None if value is Worth.LOOKING else value is Worth.RIGHT
-            return Moment(at, Lane.OPERATOR, text if good in (None, True) else f"{text} ({value.value})", good)
-        case Happened.DIAGNOSED:
-            right = any(event.word == one.cause for one in planted)
-            return Moment(at, Lane.OPERATOR, f"diagnosis: {event.word}" + ("" if right else " (wrong)"), right)
-        case Happened.HINTED:
-            return Moment(at, Lane.OPERATOR, f"hint: {event.word}", False)
-        case Happened.RECOVERED:
-            return Moment(at, Lane.OUTCOME, "it is over", True)
-        case Happened.RELAPSED:
-            return Moment(at, Lane.OUTCOME, "it is back", False)
-        case Happened.FINISHED:
-            return Moment(at, Lane.OUTCOME, "finished")
+            correct = None if rating is MoveRating.NEUTRAL else rating is MoveRating.RIGHT
+            suffix = f" ({rating.value})" if correct is False else ""
+            return TimelineEntry(at, Track.OPERATOR, text + suffix, correct)
+        case EventKind.DIAGNOSED:
+            right = any(event.detail == cause.cause for cause in injected)
+            return TimelineEntry(
+                at, Track.OPERATOR, f"diagnosis: {event.detail}" + ("" if right else " (wrong)"), right
+            )
+        case EventKind.HINTED:
+            return TimelineEntry(at, Track.OPERATOR, f"hint: {event.detail}", False)
+        case EventKind.RECOVERED:
+            return TimelineEntry(at, Track.OUTCOME, "recovered", True)
+        case EventKind.RELAPSED:
+            return TimelineEntry(at, Track.OUTCOME, "no longer recovered", False)
+        case EventKind.FINISHED:
+            return TimelineEntry(at, Track.OUTCOME, "finished")

@@ -1,12 +1,11 @@
-"""The score of an incident, from what happened and what was measured: nothing else is looked at.
+"""The score of an incident, from its events and its final measurements alone.
 
-Rules: pure; the same events and facts are the same score, whoever played. Out of 100: detection 15, diagnosis 25,
-recovery 35, data 25 (10 of them for records read again). Full points within the cause's time, none at four times
-that, a straight line in between. Deductions: 5 for a wrong move, a wrong diagnosis or a false alarm, 20 for a harmful
-move, 5 for a hint; never below 0. What could not be measured earns nothing, and data earns only once the incident is
-over: what still burns is not safe. With two causes the diagnosis is worth half each, times are those of the slower
-one, and recovery is of both. Not for: measuring (`drlib.training.incidents.lab.measure`), nor for telling a story
-(`incident_reveal`).
+Rules: pure; the same input gives the same score, for any player. 100 points: detection 15, diagnosis 25, recovery 35, data
+25 (10 of them for records read again). All points within the cause's time limit, none from four times the limit on, linear in
+between. Deductions: 5 for a wrong move, a wrong diagnosis or a false alarm, 20 for a harmful move, 5 for a hint; the sum is
+never below 0. A measurement that is missing earns nothing, and data earns points only after recovery. With two causes each
+diagnosis is worth half; the limits are those of the slower cause; recovery means recovery from both.
+Not for: measuring (`drlib.training.incidents.lab.measure`), nor for the reveal (`reveal`).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from drlib.training.incidents.rules.causes import Planted
+from drlib.training.incidents.rules.causes import InjectedCause
 from drlib.training.incidents.rules.moves import ACKNOWLEDGE, Move
 
 DETECT: Final = 15.0
@@ -28,11 +27,12 @@ WRONG: Final = 5.0
 HARMFUL: Final = 20.0
 HINT: Final = 5.0
 FULL: Final = 100.0
-_NOTHING_AT: Final = 4.0  # times the cause's time
+_ZERO_AT: Final = 4.0  # multiple of the time limit from which on there are no points
+_NOT_RECOVERED: Final = "the incident had not recovered"
 
 
-class Happened(StrEnum):
-    """Names of events of an incident's journal."""
+class EventKind(StrEnum):
+    """Names of the events in an incident's journals."""
 
     STARTED = "started"
     CAUSE_IN = "cause-in"
@@ -45,32 +45,32 @@ class Happened(StrEnum):
     FINISHED = "finished"
 
 
-class Worth(StrEnum):
-    """What a move was worth in this incident."""
+class MoveRating(StrEnum):
+    """How a move is rated in an incident. NEUTRAL: it changes nothing and costs nothing."""
 
-    LOOKING = "looking"
+    NEUTRAL = "neutral"
     RIGHT = "right"
     WRONG = "wrong"
     HARMFUL = "harmful"
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """`at_s`: seconds since the incident was started. `cause`: of CAUSE_IN; `move`: of ACTED; `word`: a diagnosis.
-    `failed`: the move could not be carried out."""
+class IncidentEvent:
+    """`at_s`: seconds since the incident was started. `cause`: of CAUSE_IN. `move`: of ACTED. `detail`: the diagnosed cause,
+    the symptom or the hint. `failed`: the move could not be carried out."""
 
     at_s: float
-    what: Happened
-    cause: Planted | None = None
+    kind: EventKind
+    cause: InjectedCause | None = None
     move: Move | None = None
-    word: str = ""
+    detail: str = ""
     failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What was measured when it was finished. None: it could not be. `lost`: acknowledged records that are on neither
-    of RIGHT's topics; `read_again`: by groups."""
+class Measurements:
+    """Measured when the incident was finished; None if it could not be. `lost`: acknowledged records that are in neither
+    the mirror topic nor the standby topic on RIGHT. `read_again`: records that groups processed more than once."""
 
     recovered: bool | None
     lost: int | None
@@ -79,8 +79,8 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One line of the score. `of`: what it could have earned, 0 for a deduction."""
+class ScorePart:
+    """One line of the score. `of`: the points it could have earned, 0 for a deduction."""
 
     name: str
     points: float
@@ -90,8 +90,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    parts: tuple[Part, ...]
-    detect_s: float | None  # seconds from the first cause; None: it never was
+    """Times are seconds from the first cause, of `recover_s` from the last; None if it never happened."""
+
+    parts: tuple[ScorePart, ...]
+    detect_s: float | None
     diagnose_s: float | None
     recover_s: float | None
     wrong: int
@@ -107,124 +109,124 @@ class Score:
         return self.points == FULL
 
 
-def worth(event: Event, causes: Sequence[Planted]) -> Worth:
-    """What one move was worth while `causes` were in. Before any cause is in, every move that changes something is
-    wrong."""
+def rate_move(event: IncidentEvent, causes: Sequence[InjectedCause]) -> MoveRating:
+    """Rate the move of `event`, made while `causes` were injected. Without a cause every move that changes state is wrong."""
     assert event.move is not None
     move = event.move
-    if not move.kind.changes:
-        return Worth.LOOKING if causes or move.name != ACKNOWLEDGE else Worth.WRONG
-    if any(move in planted.repair for planted in causes):
-        return Worth.WRONG if event.failed else Worth.RIGHT
-    if move.kind.harmful or any(move.name in planted.kind.harmful for planted in causes):
-        return Worth.HARMFUL
-    return Worth.WRONG
+    if not move.definition.changes_state:
+        return MoveRating.NEUTRAL if causes or move.name != ACKNOWLEDGE else MoveRating.WRONG
+    if any(move in cause.repair for cause in causes):
+        return MoveRating.WRONG if event.failed else MoveRating.RIGHT
+    if move.definition.harmful or any(move.name in cause.definition.harmful for cause in causes):
+        return MoveRating.HARMFUL
+    return MoveRating.WRONG
 
 
-def judge(events: Sequence[Event], facts: Facts) -> Score:
-    """The score of one incident; `events` in the order they happened."""
-    planted = [(event.at_s, event.cause) for event in events if event.what is Happened.CAUSE_IN and event.cause]
-    causes = tuple(cause for _, cause in planted)
-    begin = planted[0][0] if planted else 0.0
-    last_in = planted[-1][0] if planted else 0.0
-    worths = [
-        worth(event, [cause for at, cause in planted if at <= event.at_s])
-        for event in events
-        if event.what is Happened.ACTED
-    ]
-    hints = sum(event.what is Happened.HINTED for event in events)
-    detected = _first(
-        event.at_s
-        for event in events
-        if event.at_s >= begin
-        and planted
-        and (_named(event, causes) or (event.move is not None and event.move.name == ACKNOWLEDGE))
-    )
-    named = {
-        cause.cause: _first(e.at_s for e in events if e.at_s >= begin and _names(e, cause.cause)) for cause in causes
+def score_incident(events: Sequence[IncidentEvent], measurements: Measurements) -> Score:
+    """Score one incident; `events` in the order in which they happened."""
+    injected = [(event.at_s, event.cause) for event in events if event.kind is EventKind.CAUSE_IN and event.cause]
+    causes = tuple(cause for _, cause in injected)
+    first_s = injected[0][0] if injected else 0.0
+    last_s = injected[-1][0] if injected else 0.0
+    after = [event for event in events if injected and event.at_s >= first_s]
+    names = {cause.cause for cause in causes}
+    detected = _first(event.at_s for event in after if _acknowledges(event) or _diagnosis(event) in names)
+    diagnosed = {
+        cause.cause: _first(event.at_s for event in after if _diagnosis(event) == cause.cause) for cause in causes
     }
-    false = {e.word for e in events if e.what is Happened.DIAGNOSED} - set(named)
-    recovered = _recovered(events, facts)
-    wrong = worths.count(Worth.WRONG) + len(false)
-    harmful = worths.count(Worth.HARMFUL)
-
-    limits = [cause.kind for cause in causes]
-    parts = [_timed("detection", DETECT, detected, begin, max((k.detect_s for k in limits), default=0.0))]
-    share = DIAGNOSE / max(1, len(named))
-    for cause in dict.fromkeys(c.cause for c in causes):
-        kind = next(k for k in limits if k.name == cause)
-        name = f"diagnosis: {kind.title}" if len(named) > 1 else "diagnosis"
-        parts.append(_timed(name, share, named[cause], begin, kind.diagnose_s))
-    since = max(begin, last_in)
-    parts.append(_timed("recovery", RECOVER, recovered, since, max((k.recover_s for k in limits), default=0.0)))
+    recovered = _recovered_at(events, measurements)
+    limits = [cause.definition for cause in causes]
+    since = max(first_s, last_s)
     over = recovered is not None
-    parts.append(_counted("records lost", LOST, facts.lost, over))
-    if all(kind.spares_positions for kind in limits):
-        parts.append(_counted("records read again", READ_AGAIN, facts.read_again, over))
+
+    parts = [_timed("detection", DETECT, detected, first_s, max((limit.detect_s for limit in limits), default=0.0))]
+    for limit in {limit.name: limit for limit in limits}.values():
+        name = f"diagnosis: {limit.title}" if len(diagnosed) > 1 else "diagnosis"
+        parts.append(_timed(name, DIAGNOSE / len(diagnosed), diagnosed[limit.name], first_s, limit.diagnose_s))
+    parts.append(_timed("recovery", RECOVER, recovered, since, max((limit.recover_s for limit in limits), default=0.0)))
+    parts.append(_counted("records lost", LOST, measurements.lost, over))
+    if all(limit.spares_positions for limit in limits):
+        parts.append(_counted("records read again", READ_AGAIN, measurements.read_again, over))
     else:
-        again = "how many is not known" if facts.read_again is None else f"{facts.read_again:,}, the cause's own doing"
-        parts.append(Part("records read again", READ_AGAIN if over else 0.0, READ_AGAIN, again if over else _NOT_OVER))
-    if wrong:
-        parts.append(Part("wrong moves, diagnoses and alarms", -WRONG * wrong, 0.0, f"{wrong} at {WRONG:g} points"))
-    if harmful:
-        parts.append(Part("harmful moves", -HARMFUL * harmful, 0.0, f"{harmful} at {HARMFUL:g} points"))
-    if hints:
-        parts.append(Part("hints", -HINT * hints, 0.0, f"{hints} at {HINT:g} points"))
-    diagnosed = [at for at in named.values() if at is not None]
+        parts.append(_not_counted("records read again", READ_AGAIN, measurements.read_again, over))
+
+    ratings = [
+        rate_move(event, [cause for at_s, cause in injected if at_s <= event.at_s])
+        for event in events
+        if event.kind is EventKind.ACTED
+    ]
+    wrong_diagnoses = {event.detail for event in events if event.kind is EventKind.DIAGNOSED} - names
+    wrong = ratings.count(MoveRating.WRONG) + len(wrong_diagnoses)
+    harmful = ratings.count(MoveRating.HARMFUL)
+    hints = sum(event.kind is EventKind.HINTED for event in events)
+    parts += _deduction("wrong moves, diagnoses and alarms", wrong, WRONG)
+    parts += _deduction("harmful moves", harmful, HARMFUL)
+    parts += _deduction("hints", hints, HINT)
+
+    times = [at_s for at_s in diagnosed.values() if at_s is not None]
     return Score(
         tuple(parts),
-        _since(detected, begin),
-        _since(max(diagnosed), begin) if diagnosed and len(diagnosed) == len(named) else None,
-        _since(recovered, since),
+        _seconds(detected, first_s),
+        _seconds(max(times), first_s) if times and len(times) == len(diagnosed) else None,
+        _seconds(recovered, since),
         wrong,
         harmful,
         hints,
     )
 
 
-_NOT_OVER: Final = "the incident was not over"
+def _acknowledges(event: IncidentEvent) -> bool:
+    return event.move is not None and event.move.name == ACKNOWLEDGE
 
 
-def _recovered(events: Sequence[Event], facts: Facts) -> float | None:
-    """When it was over for good: the first moment of the last stretch that lasted to the end."""
-    if not facts.recovered:
+def _diagnosis(event: IncidentEvent) -> str | None:
+    return event.detail if event.kind is EventKind.DIAGNOSED else None
+
+
+def _recovered_at(events: Sequence[IncidentEvent], measurements: Measurements) -> float | None:
+    """When the incident recovered for good: the start of the last recovered period that lasted to the end."""
+    if not measurements.recovered:
         return None
-    at: float | None = None
+    recovered_s: float | None = None
     for event in events:
-        if event.what is Happened.RECOVERED and at is None:
-            at = event.at_s
-        elif event.what in (Happened.RELAPSED, Happened.CAUSE_IN):
-            at = None
-    return at if at is not None else _first(e.at_s for e in events if e.what is Happened.FINISHED)
-
-
-def _named(event: Event, causes: Sequence[Planted]) -> bool:
-    return any(_names(event, cause.cause) for cause in causes)
-
-
-def _names(event: Event, cause: str) -> bool:
-    return event.what is Happened.DIAGNOSED and event.word == cause
+        if event.kind is EventKind.RECOVERED and recovered_s is None:
+            recovered_s = event.at_s
+        elif event.kind in (EventKind.RELAPSED, EventKind.CAUSE_IN):
+            recovered_s = None
+    if recovered_s is not None:
+        return recovered_s
+    return _first(event.at_s for event in events if event.kind is EventKind.FINISHED)
 
 
 def _first(times: Iterable[float]) -> float | None:
     return next(iter(times), None)
 
 
-def _since(at: float | None, begin: float) -> float | None:
-    return None if at is None else round(max(0.0, at - begin), 3)
+def _seconds(at_s: float | None, start_s: float) -> float | None:
+    return None if at_s is None else round(max(0.0, at_s - start_s), 3)
 
 
-def _timed(name: str, of: float, at: float | None, begin: float, limit: float) -> Part:
-    if at is None or limit <= 0:
-        return Part(name, 0.0, of, "never")
-    took = max(0.0, at - begin)
-    share = 1.0 if took <= limit else max(0.0, 1 - (took - limit) / (limit * (_NOTHING_AT - 1)))
-    return Part(name, round(of * share, 2), of, f"after {took:.0f} s; full points up to {limit:.0f} s")
+def _timed(name: str, of: float, at_s: float | None, start_s: float, limit_s: float) -> ScorePart:
+    if at_s is None or limit_s <= 0:
+        return ScorePart(name, 0.0, of, "never")
+    took_s = max(0.0, at_s - start_s)
+    share = 1.0 if took_s <= limit_s else max(0.0, 1 - (took_s - limit_s) / (limit_s * (_ZERO_AT - 1)))
+    return ScorePart(name, round(of * share, 2), of, f"after {took_s:.0f} s; all points up to {limit_s:.0f} s")
 
 
-def _counted(name: str, of: float, count: int | None, over: bool) -> Part:
+def _counted(name: str, of: float, count: int | None, over: bool) -> ScorePart:
     if not over:
-        return Part(name, 0.0, of, _NOT_OVER)
+        return ScorePart(name, 0.0, of, _NOT_RECOVERED)
     if count is None:
-        return Part(name, 0.0, of, "how many is not known")
-    return Part(name, 0.0 if count else of, of, f"{count:,}" if count else "none")
+        return ScorePart(name, 0.0, of, "the number is unknown")
+    return ScorePart(name, 0.0 if count else of, of, f"{count:,}" if count else "none")
+
+
+def _not_counted(name: str, of: float, count: int | None, over: bool) -> ScorePart:
+    """A number that the cause itself explains, so that it costs nothing."""
+    why = "the number is unknown" if count is None else f"{count:,}, because of the cause itself"
+    return ScorePart(name, of if over else 0.0, of, why if over else _NOT_RECOVERED)
+
+
+def _deduction(name: str, count: int, each: float) -> list[ScorePart]:
+    return [ScorePart(name, -each * count, 0.0, f"{count} at {each:g} points")] if count else []

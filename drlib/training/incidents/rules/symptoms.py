@@ -1,9 +1,9 @@
-"""What an operator can see of an incident, and what of it is out of the ordinary.
+"""Observations of an incident's testbed, and the symptoms an operator can see in them.
 
-Rules: a `Look` is what two clusters, the applications and the mirror said at one moment, from outside; what could not
-be asked is None or in `silent`, never 0. A symptom compares looks and knows no cause. What stands still is told only
-of a stretch of `STILL_S` at least, since everything stands still for a moment. Not for: asking
-(`drlib.training.incidents.lab.observe`).
+Rules: an `Observation` holds what both clusters, the applications and the mirror reported at one moment. A value that
+could not be obtained is None or its site is in `unreachable`; it is never reported as 0. A symptom compares observations
+and knows no cause. Stalls are judged over at least `STALL_S` seconds, because anything may pause for a moment.
+Not for: obtaining observations (`drlib.training.incidents.lab.observe`).
 """
 
 from __future__ import annotations
@@ -13,29 +13,32 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-STILL_S: Final = 3.0
-BEHIND: Final = 400  # records: two seconds of the lab's traffic, more than the mirror ever holds back by itself
+STALL_S: Final = 3.0
+MAX_LAG: Final = 400  # records: two seconds of the lab's traffic, more than a healthy mirror ever lags
 TIMES_OFF_MS: Final = 10_000
 
 
 class Symptom(StrEnum):
     SITE_SILENT = "a site does not answer"
     MIRROR_DOWN = "the mirror does not run"
-    MIRROR_BEHIND = "a topic does not cross, or slower than it is written"
-    MIRROR_REPORTS = "the mirror reports something: drlib status says what"
-    APPLICATION_STANDS = "an application stands still"
-    POSITIONS_STAND = "positions of groups stand still on RIGHT while they move on LEFT"
-    SHAPES_DIFFER = "a topic has not the same number of partitions on both sites"
+    MIRROR_BEHIND = "a topic is not mirrored, or more slowly than it is written"
+    MIRROR_REPORTS = "the mirror reports a problem: see drlib status"
+    APPLICATION_STALLED = "an application makes no progress"
+    POSITIONS_STALLED = "committed offsets of groups move on LEFT but not on RIGHT"
+    PARTITIONS_DIFFER = "a topic has different partition counts on the two sites"
     TOPIC_SHRANK = "a topic on LEFT is shorter than it was"
-    TIMES_WRONG = "new records of a topic bear the time of another moment"
+    TIMES_WRONG = "new records of a topic carry a wrong timestamp"
     BOTH_WRITTEN = "both sites are written to"
 
 
 @dataclass(frozen=True, slots=True)
-class TopicLook:
-    """A topic of the applications. `end`: sum of LEFT's log ends; `local`: of the standby on RIGHT, 0 without one;
-    `mirrored`: how much of LEFT the mirror said it has acknowledged; `newest_ms`: the greatest timestamp on LEFT.
-    Partitions: of the topic on LEFT, of its mirror and of its standby on RIGHT."""
+class TopicObservation:
+    """One topic of the applications.
+
+    `end`: sum of the end offsets on LEFT. `mirrored`: how many of those offsets the mirror reports as acknowledged on RIGHT.
+    `local`: sum of the end offsets of the standby topic on RIGHT, 0 without one. `newest_ms`: greatest timestamp on LEFT.
+    `partitions`: of the topic on LEFT, of its mirror topic and of its standby topic on RIGHT.
+    """
 
     topic: str
     end: int | None
@@ -50,9 +53,8 @@ class TopicLook:
 
 
 @dataclass(frozen=True, slots=True)
-class ApplicationLook:
-    """`done`: records acknowledged or processed so far. `phase`: what it says of itself, "gone" where it does not
-    run."""
+class ApplicationObservation:
+    """`done`: records acknowledged or processed so far. `phase`: reported by the application; "gone" if it does not run."""
 
     name: str
     phase: str
@@ -61,8 +63,8 @@ class ApplicationLook:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLook:
-    """Sums of a group's positions on both sites; None where it has none."""
+class GroupObservation:
+    """Sum of a group's committed offsets on each site; None without any."""
 
     group: str
     left: int | None
@@ -70,108 +72,113 @@ class GroupLook:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """One moment. `silent`: sites that did not answer. `events`: names of what the mirror has open, oldest first."""
+class Observation:
+    """The testbed at one moment. `unreachable`: sites that did not answer. `events`: names of the mirror's open events,
+    oldest first. `groups_at_start`: groups at the log start offset of every partition of their topic on LEFT."""
 
     at_ms: int
-    silent: tuple[str, ...]
-    topics: tuple[TopicLook, ...]
-    applications: tuple[ApplicationLook, ...]
-    groups: tuple[GroupLook, ...]
+    unreachable: tuple[str, ...]
+    topics: tuple[TopicObservation, ...]
+    applications: tuple[ApplicationObservation, ...]
+    groups: tuple[GroupObservation, ...]
     mirror_runs: bool
     events: tuple[str, ...]
-    rewound: tuple[str, ...] = ()  # groups that stand at the very beginning of each partition of their topic on LEFT
+    groups_at_start: tuple[str, ...] = ()
 
-    def topic(self, name: str) -> TopicLook:
-        return next(one for one in self.topics if one.topic == name)
+    def topic(self, name: str) -> TopicObservation:
+        return next(topic for topic in self.topics if topic.topic == name)
 
-    def group(self, name: str) -> GroupLook:
-        return next((one for one in self.groups if one.group == name), GroupLook(name, None, None))
+    def group(self, name: str) -> GroupObservation:
+        return next((group for group in self.groups if group.group == name), GroupObservation(name, None, None))
 
-    def application(self, name: str) -> ApplicationLook | None:
-        return next((one for one in self.applications if one.name == name), None)
-
-
-def earlier(looks: Sequence[Look]) -> Look | None:
-    """The newest of `looks` (oldest first) that is `STILL_S` before the last one; None while there is none."""
-    return next((look for look in reversed(looks) if looks[-1].at_ms - look.at_ms >= STILL_S * 1000), None)
+    def application(self, name: str) -> ApplicationObservation | None:
+        return next((application for application in self.applications if application.name == name), None)
 
 
-def symptoms(looks: Sequence[Look], usual: Look) -> tuple[Symptom, ...]:
-    """What is out of the ordinary in the last of `looks` (oldest first). `usual`: a look at all of it while it was
-    well."""
-    now, before = looks[-1], earlier(looks)
-    found: list[Symptom] = []
-    if now.silent:
-        found.append(Symptom.SITE_SILENT)
+def comparison_point(observations: Sequence[Observation]) -> Observation | None:
+    """Return the newest of `observations` (oldest first) that is `STALL_S` older than the last; None if there is none."""
+    latest_ms = observations[-1].at_ms - STALL_S * 1000
+    return next((earlier for earlier in reversed(observations) if earlier.at_ms <= latest_ms), None)
+
+
+def detect_symptoms(observations: Sequence[Observation], baseline: Observation) -> tuple[Symptom, ...]:
+    """Return the symptoms in the last of `observations` (oldest first).
+
+    `baseline`: an observation from before the incident, with everything in order.
+    """
+    now, before = observations[-1], comparison_point(observations)
+    symptoms: list[Symptom] = []
+    if now.unreachable:
+        symptoms.append(Symptom.SITE_SILENT)
     if not now.mirror_runs:
-        found.append(Symptom.MIRROR_DOWN)
-    if before is not None and any(behind(before.topic(t.topic), t) for t in now.topics):
-        found.append(Symptom.MIRROR_BEHIND)
-    if set(now.events) - set(usual.events):
-        found.append(Symptom.MIRROR_REPORTS)
-    if before is not None and any(stands(before, one) for one in now.applications):
-        found.append(Symptom.APPLICATION_STANDS)
-    if positions_stand(looks):
-        found.append(Symptom.POSITIONS_STAND)
-    if any(differs(one) for one in now.topics):
-        found.append(Symptom.SHAPES_DIFFER)
-    if any(shrank(usual.topic(t.topic), t) for t in now.topics):
-        found.append(Symptom.TOPIC_SHRANK)
-    if before is not None and any(times_off(before.topic(t.topic), t, now.at_ms) for t in now.topics):
-        found.append(Symptom.TIMES_WRONG)
-    if before is not None and grows(before, now, "LEFT") and grows(before, now, "RIGHT"):
-        found.append(Symptom.BOTH_WRITTEN)
-    return tuple(found)
+        symptoms.append(Symptom.MIRROR_DOWN)
+    if before is not None and any(is_behind(before.topic(t.topic), t) for t in now.topics):
+        symptoms.append(Symptom.MIRROR_BEHIND)
+    if set(now.events) - set(baseline.events):
+        symptoms.append(Symptom.MIRROR_REPORTS)
+    if before is not None and any(is_stalled(before, application) for application in now.applications):
+        symptoms.append(Symptom.APPLICATION_STALLED)
+    if positions_stalled(observations):
+        symptoms.append(Symptom.POSITIONS_STALLED)
+    if any(partitions_differ(topic) for topic in now.topics):
+        symptoms.append(Symptom.PARTITIONS_DIFFER)
+    if any(log_shrank(baseline.topic(t.topic), t) for t in now.topics):
+        symptoms.append(Symptom.TOPIC_SHRANK)
+    if before is not None and any(timestamps_wrong(before.topic(t.topic), t, now.at_ms) for t in now.topics):
+        symptoms.append(Symptom.TIMES_WRONG)
+    if before is not None and is_written(before, now, "LEFT") and is_written(before, now, "RIGHT"):
+        symptoms.append(Symptom.BOTH_WRITTEN)
+    return tuple(symptoms)
 
 
-def behind(before: TopicLook, now: TopicLook) -> bool:
-    """Does the topic not cross: much is missing, or something is and the mirror did not move at all?"""
+def is_behind(before: TopicObservation, now: TopicObservation) -> bool:
+    """Report whether a topic's lag exceeds `MAX_LAG`, or a smaller lag persists without any progress of the mirror."""
     if now.lag is None:
         return False
-    stuck = bool(now.lag) and before.mirrored == now.mirrored and bool(before.lag)
-    return now.lag > BEHIND or stuck
+    no_progress = bool(now.lag) and before.mirrored == now.mirrored and bool(before.lag)
+    return now.lag > MAX_LAG or no_progress
 
 
-def stands(before: Look, now: ApplicationLook) -> bool:
-    """Has it done nothing since? One that has done less was started again; one that is gone was ended by somebody."""
-    then = before.application(now.name)
-    return then is not None and now.phase != "gone" and then.done == now.done
+def is_stalled(before: Observation, now: ApplicationObservation) -> bool:
+    """Report whether an application made no progress. A lower count means a restart; "gone" means that it was stopped."""
+    earlier = before.application(now.name)
+    return earlier is not None and now.phase != "gone" and earlier.done == now.done
 
 
-def positions_stand(looks: Sequence[Look]) -> bool:
-    """Over the whole stretch of `looks`, twice `STILL_S` at least: does a group move on LEFT and nothing of it on
-    RIGHT?"""
-    first, now = looks[0], looks[-1]
-    if now.at_ms - first.at_ms < 2 * STILL_S * 1000 or now.silent or first.silent:
+def positions_stalled(observations: Sequence[Observation]) -> bool:
+    """Report whether groups advanced on LEFT and none of those on RIGHT, over all of `observations`.
+
+    False for a period shorter than twice `STALL_S`.
+    """
+    first, now = observations[0], observations[-1]
+    if now.at_ms - first.at_ms < 2 * STALL_S * 1000 or now.unreachable or first.unreachable:
         return False
-    pairs = [(first.group(one.group), one) for one in now.groups]
-    moved = [(a, b) for a, b in pairs if a.left is not None and b.left is not None and b.left > a.left]
-    return bool(moved) and all(a.right == b.right for a, b in moved)
+    pairs = [(first.group(group.group), group) for group in now.groups]
+    moved = [(old, new) for old, new in pairs if old.left is not None and new.left is not None and new.left > old.left]
+    return bool(moved) and all(old.right == new.right for old, new in moved)
 
 
-def differs(topic: TopicLook) -> bool:
-    """Where there is a standby: is its shape another one, or the mirror's?"""
-    here, mirror, standby = topic.partitions
-    return here is not None and any(n is not None and n not in (0, here) for n in (mirror, standby))
+def partitions_differ(topic: TopicObservation) -> bool:
+    """Report whether the mirror topic or the standby topic has another partition count than the topic on LEFT."""
+    source, mirror, standby = topic.partitions
+    return source is not None and any(count is not None and count not in (0, source) for count in (mirror, standby))
 
 
-def shrank(usual: TopicLook, now: TopicLook) -> bool:
-    return now.end is not None and usual.end is not None and now.end < usual.end
+def log_shrank(baseline: TopicObservation, now: TopicObservation) -> bool:
+    return now.end is not None and baseline.end is not None and now.end < baseline.end
 
 
-def times_off(before: TopicLook, now: TopicLook, at_ms: int) -> bool:
-    """Was it written to while its newest timestamp stayed far from now?"""
+def timestamps_wrong(before: TopicObservation, now: TopicObservation, at_ms: int) -> bool:
+    """Report whether a topic was written to while its newest timestamp stayed more than `TIMES_OFF_MS` from now."""
     written = now.end is not None and before.end is not None and now.end > before.end
     return written and now.newest_ms is not None and abs(at_ms - now.newest_ms) > TIMES_OFF_MS
 
 
-def grows(before: Look, now: Look, site: str) -> bool:
-    """Was any topic of the applications written to at `site` itself? The heartbeat of `gates` stays at LEFT and does
-    not count."""
+def is_written(before: Observation, now: Observation, site: str) -> bool:
+    """Report whether applications wrote to flights or bookings at `site`. Topic `gates`, always on LEFT, does not count."""
     for topic in now.topics:
-        then = before.topic(topic.topic)
-        a, b = (then.end, topic.end) if site == "LEFT" else (then.local, topic.local)
-        if topic.topic in ("flights", "bookings") and a is not None and b is not None and b > a:
+        earlier = before.topic(topic.topic)
+        old, new = (earlier.end, topic.end) if site == "LEFT" else (earlier.local, topic.local)
+        if topic.topic in ("flights", "bookings") and old is not None and new is not None and new > old:
             return True
     return False

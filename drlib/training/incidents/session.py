@@ -1,0 +1,172 @@
+"""An incident as its player and its game master use it, in a notebook and on the command line: each call returns a table.
+
+Rules: it decides nothing. Running a cell again does no harm: a finished incident is shown again. The game master's calls work
+from any process that opened the same folder.
+Not for: what the calls do (`incident`), their tables and figures (`pictures`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from drlib.errors import UsageError
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
+from drlib.training.incidents import pictures
+from drlib.training.incidents.incident import Incident
+from drlib.training.incidents.reference_player import solve
+from drlib.training.incidents.rules.reveal import Reveal, build_reveal, replay_schedule
+from drlib.training.incidents.rules.score import Measurements
+from drlib.ui.display import Shown
+
+PLAYERS: Final = ("you", "reference")
+
+
+class IncidentSession:
+    """A started `incident`, opened for `player`. A context manager; `close` ends the incident's processes."""
+
+    def __init__(self, incident: Incident, player: str = "you") -> None:
+        if player not in PLAYERS:
+            raise UsageError(f"player {player}", "there is no player of that name", f"Use {' or '.join(PLAYERS)}.")
+        self.incident = incident
+        self._player = player
+
+    @property
+    def run_dir(self) -> str:
+        """The incident's folder; another notebook opens the same incident by it."""
+        return str(self.incident.folder)
+
+    # -- for the player ------------------------------------------------------------------------------------------------
+
+    def moves(self) -> Shown:
+        """Show every move and every possible diagnosis."""
+        return pictures.catalogue_shown(
+            f"To open this incident in another notebook, or after a restart: {self.run_dir}"
+        )
+
+    def status(self) -> Shown:
+        """Show the symptoms, and the state of topics, groups and applications."""
+        if self.incident.record.finished():
+            return self.score()
+        observation, symptoms = self.incident.status()
+        return pictures.status_shown(observation, symptoms, str(self.incident.properties))
+
+    def act(self, *words: str) -> Shown:
+        """Make one move: `act("restart-broker LEFT")`. Raises what the move raises."""
+        return Shown(" ".join(words), [], note=self.incident.act(*words))
+
+    def diagnose(self, cause: str) -> Shown:
+        """Record a diagnosis."""
+        self.incident.diagnose(cause)
+        return Shown(f"Diagnosis: {cause}", [], note="Recorded. The reveal says whether it is right.")
+
+    def hint(self) -> Shown:
+        """Show the next hint; it costs 5 points."""
+        return Shown("Hint", [], note=self.incident.hint())
+
+    def play(self) -> Shown:
+        """Show the status; with player "reference", solve the incident to its end first."""
+        if self._player == "reference" and not self.incident.record.finished():
+            solve(self.incident, report=lambda line: print(line, flush=True))
+            return self.score()
+        return self.status()
+
+    def finish(self, *, keep_lab: bool = False) -> Shown:
+        """Measure, score and reveal; the lab goes down. Raises `UsageError` before a fault was injected."""
+        if not self.incident.record.finished():
+            self.incident.finish(keep_lab=keep_lab)
+        return self.score()
+
+    # -- after the end -------------------------------------------------------------------------------------------------
+
+    def score(self) -> Shown:
+        """Show the points by part. Raises `UsageError` before the end."""
+        return pictures.score_shown(self.incident.reveal())
+
+    def reveal(self) -> Shown:
+        """Show causes, symptoms, moves and advice, with a timeline. Raises `UsageError` before the end."""
+        return pictures.reveal_shown(self.incident.reveal(), self.incident.record.started_ms())
+
+    def reference(self) -> Shown:
+        """Show what a good operator would have done. Raises `UsageError` before the end."""
+        return pictures.reference_shown(self.incident.reveal())
+
+    def replay(self, speed: float = 60.0) -> None:
+        """Print the events again with their original timing, `speed` times as fast."""
+        start = time.monotonic()
+        for at_s, entry in replay_schedule(self.incident.reveal().entries, speed):
+            while (left := start + at_s - time.monotonic()) > 0:
+                time.sleep(min(left, 0.1))
+            print(pictures.replay_line(entry), flush=True)
+
+    def conclude(self, pass_points: float = 80.0, name: str = "game-day") -> Shown:
+        """Write `scorecard.json` and show its verdict: it passes from `pass_points` points on."""
+        card = scorecard(self.incident.reveal(), name, self.incident, pass_points)
+        card.write(self.incident.folder / SCORECARD)
+        rows = [
+            {"check": check.name, "verdict": check.verdict.value, "evidence": check.evidence} for check in card.checks
+        ]
+        return Shown(f"Verdict: {card.verdict.value}", rows)
+
+    # -- for the game master -------------------------------------------------------------------------------------------
+
+    def master(self) -> Shown:
+        """Show the injected causes, what still has to recover, and the player's last moves. Not for players."""
+        record = self.incident.record
+        finished = record.finished()
+        measurements = record.measurements() if finished else Measurements(None, None, None)
+        entries = build_reveal(record.events(), measurements).entries
+        unresolved = () if finished else self.incident.unresolved()
+        return pictures.master_shown(record.injected_causes(), unresolved, entries)
+
+    def inject(self, cause: str, where: str = "", how: str = "") -> Shown:
+        """Inject one more cause. Raises `UsageError` if it affects the same parts as one that is injected already."""
+        added = self.incident.inject(cause, where, how)
+        return Shown(f"Injected: {added.cause}", [], note=added.render(added.definition.story))
+
+    def close(self) -> None:
+        """End the incident's processes, finished or not. Safe to repeat."""
+        self.incident.close()
+
+    def __enter__(self) -> IncidentSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def scorecard(reveal: Reveal, name: str, incident: Incident, pass_points: float) -> Scorecard:
+    """Build the scorecard of a finished incident for its run folder."""
+    score = reveal.score
+    passed = score.points >= pass_points
+    checks = [
+        Check(
+            name="the score",
+            verdict=Verdict.PASS if passed else Verdict.FAIL,
+            evidence=f"{score.points:g} of 100 points, {pass_points:g} are needed",
+        )
+    ]
+    checks += [
+        Check(
+            name=part.name,
+            verdict=Verdict.PASS if part.points >= part.of or passed else Verdict.FAIL,
+            evidence=f"{part.points:g} of {part.of:g} points: {part.why}",
+        )
+        for part in score.parts
+    ]
+    started_ms = incident.record.started_ms()
+    measured = reveal.measurements
+    return Scorecard(
+        runbook=name,
+        run_id=incident.folder.name,
+        verdict=Verdict.PASS if passed else Verdict.FAIL,
+        rto_seconds=RtoSeconds(detect=score.detect_s, total=score.recover_s),
+        rpo=Rpo(records=measured.lost, measured=measured.lost is not None),
+        records=Records(lost=measured.lost, duplicated=measured.doubled),
+        groups=(),
+        checks=tuple(checks),
+        started_ms=started_ms,
+        finished_ms=started_ms + round(incident.record.events()[-1].at_s * 1000),
+        kind=Kind.DRILL,
+    )

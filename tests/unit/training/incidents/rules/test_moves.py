@@ -1,0 +1,23 @@
+"""The table of moves, and what `parse_move` refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from drlib.errors import UsageError
+from drlib.training.incidents.rules.moves import parse_move
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["restart-brokr", "LEFT"], "Did you mean restart-broker"),
+        (["restart-broker"], "it takes SITE"),
+        (["restart-broker", "UP"], "Use LEFT or RIGHT"),
+        ([], "nothing to do"),
+        (["stop-mirror", "now"], "it takes no arguments"),
+    ],
+)
+def test_parse_move_unknown_move_or_argument_is_refused(words: list[str], part: str) -> None:
+    with pytest.raises(UsageError, match=part):
+        parse_move(words)

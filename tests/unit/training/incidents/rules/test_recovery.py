@@ -1,0 +1,74 @@
+"""Recovery of an incident, judged from observations."""
+
+from __future__ import annotations
+
+import pytest
+from incident_observations import ABNORMAL, BASELINE, observation, series, with_topic
+
+from drlib.training.incidents.rules.causes import InjectedCause
+from drlib.training.incidents.rules.recovery import unresolved
+from drlib.training.incidents.rules.symptoms import (
+    ApplicationObservation,
+    GroupObservation,
+    Observation,
+    Symptom,
+    detect_symptoms,
+)
+
+LEFT_KILLED = InjectedCause("broker-killed", "LEFT")
+
+
+def test_unresolved_healthy_observations_are_recovered() -> None:
+    observations = series(observation(108))
+    assert detect_symptoms(observations, BASELINE) == ()
+    assert unresolved([LEFT_KILLED], observations, BASELINE) == ()
+    assert unresolved([LEFT_KILLED], [observation(108)], BASELINE) == ("it was not observed for long enough",)
+
+
+@pytest.mark.parametrize(
+    ("cause", "last"),
+    [
+        (LEFT_KILLED, ABNORMAL[Symptom.SITE_SILENT]),
+        (LEFT_KILLED, ABNORMAL[Symptom.APPLICATION_STALLED]),
+        (LEFT_KILLED, ABNORMAL[Symptom.MIRROR_DOWN]),
+        (InjectedCause("link-cut-one-way", "LEFT", "requests"), ABNORMAL[Symptom.MIRROR_BEHIND]),
+        (InjectedCause("link-cut-one-way", "LEFT", "requests"), with_topic(observation(108), "flights", mirrored=None)),
+        (InjectedCause("topic-recreated", "menus"), observation(108)),
+        (InjectedCause("partitions-added", "flights"), ABNORMAL[Symptom.PARTITIONS_DIFFER]),
+        (InjectedCause("stopped-group-sync", "mirror"), ABNORMAL[Symptom.POSITIONS_STALLED]),
+        (
+            InjectedCause("stopped-group-sync", "mirror"),
+            observation(108, groups=(GroupObservation("arrivals", 10_800, None),)),
+        ),
+        (
+            InjectedCause("foreign-writer", "flights", "seat-loader"),
+            observation(
+                108,
+                applications=(*observation(108).applications, ApplicationObservation("seat-loader", "running", "", 1)),
+            ),
+        ),
+        (InjectedCause("clock-skew", "gates", "20"), ABNORMAL[Symptom.TIMES_WRONG]),
+        (
+            InjectedCause("clock-skew", "gates", "20"),
+            with_topic(observation(108), "gates", end=10_400, mirrored=10_400),
+        ),
+        (InjectedCause("split-brain", "bookings"), ABNORMAL[Symptom.BOTH_WRITTEN]),
+        (InjectedCause("split-brain", "bookings"), observation(108)),
+    ],
+)
+def test_unresolved_lists_problem_while_observations_show_it(cause: InjectedCause, last: Observation) -> None:
+    assert unresolved([cause], series(last), BASELINE)
+
+
+def test_unresolved_cause_with_own_state_is_recovered_with_that_state() -> None:
+    at_start = series(observation(108, groups_at_start=("kitchen",)))
+    assert unresolved([InjectedCause("topic-recreated", "menus")], at_start, BASELINE) == ()
+    assert unresolved([InjectedCause("stopped-group-sync", "mirror")], series(observation(108)), BASELINE) == ()
+    assert unresolved([InjectedCause("clock-skew", "gates", "20")], series(observation(108)), BASELINE) == ()
+    right_only = [
+        with_topic(
+            with_topic(observation(at), "flights", end=9, mirrored=9, local=int(at)), "bookings", end=9, mirrored=9
+        )
+        for at in (100, 104, 108)
+    ]
+    assert unresolved([InjectedCause("split-brain", "bookings")], right_only, BASELINE) == ()

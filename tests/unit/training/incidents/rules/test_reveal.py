@@ -1,0 +1,39 @@
+"""The reveal of an incident, and the timing of its replay."""
+
+from __future__ import annotations
+
+import pytest
+
+from drlib.errors import UsageError
+from drlib.training.incidents import pictures
+from drlib.training.incidents.record import IncidentRecord
+from drlib.training.incidents.rules.reveal import TimelineEntry, Track, build_reveal, replay_schedule
+
+
+def test_build_reveal_rates_every_move_and_gives_the_reference(record: IncidentRecord) -> None:
+    reveal = build_reveal(record.events(), record.measurements())
+    assert reveal.title == "The link is cut one way"
+    assert [entry.correct for entry in reveal.entries if entry.track is Track.OPERATOR] == [
+        None,
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert any("(harmful)" in entry.text for entry in reveal.entries)
+    assert reveal.score.points == 75
+    assert "heal-link" in reveal.reference[0]
+
+
+def test_replay_schedule_keeps_order_and_distances_at_any_speed(record: IncidentRecord) -> None:
+    entries = build_reveal(record.events(), record.measurements()).entries
+    for speed in (0.5, 1.0, 60.0):
+        shown = replay_schedule(entries, speed)
+        assert [entry for _, entry in shown] == list(entries)
+        assert all(at == pytest.approx((entry.at_s - entries[0].at_s) / speed) for at, entry in shown)
+    with pytest.raises(UsageError, match="speed 0"):
+        replay_schedule(entries, 0.0)
+    assert pictures.replay_line(entries[1]).startswith(f"{entries[1].at_s:7.1f} s")
+    long = pictures.replay_line(TimelineEntry(1.0, Track.CAUSE, "every word of a long story " * 6))
+    assert max(map(len, long.splitlines())) <= 100
+    assert " ".join(long.split()).endswith("every word of a long story")

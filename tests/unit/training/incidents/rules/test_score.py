@@ -1,0 +1,160 @@
+"""The score of an incident, from events and measurements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
+from drlib.training.incidents.rules.moves import Move, parse_move
+from drlib.training.incidents.rules.score import (
+    EventKind,
+    IncidentEvent,
+    Measurements,
+    MoveRating,
+    rate_move,
+    score_incident,
+)
+
+LEFT_KILLED = InjectedCause("broker-killed", "LEFT")
+WELL = Measurements(recovered=True, lost=0, read_again=0, doubled=0)
+ACTED, DIAGNOSED = EventKind.ACTED, EventKind.DIAGNOSED
+
+
+def _cause(at: float = 10.0, injected: InjectedCause = LEFT_KILLED) -> IncidentEvent:
+    return IncidentEvent(at, EventKind.CAUSE_IN, cause=injected)
+
+
+def _act(at: float, text: str, *, failed: bool = False) -> IncidentEvent:
+    return IncidentEvent(at, ACTED, move=parse_move([text]), failed=failed)
+
+
+PLAYED_WELL = (
+    IncidentEvent(0, EventKind.STARTED),
+    _cause(),
+    _act(20, "acknowledge"),
+    IncidentEvent(30, DIAGNOSED, detail="broker-killed"),
+    _act(35, "restart-broker LEFT"),
+    IncidentEvent(45, EventKind.RECOVERED),
+    IncidentEvent(50, EventKind.FINISHED),
+)
+
+
+def test_score_reference_solution_in_time_gets_full_marks() -> None:
+    score = score_incident(PLAYED_WELL, WELL)
+    assert score.full
+    assert score.points == 100
+    assert (score.detect_s, score.diagnose_s, score.recover_s) == (10, 20, 35)
+
+
+def test_score_no_action_gets_zero_points() -> None:
+    score = score_incident(
+        (IncidentEvent(0, EventKind.STARTED), _cause(), IncidentEvent(60, EventKind.FINISHED)),
+        Measurements(False, None, None),
+    )
+    assert score.points == 0
+    assert score.recover_s is None
+    assert score.detect_s is None
+    lucky = score_incident(
+        (IncidentEvent(0, EventKind.STARTED), _cause(), IncidentEvent(60, EventKind.FINISHED)),
+        Measurements(False, 0, 0),
+    )
+    assert lucky.points == 0, "nothing lost so far is no merit while it still burns"
+
+
+def test_score_wrong_move_costs_5_and_harmful_move_20() -> None:
+    wrong = score_incident((*PLAYED_WELL[:4], _act(32, "restart-mirror"), *PLAYED_WELL[4:]), WELL)
+    assert (wrong.points, wrong.wrong, wrong.harmful) == (95, 1, 0)
+    harmful = score_incident((*PLAYED_WELL[:4], _act(32, "move-applications RIGHT"), *PLAYED_WELL[4:]), WELL)
+    assert (harmful.points, harmful.wrong, harmful.harmful) == (80, 0, 1)
+    deleted = score_incident(
+        (*PLAYED_WELL[:4], _act(32, "delete-topic RIGHT LEFT.flights"), *PLAYED_WELL[4:]), replace(WELL, lost=7)
+    )
+    assert deleted.points == 65
+
+
+def test_score_right_move_on_wrong_site_counts_as_wrong() -> None:
+    score = score_incident((*PLAYED_WELL[:4], _act(32, "restart-broker RIGHT"), *PLAYED_WELL[4:]), WELL)
+    assert score.points == 95
+
+
+def test_score_hint_wrong_diagnosis_and_false_alarm_cost_5_each() -> None:
+    assert score_incident((*PLAYED_WELL[:3], IncidentEvent(25, EventKind.HINTED), *PLAYED_WELL[3:]), WELL).points == 95
+    assert (
+        score_incident(
+            (*PLAYED_WELL[:3], IncidentEvent(25, DIAGNOSED, detail="full-disk"), *PLAYED_WELL[3:]), WELL
+        ).points
+        == 95
+    )
+    early = score_incident((PLAYED_WELL[0], _act(5, "acknowledge"), *PLAYED_WELL[1:]), WELL)
+    assert early.points == 95
+    assert early.detect_s == 10
+
+
+def test_score_time_points_decrease_linearly_after_the_limit() -> None:
+    limit = CAUSES["broker-killed"].detect_s
+    for late, points in ((0.0, 15.0), (1.5 * limit, 7.5), (3 * limit, 0.0), (9 * limit, 0.0)):
+        events = (
+            PLAYED_WELL[0],
+            _cause(),
+            _act(10 + limit + late, "acknowledge"),
+            IncidentEvent(10**4, EventKind.FINISHED),
+        )
+        detection = score_incident(events, Measurements(False, 0, 0)).parts[0]
+        assert detection.points == pytest.approx(points), late
+
+
+def test_score_unknown_measurement_earns_nothing() -> None:
+    assert score_incident(PLAYED_WELL, replace(WELL, lost=None)).points == 85
+    assert score_incident(PLAYED_WELL, replace(WELL, read_again=None)).points == 90
+    assert score_incident(PLAYED_WELL, replace(WELL, recovered=None)).points == 40
+
+
+def test_score_relapse_restarts_the_recovery_time() -> None:
+    again = (
+        *PLAYED_WELL[:6],
+        IncidentEvent(47, EventKind.RELAPSED),
+        IncidentEvent(49, EventKind.RECOVERED),
+        PLAYED_WELL[6],
+    )
+    assert score_incident(again, WELL).recover_s == 39
+    only_at_the_end = (*PLAYED_WELL[:5], PLAYED_WELL[6])
+    assert score_incident(only_at_the_end, WELL).recover_s == 40
+
+
+def test_score_two_causes_share_diagnosis_points_and_need_both_recovered() -> None:
+    sync = InjectedCause("stopped-group-sync", "mirror")
+    events = (*PLAYED_WELL[:2], _cause(12, sync), *PLAYED_WELL[2:])
+    half = score_incident(events, WELL)
+    assert half.points == 87.5
+    assert half.diagnose_s is None
+    both = (
+        *events[:5],
+        IncidentEvent(31, DIAGNOSED, detail="stopped-group-sync"),
+        _act(32, "enable-group-sync"),
+        *events[5:],
+    )
+    assert score_incident(both, WELL).full
+
+
+def test_score_split_brain_does_not_charge_records_read_again() -> None:
+    split = InjectedCause("split-brain", "bookings")
+    events = (
+        _cause(10, split),
+        _act(20, "acknowledge"),
+        IncidentEvent(30, DIAGNOSED, detail="split-brain"),
+        _act(35, "point-application bookings RIGHT"),
+        IncidentEvent(45, EventKind.RECOVERED),
+        IncidentEvent(50, EventKind.FINISHED),
+    )
+    assert score_incident(events, replace(WELL, read_again=40)).full
+    assert not score_incident(events, replace(WELL, lost=1)).full
+
+
+def test_rate_move_failed_repair_is_wrong() -> None:
+    disk = (InjectedCause("full-disk", "RIGHT"),)
+    assert rate_move(_act(1, "restart-broker RIGHT", failed=True), disk) is MoveRating.WRONG
+    assert rate_move(_act(1, "restart-broker RIGHT"), disk) is MoveRating.RIGHT
+    assert rate_move(_act(1, "acknowledge"), disk) is MoveRating.NEUTRAL
+    assert rate_move(IncidentEvent(1, ACTED, move=Move("acknowledge")), ()) is MoveRating.WRONG

@@ -1,0 +1,52 @@
+"""Incidents drawn from seeds."""
+
+from __future__ import annotations
+
+import pytest
+from incident_seeds import seed_for
+
+from drlib.errors import UsageError
+from drlib.training.incidents.rules.causes import CAUSES
+from drlib.training.incidents.rules.seed import LEVELS, draw_plan
+
+
+def test_draw_plan_seed_always_gives_the_same_plan() -> None:
+    """Written down: whoever changes the order of drawing, or the table, changes every game that was agreed on."""
+    drawn = [
+        [i.level, *(f"{c.cause} {c.where} {c.how}".strip() for c in i.causes), i.delay_s]
+        for i in map(draw_plan, range(4))
+    ]
+    assert drawn == [
+        [5, "clock-skew gates 20", "open-transaction bookings", 17.7],
+        [1, "link-cut-one-way RIGHT requests", 23.9],
+        [5, "clock-skew gates 20", "foreign-writer flights crew-import", 17.9],
+        [2, "stopped-group-sync mirror", 28.0],
+    ]
+    assert draw_plan(7, 3) == draw_plan(7, 3)
+
+
+def test_draw_plan_causes_match_level_and_share_no_place() -> None:
+    for seed in range(300):
+        for level in LEVELS:
+            incident = draw_plan(seed, level)
+            levels = sorted(injected.definition.level for injected in incident.causes)
+            assert incident.level == level
+            assert 8 <= incident.delay_s <= 40
+            if level <= 3:
+                assert levels == [level]
+                continue
+            one, other = incident.causes
+            assert one.places.isdisjoint(other.places), incident
+            assert levels[-1] == 3 if level == 5 else levels[-1] < 3
+
+
+def test_draw_plan_every_cause_is_drawn_by_some_seed() -> None:
+    for name, cause in CAUSES.items():
+        assert draw_plan(seed_for(name), cause.level).causes[0].cause == name
+
+
+def test_draw_plan_unknown_level_or_negative_seed_is_refused() -> None:
+    with pytest.raises(UsageError, match="level 9"):
+        draw_plan(1, 9)
+    with pytest.raises(UsageError, match="seed -1"):
+        draw_plan(-1)
