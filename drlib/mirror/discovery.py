@@ -71,14 +71,14 @@ class Discovery:
         }
         self._report_missing(source)
         known = {topic.source for share in self._shares.values() for topic in share}
-        deleted = await self._mirrors.gone(self._source, known - topics.keys())
-        self._mirrors.found(topics)
+        deleted = await self._mirrors.deleted(self._source, known - topics.keys())
+        self._mirrors.listed(topics)
         counts = {name: _partition_count(target, policy.remote_topic(flow.source, name)) for name in topics}
         counts |= await self._hidden_mirrors([name for name, count in counts.items() if not count])
         too_small = {n: len(topic.partitions) for n, topic in topics.items() if len(topic.partitions) > counts[n]}
-        self._mirrors.lacking(too_small)
+        self._mirrors.keep_refused(too_small)
         if too_small:
-            counts = await asyncio.to_thread(self._mirrors.make, too_small, counts)
+            counts = await asyncio.to_thread(self._mirrors.create_or_grow, too_small, counts)
             created = {policy.remote_topic(flow.source, name): counts[name] for name in too_small if counts[name]}
             await until_listed(self._target, created)  # the lane reports what is not listed by then
         shares = self._divide(topics, counts, deleted)
@@ -109,7 +109,7 @@ class Discovery:
         before: dict[str, int] = defaultdict(int)
         for topic in (topic for share in self._shares.values() for topic in share):
             before[topic.source] += len(topic.partitions)
-        hidden = await self._mirrors.closed(self._target, [name for name in names if before[name]])
+        hidden = await self._mirrors.unauthorized(self._target, [name for name in names if before[name]])
         return {name: before[name] for name in hidden}
 
     def _report_missing(self, metadata: ClusterMetadata) -> None:

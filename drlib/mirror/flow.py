@@ -40,7 +40,7 @@ from drlib.mirror.preflight.checks import Grants, Preflight
 from drlib.mirror.read_batches import until_listed
 from drlib.mirror.status.worker_status import EventLog, FlowStatus
 from drlib.mirror.sync.create_topics import MirrorTopics
-from drlib.mirror.sync.internal_topics import internal_topics, make, read_expiry
+from drlib.mirror.sync.internal_topics import create_missing, internal_topics, read_expiry
 from drlib.mirror.sync.source_groups import GroupPositions
 from drlib.mirror.sync.tasks import SyncTasks
 from drlib.model import TopicPartition
@@ -125,8 +125,8 @@ class FlowRunner:
         admin_s = settings.admin_timeout_ms / 1000
         _, _, _, expiry = await asyncio.gather(  # over a long link each of these is many round trips
             discovery.refresh(),
-            asyncio.to_thread(make, setup.target, on_target, admin_s),
-            asyncio.to_thread(make, setup.source, on_source, admin_s),
+            asyncio.to_thread(create_missing, setup.target, on_target, admin_s),
+            asyncio.to_thread(create_missing, setup.source, on_source, admin_s),
             asyncio.to_thread(read_expiry, setup.target, admin_s, events),
         )
         if (refusal := discovery.nothing_possible()) is not None:
@@ -205,7 +205,7 @@ class RunningFlow:
             asyncio.create_task(self._groups.run()),
             asyncio.create_task(self._refresh()),
             asyncio.create_task(self._emit_heartbeats()),
-            *(asyncio.create_task(duty) for duty in self._sync_tasks().duties()),
+            *(asyncio.create_task(task) for task in self._sync_tasks().coroutines()),
             asyncio.create_task(self._forecasts.run()),
             asyncio.create_task(watch("Source", flow.source, self._source, self._events)),
             asyncio.create_task(watch("Target", flow.target, self._target, self._events)),
@@ -317,7 +317,7 @@ class RunningFlow:
     def progressed(self, stream: PartitionStream) -> None:
         if self._streams.get(stream.source) is not stream:
             self._streams[stream.source] = stream
-            self._groups.known(stream.source)
+            self._groups.assigned(stream.source)
         self._groups.progressed(stream.source)
         self._forecasts.progressed(stream)
 

@@ -1,14 +1,14 @@
-"""Copies the ACL rules of mirrored topics to their mirror topics, where the file asks for it.
+"""Copy the ACLs of mirrored topics to their mirror topics, where the file enables it.
 
-Rules: decided in `drlib.mirror.sync.rules.acls`; rules are created, never deleted. A cluster without an authorizer is one event
-(`AclSyncOff`) and nothing is tried against it until it has one; a rule the target refuses is an event of its own.
+Rules: decided in `drlib.mirror.sync.rules.acls`; ACLs are created, never deleted. A cluster without an authorizer is one event
+(`AclSyncOff`), and no ACL is created until it has one; an ACL that the target refuses is an event of its own (`AclRefused`).
 """
 
 from __future__ import annotations
 
 from drlib.config.settings import FlowSettings
 from drlib.errors import Unreachable
-from drlib.kafka.net import acl_requests as acls
+from drlib.kafka.net import acl_requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.acls import TopicAcl
@@ -23,7 +23,7 @@ OFF, REFUSED = "AclSyncOff", "AclRefused"
 
 
 class AclSync:
-    """A `duty.Duty`."""
+    """A `tasks.SyncTask`."""
 
     name = "AclSyncFailed"
 
@@ -40,42 +40,50 @@ class AclSync:
         self._events = events
         self._refused: set[str] = set()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self._refused.clear()
 
-    async def look(self) -> None:
+    async def run_once(self) -> None:
+        """Create the missing ACLs. Raises `NotAuthorized` where ACLs may not be described, `Unreachable`."""
         flow, policy = self._settings.flow, self._settings.policy
-        here = await self._list(self._source, self._source_settings)
-        there = await self._list(self._target, self._target_settings) if here is not None else None
-        if here is None or there is None:
+        source_acls = await self._list(self._source, self._source_settings)
+        if source_acls is None:
+            return
+        target_acls = await self._list(self._target, self._target_settings)
+        if target_acls is None:
             return
         self._events.resolve(OFF, str(flow))
-        wanted = mirrored(here, self._settings.mirrors_topic, lambda name: policy.remote_topic(flow.source, name))
-        lacking = missing(wanted, there)
-        results = await acls.create_topic_acls(await _any(self._target), lacking) if lacking else []
+        wanted = mirrored(
+            source_acls, self._settings.mirrors_topic, lambda name: policy.remote_topic(flow.source, name)
+        )
+        to_create = missing(wanted, target_acls)
+        results: list[BrokerError | None] = []
+        if to_create:
+            results = list(await acl_requests.create_topic_acls(await _any_connection(self._target), to_create))
         refused: set[str] = set()
-        for acl, error in zip(lacking, results, strict=True):
+        for acl, error in zip(to_create, results, strict=True):
             if error is not None and error.code == SECURITY_DISABLED:
-                self._off(flow.target, error)
+                self._report_off(flow.target, error)
             elif error is not None:
                 refused.add(str(acl))
                 self._events.open(REFUSED, str(acl), _detail(error, "ALTER", self._target_settings))
-        for rule in self._refused - refused:  # made since, by us or by hand, or wanted no more
-            self._events.resolve(REFUSED, rule)
+        for acl_text in self._refused - refused:  # created since, or no longer wanted
+            self._events.resolve(REFUSED, acl_text)
         self._refused = refused
 
     async def _list(self, cluster: ClusterClient, settings: ClusterSettings) -> tuple[TopicAcl, ...] | None:
+        """The ACLs of all topics; None, and an event, where the cluster has no authorizer."""
         try:
-            return await acls.topic_acls(await _any(cluster))
+            return await acl_requests.topic_acls(await _any_connection(cluster))
         except BrokerError as error:
             if error.code == SECURITY_DISABLED:
-                self._off(settings.alias, error)
+                self._report_off(settings.alias, error)
                 return None
             if error.code in AUTHORIZATION:
                 raise not_authorized(Right("cluster", "", ("DESCRIBE",)), settings) from error
             raise
 
-    def _off(self, alias: str, error: BrokerError) -> None:
+    def _report_off(self, alias: str, error: BrokerError) -> None:
         self._events.open(OFF, str(self._settings.flow), f"{alias} has no authorizer, so no ACLs are copied. {error}")
 
 
@@ -84,8 +92,8 @@ def _detail(error: BrokerError, operation: str, cluster: ClusterSettings) -> str
     return str(not_authorized(Right("cluster", "", (operation,)), cluster) if forbidden else error)
 
 
-async def _any(cluster: ClusterClient) -> Connection:
-    """A connection to whichever broker can be reached. Raises `Unreachable`."""
+async def _any_connection(cluster: ClusterClient) -> Connection:
+    """A connection to any broker that answers. Raises `Unreachable`."""
     await cluster.metadata([])
     for number, node in enumerate(sorted(cluster.brokers), start=1):
         try:

@@ -1,9 +1,8 @@
-"""Keeps the settings of mirror topics as those of their source topics, by MirrorMaker 2's rules.
+"""Keep the configurations of mirror topics equal to those of their source topics, by MirrorMaker 2's rules.
 
-Rules: decided in `drlib.mirror.sync.rules.configs`; only differences are altered. What somebody changed on the target
-is put back,
-and told once with old and new value (`TopicConfigDrift`), until a look finds it as it should be. A setting the target
-refuses is an event of that topic (`TopicConfigRefused`); its other settings and the other topics go on.
+Rules: decided in `drlib.mirror.sync.rules.configs`; only differences are altered. A change made on the target is reverted and
+reported with old and new value (`TopicConfigDrift`), until a run finds none. A value that the target refuses is an event of
+that topic (`TopicConfigRefused`); its other values and the other topics are still copied.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.preflight.checks import not_authorized
 from drlib.mirror.preflight.required_acls import Right
 from drlib.mirror.status.worker_status import EventLog
-from drlib.mirror.sync.rules.configs import Desired, changes, desired, drift
+from drlib.mirror.sync.rules.configs import DesiredConfig, changes, desired, drift
 from drlib.mirror.threads import in_daemon
 
 DRIFT, REFUSED, UNREADABLE = "TopicConfigDrift", "TopicConfigRefused", "TopicConfigUnreadable"
 
 
 class ConfigSync:
-    """A `duty.Duty`; `topics` gives the source topics mirrored now."""
+    """A `tasks.SyncTask`; `topics` returns the source topics that are mirrored now."""
 
     name = "TopicConfigSyncFailed"
 
@@ -43,52 +42,57 @@ class ConfigSync:
         self._target = target
         self._events = events
         self._topics = topics
-        self._desired: dict[str, Desired] = {}
+        self._desired: dict[str, DesiredConfig] = {}
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self._desired.clear()
 
-    async def look(self) -> None:
-        await in_daemon(self._look)
+    async def run_once(self) -> None:
+        """Compare and alter the configuration of every mirror topic. Raises `Unreachable`."""
+        await in_daemon(self._run_blocking)
 
-    def _look(self) -> None:
-        names = sorted(self._topics())
-        remote = {name: self._settings.policy.remote_topic(self._settings.flow.source, name) for name in names}
-        deadline = self._settings.admin_timeout_ms / 1000
+    def _run_blocking(self) -> None:
+        topics = sorted(self._topics())
+        mirrors = {topic: self._mirror(topic) for topic in topics}
+        timeout_s = self._settings.admin_timeout_ms / 1000
         with (
-            BulkAdmin(self._source, timeout_s=deadline) as source,
-            BulkAdmin(self._target, timeout_s=deadline) as target,
+            BulkAdmin(self._source, timeout_s=timeout_s) as source,
+            BulkAdmin(self._target, timeout_s=timeout_s) as target,
         ):
-            here, there = source.topic_settings(names), target.topic_settings(remote.values())
-            for name in names:
-                self._one(target, name, remote[name], here[name], there[remote[name]])
-        for name in [n for n in self._desired if n not in remote]:
-            del self._desired[name]
+            source_configs = source.topic_settings(topics)
+            target_configs = target.topic_settings(mirrors.values())
+            for topic, mirror in mirrors.items():
+                self._sync_topic(target, topic, mirror, source_configs[topic], target_configs[mirror])
+        for topic in [t for t in self._desired if t not in mirrors]:
+            del self._desired[topic]
             for event in (DRIFT, REFUSED, UNREADABLE):
-                self._events.resolve(event, self._settings.policy.remote_topic(self._settings.flow.source, name))
+                self._events.resolve(event, self._mirror(topic))
 
-    def _one(
+    def _mirror(self, topic: str) -> str:
+        return self._settings.policy.remote_topic(self._settings.flow.source, topic)
+
+    def _sync_topic(
         self,
         target: BulkAdmin,
-        name: str,
+        topic: str,
         mirror: str,
-        here: tuple[ConfigValue, ...] | DrlibError,
-        there: tuple[ConfigValue, ...] | DrlibError,
+        source_config: tuple[ConfigValue, ...] | DrlibError,
+        target_config: tuple[ConfigValue, ...] | DrlibError,
     ) -> None:
-        for answer in (here, there):
-            if isinstance(answer, DrlibError):
-                self._events.open(UNREADABLE, mirror, str(answer))
-                return
+        if isinstance(source_config, DrlibError):
+            self._events.open(UNREADABLE, mirror, str(source_config))
+            return
+        if isinstance(target_config, DrlibError):
+            self._events.open(UNREADABLE, mirror, str(target_config))
+            return
         self._events.resolve(UNREADABLE, mirror)
-        assert not isinstance(here, DrlibError)
-        assert not isinstance(there, DrlibError)
-        wanted = wanted_settings(self._settings, here)
-        found = changes(wanted, there)
-        refused = {change.name: error for change, error in _alter(target, mirror, found)}
-        undone = [c for c in drift(found, self._desired.get(name), wanted) if c.name not in refused]
-        self._desired[name] = wanted
-        if undone:
-            self._events.open(DRIFT, mirror, f"as on the source again: {', '.join(map(str, undone))}")
+        wanted = wanted_settings(self._settings, source_config)
+        differences = changes(wanted, target_config)
+        refused = {change.name: error for change, error in _alter(target, mirror, differences)}
+        reverted = [c for c in drift(differences, self._desired.get(topic), wanted) if c.name not in refused]
+        self._desired[topic] = wanted
+        if reverted:
+            self._events.open(DRIFT, mirror, f"set back to the source's value: {', '.join(map(str, reverted))}")
         else:
             self._events.resolve(DRIFT, mirror)
         if refused:
@@ -97,27 +101,27 @@ class ConfigSync:
             self._events.resolve(REFUSED, mirror)
 
 
-def wanted_settings(settings: FlowSettings, here: Sequence[ConfigValue]) -> Desired:
-    """What the mirror of a topic with the settings `here` should look like."""
-    return desired(here, settings.mirrors_config, defaults_from_source=settings.use_defaults_from == "source")
+def wanted_settings(settings: FlowSettings, source_config: Sequence[ConfigValue]) -> DesiredConfig:
+    """The configuration that the mirror of a topic with `source_config` should have."""
+    return desired(source_config, settings.mirrors_config, defaults_from_source=settings.use_defaults_from == "source")
 
 
 def refusal(target: ClusterSettings, mirror: str, refused: dict[str, DrlibError]) -> str:
-    """Cause and remedy of settings that the target does not take."""
+    """Cause and remedy of values that the target refuses."""
     causes = "; ".join(f"{name}: {error.why}" for name, error in refused.items())
     if any(getattr(error, "code", "") == "TOPIC_AUTHORIZATION_FAILED" for error in refused.values()):
         return f"{causes}. {not_authorized(Right('topic', mirror, ('ALTER_CONFIGS',)), target)}"
-    return f"{causes}. Add {', '.join(refused)} to config.properties.exclude, or make the target take it."
+    return f"{causes}. Add {', '.join(refused)} to config.properties.exclude, or make the target accept the value."
 
 
-def _alter(target: BulkAdmin, topic: str, found: Sequence[ConfigChange]) -> list[tuple[ConfigChange, DrlibError]]:
-    """Alter all at once; where the target refuses, one by one, to find out which it is that it refuses."""
-    if not found:
+def _alter(target: BulkAdmin, topic: str, wanted: Sequence[ConfigChange]) -> list[tuple[ConfigChange, DrlibError]]:
+    """Alter all values in one request; if it is refused, each by itself. Returns the refused ones."""
+    if not wanted:
         return []
     try:
-        target.alter_topic_settings(topic, found)
+        target.alter_topic_settings(topic, wanted)
     except ClusterRefused as error:
-        if len(found) == 1:
-            return [(found[0], error)]
-        return [each for change in found for each in _alter(target, topic, [change])]
+        if len(wanted) == 1:
+            return [(wanted[0], error)]
+        return [refused for change in wanted for refused in _alter(target, topic, [change])]
     return []

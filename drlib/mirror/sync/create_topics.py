@@ -1,9 +1,9 @@
-"""Makes and grows mirror topics, and tells which source topics are gone.
+"""Create mirror topics, grow them, and detect source topics that were deleted.
 
-Rules: a mirror topic gets the source's partition count and what MirrorMaker 2 copies of its settings (`config_sync`); one
-with more partitions than its source is left as it is, one with fewer grows. A topic the target refuses is an event with
-cause and remedy (`MirrorTopicRefused`), and the other topics go on. A source topic is gone when the source says so for
-its name, and not merely for being left out of a list: a list leaves out what may not be described.
+Rules: a mirror topic gets the source's partition count and the configurations that MirrorMaker 2 copies (`configs`);
+one with more partitions than its source is left as it is, one with fewer grows. A topic that the target refuses is an event
+with cause and remedy (`MirrorTopicRefused`), and the others are still mirrored. A source topic counts as deleted when the
+source says so for its name; absence from a list of topics is not enough, because lists omit topics that may not be described.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from drlib.mirror.preflight.required_acls import Right
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.sync.configs import wanted_settings
 
-HEARD_OF_S = 15.0  # until every broker knows a topic that one of them has made
+METADATA_TIMEOUT_S = 15.0  # until every broker knows a new topic
 REFUSED, DELETED, FORBIDDEN = "MirrorTopicRefused", "SourceTopicDeleted", "SourceTopicForbidden"
 
 
 class MirrorTopics:
-    """The mirror topics of one flow. `make` blocks."""
+    """The mirror topics of one flow. `create_or_grow` blocks."""
 
     def __init__(
         self, settings: FlowSettings, source: ClusterSettings, target: ClusterSettings, events: EventLog
@@ -42,24 +42,24 @@ class MirrorTopics:
 
     @property
     def refused(self) -> Mapping[str, DrlibError]:
-        """Source topics whose mirror topic could not be made or grown at the last try."""
+        """Source topics whose mirror topic could not be created or grown in the last try, with the error."""
         return self._refused
 
-    def make(self, wanted: Mapping[str, int], have: Mapping[str, int]) -> dict[str, int]:
-        """Source topic -> partitions its mirror topic should have, and has (0: is not there).
+    def create_or_grow(self, wanted: Mapping[str, int], existing: Mapping[str, int]) -> dict[str, int]:
+        """Create and grow mirror topics, and return the partition count of each afterwards. Raises `Unreachable`.
 
-        Returns how many each has then. Raises `Unreachable`.
+        All are by source topic: `wanted` partitions of the mirror topic, and `existing` ones (0: there is no such topic).
         """
-        after = dict(have)
+        after = dict(existing)
         with BulkAdmin(self._source) as source, BulkAdmin(self._target) as target:
-            settings = source.topic_settings(name for name in wanted if not have[name])
+            settings = source.topic_settings(name for name in wanted if not existing[name])
             created = target.create_topics(self._new(wanted, settings))
             for name, count in wanted.items():
                 mirror = self._mirror(name)
                 try:
-                    if not have[name]:
+                    if not existing[name]:
                         answer = self._answer(settings[name], created.get(mirror))
-                        after[name] = count if answer else _made_by_another(target, mirror, count)
+                        after[name] = count if answer else _created_by_another(target, mirror, count)
                     if 0 < after[name] < count:
                         target.create_partitions(mirror, count)
                         after[name] = count
@@ -71,46 +71,46 @@ class MirrorTopics:
                     self._events.resolve(REFUSED, mirror)
         return after
 
-    async def closed(self, target: ClusterClient, names: Collection[str]) -> set[str]:
-        """Those of `names`, whose mirror topics the target's list lacks, that may be there: it does not let us see them.
+    async def unauthorized(self, target: ClusterClient, names: Collection[str]) -> set[str]:
+        """Those of `names` whose mirror topic may not be described on the target, so that it may or may not exist.
 
-        Their lanes tell of them, which are refused them as well (`TargetUnauthorized`).
+        Their lanes report them (`TargetUnauthorized`).
         """
         if not names:
             return set()
         answer = await target.metadata(sorted(self._mirror(name) for name in names))
         return {name for name in names if answer.topics[self._mirror(name)].error_code == TOPIC_AUTHORIZATION_FAILED}
 
-    async def gone(self, source: ClusterClient, names: Collection[str]) -> set[str]:
-        """Those of `names`, missing from the list of topics, that are really not there or may not be seen."""
+    async def deleted(self, source: ClusterClient, names: Collection[str]) -> set[str]:
+        """Those of `names`, missing from the list of topics, that do not exist on the source or may not be described."""
         if not names:
             return set()
         answer = await source.metadata(sorted(names))
-        gone = set()
+        deleted = set()
         for name in names:
             code = answer.topics[name].error_code
             if code == UNKNOWN_TOPIC_OR_PARTITION:
                 self._events.open(
                     DELETED,
                     name,
-                    f"it is gone from {self._settings.flow.source}; {self._mirror(name)} keeps what was copied, and "
-                    "nothing else stops. Create it again to have it mirrored again.",
+                    f"it was deleted on {self._settings.flow.source}; {self._mirror(name)} keeps what was copied, and other "
+                    "topics are still mirrored. Re-create it to have it mirrored again.",
                 )
-                gone.add(name)
+                deleted.add(name)
             elif code in AUTHORIZATION:
                 needed = not_authorized(Right("topic", name, ("DESCRIBE",)), self._source)
                 self._events.open(FORBIDDEN, name, str(needed))
-                gone.add(name)
-        return gone
+                deleted.add(name)
+        return deleted
 
-    def found(self, names: Collection[str]) -> None:
-        """These topics are there."""
+    def listed(self, names: Collection[str]) -> None:
+        """Resolve the events of deleted topics for `names`, which the source lists now."""
         for name in names:
             self._events.resolve(DELETED, name)
             self._events.resolve(FORBIDDEN, name)
 
-    def lacking(self, names: Collection[str]) -> None:
-        """Only these have no mirror topic or too small a one; one that was refused may stand by now, or be unwanted."""
+    def keep_refused(self, names: Collection[str]) -> None:
+        """Resolve refusals except those of `names`: the other topics exist by now, or are not mirrored any more."""
         for name in self._refused.keys() - set(names):
             del self._refused[name]
             self._events.resolve(REFUSED, self._mirror(name))
@@ -121,9 +121,9 @@ class MirrorTopics:
     def _new(
         self, wanted: Mapping[str, int], settings: Mapping[str, tuple[ConfigValue, ...] | DrlibError]
     ) -> Iterator[Wanted]:
-        for name, found in settings.items():
-            if not isinstance(found, DrlibError):
-                own = wanted_settings(self._settings, found).own
+        for name, config in settings.items():
+            if not isinstance(config, DrlibError):
+                own = wanted_settings(self._settings, config).own
                 yield Wanted(self._mirror(name), wanted[name], self._settings.replication_factor, own)
 
     @staticmethod
@@ -134,25 +134,25 @@ class MirrorTopics:
         return bool(created)
 
 
-def _made_by_another(target: BulkAdmin, mirror: str, wanted: int) -> int:
-    """Partitions of a topic that another worker has just made; 0 if the broker that is asked does not hear of it in time.
+def _created_by_another(target: BulkAdmin, mirror: str, wanted: int) -> int:
+    """Partitions of a topic that another worker has just created; 0 if the broker asked does not know it in time.
 
-    As many as are `wanted` where we may not see it: it is there, and its lane tells what is missing.
+    `wanted` where the topic may not be described: it exists, and its lane reports the missing right.
     """
-    deadline = time.monotonic() + HEARD_OF_S
+    deadline = time.monotonic() + METADATA_TIMEOUT_S
     try:
-        while mirror not in (found := target.topics([mirror])):
+        while mirror not in (topics := target.topics([mirror])):
             if time.monotonic() > deadline:
-                return 0  # the next look for topics tries again
+                return 0  # the next refresh of topics tries again
             time.sleep(0.1)
     except ClusterRefused as error:
         if error.code != "TOPIC_AUTHORIZATION_FAILED":
             raise
         return wanted
-    return found[mirror].partitions
+    return topics[mirror].partitions
 
 
 def _refusal(error: ClusterRefused) -> str:
     if error.code in ("INVALID_CONFIG", "POLICY_VIOLATION"):
-        return f"{error.why}. Name the setting in config.properties.exclude, or make the target take it."
+        return f"{error.why}. Name the setting in config.properties.exclude, or make the target accept it."
     return str(error)

@@ -1,10 +1,9 @@
-"""Writes the positions of the source's groups into the same groups on the target, where nobody uses them there.
+"""Commit the source groups' translated offsets in the same groups on the target, where they have no members there.
 
-Rules: decided in `drlib.mirror.sync.rules.group_offsets`. Positions come from `groups`, translations from the journal
-of all lanes, and
-the log ends of the target are read after them, so that a position past an end is a contradiction and not a delay. A
-position is read a moment before it is written, and written only while this worker may write. What is not written is an
-event per group, until a look finds nothing to say of it any more.
+Rules: decided in `drlib.mirror.sync.rules.group_offsets`. Positions come from `source_groups`, translations from the journal of
+all lanes. The target's log ends are read after them, so that a position past an end is a contradiction and not a delay. The
+committed offset is read again just before it is written, and written only while this worker may write. An offset that is not
+written is an event of its group, until a run finds no reason for it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from drlib.mirror.offsets.map.follow_journal import JournalFollower
 from drlib.mirror.preflight.checks import not_authorized
 from drlib.mirror.preflight.required_acls import Right
 from drlib.mirror.status.worker_status import EventLog
-from drlib.mirror.sync.rules.group_offsets import FINDINGS, Decision, GroupMemory, Wanted, decide
+from drlib.mirror.sync.rules.group_offsets import FINDINGS, GroupDecision, GroupMemory, TranslatedPosition, decide
 from drlib.mirror.sync.source_groups import Position
 from drlib.mirror.threads import in_daemon
 from drlib.model import TopicPartition, Translation, TranslationKind
@@ -34,15 +33,27 @@ _UNKNOWN = Translation(None, TranslationKind.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What is known of the source: positions by (group, partition), and the IDs of the mirrored topics."""
+class SourceState:
+    """Committed offsets on the source by (group, partition), and the IDs of the mirrored topics by name."""
 
     positions: Mapping[tuple[str, TopicPartition], Position]
-    topics: Mapping[str, uuid.UUID]
+    topic_ids: Mapping[str, uuid.UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class _Untranslated:
+    """A committed offset on the source, with what is needed to translate it: the topic's ID and the lane that mirrors it."""
+
+    position: Position
+    topic_id: uuid.UUID
+    lane: int
+
+
+_ByGroup = Mapping[str, Mapping[TopicPartition, _Untranslated]]  # group -> target partition
 
 
 class GroupSync:
-    """A `duty.Duty`; `source` tells what is known now, `may_write` whether this worker still holds its lanes."""
+    """A `tasks.SyncTask`; `source` returns what is known now, `may_write` whether this worker may write now."""
 
     name = "GroupSyncFailed"
 
@@ -52,7 +63,7 @@ class GroupSync:
         target: ClusterSettings,
         journal: JournalFollower,
         events: EventLog,
-        source: Callable[[], Source],
+        source: Callable[[], SourceState],
         may_write: Callable[[], bool],
     ) -> None:
         self._settings = settings
@@ -62,89 +73,81 @@ class GroupSync:
         self._source = source
         self._may_write = may_write
         self._memory: dict[str, GroupMemory] = {}
-        self._told: set[str] = set()
+        self._groups_with_events: set[str] = set()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self._memory.clear()
         self._journal.forget()
 
-    async def look(self) -> None:
+    async def run_once(self) -> None:
+        """Compare the committed offsets of every group, and write the differences. Raises `Unreachable`."""
         source = self._source()
         await self._journal.refresh()
-        wanted = self._wanted(source)
-        await in_daemon(lambda: self._look(wanted))
+        by_group = self._by_group(source)
+        await in_daemon(lambda: self._run_blocking(by_group))
 
-    def _wanted(self, source: Source) -> Mapping[str, Mapping[TopicPartition, tuple[Position, uuid.UUID, int]]]:
-        """By group and target partition: its position, the source topic's ID and the lane that mirrors it."""
-        found: dict[str, dict[TopicPartition, tuple[Position, uuid.UUID, int]]] = defaultdict(dict)
+    def _by_group(self, source: SourceState) -> _ByGroup:
+        by_group: dict[str, dict[TopicPartition, _Untranslated]] = defaultdict(dict)
         for (group, partition), position in source.positions.items():
-            topic_id = source.topics.get(partition.topic)
+            topic_id = source.topic_ids.get(partition.topic)
             if topic_id is None:
                 continue  # not mirrored by this flow
             remote = self._settings.policy.remote_topic(self._settings.flow.source, partition.topic)
             lane = lane_of(partition.topic, partition.partition, self._settings.lanes)
-            found[group][TopicPartition(remote, partition.partition)] = (position, topic_id, lane)
-        return found
+            by_group[group][TopicPartition(remote, partition.partition)] = _Untranslated(position, topic_id, lane)
+        return by_group
 
-    def _look(self, positions: Mapping[str, Mapping[TopicPartition, tuple[Position, uuid.UUID, int]]]) -> None:
+    def _run_blocking(self, by_group: _ByGroup) -> None:
+        partitions = {partition for positions in by_group.values() for partition in positions}
         with BulkAdmin(self._target, timeout_s=self._settings.admin_timeout_ms / 1000) as target:
-            # One mirror topic that we are shut out of has unknown positions, and takes nobody else's.
-            there = target.topics({tp.topic for each in positions.values() for tp in each}, in_sight=True)
-            asked = {
-                tp
-                for each in positions.values()
-                for tp in each
-                if tp.topic in there and tp.partition < there[tp.topic].partitions
-            }
-            starts, ends = target.log_starts(asked), target.log_ends(asked)
-            ids = {name: topic.topic_id for name, topic in there.items()}
-            states = target.group_states(positions)
-            committed = target.committed(positions)
-            for group, each in positions.items():
-                wanted = {tp: self._translated(tp, *item, ids, starts) for tp, item in each.items()}
-                self._one(target, group, states[group], wanted, committed[group], ends)
-        for group in self._told - set(positions):
-            self._clear(group)
-        self._memory = {group: memory for group, memory in self._memory.items() if group in positions}
+            # A mirror topic that may not be described has unknown positions; those of other topics are still known.
+            topics = target.topics({partition.topic for partition in partitions}, in_sight=True)
+            existing = {p for p in partitions if p.topic in topics and p.partition < topics[p.topic].partitions}
+            starts, ends = target.log_starts(existing), target.log_ends(existing)
+            topic_ids = {name: topic.topic_id for name, topic in topics.items()}
+            states = target.group_states(by_group)
+            committed = target.committed(by_group)
+            for group, positions in by_group.items():
+                wanted = {p: self._translate(p, item, topic_ids, starts) for p, item in positions.items()}
+                self._sync_group(target, group, states[group], wanted, committed[group], ends)
+        for group in self._groups_with_events - set(by_group):
+            self._resolve_all(group)
+        self._memory = {group: memory for group, memory in self._memory.items() if group in by_group}
 
-    def _translated(
+    def _translate(
         self,
         target: TopicPartition,
-        position: Position,
-        topic_id: uuid.UUID,
-        lane: int,
-        ids: Mapping[str, uuid.UUID],
-        starts: Mapping[TopicPartition, int],
-    ) -> Wanted:
-        offsets = self._journal.map(lane, topic_id, target.partition)
-        same = self._journal.target_id(lane, topic_id) == ids.get(target.topic)
-        there = (
-            offsets.forward(position.offset, target_log_start=starts.get(target, 0))
-            if offsets is not None and same  # a map is about one incarnation of the mirror topic
-            else _UNKNOWN
-        )
-        return Wanted(position.offset, there, position.metadata)
+        item: _Untranslated,
+        topic_ids: Mapping[str, uuid.UUID],
+        log_starts: Mapping[TopicPartition, int],
+    ) -> TranslatedPosition:
+        offsets = self._journal.map(item.lane, item.topic_id, target.partition)
+        same_topic = self._journal.target_id(item.lane, item.topic_id) == topic_ids.get(target.topic)
+        translation = _UNKNOWN
+        if offsets is not None and same_topic:  # the map of a re-created mirror topic does not apply to the new one
+            translation = offsets.forward(item.position.offset, target_log_start=log_starts.get(target, 0))
+        return TranslatedPosition(item.position.offset, translation, item.position.metadata)
 
-    def _one(
+    def _sync_group(
         self,
         target: BulkAdmin,
         group: str,
         state: GroupState | DrlibError,
-        wanted: Mapping[TopicPartition, Wanted],
+        wanted: Mapping[TopicPartition, TranslatedPosition],
         committed: Mapping[TopicPartition, CommittedOffset] | DrlibError,
         ends: Mapping[TopicPartition, int],
     ) -> None:
         if isinstance(state, DrlibError) or isinstance(committed, DrlibError):
-            self._refused(group, state if isinstance(state, DrlibError) else committed)
+            self._report_refusal(group, state if isinstance(state, DrlibError) else committed)
             return
         before = self._memory.get(group)
         decision = decide(state, wanted, _offsets(committed), ends, before)
         if decision.writes:
-            again = target.committed([group])[group]  # a moment before writing: somebody may just have committed
-            if isinstance(again, DrlibError):
-                self._refused(group, again)
+            newest = target.committed([group])[group]  # just before writing: a consumer may have committed meanwhile
+            if isinstance(newest, DrlibError):
+                self._report_refusal(group, newest)
                 return
-            decision = decide(state, wanted, _offsets(again), ends, before)
+            decision = decide(state, wanted, _offsets(newest), ends, before)
         if decision.writes and not self._may_write():
             return
         if decision.writes:
@@ -154,10 +157,10 @@ class GroupSync:
                 )
             except DrlibError as error:
                 self._remember(group, decision.unwritten)
-                self._refused(group, error)
+                self._report_refusal(group, error)
                 return
         self._remember(group, decision.memory)
-        self._tell(group, decision)
+        self._report(group, decision)
 
     def _remember(self, group: str, memory: GroupMemory | None) -> None:
         if memory is None:
@@ -165,31 +168,31 @@ class GroupSync:
         else:
             self._memory[group] = memory
 
-    def _tell(self, group: str, decision: Decision) -> None:
-        found = {finding.name: finding.detail for finding in decision.findings}
+    def _report(self, group: str, decision: GroupDecision) -> None:
+        details = {finding.name: finding.detail for finding in decision.findings}
         for name in FINDINGS:
-            if name in found:
-                self._told.add(group)
-                self._events.open(name, group, found[name])
+            if name in details:
+                self._groups_with_events.add(group)
+                self._events.open(name, group, details[name])
             else:
                 self._events.resolve(name, group)
         self._events.resolve(REFUSED, group)
 
-    def _refused(self, group: str, error: object) -> None:
-        self._told.add(group)
+    def _report_refusal(self, group: str, error: object) -> None:
+        self._groups_with_events.add(group)
         code = getattr(error, "code", "")
         if code == "GROUP_AUTHORIZATION_FAILED":
             detail = str(not_authorized(Right("group", group, ("READ",)), self._target))
         elif code == "TOPIC_AUTHORIZATION_FAILED":
-            detail = f"{error} Committing takes READ on the mirror topics as well."
+            detail = f"{error} Committing needs READ on the mirror topics, too."
         else:
             detail = str(error)
         self._events.open(REFUSED, group, detail)
 
-    def _clear(self, group: str) -> None:
+    def _resolve_all(self, group: str) -> None:
         for name in (*FINDINGS, REFUSED):
             self._events.resolve(name, group)
-        self._told.discard(group)
+        self._groups_with_events.discard(group)
 
 
 def _offsets(committed: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, int]:

@@ -1,9 +1,9 @@
-"""The topics that are ours and MirrorMaker 2's own on both sides of a flow, and how long the target remembers producers.
+"""Create the internal topics of a flow on both clusters, and read for how long the target remembers producers.
 
-Rules: made once, before the first lane claims; what is there already stays as it is (`preflight` looks at it). All are
+Rules: created once, before the first lane claims; an existing topic stays as it is (`preflight` checks it). All are
 compacted. Names are those of the replication policy, so that MirrorMaker 2's readers find them.
 Source: `MirrorUtils.createCompactedTopic`.
-Not for: mirror topics (`mirror_topics`).
+Not for: mirror topics (`create_topics`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from drlib.mirror.status.worker_status import EventLog
 
 
 def internal_topics(settings: FlowSettings) -> tuple[list[Wanted], list[Wanted]]:
-    """Those on the target, those on the source."""
+    """The internal topics on the target, and those on the source."""
     source, policy = settings.flow.source, settings.policy
 
     def compacted(name: str, partitions: int, replication_factor: int) -> Wanted:
@@ -38,18 +38,21 @@ def internal_topics(settings: FlowSettings) -> tuple[list[Wanted], list[Wanted]]
     return ([*target, syncs], []) if settings.offset_syncs_location == "target" else (target, [syncs])
 
 
-def make(cluster: ClusterSettings, wanted: Sequence[Wanted], timeout_s: float) -> None:
-    """Create what is not there yet; blocks. Raises why one was refused."""
-    if not wanted:
+def create_missing(cluster: ClusterSettings, topics: Sequence[Wanted], timeout_s: float) -> None:
+    """Create the topics that do not exist yet. Blocks. Raises why one was refused."""
+    if not topics:
         return
     with BulkAdmin(cluster, timeout_s=timeout_s) as admin:
-        for answer in admin.create_topics(wanted).values():
+        for answer in admin.create_topics(topics).values():
             if isinstance(answer, DrlibError):
                 raise answer
 
 
 def read_expiry(target: ClusterSettings, timeout_s: float, events: EventLog) -> Expiry:
-    """How long the target remembers producers; Kafka's defaults, and an event, where we may not ask. Blocks."""
+    """Read for how long the target remembers producers. Blocks.
+
+    Where the broker's configuration may not be read: Kafka's defaults, and an event.
+    """
     try:
         with Cluster(target, timeout_s=timeout_s) as admin:
             return Expiry.from_config(admin.broker_config())

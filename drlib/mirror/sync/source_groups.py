@@ -1,15 +1,15 @@
-"""Where the consumer groups of the source stand, and the checkpoints that say so on the target.
+"""Follow the committed offsets of the source's consumer groups, and write checkpoints to the target.
 
 Rules:
-- Positions come from the source's `__consumer_offsets`, followed like any topic, so that a commit is known on the target
-  milliseconds later; a full poll at start and at every interval makes up for what was missed. Without the right to read
-  that topic the polls go on alone, and an event says so.
-- A position the mirror has not reached gives the pair at the mirrored end, which is exact for what is there; the
-  position itself travels in a header, so that "behind by n" can be said when the source is gone.
-- A checkpoint is written by MM2's rule, or when only that header is news.
-- Only the partitions of our own lanes: other workers speak for theirs.
-- A group that may not be read is an event with the right it takes (`GroupUnreadable`), and the others go on. An empty
-  list is no groups only where the cluster may be described; else brokers leave out what we may not see (`GroupsUnlisted`).
+- Committed offsets come from the source's `__consumer_offsets`, consumed like any topic, so that a commit is known within
+  milliseconds; a full poll at start and at every interval makes up for missed ones. Without the right to read that topic only
+  the polls run, and an event says so.
+- For a committed offset that the mirror has not reached, the checkpoint has the mirrored end, which is exact; the committed
+  offset itself is in a header, so that "behind by n" is known when the source does not answer.
+- A checkpoint is written by MM2's rule, or when only that header changed.
+- Only for partitions of this worker's lanes; other workers write those of theirs.
+- A group that may not be described is an event with the missing right (`GroupUnreadable`); the others are followed. An empty
+  list means no groups only where the cluster may be described; else brokers omit groups (`GroupsUnlisted`).
 """
 
 from __future__ import annotations
@@ -48,13 +48,15 @@ from drlib.model import TopicPartition, TranslationKind
 OFFSETS_TOPIC = "__consumer_offsets"
 TICK_S = 0.05
 POLL_TIMEOUT_S = 5.0
-QUIET_AFTER_S = 30.0  # following that went well for this long begins anew without patience
+STABLE_S = 30.0  # after following for this long, a failure is retried at once
 MAY_LIST = Right("cluster", "", ("DESCRIBE",))
 UNREADABLE, UNLISTED = "GroupUnreadable", "GroupsUnlisted"
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
+    """A committed offset, as of `as_of_ms`."""
+
     offset: int
     metadata: str
     as_of_ms: int
@@ -62,7 +64,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """One full poll. Not `complete`: nothing was listed, and that may be for want of a right."""
+    """One full poll. Not `complete`: no group was listed, perhaps for lack of a right."""
 
     positions: Sequence[tuple[str, TopicPartition, Position]]
     refused: Mapping[str, DrlibError]
@@ -97,23 +99,23 @@ class GroupPositions:
         self._refused: set[str] = set()
 
     def positions(self) -> Mapping[tuple[str, TopicPartition], Position]:
-        """A copy of what is known now, by group and source partition, of all partitions of the source."""
+        """A copy of the committed offsets known now, by (group, source partition), of all partitions of the source."""
         return dict(self._positions)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            if self._settings.groups:  # a flow without groups has nobody to follow
+            if self._settings.groups:  # a flow without groups has nothing to follow
                 tasks.create_task(self._follow())
                 tasks.create_task(self._polls())
             tasks.create_task(self._emit_loop())
 
     def progressed(self, partition: TopicPartition) -> None:
-        """The mirror of `partition` moved: groups that stood ahead of it may be exact now."""
+        """The mirror of `partition` advanced: checkpoints of groups that were ahead of it may be exact now."""
         for group in self._behind.pop(partition, ()):
             self._dirty.add((group, partition))
 
-    def known(self, partition: TopicPartition) -> None:
-        """A lane of ours took `partition` over: say where its groups are."""
+    def assigned(self, partition: TopicPartition) -> None:
+        """A lane of this worker started to mirror `partition`: write the checkpoints of its groups."""
         for group in self._groups_of.get(partition, ()):
             self._dirty.add((group, partition))
 
@@ -125,21 +127,21 @@ class GroupPositions:
             position = self._positions.get((group, partition))
             if stream is None or position is None:
                 continue
-            there = stream.map.forward(position.offset)
-            # Also where nothing was mirrored yet: more of the mirror tells more.
-            if there.kind is not TranslationKind.EXACT:
+            translation = stream.map.forward(position.offset)
+            # Also where nothing was mirrored yet: the translation improves as the mirror advances.
+            if translation.kind is not TranslationKind.EXACT:
                 self._behind[partition].add(group)
-            if there.offset is None:
+            if translation.offset is None:
                 continue
             upstream = position.offset
-            if there.kind is TranslationKind.BEHIND:
-                upstream -= there.records
-            checkpoint = Checkpoint(group, stream.target, upstream, there.offset, position.metadata)
+            if translation.kind is TranslationKind.BEHIND:
+                upstream -= translation.records
+            checkpoint = Checkpoint(group, stream.target, upstream, translation.offset, position.metadata)
             key = (group, stream.target)
-            news = bool(self._written.to_emit([checkpoint]))
+            due = bool(self._written.to_emit([checkpoint]))
             last = self._written.newest(*key)
             moved = self._headers.get(key) != position.offset and (last is None or checkpoint.offset >= last.offset)
-            if news or moved:
+            if due or moved:
                 self._writer.checkpoint(checkpoint, position.offset, position.as_of_ms)
                 self._written.written(checkpoint)
                 self._headers[key] = position.offset
@@ -171,7 +173,9 @@ class GroupPositions:
     async def _polls(self) -> None:
         interval = max(0.2, self._settings.group_positions_poll_ms / 1000)
         while True:
-            if not self._following_broke:  # a source that is gone is not asked: an answer takes its time-out
+            if (
+                not self._following_broke
+            ):  # a source that does not answer is not asked: every request would take its time-out
                 with contextlib.suppress(DrlibError):
                     await self._poll_once()
             await asyncio.sleep(interval)
@@ -189,8 +193,8 @@ class GroupPositions:
             self._events.open(
                 UNLISTED,
                 entity,
-                f"{self._settings.flow.source} lists no group to follow, and leaves out those we may not describe: "
-                f"there may be some. {not_authorized(MAY_LIST, self._cluster)}",
+                f"{self._settings.flow.source} lists no group; it omits groups that the worker may not describe, so there "
+                f"may be some. {not_authorized(MAY_LIST, self._cluster)}",
             )
         for group, partition, position in polled.positions:
             self._learn(group, partition, position)
@@ -202,57 +206,59 @@ class GroupPositions:
         self._refused = set(polled.refused)
 
     def _poll(self) -> Polled:
-        found = []
+        positions = []
         refused: dict[str, DrlibError] = {}
         with BulkAdmin(self._cluster, timeout_s=POLL_TIMEOUT_S) as cluster:
             groups = [g.group for g in cluster.groups() if self._settings.mirrors_group(g.group)]
             for group in groups:
-                asked = int(time.time() * 1000)
+                asked_ms = int(time.time() * 1000)
                 try:
                     offsets = cluster.group_offsets(group)
                 except ClusterRefused as error:
                     refused[group] = error
                     continue
                 for partition, committed in offsets.items():
-                    found.append((group, partition, Position(committed.offset, committed.metadata, asked)))
-            here = cluster.cluster_id()  # last: all of this was answered by the cluster that is meant
-            if self._source.cluster_id not in ("", here):
-                raise WrongCluster(", ".join(self._cluster.bootstrap_servers), self._source.cluster_id, here)
-            return Polled(found, refused, bool(groups) or cluster.lists_every_group())
+                    positions.append((group, partition, Position(committed.offset, committed.metadata, asked_ms)))
+            cluster_id = cluster.cluster_id()  # asked last, so that it vouches for all answers above
+            if self._source.cluster_id not in ("", cluster_id):
+                raise WrongCluster(", ".join(self._cluster.bootstrap_servers), self._source.cluster_id, cluster_id)
+            return Polled(positions, refused, bool(groups) or cluster.lists_every_group())
 
     # -- following -----------------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Read commits as they are made; start over at the end of the log whenever the source was gone."""
+        """Consume commits; start over at the end of the log after the source was unreachable."""
         delay = 0.05
         while True:
-            began = time.monotonic()
+            started = time.monotonic()
             try:
                 metadata = await self._source.metadata([OFFSETS_TOPIC])
                 self._following_broke = False
                 topic = metadata.topics[OFFSETS_TOPIC]
                 by_node: dict[int, list[int]] = defaultdict(list)
-                for number, found in topic.partitions.items():
-                    by_node[found.leader].append(number)
+                for number, partition in topic.partitions.items():
+                    by_node[partition.leader].append(number)
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._answered(by_node or metadata.brokers, topic.error_code))
+                    tasks.create_task(self._check_answers(by_node or metadata.brokers, topic.error_code))
                     for node, numbers in by_node.items():
                         tasks.create_task(self._follow_node(node, topic.topic_id, numbers))
-            except* WrongCluster:  # told from beside, and its groups are not asked for
+            except* WrongCluster:  # reported by `cluster_watch`; its groups are not polled
                 self._following_broke = True
             except* (Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
-                gone = [e for e in errors.exceptions if not isinstance(e, BrokerError)]
-                self._following_broke = bool(gone)
-                # A source that is gone is one alert, whoever notices; a right that is missing is another.
-                name = "SourceUnreachable" if gone else "GroupTailUnavailable"
-                self._events.open(name, str(self._settings.flow), str((gone or errors.exceptions)[0]), by="groups")
-            delay = 0.1 if time.monotonic() - began > QUIET_AFTER_S else min(2.0, delay * 2)
+                unreachable = [e for e in errors.exceptions if not isinstance(e, BrokerError)]
+                self._following_broke = bool(unreachable)
+                # An unreachable source is one event, whichever task notices; a missing right is another.
+                name = "SourceUnreachable" if unreachable else "GroupTailUnavailable"
+                self._events.open(
+                    name, str(self._settings.flow), str((unreachable or errors.exceptions)[0]), by="groups"
+                )
+            delay = 0.1 if time.monotonic() - started > STABLE_S else min(2.0, delay * 2)
             await asyncio.sleep(delay)
 
-    async def _answered(self, nodes: Iterable[int], error_code: int) -> None:
-        """The source is there when its brokers answer, whether or not there is anything to follow.
+    async def _check_answers(self, nodes: Iterable[int], error_code: int) -> None:
+        """Resolve `SourceUnreachable` once all brokers answer, whether or not there is anything to follow.
 
-        Where no group ever committed there is no topic yet, which is no fault. Raises `BrokerError` for any other.
+        Before the first commit the topic does not exist, which is no error. Raises `BrokerError` for other codes.
         """
         for node in nodes:
             if node >= 0:
@@ -270,10 +276,10 @@ class GroupPositions:
         while True:
             answers = await requests.fetch(
                 connection,
-                [requests.FetchPartition(topic_id, n, at, 128 << 10) for n, at in positions.items()],
+                [requests.FetchPartition(topic_id, n, offset, 128 << 10) for n, offset in positions.items()],
                 max_wait_ms=500,
                 min_bytes=1,
-                max_bytes=256 << 10,  # it shares the link with the records
+                max_bytes=256 << 10,  # small, because it shares the link with the records
                 read_committed=True,
             )
             for answer in answers:
@@ -296,6 +302,6 @@ class GroupPositions:
                 if commit.offset is None:
                     self._learn(commit.group, partition, None)
                 else:
-                    at = commit.commit_timestamp_ms
-                    self._learn(commit.group, partition, Position(commit.offset, commit.metadata, at))
+                    committed = Position(commit.offset, commit.metadata, commit.commit_timestamp_ms)
+                    self._learn(commit.group, partition, committed)
         return position

@@ -1,34 +1,53 @@
-"""What is kept in step besides records, as duties of whoever owns lane 0: settings, ACL rules, positions of groups.
+"""Repeat the synchronization of topic configurations, ACLs and committed offsets on the worker that owns lane 0.
 
-Rules: only what the file asks for is done, each at its own interval (`drlib.mirror.sync.periodic`), and each reports
-under its own
-name.
-Not for: what is decided; that is `drlib.mirror.sync.rules`.
+Rules: only what the file enables is run, each task at its own interval. A task that fails opens an event under its own name and
+is tried again at its next time; it never ends the flow. A worker that becomes owner of lane 0 starts without memory, because
+another worker ran the task in between; a worker that loses lane 0 retracts its events. Blocking calls run in
+`drlib.mirror.threads`, so that a cluster that does not answer does not delay the end of the process.
+Not for: the decisions (`drlib.mirror.sync.rules`), work that every worker does for its own lanes (`source_groups`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from drlib.config.settings import FlowSettings
+from drlib.errors import DrlibError
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.follow_journal import JournalFollower
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.sync.acls import AclSync
 from drlib.mirror.sync.configs import ConfigSync
-from drlib.mirror.sync.group_offsets import GroupSync
-from drlib.mirror.sync.group_offsets import Source as GroupSource
-from drlib.mirror.sync.periodic import PeriodicTask, perform
+from drlib.mirror.sync.group_offsets import GroupSync, SourceState
 from drlib.mirror.sync.source_groups import Position
 from drlib.model import TopicPartition
+
+OWNERSHIP_POLL_S = 0.2  # how soon a new owner of lane 0 starts its tasks
+
+
+class SyncTask(Protocol):
+    """One kind of synchronization, run again and again."""
+
+    @property
+    def name(self) -> str:
+        """The event that says that a run failed, such as `TopicConfigSyncFailed`."""
+
+    async def run_once(self) -> None:
+        """Compare source and target once, and write the differences."""
+
+    def reset(self) -> None:
+        """Forget earlier runs: another worker may have run the task since."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncTasks:
-    """`term` gives our term as owner of lane 0, None for none; `may_write` whether we hold it for sure."""
+    """The tasks of one flow. `ownership` returns an object that identifies this worker's ownership of lane 0, or None;
+    `may_write` whether the worker may write now (its group session is valid)."""
 
     settings: FlowSettings
     source: tuple[ClusterClient, ClusterSettings]
@@ -36,20 +55,21 @@ class SyncTasks:
     events: EventLog
     topic_ids: Callable[[], Mapping[str, uuid.UUID]]  # of the source topics that are mirrored now
     positions: Callable[[], Mapping[tuple[str, TopicPartition], Position]]
-    term: Callable[[], object | None]
+    ownership: Callable[[], object | None]
     may_write: Callable[[], bool]
 
-    def duties(self) -> Iterator[Coroutine[None, None, None]]:
+    def coroutines(self) -> Iterator[Coroutine[None, None, None]]:
+        """One endless coroutine for each task that the file enables."""
         settings = self.settings
         _, source_settings = self.source
         target, target_settings = self.target
         if settings.sync_topic_configs:
             events = self.events.reporter(ConfigSync.name)
             configs = ConfigSync(settings, source_settings, target_settings, events, self.topic_ids)
-            yield self._perform(configs, settings.sync_topic_configs_s, events)
+            yield self._repeat(configs, settings.sync_topic_configs_s, events)
         if settings.sync_topic_acls:
             events = self.events.reporter(AclSync.name)
-            yield self._perform(AclSync(settings, self.source, self.target, events), settings.sync_topic_acls_s, events)
+            yield self._repeat(AclSync(settings, self.source, self.target, events), settings.sync_topic_acls_s, events)
         if settings.sync_group_offsets:
             events = self.events.reporter(GroupSync.name)
             journal = JournalFollower(target, settings.policy.journal_topic(settings.flow.source), settings.lanes)
@@ -58,10 +78,30 @@ class SyncTasks:
                 target_settings,
                 journal,
                 events,
-                lambda: GroupSource(self.positions(), self.topic_ids()),
+                lambda: SourceState(self.positions(), self.topic_ids()),
                 self.may_write,
             )
-            yield self._perform(groups, settings.sync_group_offsets_s, events)
+            yield self._repeat(groups, settings.sync_group_offsets_s, events)
 
-    def _perform(self, duty: PeriodicTask, seconds: float, events: EventLog) -> Coroutine[None, None, None]:
-        return perform(duty, seconds, self.term, events, str(self.settings.flow))
+    async def _repeat(self, task: SyncTask, interval_s: float, events: EventLog) -> None:
+        """Run `task` at once and every `interval_s` while this worker owns lane 0; `events` is for this task alone."""
+        flow = str(self.settings.flow)
+        owned: object | None = None
+        while True:
+            ownership = self.ownership()
+            if ownership is not owned:
+                owned = ownership
+                task.reset()
+                if owned is None:
+                    events.retract(events.by)
+            if owned is None:
+                await asyncio.sleep(OWNERSHIP_POLL_S)
+                continue
+            try:
+                await task.run_once()
+                events.resolve(task.name, flow)
+            except (DrlibError, TimeoutError, OSError) as error:
+                events.open(task.name, flow, str(error))
+            except Exception as error:  # a defect here must not end the mirroring of records
+                events.open(task.name, flow, f"unexpected {type(error).__name__}: {error}. Report it with this line.")
+            await asyncio.sleep(interval_s)

@@ -288,7 +288,7 @@ async def test_a_mirror_topic_that_another_worker_has_just_made_is_waited_for(
         return {} if next(answers) < 3 else ask(self, names)
 
     monkeypatch.setattr(BulkAdmin, "topics", late)
-    assert await asyncio.to_thread(mirrors.make, {topic: 3}, {topic: 0}) == {topic: 3}
+    assert await asyncio.to_thread(mirrors.create_or_grow, {topic: 3}, {topic: 0}) == {topic: 3}
     assert not mirrors.refused
 
 

@@ -40,7 +40,9 @@ def named(fresh: Fresh, lanes: int, lane: int) -> str:
 
 
 @pytest.mark.long
-def test_topics_come_grow_and_go_while_other_lanes_stay_as_they_are(engine: Engine, fresh_topic: Fresh) -> None:
+def test_mirror_topics_created_grown_and_deleted_without_reclaiming_other_lanes(
+    engine: Engine, fresh_topic: Fresh
+) -> None:
     lanes = 3
     steady, comes, neighbour = (named(fresh_topic, lanes, lane) for lane in (0, 1, 1))
     engine.topics = f"{steady}, {comes}, {neighbour}"
@@ -80,7 +82,7 @@ def test_topics_come_grow_and_go_while_other_lanes_stay_as_they_are(engine: Engi
         assert right.topics([f"{engine.source}.{steady}"])[f"{engine.source}.{steady}"].partitions == 2
 
 
-def test_a_topic_the_target_refuses_is_named_and_others_go_on(engine: Engine, fresh_topic: Fresh) -> None:
+def test_mirror_topic_refused_by_target_is_an_event_and_others_are_mirrored(engine: Engine, fresh_topic: Fresh) -> None:
     good = fresh_topic()
     long = f"{good}-{'x' * 249}"[:249]  # its mirror's name is longer than Kafka allows
     small = fresh_topic("small")
@@ -106,7 +108,7 @@ def own_settings(bootstrap: str, topic: str) -> dict[str, str]:
         return here.topic_config([topic])[topic]
 
 
-def test_settings_follow_the_source_and_drift_is_told_once(engine: Engine) -> None:
+def test_config_sync_follows_the_source_and_reports_drift_once(engine: Engine) -> None:
     topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
     create_topic(engine.left, topic, 1, retention_ms="70000", cleanup_policy="compact", min_insync_replicas="1")
     produce(engine.left, topic, 10, partitions=1)
@@ -131,7 +133,7 @@ def test_settings_follow_the_source_and_drift_is_told_once(engine: Engine) -> No
     assert len(told) == 1, "what changed on the source is not drift"
 
 
-def test_one_setting_the_target_refuses_does_not_hold_up_the_others(left: str, fresh_topic: Fresh) -> None:
+def test_config_sync_refused_value_does_not_block_others(left: str, fresh_topic: Fresh) -> None:
     topic = fresh_topic()
     create_topic(left, topic, 1)
     good, bad = ConfigChange("retention.ms", None, "5"), ConfigChange("segment.bytes", None, "nonsense")
@@ -226,7 +228,7 @@ def synced(syncing: Engine, fresh_topic: Fresh) -> Engine:
 
 
 @pytest.mark.long
-def test_groups_of_both_protocols_follow_while_nobody_uses_them_there(synced: Engine) -> None:
+def test_group_sync_follows_groups_of_both_protocols_without_members(synced: Engine) -> None:
     topic, mirror = synced.topics, f"{synced.source}.{synced.topics}"
     groups = {f"{topic}-{protocol}": protocol for protocol in ("classic", "consumer")}
     reading = [consume(synced.left, topic, *each) for each in ((g, 40, p) for g, p in groups.items())]
@@ -259,7 +261,7 @@ def test_groups_of_both_protocols_follow_while_nobody_uses_them_there(synced: En
         wait_event(synced, "GroupLive", group, resolved=True)
 
 
-def test_a_consumer_without_a_group_makes_its_group_live(synced: Engine) -> None:
+def test_group_sync_commit_by_assigned_consumer_makes_group_live(synced: Engine) -> None:
     topic, mirror = synced.topics, f"{synced.source}.{synced.topics}"
     group = f"{topic}-standalone"
     move(synced.left, group, topic, 50, "from the source")
@@ -275,26 +277,26 @@ def test_a_consumer_without_a_group_makes_its_group_live(synced: Engine) -> None
     with cluster(synced.right) as right:
         assert right.group_states([group])[group] is GroupState.EMPTY
     detail = wait_event(synced, "GroupLive", group)
-    assert "by itself" in detail
+    assert "another client moved" in detail
     assert "to 61" in detail
     move(synced.left, group, topic, 200)
     assert never(lambda: position(synced.right, group, mirror) != 61, 3)
     standalone.close()
 
 
-def test_a_position_on_the_target_that_is_not_ours_is_never_set_back(synced: Engine) -> None:
+def test_group_sync_foreign_position_is_never_set_back(synced: Engine) -> None:
     topic, mirror = synced.topics, f"{synced.source}.{synced.topics}"
     group = f"{topic}-ahead"
     move(synced.right, group, mirror, 120)
     move(synced.left, group, topic, 50)
-    assert "stands at 120" in wait_event(synced, "GroupAhead", group)
+    assert "committed offset 120" in wait_event(synced, "GroupAhead", group)
     assert position(synced.right, group, mirror) == 120
     move(synced.left, group, topic, 150)
     wait_same(synced, group)
     wait_event(synced, "GroupAhead", group, resolved=True)
 
 
-def test_the_broker_refuses_a_commit_to_a_group_that_got_members(left: str, fresh_topic: Fresh) -> None:
+def test_group_commit_with_members_is_refused_by_the_broker(left: str, fresh_topic: Fresh) -> None:
     topic = fresh_topic()
     create_topic(left, topic, 1)
     produce(left, topic, 10, partitions=1)
@@ -309,7 +311,7 @@ def test_the_broker_refuses_a_commit_to_a_group_that_got_members(left: str, fres
         member.close()
 
 
-def test_a_position_the_mirror_has_not_reached_stays_within_the_log(engine: Engine) -> None:
+def test_group_sync_position_beyond_the_mirror_stays_within_the_log(engine: Engine) -> None:
     """A parked partition: the group goes on on the source, and stops at the mirrored end on the target."""
     topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
     engine.extra = {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "1"}

@@ -66,7 +66,7 @@ async def topic_acls(bootstrap: str, topic: str) -> set[TopicAcl]:
     return {acl for acl in found if acl.topic == topic}
 
 
-def test_rules_of_a_topic_hold_for_its_mirror(locked: Engine) -> None:
+def test_acl_sync_copies_acls_of_mirrored_topics(locked: Engine) -> None:
     import asyncio
 
     topic, mirror = locked.topics, f"{locked.source}.{locked.topics}"
@@ -103,7 +103,7 @@ def test_rules_of_a_topic_hold_for_its_mirror(locked: Engine) -> None:
     assert all(acl.pattern is PatternType.LITERAL for acl in expected)
 
 
-def test_a_cluster_without_authorizer_is_one_event(engine: Engine) -> None:
+def test_acl_sync_cluster_without_authorizer_is_one_event(engine: Engine) -> None:
     engine.extra = {"sync.topic.acls.enabled": "true", "sync.topic.acls.interval.seconds": "1"}
     create_topic(engine.left, engine.topics, 1)
     produce(engine.left, engine.topics, 50, partitions=1)
@@ -116,7 +116,7 @@ def test_a_cluster_without_authorizer_is_one_event(engine: Engine) -> None:
     assert [name for name, _ in events(engine) if name.startswith("Acl")] == ["AclSyncOff"]
 
 
-def test_no_rules_are_copied_unless_the_file_asks(locked: Engine) -> None:
+def test_acl_sync_disabled_copies_nothing(locked: Engine) -> None:
     import asyncio
 
     topic = locked.topics
@@ -130,7 +130,7 @@ def test_no_rules_are_copied_unless_the_file_asks(locked: Engine) -> None:
 
 
 @pytest.mark.long
-def test_groups_that_may_not_be_read_are_named_with_the_right_it_takes(locked: Engine) -> None:
+def test_source_groups_unreadable_group_is_an_event_with_the_missing_right(locked: Engine) -> None:
     topic, mirror = locked.topics, f"{locked.source}.{locked.topics}"
     free, hidden, barred = (f"{kind}-{uuid.uuid4().hex[:6]}" for kind in ("free", "hidden", "barred"))
     locked.extra = {
@@ -168,7 +168,7 @@ def test_groups_that_may_not_be_read_are_named_with_the_right_it_takes(locked: E
     assert locked.stop(worker) == 0, locked.log()
 
 
-def test_an_empty_list_of_groups_is_not_no_groups(locked: Engine) -> None:
+def test_source_groups_empty_list_without_describe_right_is_an_event(locked: Engine) -> None:
     create_topic(locked.left, locked.topics, 1)
     locked.extra = {"groups": "hidden-from-us.*"}
     may = (

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.mirror.sync.rules.group_offsets import SyncDecision, Wanted, judge
+from drlib.mirror.sync.rules.group_offsets import SyncDecision, TranslatedPosition, decide_position
 from drlib.model import GroupTranslation, TopicPartition, TranslationKind
 
 _NOTHING_THERE: Final = "nothing of it is on the target"
@@ -60,8 +60,8 @@ def decide(item: GroupTranslation, there: There, *, rewind: bool = False) -> Pos
         offset = there.log_start
         why = "" if offset is not None else _NOTHING_THERE
     else:
-        wanted = Wanted(item.source_offset, found, item.metadata)
-        verdict = judge(wanted, there.committed, there.log_end, None)
+        wanted = TranslatedPosition(item.source_offset, found, item.metadata)
+        verdict = decide_position(wanted, there.committed, there.log_end, None)
         if verdict is SyncDecision.AHEAD and not rewind:
             why = f"it stands at {there.committed} there, further on: somebody has read on"
         elif verdict is SyncDecision.PAST_END:

@@ -1,9 +1,9 @@
-"""Which ACL rules of the source's topics hold for their mirror topics.
+"""Decide which ACLs of the source's topics are copied to their mirror topics.
 
-Rules (MirrorMaker 2's `MirrorSourceConnector.syncTopicAcls`): only LITERAL rules of mirrored topics; the table `COPIED`
-says what a rule becomes; rules are created, never deleted. Unlike MirrorMaker 2, the rule for every topic (`*`) is not
-turned into one for a topic of that name; under an identity policy it would open or close the whole target.
-Not for: groups, transactional IDs and the cluster itself, whose rules nobody can carry over by name.
+Rules (MirrorMaker 2's `MirrorSourceConnector.syncTopicAcls`): only LITERAL ACLs of mirrored topics; the table `COPIED` says
+what an ACL becomes; ACLs are created, never deleted. Unlike in MirrorMaker 2, the ACL for every topic (`*`) is not copied:
+under an identity policy it would open or close the whole target.
+Not for: ACLs of groups, transactional IDs and the cluster itself, which have no counterpart of another name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from drlib.kafka.protocol.acls import WILDCARD, Operation, PatternType, Permission, TopicAcl
 
 COPIED: Final[Mapping[tuple[Permission, Operation], Operation | None]] = {
-    (Permission.ALLOW, Operation.ALL): Operation.READ,  # a mirror topic has one writer, the mirror
+    (Permission.ALLOW, Operation.ALL): Operation.READ,  # only the mirror writes to a mirror topic
     (Permission.ALLOW, Operation.WRITE): None,
     **{(Permission.ALLOW, op): op for op in Operation if op not in (Operation.ALL, Operation.WRITE)},
     **{(Permission.DENY, op): op for op in Operation},
@@ -24,17 +24,17 @@ COPIED: Final[Mapping[tuple[Permission, Operation], Operation | None]] = {
 def mirrored(
     source: Iterable[TopicAcl], mirrors: Callable[[str], bool], remote: Callable[[str], str]
 ) -> tuple[TopicAcl, ...]:
-    """The rules that should hold on the target. `mirrors`: is the topic mirrored? `remote`: the name of its mirror."""
-    found = set()
+    """The ACLs that should exist on the target. `mirrors`: is the topic mirrored? `remote`: the name of its mirror."""
+    wanted = set()
     for acl in source:
         if acl.pattern is not PatternType.LITERAL or acl.topic == WILDCARD or not mirrors(acl.topic):
             continue
         operation = COPIED[acl.permission, acl.operation]
         if operation is not None:
-            found.add(TopicAcl(remote(acl.topic), acl.principal, acl.host, operation, acl.permission))
-    return tuple(sorted(found))
+            wanted.add(TopicAcl(remote(acl.topic), acl.principal, acl.host, operation, acl.permission))
+    return tuple(sorted(wanted))
 
 
 def missing(wanted: Iterable[TopicAcl], target: Iterable[TopicAcl]) -> tuple[TopicAcl, ...]:
-    """The rules to create."""
+    """The ACLs to create."""
     return tuple(sorted(set(wanted) - set(target)))

@@ -1,10 +1,10 @@
-"""Which settings of a mirror topic follow its source topic, and what has to be altered for it.
+"""Decide which configurations of a mirror topic follow its source topic, and what has to be altered.
 
-Rules (MirrorMaker 2's `MirrorSourceConnector.targetConfig` and `incrementalAlterConfigs`): what becomes of a source value
-is decided by where it comes from, in the table `ACTIONS`. Read-only and sensitive values, and those the file excludes,
-are never touched; nor is what the source's brokers have in their own files. Only differences are altered: a value counts
-as copied when it is set on the mirror topic itself, because one a target broker lends may change any day.
-Not for: which topics are mirrored (`selection`), and asking brokers (`drlib.mirror.sync.configs`).
+Rules (MirrorMaker 2's `MirrorSourceConnector.targetConfig` and `incrementalAlterConfigs`): the table `ACTIONS` says what
+becomes of a source value, by where it comes from. Read-only and sensitive values, and those that the file excludes, are never
+touched; nor are values from the source brokers' own files. Only differences are altered; a value counts as copied when it is
+set on the mirror topic itself, because a default of the target's brokers may change.
+Not for: which topics are mirrored (`drlib.config.patterns.selection`), asking brokers (`drlib.mirror.sync.configs`).
 """
 
 from __future__ import annotations
@@ -34,19 +34,21 @@ ACTIONS: Final[Mapping[ConfigSource, Action]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Desired:
-    """What a mirror topic should look like: values `own` to the topic, and names that are `unset`."""
+class DesiredConfig:
+    """The configuration that a mirror topic should have: values `own` to the topic, and names that are `unset`."""
 
     own: Mapping[str, str]
     unset: frozenset[str]
 
-    def same(self, other: Desired, name: str) -> bool:
-        """Do both want the same of this setting?"""
+    def same(self, other: DesiredConfig, name: str) -> bool:
+        """True where both say the same of `name`."""
         return self.own.get(name) == other.own.get(name) and (name in self.unset) == (name in other.unset)
 
 
-def desired(source: Iterable[ConfigValue], copied: Callable[[str], bool], *, defaults_from_source: bool) -> Desired:
-    """What the mirror topic should look like. `copied`: is this setting copied, by config.properties.exclude?"""
+def desired(
+    source: Iterable[ConfigValue], copied: Callable[[str], bool], *, defaults_from_source: bool
+) -> DesiredConfig:
+    """The configuration of the mirror topic. `copied`: is a name copied, by config.properties.exclude?"""
     own: dict[str, str] = {}
     unset = set()
     for entry in source:
@@ -57,20 +59,23 @@ def desired(source: Iterable[ConfigValue], copied: Callable[[str], bool], *, def
             own[entry.name] = entry.value
         elif action is Action.FOLLOW_DEFAULT:
             unset.add(entry.name)
-    return Desired(own, frozenset(unset))
+    return DesiredConfig(own, frozenset(unset))
 
 
-def changes(wanted: Desired, target: Iterable[ConfigValue]) -> tuple[ConfigChange, ...]:
-    """What to alter on a mirror topic that has the settings `target`, by name."""
-    has = {entry.name: entry.value for entry in target if entry.source is ConfigSource.TOPIC}
-    found = [ConfigChange(n, has.get(n), new) for n, new in wanted.own.items() if has.get(n) != new]
-    found += [ConfigChange(n, old, None) for n, old in has.items() if n in wanted.unset]
-    return tuple(sorted(found, key=lambda change: change.name))
+def changes(wanted: DesiredConfig, target: Iterable[ConfigValue]) -> tuple[ConfigChange, ...]:
+    """What to alter on a mirror topic with the configuration `target`, by name."""
+    current = {entry.name: entry.value for entry in target if entry.source is ConfigSource.TOPIC}
+    to_alter = [ConfigChange(n, current.get(n), new) for n, new in wanted.own.items() if current.get(n) != new]
+    to_alter += [ConfigChange(n, old, None) for n, old in current.items() if n in wanted.unset]
+    return tuple(sorted(to_alter, key=lambda change: change.name))
 
 
-def drift(found: Iterable[ConfigChange], before: Desired | None, now: Desired) -> tuple[ConfigChange, ...]:
-    """Those changes that undo what somebody did on the target; the others only carry over what changed on the source.
+def drift(
+    altered: Iterable[ConfigChange], before: DesiredConfig | None, now: DesiredConfig
+) -> tuple[ConfigChange, ...]:
+    """The changes that revert something done on the target; the others copy what changed on the source.
 
-    `before` is what was desired at the last look; None at the first, when nobody can tell who changed what and all count.
+    `before`: the desired configuration at the last run; None at the first run, when the origin of a difference is unknown and
+    all count.
     """
-    return tuple(change for change in found if before is None or before.same(now, change.name))
+    return tuple(change for change in altered if before is None or before.same(now, change.name))

@@ -1,14 +1,14 @@
-"""When a group's translated position is written into the same group on the target, and when it is left alone.
+"""Decide whether a group's translated offset is committed in the same group on the target.
 
 Rules:
-- Only groups that are ABSENT or EMPTY are written to. A consumer that assigns partitions itself leaves its group EMPTY, so
-  a position that moved since our last look without us makes the group *live*: nothing of it is written until all its
-  positions have stood still for `STILL_LOOKS` looks. A group whose positions we have never seen is first looked at twice.
-- A position never goes back, unless it is the one we wrote and the source's own went back since. A write whose answer was
-  lost may have been made: a position that stands where it would have put it is ours.
-- Nothing is written past the log end, and nothing that is a guess: `WRITABLE` has the kinds of translation that skip no
-  record on the target. What is not written is a `Finding`, except where there is nothing to do.
-Source: `MirrorCheckpointTask.syncGroupOffset`, whose holes these rules close.
+- Only groups that are ABSENT or EMPTY are written to. A consumer that assigns partitions itself leaves its group EMPTY, so a
+  position that another client moved since the last run makes the group *live*: nothing of it is written until all its
+  positions were unchanged for `UNCHANGED_RUNS` runs. A group with positions is first observed for one run.
+- A position never goes back, unless it is the one written here and the source's own went back since. A write whose answer was
+  lost may have been made: a position equal to it counts as ours.
+- Nothing is written past the log end, and no guess is written: `WRITABLE` has the kinds of translation that skip no record on
+  the target. A position that is not written is a `Finding`, except where there is nothing to do.
+Source: `MirrorCheckpointTask.syncGroupOffset`, whose gaps these rules close.
 Not for: translating (`offset_map`), asking brokers (`drlib.mirror.sync.group_offsets`). The broker itself refuses commits to a
 group that has members by the time they arrive.
 """
@@ -23,7 +23,7 @@ from typing import Final
 from drlib.kafka.admin.descriptions import GroupState
 from drlib.model import TopicPartition, Translation, TranslationKind
 
-STILL_LOOKS: Final = 10
+UNCHANGED_RUNS: Final = 10
 
 WRITABLE: Final[Mapping[TranslationKind, bool]] = {
     TranslationKind.EXACT: True,
@@ -36,23 +36,23 @@ WRITABLE: Final[Mapping[TranslationKind, bool]] = {
 
 
 class SyncDecision(Enum):
-    """What becomes of one position; see `judge`."""
+    """What is done with one position; see `decide_position`."""
 
-    FIRST = "there is none on the target yet"
-    RAISE = "the target's is lower"
-    LOWER = "the target's is ours, and the source's own went back"
-    KEEP = "it stands already"
-    AHEAD = "the target's is higher and not known to be ours"
-    PAST_END = "the log on the target ends before it"
-    NOT_TRANSLATED = "the journal cannot say where it is"
+    FIRST = "the group has no position on the target yet"
+    RAISE = "the target's position is lower"
+    LOWER = "the target's position was written here, and the source's went back"
+    KEEP = "the target has it already"
+    AHEAD = "the target's position is higher, and was not written here"
+    PAST_END = "the target's log ends before it"
+    NOT_TRANSLATED = "it has no certain translation"
 
 
 WRITES: Final = frozenset({SyncDecision.FIRST, SyncDecision.RAISE, SyncDecision.LOWER})
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A group's committed position on the source, and what it is on the target."""
+class TranslatedPosition:
+    """A group's committed offset on the source, and its translation."""
 
     source: int
     translation: Translation
@@ -61,7 +61,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A position of the target that stands for a position of the source."""
+    """A committed offset on the target, and the source offset that it was translated from."""
 
     source: int
     target: int
@@ -69,15 +69,15 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class GroupMemory:
-    """What is remembered of one group between two looks."""
+    """What is remembered of one group between two runs."""
 
-    seen: Mapping[TopicPartition, int]  # every position it has on the target, of mirrored and other topics
+    seen: Mapping[TopicPartition, int]  # every position of the group on the target, of mirrored and other topics
     written: Mapping[TopicPartition, Written] = field(default_factory=dict)
-    still: int | None = None  # looks since one moved by itself; None when the group is not live
-    moved: str = ""  # which one did, for as long as the group is live
+    unchanged_runs: int | None = None  # since a position moved; None when the group is not live
+    moved: str = ""  # which position moved, as long as the group is live
     doubted: Mapping[TopicPartition, Written] = field(
         default_factory=dict
-    )  # writes that failed, and may have been made
+    )  # writes that failed, but may have been made
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An event's name and what it says."""
+    """An event's name and detail."""
 
     name: str
     detail: str
@@ -99,8 +99,8 @@ FINDINGS: Final = ("GroupLive", "GroupAhead", "GroupPastEnd", "GroupNotTranslate
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """`memory` holds once the writes are done; `unwritten` is what to remember if they fail, in part or to our knowledge."""
+class GroupDecision:
+    """`memory` applies once the writes are done; `unwritten` if they fail, or fail in part."""
 
     writes: Mapping[TopicPartition, Write]
     findings: tuple[Finding, ...]
@@ -108,18 +108,20 @@ class Decision:
     unwritten: GroupMemory | None
 
 
-def judge(wanted: Wanted, committed: int | None, log_end: int | None, written: Written | None) -> SyncDecision:
-    """One position. `committed` on the target, None for none; `log_end` None for a partition that is not there."""
-    there = wanted.translation.offset
-    if there is None or log_end is None or not WRITABLE[wanted.translation.kind]:
+def decide_position(
+    wanted: TranslatedPosition, committed: int | None, log_end: int | None, written: Written | None
+) -> SyncDecision:
+    """Decide on one position. `committed` on the target, None for none; `log_end` None where the partition does not exist."""
+    offset = wanted.translation.offset
+    if offset is None or log_end is None or not WRITABLE[wanted.translation.kind]:
         return SyncDecision.NOT_TRANSLATED
-    if there > log_end:
+    if offset > log_end:
         return SyncDecision.PAST_END
     if committed is None:
         return SyncDecision.FIRST
-    if there == committed:
+    if offset == committed:
         return SyncDecision.KEEP
-    if there > committed:
+    if offset > committed:
         return SyncDecision.RAISE
     ours = written is not None and written.target == committed
     return SyncDecision.LOWER if ours and written is not None and wanted.source < written.source else SyncDecision.AHEAD
@@ -127,39 +129,39 @@ def judge(wanted: Wanted, committed: int | None, log_end: int | None, written: W
 
 def decide(
     state: GroupState,
-    wanted: Mapping[TopicPartition, Wanted],
+    wanted: Mapping[TopicPartition, TranslatedPosition],
     committed: Mapping[TopicPartition, int],
     log_ends: Mapping[TopicPartition, int],
     memory: GroupMemory | None,
-) -> Decision:
-    """One look at one group. Keys are partitions of the target; `committed` has all positions the group has there."""
+) -> GroupDecision:
+    """Decide on one group. Keys are partitions of the target; `committed` has all positions of the group there."""
     if state in (GroupState.ACTIVE, GroupState.UNKNOWN):
-        why = "it has members" if state is GroupState.ACTIVE else "its state is not known"
-        return _nothing(None, f"{why} on the target, which own its positions there")
+        why = "it has members on the target" if state is GroupState.ACTIVE else "its state on the target is unknown"
+        return _write_nothing(None, why)
     if state is GroupState.ABSENT and committed:
-        # As brokers describe a group that a consumer of KIP-848 is just turning into its own kind by joining it.
-        return _nothing(memory, "its brokers call it absent and have positions of it, so somebody is about to join it")
+        # Brokers describe a group so while a consumer of KIP-848 converts it to its own protocol by joining it.
+        return _write_nothing(memory, "a consumer is about to join it (brokers report no group, but committed offsets)")
     if state is GroupState.ABSENT:
-        memory = GroupMemory({})  # whoever deleted it on the target gave its positions up
+        memory = GroupMemory({})  # its positions were deleted with it
     if memory is None:
         memory = GroupMemory(dict(committed))
         if committed:
-            return Decision({}, (), memory, memory)
-    memory = _settled(memory, committed)
-    moved = sorted(tp for tp, at in committed.items() if memory.seen.get(tp) != at)
+            return GroupDecision({}, (), memory, memory)
+    memory = _confirm_doubted(memory, committed)
+    moved = sorted(tp for tp, offset in committed.items() if memory.seen.get(tp) != offset)
     if moved:
         first = moved[0]
         before = memory.seen.get(first, "none")
-        how = f"its position in {first} went from {before} to {committed[first]} by itself"
-        return _nothing(GroupMemory(dict(committed), still=0, moved=how), how)
-    if memory.still is not None and memory.still + 1 < STILL_LOOKS:
-        live = GroupMemory(dict(committed), still=memory.still + 1, moved=memory.moved)
-        return _nothing(live, f"{memory.moved} a short while ago")
+        how = f"another client moved its position in {first} from {before} to {committed[first]}"
+        return _write_nothing(GroupMemory(dict(committed), unchanged_runs=0, moved=how), how)
+    if memory.unchanged_runs is not None and memory.unchanged_runs + 1 < UNCHANGED_RUNS:
+        live = GroupMemory(dict(committed), unchanged_runs=memory.unchanged_runs + 1, moved=memory.moved)
+        return _write_nothing(live, f"{memory.moved} a short while ago")
     return _write(wanted, committed, log_ends, memory)
 
 
-def _settled(memory: GroupMemory, committed: Mapping[TopicPartition, int]) -> GroupMemory:
-    """`memory` with the doubted writes that turn out to have been made."""
+def _confirm_doubted(memory: GroupMemory, committed: Mapping[TopicPartition, int]) -> GroupMemory:
+    """`memory` with those doubted writes confirmed that `committed` shows."""
     made = {tp: write for tp, write in memory.doubted.items() if committed.get(tp) == write.target}
     if not made:
         return memory
@@ -168,35 +170,37 @@ def _settled(memory: GroupMemory, committed: Mapping[TopicPartition, int]) -> Gr
     return replace(memory, seen=seen, written={**memory.written, **made}, doubted=doubted)
 
 
-def _nothing(memory: GroupMemory | None, why: str) -> Decision:
-    detail = f"{why}; nothing is written to it. Stop its consumers on the target to have it follow the source again"
-    return Decision({}, (Finding("GroupLive", detail),), memory, memory)
+def _write_nothing(memory: GroupMemory | None, why: str) -> GroupDecision:
+    detail = f"{why}; its offsets are not synchronized. Stop its consumers on the target to synchronize them again"
+    return GroupDecision({}, (Finding("GroupLive", detail),), memory, memory)
 
 
 def _write(
-    wanted: Mapping[TopicPartition, Wanted],
+    wanted: Mapping[TopicPartition, TranslatedPosition],
     committed: Mapping[TopicPartition, int],
     log_ends: Mapping[TopicPartition, int],
     memory: GroupMemory,
-) -> Decision:
+) -> GroupDecision:
     writes: dict[TopicPartition, Write] = {}
-    standing = {tp: w for tp, w in memory.written.items() if committed.get(tp) == w.target}
-    after = dict(standing)
-    told: dict[SyncDecision, list[str]] = {}
+    unchanged = {tp: w for tp, w in memory.written.items() if committed.get(tp) == w.target}
+    after = dict(unchanged)
+    details: dict[SyncDecision, list[str]] = {}
     for tp, item in sorted(wanted.items()):
-        verdict = judge(item, committed.get(tp), log_ends.get(tp), memory.written.get(tp))
-        there = item.translation.offset
-        if verdict in WRITES and there is not None:
-            writes[tp] = Write(there, item.metadata, item.source)
-            after[tp] = Written(item.source, there)
-        elif verdict is SyncDecision.KEEP and there is not None:
-            after[tp] = standing[tp] = Written(item.source, there)
-        told.setdefault(verdict, []).append(_told(verdict, tp, item, committed.get(tp), log_ends.get(tp)))
-    findings = tuple(Finding(name, _list(told[verdict])) for verdict, name in _NAMES.items() if verdict in told)
+        decision = decide_position(item, committed.get(tp), log_ends.get(tp), memory.written.get(tp))
+        offset = item.translation.offset
+        if decision in WRITES and offset is not None:
+            writes[tp] = Write(offset, item.metadata, item.source)
+            after[tp] = Written(item.source, offset)
+        elif decision is SyncDecision.KEEP and offset is not None:
+            after[tp] = unchanged[tp] = Written(item.source, offset)
+        details.setdefault(decision, []).append(_detail(decision, tp, item, committed.get(tp), log_ends.get(tp)))
+    findings = tuple(
+        Finding(name, _list(details[decision])) for decision, name in _NAMES.items() if decision in details
+    )
     seen = {**committed, **{tp: write.offset for tp, write in writes.items()}}
     doubted = {**memory.doubted, **{tp: Written(write.source, write.offset) for tp, write in writes.items()}}
-    unwritten = GroupMemory(dict(committed), standing, doubted=doubted)
-    return Decision(writes, findings, GroupMemory(seen, after), unwritten)
+    unwritten = GroupMemory(dict(committed), unchanged, doubted=doubted)
+    return GroupDecision(writes, findings, GroupMemory(seen, after), unwritten)
 
 
 _NAMES: Final[Mapping[SyncDecision, str]] = {
@@ -207,17 +211,22 @@ _NAMES: Final[Mapping[SyncDecision, str]] = {
 }
 
 
-def _told(verdict: SyncDecision, tp: TopicPartition, item: Wanted, committed: int | None, log_end: int | None) -> str:
-    there = item.translation.offset
-    match verdict:
+def _detail(
+    decision: SyncDecision, tp: TopicPartition, item: TranslatedPosition, committed: int | None, log_end: int | None
+) -> str:
+    offset = item.translation.offset
+    match decision:
         case SyncDecision.AHEAD:
-            return f"{tp} stands at {committed}, the source's position {item.source} is {there} there"
+            assert committed is not None
+            assert offset is not None
+            ahead = committed - offset
+            return f"{tp}: committed offset {committed} is {ahead} ahead of {offset}, the source's offset {item.source}"
         case SyncDecision.PAST_END:
-            return f"{tp} ends at {log_end}, the source's position {item.source} should be {there} there"
+            return f"{tp}: the log ends at {log_end}, before {offset}, the source's offset {item.source}"
         case SyncDecision.NOT_TRANSLATED:
-            return f"the source's position {item.source} has no certain counterpart in {tp}"
+            return f"{tp}: the source's offset {item.source} has no certain translation"
         case SyncDecision.LOWER:
-            return f"{tp} from {committed} back to {there}, as the source went back to {item.source}"
+            return f"{tp}: set back from {committed} to {offset}, as the source went back to {item.source}"
         case _:
             return ""
 

@@ -53,8 +53,8 @@ def test_every_event_the_package_opens_is_in_the_table() -> None:
                 and isinstance(node.args[0], ast.Constant)
             ):
                 found[str(node.args[0].value)] = path.name
-    for duty in (AclSync, ConfigSync, GroupSync):
-        found[duty.name] = duty.__name__
+    for task in (AclSync, ConfigSync, GroupSync):
+        found[task.name] = task.__name__
     for module in (groups, mirror_topics, sync_acls, sync_configs, sync_groups):
         found |= {getattr(module, name): module.__name__ for name in EVENT_CONSTANTS if hasattr(module, name)}
     found |= dict.fromkeys(FINDINGS, "group_sync")

@@ -1,4 +1,4 @@
-"""Which checkpoints are written as the mirror goes on: the newest word is about where it is now."""
+"""Which checkpoints are written as the mirror advances: the last one is about the current position."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ KEY, CLAIM = SourcePartition(uuid.UUID(int=1), 0), ClaimId(7, 0)
 
 
 class Written:
-    """What would be produced."""
+    """Collects the checkpoints instead of producing them."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[int, int, int]] = []
+        self.checkpoints: list[tuple[int, int, int]] = []
 
     def checkpoint(self, checkpoint: Checkpoint, position: int, as_of_ms: int) -> None:
-        self.said.append((checkpoint.upstream_offset, checkpoint.offset, position))
+        self.checkpoints.append((checkpoint.upstream_offset, checkpoint.offset, position))
 
 
-@pytest.mark.parametrize("looks_first", [0, 1, 2])  # how often before anything is mirrored
-def test_a_group_that_was_known_before_the_mirror_had_anything_is_told_where_it_stands(looks_first: int) -> None:
+@pytest.mark.parametrize("emits_first", [0, 1, 2])  # how often before anything is mirrored
+def test_emit_group_known_before_first_mirrored_record_gets_its_position(emits_first: int) -> None:
     stream = PartitionStream(KEY, SOURCE, TARGET, CLAIM, PartitionMap(), position=0, target_next=1)
     written: Any = Written()
     settings: Any = SimpleNamespace(mirrors_group=lambda group: True)
@@ -40,7 +40,7 @@ def test_a_group_that_was_known_before_the_mirror_had_anything_is_told_where_it_
     groups = GroupPositions(settings, unused, unused, written, EventLog(), lambda partition: stream)
     groups._learn("g", SOURCE, Position(500, "", 1))
     stream.map.apply(Placement(KEY, CLAIM, 0, 1))
-    for _ in range(looks_first):
+    for _ in range(emits_first):
         groups.emit()
     stream.map.apply(Run(KEY, CLAIM, 0, 0))
     for acked in (100, 3000):
@@ -48,4 +48,4 @@ def test_a_group_that_was_known_before_the_mirror_had_anything_is_told_where_it_
         stream.map.cover(acked)
         groups.progressed(SOURCE)
         groups.emit()
-    assert written.said[-1] == (500, 501, 500)
+    assert written.checkpoints[-1] == (500, 501, 500)

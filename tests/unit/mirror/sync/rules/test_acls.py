@@ -19,12 +19,12 @@ def copy(*source: TopicAcl) -> tuple[TopicAcl, ...]:
 
 
 @pytest.mark.parametrize("operation", list(Operation))
-def test_every_denial_is_copied_as_it_is(operation: Operation) -> None:
+def test_mirrored_deny_is_copied_unchanged(operation: Operation) -> None:
     assert copy(acl(operation, DENY)) == (acl(operation, DENY, "A.orders"),)
 
 
 @pytest.mark.parametrize("operation", list(Operation))
-def test_what_is_allowed(operation: Operation) -> None:
+def test_mirrored_allow_by_operation(operation: Operation) -> None:
     expected = {
         Operation.ALL: (acl(Operation.READ, ALLOW, "A.orders"),),
         Operation.WRITE: (),
@@ -32,7 +32,7 @@ def test_what_is_allowed(operation: Operation) -> None:
     assert copy(acl(operation, ALLOW)) == expected
 
 
-def test_the_table_is_complete() -> None:
+def test_copied_has_every_permission_and_operation() -> None:
     assert set(COPIED) == {(permission, operation) for permission in Permission for operation in Operation}
 
 
@@ -45,16 +45,16 @@ def test_the_table_is_complete() -> None:
         acl(Operation.READ, ALLOW, "or", pattern=PatternType.PREFIXED),
     ],
 )
-def test_what_is_left_alone(left: TopicAcl) -> None:
+def test_mirrored_prefixed_wildcard_and_unmirrored_acls_are_left(left: TopicAcl) -> None:
     assert copy(left) == ()
 
 
-def test_all_and_read_become_one_rule_and_only_missing_ones_are_created() -> None:
+def test_missing_all_and_read_become_one_acl() -> None:
     wanted = copy(acl(Operation.ALL, ALLOW), acl(Operation.READ, ALLOW), acl(Operation.DESCRIBE, ALLOW))
     assert len(wanted) == 2
     there = (acl(Operation.READ, ALLOW, "A.orders"), acl(Operation.DELETE, DENY, "A.orders"))
     assert missing(wanted, there) == (acl(Operation.DESCRIBE, ALLOW, "A.orders"),)
 
 
-def test_a_rule_reads_as_a_sentence() -> None:
+def test_acl_text_reads_as_a_sentence() -> None:
     assert str(acl(Operation.READ, DENY)) == "DENY READ on orders for User:bob from *"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource, ConfigValue
-from drlib.mirror.sync.rules.configs import ACTIONS, Desired, changes, desired, drift
+from drlib.mirror.sync.rules.configs import ACTIONS, DesiredConfig, changes, desired, drift
 
 S = ConfigSource
 NAMES = ("retention.ms", "cleanup.policy", "min.insync.replicas", "segment.ms")
@@ -35,12 +35,12 @@ def values(own: dict[str, str]) -> list[ConfigValue]:
         (S.UNKNOWN, True, {}, set()),
     ],
 )
-def test_what_becomes_of_a_value_is_decided_by_where_it_comes_from(source, from_source, own, unset) -> None:
+def test_desired_action_by_config_source(source, from_source, own, unset) -> None:
     found = desired([ConfigValue("retention.ms", "5", source)], copied, defaults_from_source=from_source)
-    assert found == Desired(own, frozenset(unset))
+    assert found == DesiredConfig(own, frozenset(unset))
 
 
-def test_every_source_has_a_row() -> None:
+def test_actions_has_every_config_source() -> None:
     assert set(ACTIONS) == set(ConfigSource)
     assert ConfigSource.of(5) is S.DEFAULT
     assert ConfigSource.of(77) is S.UNKNOWN
@@ -55,12 +55,12 @@ def test_every_source_has_a_row() -> None:
         ConfigValue("retention.ms", None, S.TOPIC),
     ],
 )
-def test_what_is_never_touched(value: ConfigValue) -> None:
-    assert desired([value], copied, defaults_from_source=True) == Desired({}, frozenset())
+def test_desired_read_only_sensitive_and_excluded_values_are_left(value: ConfigValue) -> None:
+    assert desired([value], copied, defaults_from_source=True) == DesiredConfig({}, frozenset())
 
 
-def test_a_value_lent_by_the_target_is_not_the_topics_own() -> None:
-    wanted = Desired({"retention.ms": "5"}, frozenset({"segment.ms"}))
+def test_changes_target_default_is_not_the_topics_own() -> None:
+    wanted = DesiredConfig({"retention.ms": "5"}, frozenset({"segment.ms"}))
     lent = [ConfigValue("retention.ms", "5", S.STATIC_BROKER), ConfigValue("segment.ms", "9", S.DYNAMIC_BROKER)]
     assert changes(wanted, lent) == (ConfigChange("retention.ms", None, "5"),)
     own = [ConfigValue("retention.ms", "4", S.TOPIC), ConfigValue("segment.ms", "9", S.TOPIC)]
@@ -68,9 +68,9 @@ def test_a_value_lent_by_the_target_is_not_the_topics_own() -> None:
     assert str(changes(wanted, own)[1]) == "segment.ms: 9 -> (default)"
 
 
-def test_drift_is_what_the_source_did_not_ask_for() -> None:
-    before = Desired({"retention.ms": "5", "segment.ms": "1"}, frozenset({"cleanup.policy"}))
-    now = Desired({"retention.ms": "6", "segment.ms": "1"}, frozenset({"cleanup.policy"}))
+def test_drift_excludes_changes_of_the_source() -> None:
+    before = DesiredConfig({"retention.ms": "5", "segment.ms": "1"}, frozenset({"cleanup.policy"}))
+    now = DesiredConfig({"retention.ms": "6", "segment.ms": "1"}, frozenset({"cleanup.policy"}))
     found = (
         ConfigChange("retention.ms", "5", "6"),
         ConfigChange("segment.ms", "2", "1"),
@@ -78,7 +78,7 @@ def test_drift_is_what_the_source_did_not_ask_for() -> None:
     )
     assert drift(found, before, now) == found[1:]
     assert drift(found, None, now) == found
-    unset_now = Desired({"segment.ms": "1"}, frozenset({"retention.ms"}))
+    unset_now = DesiredConfig({"segment.ms": "1"}, frozenset({"retention.ms"}))
     assert drift([ConfigChange("retention.ms", "5", None)], before, unset_now) == ()
 
 
@@ -86,7 +86,7 @@ settings = st.dictionaries(st.sampled_from(NAMES), st.text(max_size=3))
 
 
 @given(settings, settings, st.booleans())
-def test_after_the_changes_there_are_none_left_and_excluded_names_stand(source, target, from_source) -> None:
+def test_changes_applied_leaves_no_change_and_keeps_excluded_names(source, target, from_source) -> None:
     wanted = desired(values(source), copied, defaults_from_source=from_source)
     after = dict(target)
     for change in changes(wanted, values(target)):

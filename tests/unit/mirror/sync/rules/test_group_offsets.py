@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from drlib.kafka.admin.descriptions import GroupState
 from drlib.mirror.sync.rules.group_offsets import (
-    STILL_LOOKS,
+    UNCHANGED_RUNS,
     WRITABLE,
-    Decision,
+    GroupDecision,
     GroupMemory,
     SyncDecision,
-    Wanted,
+    TranslatedPosition,
     Written,
     decide,
-    judge,
+    decide_position,
 )
 from drlib.model import TopicPartition, Translation, TranslationKind
 
@@ -26,12 +26,12 @@ P, Q = TopicPartition("A.t", 0), TopicPartition("A.t", 1)
 K = TranslationKind
 
 
-def wanted(target: int | None, source: int = 100, kind: TranslationKind = K.EXACT) -> Wanted:
-    return Wanted(source, Translation(target, kind), "meta")
+def wanted(target: int | None, source: int = 100, kind: TranslationKind = K.EXACT) -> TranslatedPosition:
+    return TranslatedPosition(source, Translation(target, kind), "meta")
 
 
 @pytest.mark.parametrize(
-    ("want", "committed", "end", "written", "verdict"),
+    ("want", "committed", "end", "written", "decision"),
     [
         (wanted(50), None, 50, None, SyncDecision.FIRST),
         (wanted(50), 50, 50, None, SyncDecision.KEEP),
@@ -40,7 +40,7 @@ def wanted(target: int | None, source: int = 100, kind: TranslationKind = K.EXAC
         (wanted(50), 51, 60, None, SyncDecision.AHEAD),
         (wanted(50), 51, 60, Written(101, 51), SyncDecision.LOWER),
         (wanted(50), 51, 60, Written(100, 51), SyncDecision.AHEAD),  # the source did not go back
-        (wanted(50), 51, 60, Written(101, 52), SyncDecision.AHEAD),  # somebody moved it since
+        (wanted(50), 51, 60, Written(101, 52), SyncDecision.AHEAD),  # another client moved it since
         (wanted(50), None, 49, None, SyncDecision.PAST_END),
         (wanted(50), 40, 49, None, SyncDecision.PAST_END),
         (wanted(50), None, None, None, SyncDecision.NOT_TRANSLATED),
@@ -53,73 +53,75 @@ def wanted(target: int | None, source: int = 100, kind: TranslationKind = K.EXAC
         (wanted(0, kind=K.NEVER_MIRRORED), 3, 50, None, SyncDecision.AHEAD),
     ],
 )
-def test_the_verdict_on_one_position(want, committed, end, written, verdict) -> None:
-    assert judge(want, committed, end, written) is verdict
+def test_decide_position_by_translation_and_positions(want, committed, end, written, decision) -> None:
+    assert decide_position(want, committed, end, written) is decision
 
 
-def test_every_kind_of_translation_has_a_row() -> None:
+def test_writable_has_every_kind_of_translation() -> None:
     assert set(WRITABLE) == set(TranslationKind)
     assert [kind for kind, writable in WRITABLE.items() if not writable] == [K.UNKNOWN]
 
 
-def names(decision: Decision) -> list[str]:
+def names(decision: GroupDecision) -> list[str]:
     return [finding.name for finding in decision.findings]
 
 
-def look(state: GroupState, want: int, committed: Mapping[TopicPartition, int], memory: GroupMemory | None) -> Decision:
+def run(
+    state: GroupState, want: int, committed: Mapping[TopicPartition, int], memory: GroupMemory | None
+) -> GroupDecision:
     return decide(state, {P: wanted(want)}, committed, {P: 10**6, Q: 10**6}, memory)
 
 
-def test_an_absent_group_is_written_at_once_with_its_metadata() -> None:
-    found = look(GroupState.ABSENT, 50, {}, None)
+def test_decide_absent_group_is_written_with_metadata() -> None:
+    found = run(GroupState.ABSENT, 50, {}, None)
     assert (found.writes[P].offset, found.writes[P].metadata, found.writes[P].source) == (50, "meta", 100)
     assert found.memory == GroupMemory({P: 50}, {P: Written(100, 50)})
     assert found.unwritten == GroupMemory({}, {}, doubted={P: Written(100, 50)})
 
 
-def test_an_empty_group_with_positions_is_looked_at_twice() -> None:
-    first = look(GroupState.EMPTY, 50, {P: 40}, None)
+def test_decide_empty_group_with_positions_is_observed_for_one_run() -> None:
+    first = run(GroupState.EMPTY, 50, {P: 40}, None)
     assert first.writes == {}
-    second = look(GroupState.EMPTY, 50, {P: 40}, first.memory)
+    second = run(GroupState.EMPTY, 50, {P: 40}, first.memory)
     assert second.writes[P].offset == 50
-    moved = look(GroupState.EMPTY, 50, {P: 41}, first.memory)
+    moved = run(GroupState.EMPTY, 50, {P: 41}, first.memory)
     assert (dict(moved.writes), names(moved)) == ({}, ["GroupLive"])
 
 
 @pytest.mark.parametrize("state", [GroupState.ACTIVE, GroupState.UNKNOWN])
-def test_members_make_a_group_live_and_its_memory_void(state: GroupState) -> None:
-    found = look(state, 50, {}, GroupMemory({P: 10}))
+def test_decide_group_with_members_is_live_and_forgotten(state: GroupState) -> None:
+    found = run(state, 50, {}, GroupMemory({P: 10}))
     assert (dict(found.writes), names(found), found.memory) == ({}, ["GroupLive"], None)
 
 
 @pytest.mark.parametrize("moved", [{P: 60}, {P: 40}, {P: 50, Q: 3}])
-def test_a_position_that_moves_by_itself_makes_a_group_live_until_all_stand_still(moved) -> None:
+def test_decide_moved_position_makes_group_live_until_unchanged_for_ten_runs(moved) -> None:
     memory = GroupMemory({P: 50}, {P: Written(100, 50)})
-    found = look(GroupState.EMPTY, 70, moved, memory)
-    for _ in range(STILL_LOOKS - 1):
+    found = run(GroupState.EMPTY, 70, moved, memory)
+    for _ in range(UNCHANGED_RUNS - 1):
         assert (dict(found.writes), names(found)) == ({}, ["GroupLive"])
-        found = look(GroupState.EMPTY, 70, moved, found.memory)
+        found = run(GroupState.EMPTY, 70, moved, found.memory)
     assert names(found) == ["GroupLive"]
-    found = look(GroupState.EMPTY, 70, moved, found.memory)
+    found = run(GroupState.EMPTY, 70, moved, found.memory)
     assert found.writes[P].offset == 70
     assert names(found) == []
 
 
-def test_a_position_that_expired_is_written_again_and_a_deleted_group_starts_over() -> None:
+def test_decide_expired_position_and_deleted_group_are_written_again() -> None:
     memory = GroupMemory({P: 50, Q: 7}, {P: Written(100, 50)})
-    assert look(GroupState.EMPTY, 50, {Q: 7}, memory).writes[P].offset == 50
-    assert look(GroupState.ABSENT, 50, {}, GroupMemory({P: 50}, still=1)).writes[P].offset == 50
+    assert run(GroupState.EMPTY, 50, {Q: 7}, memory).writes[P].offset == 50
+    assert run(GroupState.ABSENT, 50, {}, GroupMemory({P: 50}, unchanged_runs=1)).writes[P].offset == 50
 
 
-def test_a_group_that_is_absent_and_has_positions_is_left_alone_and_not_forgotten() -> None:
+def test_decide_absent_group_with_positions_is_live_and_kept_in_memory() -> None:
     memory = GroupMemory({P: 50}, {P: Written(100, 50)})
-    found = look(GroupState.ABSENT, 70, {P: 50}, memory)
+    found = run(GroupState.ABSENT, 70, {P: 50}, memory)
     assert (dict(found.writes), names(found), found.memory) == ({}, ["GroupLive"], memory)
     assert "about to join" in found.findings[0].detail
-    assert look(GroupState.EMPTY, 70, {P: 50}, found.memory).writes[P].offset == 70
+    assert run(GroupState.EMPTY, 70, {P: 50}, found.memory).writes[P].offset == 70
 
 
-def test_the_sources_own_rewind_is_followed_and_told() -> None:
+def test_decide_source_rewind_is_followed_and_reported() -> None:
     found = decide(
         GroupState.EMPTY,
         {P: wanted(30, source=80)},
@@ -129,27 +131,27 @@ def test_the_sources_own_rewind_is_followed_and_told() -> None:
     )
     assert found.writes[P].offset == 30
     assert names(found) == ["GroupRewound"]
-    assert "from 50 back to 30" in found.findings[0].detail
+    assert "set back from 50 to 30" in found.findings[0].detail
 
 
-def test_a_position_found_standing_counts_as_ours_for_a_later_rewind() -> None:
-    keep = look(GroupState.EMPTY, 50, {P: 50}, GroupMemory({P: 50}))
+def test_decide_equal_position_counts_as_written_here() -> None:
+    keep = run(GroupState.EMPTY, 50, {P: 50}, GroupMemory({P: 50}))
     assert keep.memory is not None
     assert keep.memory.written == {P: Written(100, 50)}
 
 
-def test_a_write_whose_answer_was_lost_is_ours_if_it_was_made() -> None:
-    """Otherwise the group would be live by our own hand, and never follow its source back again."""
-    lost = look(GroupState.EMPTY, 50, {P: 40}, GroupMemory({P: 40})).unwritten
+def test_decide_write_with_lost_answer_counts_as_written_if_made() -> None:
+    """Otherwise the write would make the group live, and it would never follow its source back again."""
+    lost = run(GroupState.EMPTY, 50, {P: 40}, GroupMemory({P: 40})).unwritten
     back = decide(GroupState.EMPTY, {P: wanted(30, source=80)}, {P: 50}, {P: 60}, lost)
     assert (back.writes[P].offset, names(back)) == (30, ["GroupRewound"])
-    refused = look(GroupState.EMPTY, 50, {P: 40}, lost)
+    refused = run(GroupState.EMPTY, 50, {P: 40}, lost)
     assert (refused.writes[P].offset, names(refused)) == (50, [])
-    theirs = look(GroupState.EMPTY, 50, {P: 45}, lost)
+    theirs = run(GroupState.EMPTY, 50, {P: 45}, lost)
     assert (dict(theirs.writes), names(theirs)) == ({}, ["GroupLive"])
 
 
-def test_one_partition_that_cannot_be_written_does_not_hold_up_another() -> None:
+def test_decide_untranslated_partition_does_not_block_others() -> None:
     found = decide(
         GroupState.EMPTY,
         {P: wanted(30, kind=K.UNKNOWN), Q: wanted(5)},
@@ -161,7 +163,7 @@ def test_one_partition_that_cannot_be_written_does_not_hold_up_another() -> None
     assert names(found) == ["GroupNotTranslated"]
 
 
-def test_long_lists_are_cut() -> None:
+def test_finding_detail_long_list_is_cut() -> None:
     many = {TopicPartition("A.t", n): wanted(9) for n in range(5)}
     (finding,) = decide(GroupState.ABSENT, many, {}, dict.fromkeys(many, 3), None).findings
     assert finding.name == "GroupPastEnd"
@@ -174,7 +176,7 @@ steps = st.lists(
         st.integers(0, 9),  # the group's position on the source
         st.sampled_from(list(TranslationKind)),
         st.integers(0, 9),  # the log end on the target
-        st.one_of(st.none(), st.integers(0, 9)),  # a commit by somebody else on the target
+        st.one_of(st.none(), st.integers(0, 9)),  # a commit by another client on the target
         st.sampled_from(["made", "refused", "made, and the answer lost"]),  # our write
     ),
     max_size=30,
@@ -182,11 +184,11 @@ steps = st.lists(
 
 
 @given(steps)
-def test_no_history_makes_it_break_a_promise(history) -> None:
+def test_decide_any_history_keeps_the_rules(history) -> None:
     """Source and target offsets are the same here, so a position of the target is one of the source."""
     committed: dict[TopicPartition, int] = {}
     memory: GroupMemory | None = None
-    since_moved = STILL_LOOKS
+    since_moved = UNCHANGED_RUNS
     ours: tuple[int, int] | None = None  # (source, target) as we last left it
     undone: int | None = None  # where it stood before a write we do not know of: who goes back there is not seen
     refused: set[int] = set()  # where a write that was not made would have put it: who goes there counts as us
@@ -198,7 +200,7 @@ def test_no_history_makes_it_break_a_promise(history) -> None:
             since_moved += 1
         if state is GroupState.ABSENT:
             committed.clear()
-            since_moved, ours = STILL_LOOKS, None
+            since_moved, ours = UNCHANGED_RUNS, None
         found = decide(state, {P: wanted(source, source, kind)}, dict(committed), {P: end}, memory)
         for write in found.writes.values():
             assert state in (GroupState.ABSENT, GroupState.EMPTY)
