@@ -25,7 +25,7 @@ from drlib.errors import UsageError
 from drlib.files import write_whole
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.lab.checker.history_files import read_history
-from drlib.lab.checker.rereads import read_again
+from drlib.lab.checker.rereads import reread_ranges
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import Records
@@ -219,7 +219,7 @@ class DuplicatesAudit(AnalysisSession):
                 one.at_ms,
                 "its own history",
             )
-            for one in read_again(history.consumed or ())
+            for one in reread_ranges(history.consumed or ())
             if one.topic in (pair.topic, pair.remote)
         )
 

@@ -1,8 +1,8 @@
-"""Did a group see every record there is, each once? For groups that read the topics of several clusters on one of them.
+"""Whether a group processed every record once: for groups that read the topics of several clusters on one of them.
 
-Rules: what is due is what the producers were told is acknowledged, wherever they wrote it; a record is the `id` its
-producer gave it. What was processed and was never sent is counted too: a copy of something nobody wrote would show there.
-Not for: order (`key_order`), and whether the logs themselves are right (`checker`).
+Rules: every record that a producer had acknowledged is due, on whatever cluster; a record is identified by the `id` its
+producer gave it. Processed records that were never sent are counted: they would be copies of records that nothing wrote.
+Not for: order (`key_order`), and whether the logs themselves are right (`failover`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,15 @@ from dataclasses import dataclass
 
 from drlib.lab.checker.history import Consumed, Produced, ProducedStatus
 
+EXAMPLES = 5
+
 
 @dataclass(frozen=True, slots=True)
-class FanIn:
-    """Records: `due` acknowledged anywhere, `processed` by the group; `missing` and `doubled` name the first few."""
+class Completeness:
+    """Counts of records: `due` acknowledged on any cluster, `processed` by the group.
+
+    `missing` and `doubled` are the ids of the first few; `unsent_count` were processed and never produced.
+    """
 
     due: int
     processed: int
@@ -28,27 +33,24 @@ class FanIn:
     unsent_count: int
 
     @property
-    def whole(self) -> bool:
-        """Each once, and nothing else; a group for which nothing was due has proven nothing."""
+    def complete(self) -> bool:
+        """Every due record once, and no other; a group for which nothing was due proves nothing."""
         return bool(self.due) and not (self.missing_count or self.doubled_count or self.unsent_count)
 
-    def told(self) -> str:
-        """In one sentence, with the first few of what is wrong."""
+    def summary(self) -> str:
+        """The counts in one sentence, with the first few ids of what is wrong."""
         missing = f" ({', '.join(self.missing)})" if self.missing else ""
         doubled = f" ({', '.join(self.doubled)})" if self.doubled else ""
         return (
             f"{self.processed} of {self.due} processed, {self.missing_count} missing{missing}, "
-            f"{self.doubled_count} twice{doubled}, {self.unsent_count} nobody sent"
+            f"{self.doubled_count} twice{doubled}, {self.unsent_count} never sent"
         )
 
 
-EXAMPLES = 5
-
-
-def fan_in(produced: Iterable[Produced], consumed: Iterable[Consumed]) -> FanIn:
-    """Compare what was acknowledged anywhere with what one group processed."""
+def check_completeness(produced: Iterable[Produced], consumed: Iterable[Consumed]) -> Completeness:
+    """Compare the records acknowledged on any cluster with those that one group processed."""
     sent: set[str] = set()
-    acked: dict[str, None] = {}  # in the order they were acknowledged, so that examples are the first ones
+    acked: dict[str, None] = {}  # in the order of their acknowledgement, so that examples are the first ones
     for row in produced:
         sent.add(row.id)
         if row.status is ProducedStatus.ACKED:
@@ -60,8 +62,7 @@ def fan_in(produced: Iterable[Produced], consumed: Iterable[Consumed]) -> FanIn:
         by_topic[record.topic] += 1
     missing = [name for name in acked if not times[name]]
     doubled = [name for name, count in times.items() if count > 1]
-    unsent = sum(name not in sent for name in times)
-    return FanIn(
+    return Completeness(
         due=len(acked),
         processed=sum(times.values()),
         by_topic=dict(by_topic),
@@ -69,5 +70,5 @@ def fan_in(produced: Iterable[Produced], consumed: Iterable[Consumed]) -> FanIn:
         missing=tuple(missing[:EXAMPLES]),
         doubled_count=len(doubled),
         doubled=tuple(doubled[:EXAMPLES]),
-        unsent_count=unsent,
+        unsent_count=sum(name not in sent for name in times),
     )

@@ -1,16 +1,25 @@
-"""The independent checker: histories of the applications and a scan of the target, judged by definition.
+"""The independent checker of one move: the applications' histories and a scan of the target decide what happened.
 
-Rules: it trusts nothing the engine says: not its journal, map or counters, and shares no code with them; a record is
-the `id` its producer gave it. Three verdicts: *pass*, *fail* with evidence, *unknown*: what nobody wrote down is
-unknown, never pass.
-Not for: reading files or topics.
+Rules: nothing that the engine reports is used, neither its journal nor its map nor its counters, and no code is shared with
+it. A record is identified by the `id` that its producer gave it. Verdicts: *pass*, *fail* with evidence, and *unknown* where
+the evidence is incomplete; incomplete evidence never passes.
+Not for: reading files or topics; a move there and back (`round_trip`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from drlib.lab.checker.history import CommitStatus, Committed, Consumed, Mirrored, Produced, ProducedStatus
+from drlib.lab.checker.history import (
+    CommitStatus,
+    Committed,
+    Consumed,
+    Mirrored,
+    Produced,
+    ProducedStatus,
+    history_gaps,
+)
+from drlib.lab.checker.key_order import disordered, place
 from drlib.lab.checker.report import (
     EXAMPLES,
     AlteredRecord,
@@ -20,25 +29,15 @@ from drlib.lab.checker.report import (
     GroupReport,
     LostRecord,
     OutOfOrderRecord,
+    decide,
+    first_of,
+    histories_complete,
 )
-from drlib.runs.check import Check, Verdict
-
-__all__ = [
-    "AlteredRecord",
-    "Check",
-    "CheckInput",
-    "CheckReport",
-    "DuplicatedRecord",
-    "GroupReport",
-    "LostRecord",
-    "OutOfOrderRecord",
-    "Verdict",
-    "check",
-]
+from drlib.runs.check import Check
 
 
 def check(evidence: CheckInput) -> CheckReport:
-    """Judges one move of one topic. Never raises for what the evidence holds or lacks."""
+    """Judge one move of one topic. Never raises, whatever the evidence holds or lacks."""
     produced = None if evidence.produced is None else [row for row in evidence.produced if row.topic == evidence.topic]
     acked = {} if produced is None else _acked(produced, evidence.source)
     remote = _log(evidence.mirrored, evidence.remote_topic)
@@ -46,15 +45,15 @@ def check(evidence: CheckInput) -> CheckReport:
     can_compare = bool(acked) and evidence.mirrored is not None
     whole = not (evidence.torn or evidence.open or evidence.missing)
 
-    found = {row.id for row in remote}
+    remote_ids = {row.id for row in remote}
     lost = [
         LostRecord(row.id, row.key, row.partition, row.offset, row.acked_ms)
         for row in acked.values()
-        if row.id not in found
+        if row.id not in remote_ids
     ]
     in_tail = _in_tail(lost, acked, remote)
     duplicated = _duplicated(remote, local)
-    disordered = _disordered_log(remote, local)
+    out_of_order = _disordered((*remote, *local))  # remote first, as the applications read them
     altered, compared = _altered(produced or [], evidence, acked, remote, local)
     known = {row.id for row in produced or []}
     invented = sum(row.id not in known for row in (*remote, *local))
@@ -64,23 +63,23 @@ def check(evidence: CheckInput) -> CheckReport:
 
     findings = [
         _whole(evidence),
-        _finding("no acknowledged record is lost", can_compare, len(lost) <= evidence.rpo_records_allowed,
+        decide("no acknowledged record is lost", can_compare, len(lost) <= evidence.rpo_records_allowed,
                  f"{len(lost):,} of {len(acked):,} acknowledged records are not in {evidence.remote_topic}, "
-                 f"{evidence.rpo_records_allowed:,} allowed{_first(lost)}"),
-        _finding("what is lost is the unmirrored tail", can_compare, in_tail,
+                 f"{evidence.rpo_records_allowed:,} allowed{first_of(lost)}"),
+        decide("what is lost is the unmirrored tail", can_compare, in_tail,
                  f"{len(lost)} lost, {'none' if in_tail else 'some'} with mirrored records after it"),
-        _finding("no record is there twice", evidence.mirrored is not None, not duplicated,
-                 f"{len(duplicated)} ids in more than one place{_first(duplicated)}"),
-        _finding("every key is in order", evidence.mirrored is not None, not disordered,
-                 f"{len(disordered)} records after a later one of their key{_first(disordered)}"),
-        _finding("no record is altered", can_compare and (compared > 0 or bool(altered)), not altered,
-                 f"{len(altered):,} altered, {compared:,} compared by content{_first(altered)}"),
+        decide("no record is there twice", evidence.mirrored is not None, not duplicated,
+                 f"{len(duplicated)} ids in more than one place{first_of(duplicated)}"),
+        decide("every key is in order", evidence.mirrored is not None, not out_of_order,
+                 f"{len(out_of_order)} records after a later one of their key{first_of(out_of_order)}"),
+        decide("no record is altered", can_compare and (compared > 0 or bool(altered)), not altered,
+                 f"{len(altered):,} altered, {compared:,} compared by content{first_of(altered)}"),
         # a killed producer wrote records that its history does not know
-        _finding("no record is invented", can_compare and (whole or not invented), not invented,
+        decide("no record is invented", can_compare and (whole or not invented), not invented,
                  f"{invented} records on the target were never produced"),
-        _finding("nothing acknowledged after the move is missing", can_compare, not missing_at_target,
+        decide("nothing acknowledged after the move is missing", can_compare, not missing_at_target,
                  f"{len(missing_at_target)} records acknowledged by {evidence.target} are not there"
-                 f"{_first(missing_at_target)}"),
+                 f"{first_of(missing_at_target)}"),
     ]  # fmt: skip
     for group in groups:
         findings += _group_findings(group)
@@ -93,8 +92,8 @@ def check(evidence: CheckInput) -> CheckReport:
         lost_in_tail=in_tail if can_compare else None,
         duplicated=tuple(duplicated[:EXAMPLES]),
         duplicated_count=len(duplicated) if both else None,
-        out_of_order=tuple(disordered[:EXAMPLES]),
-        out_of_order_count=len(disordered) if both else None,
+        out_of_order=tuple(out_of_order[:EXAMPLES]),
+        out_of_order_count=len(out_of_order) if both else None,
         altered=tuple(altered[:EXAMPLES]),
         altered_count=len(altered) if can_compare and (compared or altered) else None,
         invented_count=invented if can_compare else None,
@@ -119,16 +118,8 @@ def _log(mirrored: Sequence[Mirrored] | None, topic: str) -> list[Mirrored]:
     return rows
 
 
-def _place(row: Mirrored | Consumed) -> str:
-    return f"{row.topic}-{row.partition}@{row.offset}"
-
-
-def _first(rows: Sequence[object]) -> str:
-    return f"; the first: {rows[0]}" if rows else ""
-
-
 def _in_tail(lost: Sequence[LostRecord], acked: dict[str, Produced], remote: Iterable[Mirrored]) -> bool:
-    """Is every lost record behind every mirrored one of its source partition?"""
+    """Whether every lost record has a higher offset than every mirrored one of its source partition."""
     last: dict[int, int] = {}
     for row in remote:
         if (origin := acked.get(row.id)) is not None:
@@ -140,29 +131,12 @@ def _duplicated(remote: Iterable[Mirrored], local: Iterable[Mirrored]) -> list[D
     places: dict[str, list[str]] = {}
     for row in (*remote, *local):
         if row.id:
-            places.setdefault(row.id, []).append(_place(row))
+            places.setdefault(row.id, []).append(place(row))
     return [DuplicatedRecord(name, tuple(where)) for name, where in places.items() if len(where) > 1]
 
 
-def _disordered_log(remote: Iterable[Mirrored], local: Iterable[Mirrored]) -> list[OutOfOrderRecord]:
-    """Reads the remote topic, then the local one, as the applications do."""
-    return _disordered("", [(row.id, row.key, row.n, row) for row in (*remote, *local)])
-
-
-def _disordered(where: str, rows: Iterable[tuple[str, str, int, Mirrored | Consumed]]) -> list[OutOfOrderRecord]:
-    """A repeated id is a duplicate, not a disorder: only its first appearance counts."""
-    seen: set[str] = set()
-    last: dict[str, int] = {}
-    found: list[OutOfOrderRecord] = []
-    for name, key, n, row in rows:
-        if not name or name in seen:
-            continue
-        seen.add(name)
-        after = last.get(key, -1)
-        if n < after:
-            found.append(OutOfOrderRecord(where or row.topic, key, n, after, _place(row)))
-        last[key] = max(after, n)
-    return found
+def _disordered(rows: Iterable[Mirrored | Consumed], group: str = "") -> list[OutOfOrderRecord]:
+    return [OutOfOrderRecord(group or row.topic, row.key, row.n, after, place(row)) for row, after in disordered(rows)]
 
 
 def _altered(
@@ -172,14 +146,14 @@ def _altered(
     remote: Iterable[Mirrored],
     local: Iterable[Mirrored],
 ) -> tuple[list[AlteredRecord], int]:
-    """What differs from what was produced, and how many records had a digest on both sides."""
+    """The records that differ from what was produced, and how many had a digest on both sides."""
     digests: dict[tuple[str, str], set[int]] = {}
     plain: dict[str, tuple[str, int]] = {}
     for row in produced:
         plain[row.id] = (row.key, row.n)
         if row.digest is not None:
             digests.setdefault((row.cluster, row.id), set()).add(row.digest)
-    found: list[AlteredRecord] = []
+    altered: list[AlteredRecord] = []
     compared = 0
     for cluster, rows in ((evidence.source, remote), (evidence.target, local)):
         for seen in rows:
@@ -187,12 +161,12 @@ def _altered(
             compared += sent is not None and seen.digest is not None
             origin = acked.get(seen.id) if cluster == evidence.source else None
             if seen.id in plain and plain[seen.id] != (seen.key, seen.n):
-                found.append(AlteredRecord(seen.id, _place(seen), "key or number"))
+                altered.append(AlteredRecord(seen.id, place(seen), "key or number"))
             elif origin is not None and origin.partition != seen.partition:
-                found.append(AlteredRecord(seen.id, _place(seen), f"partition, was {origin.partition}"))
+                altered.append(AlteredRecord(seen.id, place(seen), f"partition, was {origin.partition}"))
             elif sent is not None and seen.digest is not None and seen.digest not in sent:
-                found.append(AlteredRecord(seen.id, _place(seen), "key, value, headers or timestamp"))
-    return found, compared
+                altered.append(AlteredRecord(seen.id, place(seen), "key, value, headers or timestamp"))
+    return altered, compared
 
 
 def _missing_at_target(produced: Iterable[Produced], target: str, local: Iterable[Mirrored]) -> list[str]:
@@ -225,7 +199,7 @@ def _judge_group(
     final = _positions(commits, evidence.target)
     commit_rows = tuple(sorted(last_commit.items()))
     if not consumed or evidence.mirrored is None:
-        missing = "no record of it was written down" if not consumed else "the target was not scanned"
+        missing = "its history holds no record" if not consumed else "the target was not scanned"
         return GroupReport(group, None, None, None, commit_rows, False, None, missing)
 
     done: set[str] = set()
@@ -244,24 +218,24 @@ def _judge_group(
             start[seen.partition] = max(start.get(seen.partition, 0), seen.offset + 1)
     due = [row for row in remote if row.offset >= start.get(row.partition, 0)] + list(local)
     passed = [row for row in due if row.offset < final.get((row.topic, row.partition), 0)]
-    skipped = [_place(row) for row in passed if row.id not in done]
+    skipped = [place(row) for row in passed if row.id not in done]
     unread = [row for row in due if row.offset >= final.get((row.topic, row.partition), 0)]
     reached = not any(row.topic == evidence.remote_topic for row in unread)
-    disordered = _disordered(group, [(row.id, row.key, row.n, row) for row in consumed])
+    out_of_order = _disordered(consumed, group)
 
     knows_source = bool(acked) and bool(last_commit)
-    stood = ", ".join(f"{partition} at {offset:,}" for partition, offset in commit_rows) or "nothing"
+    last = ", ".join(f"{partition} at {offset:,}" for partition, offset in commit_rows) or "nothing"
     parts = [f"{len(consumed):,} processed", f"{len(unread):,} yet to read"]
     parts += [f"read again: {', '.join(sorted(again)[:3])}"] * bool(again)
     parts += [f"skipped: {', '.join(skipped[:3])}"] * bool(skipped)
-    parts += [f"out of order: {record}" for record in disordered[:1]]
-    parts += [f"last committed on {evidence.source}, by partition: {stood}"]
-    parts += ["a commit whose outcome was never heard"] * _left_unknown(commits, evidence.source)
+    parts += [f"out of order: {record}" for record in out_of_order[:1]]
+    parts += [f"last committed on {evidence.source}, by partition: {last}"]
+    parts += ["a commit without an answer"] * _left_unknown(commits, evidence.source)
     return GroupReport(
         group,
         len(again) if knows_source or again else None,
         len(skipped) if knows_source or skipped else None,
-        len(disordered),
+        len(out_of_order),
         commit_rows,
         reached,
         len(unread),
@@ -286,32 +260,20 @@ def _left_unknown(commits: Iterable[Committed], cluster: str) -> bool:
 def _group_findings(group: GroupReport) -> list[Check]:
     name = f"group {group.group}"
     return [
-        _finding(f"{name} reads nothing again", group.re_read is not None, group.re_read == 0, group.evidence),
-        _finding(
+        decide(f"{name} reads nothing again", group.re_read is not None, group.re_read == 0, group.evidence),
+        decide(
             f"{name} skips nothing",
             group.skipped is not None and (group.reached or group.skipped > 0),
             group.skipped == 0,
             group.evidence if group.reached else f"it has not read the remote topic to its end; {group.evidence}",
         ),
-        _finding(
+        decide(
             f"{name} sees every key in order", group.out_of_order is not None, not group.out_of_order, group.evidence
         ),
     ]
 
 
-def _finding(name: str, known: bool, holds: bool, evidence: str) -> Check:
-    if not known:
-        return Check(name, Verdict.UNKNOWN, f"not enough was written down to say; {evidence}")
-    return Check(name, Verdict.PASS if holds else Verdict.FAIL, evidence)
-
-
 def _whole(evidence: CheckInput) -> Check:
-    gaps = [
-        f"no {what}" for what in ("produced", "consumed", "committed", "mirrored") if getattr(evidence, what) is None
-    ]
-    gaps += [f"missing: {name}" for name in evidence.missing]
-    gaps += [f"not ended: {name}" for name in evidence.open]
-    gaps += [f"torn lines: {evidence.torn}"] * bool(evidence.torn)
-    return _finding(
-        "the histories are whole", not gaps, True, "; ".join(gaps) or "every history ends with its end line"
-    )
+    parts = ("produced", "consumed", "committed", "mirrored")
+    gaps = [f"no {part}" for part in parts if getattr(evidence, part) is None]
+    return histories_complete([*gaps, *history_gaps(evidence.torn, evidence.open, evidence.missing)])

@@ -121,6 +121,11 @@ class History:
     open: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 
+    @property
+    def gaps(self) -> list[str]:
+        """What makes the history incomplete, in words; empty where every file was read to its end line."""
+        return history_gaps(self.torn, self.open, self.missing)
+
     def __add__(self, other: History) -> History:
         return History(
             self.produced + other.produced,
@@ -131,6 +136,11 @@ class History:
             self.open + other.open,
             self.missing + other.missing,
         )
+
+
+def history_gaps(torn: int, open_files: Iterable[str], missing: Iterable[str]) -> list[str]:
+    gaps = [f"missing: {name}" for name in missing] + [f"not ended: {name}" for name in open_files]
+    return gaps + [f"torn lines: {torn}"] * bool(torn)
 
 
 def encode(row: Row) -> bytes:

@@ -1,17 +1,20 @@
-"""Did a group process every key in order? Judged from what its members wrote down, and from nothing else.
+"""Whether a group processed every key in order, from the histories of its members alone.
 
-Rules: members' histories are merged by the time they wrote; within one history the order of its lines counts. A record
-that came again is no disorder, only its first appearance counts. Two members that wrote records of one key within the
-same millisecond leave open which came first: that is counted as undecided, neither as order nor as disorder.
-Not for: whether anything is missing or came twice (`fan_in`), nor for logs (`checker`).
+Rules: members' histories are merged by their timestamps; within one history the order of its lines counts. Only the first
+appearance of a record counts, as a repeated one is a duplicate and no disorder. When two members wrote records of one key
+within the same millisecond, their order is not known: such records are counted as undecided.
+Not for: whether records are missing or came twice (`completeness`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from drlib.lab.checker.history import Consumed
+from drlib.lab.checker.history import Consumed, Mirrored
+
+Keyed = TypeVar("Keyed", bound=Consumed | Mirrored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class Disorder:
 
 @dataclass(frozen=True, slots=True)
 class KeyOrder:
-    """`keys` and `records` were looked at; `undecided` records could be on either side of another member's."""
+    """Counts of `keys` and `records` compared; `undecided` records may be before or after another member's."""
 
     keys: int
     records: int
@@ -37,7 +40,7 @@ class KeyOrder:
 
     @property
     def holds(self) -> bool | None:
-        """None when it cannot be told, or when there was nothing to look at."""
+        """None when records are undecided, or when there were none."""
         if self.violations:
             return False
         return None if self.undecided or not self.records else True
@@ -51,7 +54,7 @@ class _Newest:
 
 
 def key_order(members: Sequence[Sequence[Consumed]]) -> KeyOrder:
-    """The order of one group's records by key; one history for each member, each in the order it was written."""
+    """The order of one group's records by key; one history for each member, in the order it was written."""
     merged = sorted(
         ((row.at_ms, member, line, row) for member, rows in enumerate(members) for line, row in enumerate(rows)),
         key=lambda item: item[:3],
@@ -76,6 +79,23 @@ def key_order(members: Sequence[Sequence[Consumed]]) -> KeyOrder:
     return KeyOrder(len(newest), len(seen), tuple(violations), undecided)
 
 
-def place(row: Consumed) -> str:
-    """Where a record was read, as topic-partition@offset."""
+def disordered(rows: Iterable[Keyed]) -> Iterator[tuple[Keyed, int]]:
+    """The records of one log or history that come after a later one of their key, each with that one's number.
+
+    Only the first appearance of an id counts; records without an id are passed over.
+    """
+    seen: set[str] = set()
+    newest: dict[str, int] = {}
+    for row in rows:
+        if not row.id or row.id in seen:
+            continue
+        seen.add(row.id)
+        after = newest.get(row.key, -1)
+        if row.n < after:
+            yield row, after
+        newest[row.key] = max(after, row.n)
+
+
+def place(row: Consumed | Mirrored) -> str:
+    """A record's place, as topic-partition@offset."""
     return f"{row.topic}-{row.partition}@{row.offset}"

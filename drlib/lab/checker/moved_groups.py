@@ -1,12 +1,13 @@
-"""Where applications were served around a move, and where groups really went on, from nothing but what they wrote down.
+"""Where applications were served around a move, and where groups resumed, from the applications' histories alone.
 
 Rules:
-- The truth of a group is its own last acknowledged commit on the source before it moved; where it went on is what it read from
-  the mirror topic. Neither is taken from the mirror, which is what both are held against.
-- Records are counted, offsets never subtracted: those that producers were told of, by partition.
-- What histories do not say is None: a group that found nothing left to read, a record whose place on the source nobody heard.
-- A stretch ends where nothing was served for `gap_ms`, or where it is served elsewhere.
-Not for: verdicts (`rules.checker`).
+- A group's true position is its own last acknowledged commit on the source before it moved; the position it resumed at is
+  that of the first record it read from the mirror topic. Neither is taken from the mirror, which is what is being compared.
+- Records are counted, not offsets subtracted: acknowledged records, by partition.
+- A value that the histories do not hold is None: of a group that read nothing more, or a record whose source offset its
+  producer never learned.
+- An interval ends when nothing was served for `gap_ms`, or when another cluster or topic serves.
+Not for: verdicts (`failover`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from drlib.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ServedInterval:
     """`records` were served by `where` from `from_ms` to `to_ms`, without a pause."""
 
     where: str
@@ -31,11 +32,12 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class WentOn:
-    """One group on one partition of the source. `true` is the position it had committed there.
+class ResumedGroup:
+    """One group on one partition of the source. `true` is the position that it had committed there.
 
-    `again`: how many records before it the group read again, from the mirror topic. `skipped`: how many behind it the group
-    passed over. Both None where it read nothing there, or nobody knows which record it began with.
+    `again`: records before `true` that the group read again from the mirror topic. `skipped`: records after it that the
+    group passed over. Both are None where it read nothing there, or the source offset of its first record is not known.
+    `read_on`: it read from the mirror topic.
     """
 
     group: str
@@ -46,50 +48,52 @@ class WentOn:
     read_on: bool
 
 
-def stretches(served: Iterable[tuple[int, str]], gap_ms: int) -> tuple[Stretch, ...]:
-    """(moment, where) of everything served, in any order, as stretches in theirs."""
-    found: list[Stretch] = []
+def served_intervals(served: Iterable[tuple[int, str]], gap_ms: int) -> tuple[ServedInterval, ...]:
+    """Intervals in order of time, from (timestamp in ms, where) of every served record in any order."""
+    intervals: list[ServedInterval] = []
     for at_ms, where in sorted(served):
-        last = found[-1] if found else None
+        last = intervals[-1] if intervals else None
         if last is not None and last.where == where and at_ms - last.to_ms <= gap_ms:
-            found[-1] = Stretch(where, last.from_ms, at_ms, last.records + 1)
+            intervals[-1] = ServedInterval(where, last.from_ms, at_ms, last.records + 1)
         else:
-            found.append(Stretch(where, at_ms, at_ms, 1))
-    return tuple(found)
+            intervals.append(ServedInterval(where, at_ms, at_ms, 1))
+    return tuple(intervals)
 
 
-def went_on(history: History, source: str, target: str, topic: str, mirror: str, moved_ms: int) -> tuple[WentOn, ...]:
-    """Every group's partitions of `topic` that it had committed on `source` by `moved_ms`, held against the first it read of
-    `mirror` on `target` after that."""
-    places: dict[str, tuple[int, int]] = {}
+def resumed_groups(
+    history: History, source: str, target: str, topic: str, mirror: str, moved_ms: int
+) -> tuple[ResumedGroup, ...]:
+    """For each group and partition of `topic` committed on `source` by `moved_ms`: its true position compared with the first
+    record it read of `mirror` on `target` after that."""
+    sources: dict[str, tuple[int, int]] = {}
     offsets: dict[int, list[int]] = defaultdict(list)
     for sent in history.produced:
         if sent.status is ProducedStatus.ACKED and (sent.cluster, sent.topic) == (source, topic):
-            places[sent.id] = (sent.partition, sent.offset)
+            sources[sent.id] = (sent.partition, sent.offset)
             offsets[sent.partition].append(sent.offset)
-    for one in offsets.values():
-        one.sort()
+    for partition_offsets in offsets.values():
+        partition_offsets.sort()
     true: dict[tuple[str, int], int] = {}
-    for said in history.committed:
-        heard = said.status is not CommitStatus.UNKNOWN
-        if heard and (said.cluster, said.topic) == (source, topic) and said.at_ms <= moved_ms:
-            true[said.group, said.partition] = said.offset
+    for commit in history.committed:
+        answered = commit.status is not CommitStatus.UNKNOWN
+        if answered and (commit.cluster, commit.topic) == (source, topic) and commit.at_ms <= moved_ms:
+            true[commit.group, commit.partition] = commit.offset
     first: dict[tuple[str, int], tuple[int, str]] = {}
     repeated: dict[tuple[str, int], set[str]] = defaultdict(set)
     for read in history.consumed:
         if (read.cluster, read.topic) == (target, mirror) and read.at_ms > moved_ms:
             key = (read.group, read.partition)
             first[key] = min(first.get(key, (read.offset, read.id)), (read.offset, read.id))
-            there = places.get(read.id)
-            if there is not None and there[0] == read.partition and there[1] < true.get(key, 0):
+            origin = sources.get(read.id)
+            if origin is not None and origin[0] == read.partition and origin[1] < true.get(key, 0):
                 repeated[key].add(read.id)
-    found = []
+    groups = []
     for key, position in sorted(true.items()):
         group, partition = key
-        place = places.get(first[key][1]) if key in first else None
+        origin = sources.get(first[key][1]) if key in first else None
         again = skipped = None
-        if place is not None and place[0] == partition:
-            went, had = (bisect_left(offsets[partition], offset) for offset in (place[1], position))
-            again, skipped = len(repeated[key]), max(0, went - had)
-        found.append(WentOn(group, TopicPartition(topic, partition), position, again, skipped, key in first))
-    return tuple(found)
+        if origin is not None and origin[0] == partition:
+            resumed, committed = (bisect_left(offsets[partition], offset) for offset in (origin[1], position))
+            again, skipped = len(repeated[key]), max(0, resumed - committed)
+        groups.append(ResumedGroup(group, TopicPartition(topic, partition), position, again, skipped, key in first))
+    return tuple(groups)

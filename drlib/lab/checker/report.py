@@ -1,11 +1,13 @@
-"""What the checker is given and what it answers: frozen values.
+"""The checkers' input and their reports: frozen values.
 
-Rules: a count is None when it cannot be known; lists hold at most `EXAMPLES` records, counts are whole.
-Not for: judging (`drlib.lab.checker.failover`).
+Rules: a count that cannot be known is None; lists hold at most `EXAMPLES` records, counts are complete. A finding that
+cannot be decided is UNKNOWN, never PASS.
+Not for: judging (`drlib.lab.checker.failover`, `round_trip`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from drlib.lab.checker.history import Committed, Consumed, Mirrored, Produced
@@ -16,11 +18,11 @@ EXAMPLES = 20
 
 @dataclass(frozen=True, slots=True)
 class CheckInput:
-    """What is judged. None means: that history is missing, or that scan was not made.
+    """The evidence of one move. None: that history is missing, or that scan was not made.
 
-    `topic` on `source` was mirrored into `remote_topic` on `target`; after the move the applications go on in `topic`
-    on `target`. `mirrored` are the records of both topics on the target. `torn`, `open` and `missing` are what the
-    history reader said. `rpo_records_allowed` is how many acknowledged records the objective lets be lost.
+    `topic` on `source` was mirrored into `remote_topic` on `target`; after the move the applications work with `topic`
+    on `target`. `mirrored` are the records of both topics on the target. `torn`, `open` and `missing` are those of
+    `History`. `rpo_records_allowed` is how many acknowledged records the objective allows to lose.
     """
 
     source: str
@@ -40,7 +42,7 @@ class CheckInput:
 
 @dataclass(frozen=True, slots=True)
 class LostRecord:
-    """Acknowledged on the source at `partition`, `offset`, and not in the remote topic."""
+    """A record acknowledged on the source at `partition`, `offset`, and not in the remote topic."""
 
     id: str
     key: str
@@ -54,7 +56,7 @@ class LostRecord:
 
 @dataclass(frozen=True, slots=True)
 class DuplicatedRecord:
-    """More than one place on the target holds this id; `places` as `topic-partition@offset`."""
+    """An id at more than one offset on the target; `places` as `topic-partition@offset`."""
 
     id: str
     places: tuple[str, ...]
@@ -65,7 +67,7 @@ class DuplicatedRecord:
 
 @dataclass(frozen=True, slots=True)
 class OutOfOrderRecord:
-    """`n` came after `after` of the same key. `where` is a topic on the target, or a group."""
+    """Record `n` of a key came after its record `after`. `where` is a topic on the target, or a group."""
 
     where: str
     key: str
@@ -79,7 +81,7 @@ class OutOfOrderRecord:
 
 @dataclass(frozen=True, slots=True)
 class AlteredRecord:
-    """Its key, value, headers, timestamp or partition on the target is not what was produced."""
+    """A record whose key, value, headers, timestamp or partition on the target differs from what was produced."""
 
     id: str
     place: str
@@ -91,12 +93,12 @@ class AlteredRecord:
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """How one group came over. Counts are None when they cannot be known.
+    """How one group moved. Counts that cannot be known are None.
 
-    `re_read`: records it processed again after the move. `skipped`: records on the target from its last source commit
-    up to its final position that it processed on neither side. `last_commit` is the last acknowledged source position
-    as (partition, offset). `reached`: it has read the remote topic to its end. `behind`: records on the target it has
-    yet to read.
+    `re_read`: records processed again after the move. `skipped`: records on the target between its last source commit
+    and its final position that it processed on neither cluster. `last_commit`: its last acknowledged source positions as
+    (partition, offset). `reached`: it has read the remote topic to its end. `behind`: records on the target that it has
+    not read yet.
     """
 
     group: str
@@ -109,11 +111,36 @@ class GroupReport:
     evidence: str
 
 
+def decide(name: str, known: bool, holds: bool, evidence: str, price: str = "") -> Check:
+    """PASS or FAIL as `holds` says, CONDITIONS where it holds at a `price`, UNKNOWN where `known` is false."""
+    if not known:
+        return Check(name, Verdict.UNKNOWN, f"the evidence is incomplete; {evidence}")
+    if price and holds:
+        return Check(name, Verdict.CONDITIONS, f"{evidence}; {price}")
+    return Check(name, Verdict.PASS if holds else Verdict.FAIL, evidence)
+
+
+def histories_complete(gaps: Collection[str]) -> Check:
+    """Whether the histories are complete; UNKNOWN with the `gaps` where they are not."""
+    return decide("the histories are whole", not gaps, True, "; ".join(gaps) or "every history ends with its end line")
+
+
+def first_of(rows: Collection[object]) -> str:
+    """The end of a sentence that names the first of `rows`; empty where there is none."""
+    return f"; the first: {next(iter(rows))}" if rows else ""
+
+
+def worst(checks: Iterable[Check]) -> Verdict:
+    """FAIL before UNKNOWN before PASS; a price does not count."""
+    verdicts = {check.verdict for check in checks}
+    return next((v for v in (Verdict.FAIL, Verdict.UNKNOWN) if v in verdicts), Verdict.PASS)
+
+
 @dataclass(frozen=True, slots=True)
 class CheckReport:
     """`produced`: distinct ids acknowledged on the source; `mirrored`: records found in the remote topic.
 
-    The tuples hold at most `EXAMPLES` records; the `_count`s are whole, and None when they cannot be known.
+    The tuples hold at most `EXAMPLES` records; the `_count`s are complete, and None when they cannot be known.
     `rpo_seconds` is the send time of the newest lost record minus that of the last mirrored one, 0 if none is lost.
     """
 
@@ -136,6 +163,5 @@ class CheckReport:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of the findings: fail, else unknown, else pass."""
-        verdicts = {finding.verdict for finding in self.findings}
-        return next((v for v in (Verdict.FAIL, Verdict.UNKNOWN) if v in verdicts), Verdict.PASS)
+        """The worst of the findings."""
+        return worst(self.findings)

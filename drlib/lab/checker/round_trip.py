@@ -1,10 +1,10 @@
-"""The independent checker of a way there and back: applications left HOME, wrote at AWAY, and came back to HOME.
+"""The independent checker of a way there and back: applications left HOME, wrote at AWAY, and returned to HOME.
 
-Rules: it trusts what applications wrote down and what plain scans found, and nothing the engine says. A record is the `id` its
-producer gave it. The tail is what HOME acknowledged before AWAY acknowledged anything and AWAY's mirror of it does not hold.
-What is a stated price of the failover, or of what was decided about the tail, is told apart from what must never be: such a
-check holds under conditions, and its evidence states the price. What nobody wrote down is unknown, never pass.
-Not for: one move only (`checker`); reading files or topics.
+Rules: only the applications' histories and plain scans count, nothing that the engine reports. A record is identified by the
+`id` its producer gave it. The tail is what HOME acknowledged before AWAY acknowledged anything and AWAY's mirror topic does
+not hold. Effects that the failover, or the decision about the tail, makes unavoidable are a `price` of a statement that
+holds; any other is a failure. Incomplete evidence is unknown and never passes.
+Not for: one move only (`failover`); reading files or topics.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from drlib.lab.checker.history import CommitStatus, Consumed, History, Mirrored, ProducedStatus
+from drlib.lab.checker.key_order import disordered
+from drlib.lab.checker.report import decide, first_of, histories_complete, worst
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.check import Check, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """What is judged. `home_log`, `away_log`: scans of both topics there, the mirror and the local one; `quarantine`: of the
-    tail's. `settled`: what was decided about the tail; None: the move was planned, and there must be none."""
+    """The evidence. `home_log`, `away_log`: scans of the mirror topic and the local one on that cluster; `quarantine`: of the
+    quarantine topic. `settled`: the decision about the tail; None: the move was planned, so there must be no tail."""
 
     home: str
     away: str
@@ -37,8 +39,9 @@ class Trip:
 
 @dataclass(frozen=True, slots=True)
 class GroupTrip:
-    """`again_failover`: read at HOME and again at AWAY, as its last commits had not crossed or its producer, unanswered, sent
-    it again. `again_tail`: read again as a record of the tail. `again`: read again otherwise, which must never be."""
+    """Records of one group. `again_failover`: read at HOME and again at AWAY, because the last commits had not crossed or the
+    producer, without an answer, sent them again. `again_tail`: read again as records of the tail. `again`: read again for any
+    other reason, which is a failure. `late`: of the tail, after newer records of their key."""
 
     group: str
     read: int
@@ -46,13 +49,14 @@ class GroupTrip:
     again_failover: int
     again_tail: int
     skipped: int
-    late: int  # of the tail, behind newer records of their key
+    late: int
     out_of_order: int
 
 
 @dataclass(frozen=True, slots=True)
 class TripReport:
-    """Counts are of acknowledged records. `doubled`: records in two places that belong in one."""
+    """Counts of acknowledged records. `doubled`: records at two offsets that belong at one. `pauses_s`: seconds without an
+    acknowledgement around each move, in order."""
 
     acknowledged: int
     lost: int
@@ -62,17 +66,16 @@ class TripReport:
     doubled: int
     groups: tuple[GroupTrip, ...]
     checks: tuple[Check, ...]
-    pauses_s: tuple[float, ...]  # around each move, in their order
+    pauses_s: tuple[float, ...]
 
     @property
     def verdict(self) -> Verdict:
-        """The worst: fail, else unknown, else pass."""
-        verdicts = {one.verdict for one in self.checks}
-        return next((v for v in (Verdict.FAIL, Verdict.UNKNOWN) if v in verdicts), Verdict.PASS)
+        """The worst of the checks."""
+        return worst(self.checks)
 
 
 def check_round_trip(trip: Trip) -> TripReport:
-    """Never raises for what the evidence holds or lacks."""
+    """Judge the way there and back. Never raises, whatever the evidence holds or lacks."""
     produced = [row for row in trip.history.produced if row.topic == trip.topic]
     acked = {row.id: row for row in produced if row.status is ProducedStatus.ACKED}
     doubted = {row.id for row in produced if row.status is ProducedStatus.IN_DOUBT}
@@ -100,26 +103,29 @@ def check_round_trip(trip: Trip) -> TripReport:
     known = bool(acked) and bool(trip.home_log) and bool(trip.away_log)
     groups = tuple(_group(trip, group, acked.keys() - quarantined, tail, doubted, moved_ms) for group in trip.groups)
     checks = [
-        _whole(trip),
-        _said(
-            "no acknowledged record is lost", known, not lost, f"{len(lost)} of {len(acked)} are nowhere{_first(lost)}"
+        histories_complete(trip.history.gaps),
+        decide(
+            "no acknowledged record is lost",
+            known,
+            not lost,
+            f"{len(lost)} of {len(acked)} are on neither cluster{first_of(lost)}",
         ),
-        _said(
+        decide(
             "the tail is accounted for",
             known and (moved_ms is not None or trip.settled is None),
             accounted,
             f"{len(tail)} acknowledged by {trip.home} and never mirrored: {len(recovered)} recovered, {len(quarantined)} in "
             f"quarantine, {len(tail - recovered - quarantined)} left where they are",
         ),
-        _said(
+        decide(
             "no record is there twice",
             known,
             not twice and not both,
-            f"{len(twice)} twice in one topic, {len(both)} in two on {trip.home}{_first([*twice, *sorted(both)])}",
+            f"{len(twice)} twice in one topic, {len(both)} in two on {trip.home}{first_of([*twice, *sorted(both)])}",
         ),
     ]
     for group in groups:
-        checks += _judged(group, trip)
+        checks += _group_checks(group, trip)
     return TripReport(
         len(acked),
         len(lost),
@@ -159,31 +165,22 @@ def _group(
             over = (earlier.cluster, row.cluster) == (trip.home, trip.away) and trip.settled is not None
             back = (earlier.cluster, row.cluster, row.topic) == (trip.away, trip.home, trip.topic)
             recovered = over and name in tail and trip.settled is Settle.RECOVER
-            unheard = (
+            not_committed = (
                 name in tail and earlier.cluster == row.cluster and earlier.offset >= taken.get(earlier.partition, 0)
             )
-            left = trip.settled is Settle.LEAVE and ((back and name in doubted) or unheard)
+            left = trip.settled is Settle.LEAVE and ((back and name in doubted) or not_committed)
             if over and (row.topic == f"{trip.home}.{trip.topic}" or name in doubted):
                 failover += 1
             elif recovered or left:
                 tails += 1
             else:
                 again += 1
-    late = disordered = 0
-    seen: set[str] = set()
-    last: dict[str, int] = {}
-    for row in rows:
-        if row.id in seen:
-            continue
-        seen.add(row.id)
-        if row.n < last.get(row.key, -1):
-            late, disordered = (late + 1, disordered) if row.id in tail else (late, disordered + 1)
-        last[row.key] = max(row.n, last.get(row.key, -1))
+    late = [row.id in tail for row, _ in disordered(rows)]
     skipped = sum(name not in places for name in due)
-    return GroupTrip(group, len(rows), again, failover, tails, skipped, late, disordered)
+    return GroupTrip(group, len(rows), again, failover, tails, skipped, sum(late), len(late) - sum(late))
 
 
-def _judged(group: GroupTrip, trip: Trip) -> list[Check]:
+def _group_checks(group: GroupTrip, trip: Trip) -> list[Check]:
     name = f"group {group.group}"
     prices = []
     if group.again_failover:
@@ -198,22 +195,22 @@ def _judged(group: GroupTrip, trip: Trip) -> list[Check]:
         prices.append(f"{group.again_tail} recovered, which it had read at {trip.home}")
     known = group.read > 0
     return [
-        _said(
+        decide(
             f"{name} reads nothing again", known, not group.again, f"{group.again} of {group.read}", "; ".join(prices)
         ),
-        _said(f"{name} skips nothing", known, not group.skipped, f"{group.skipped} never read, {group.read} read"),
-        _said(
+        decide(f"{name} skips nothing", known, not group.skipped, f"{group.skipped} never read, {group.read} read"),
+        decide(
             f"{name} sees every key in order",
             known,
             not group.out_of_order,
-            f"{group.out_of_order} behind a later record of their key",
-            f"{group.late} of the tail came behind newer records of their key" if group.late else "",
+            f"{group.out_of_order} after a later record of their key",
+            f"{group.late} of the tail came after newer records of their key" if group.late else "",
         ),
     ]
 
 
 def _pauses(acks: list[tuple[int, str]]) -> tuple[float, ...]:
-    """Seconds without an acknowledgement where one cluster's end and another's begin."""
+    """Seconds between the last acknowledgement of one cluster and the first of the next."""
     acks.sort()
     return tuple(
         (after - before) / 1000 for (before, cluster), (after, other) in itertools.pairwise(acks) if cluster != other
@@ -222,22 +219,3 @@ def _pauses(acks: list[tuple[int, str]]) -> tuple[float, ...]:
 
 def _ids(log: Iterable[Mirrored], topic: str) -> Counter[str]:
     return Counter(row.id for row in log if row.topic == topic)
-
-
-def _whole(trip: Trip) -> Check:
-    history = trip.history
-    gaps = [f"missing: {name}" for name in history.missing] + [f"not ended: {name}" for name in history.open]
-    gaps += [f"torn lines: {history.torn}"] * bool(history.torn)
-    return _said("the histories are whole", not gaps, True, "; ".join(gaps) or "every history ends with its end line")
-
-
-def _said(name: str, known: bool, holds: bool, evidence: str, price: str = "") -> Check:
-    if not known:
-        return Check(name, Verdict.UNKNOWN, f"not enough was written down to say; {evidence}")
-    if price and holds:
-        return Check(name, Verdict.CONDITIONS, f"{evidence}; {price}")
-    return Check(name, Verdict.PASS if holds else Verdict.FAIL, evidence)
-
-
-def _first(names: Collection[str]) -> str:
-    return f"; the first: {next(iter(names))}" if names else ""

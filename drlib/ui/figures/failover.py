@@ -20,7 +20,7 @@ from drlib.drill.step import step_output as details
 from drlib.drill.testbed import sampler
 from drlib.lab.checker.history import History, ProducedStatus
 from drlib.lab.checker.history_files import read_history
-from drlib.lab.checker.moved_groups import Stretch, stretches
+from drlib.lab.checker.moved_groups import ServedInterval, served_intervals
 from drlib.runs.scorecard import Mark
 from drlib.ui.figures import figures
 from drlib.ui.layout import rows, spread
@@ -123,9 +123,9 @@ def _lanes(histories: dict[str, History]) -> dict[str, History]:
     }
 
 
-def _served(history: History) -> tuple[Stretch, ...]:
+def _served(history: History) -> tuple[ServedInterval, ...]:
     acked = [(r.acked_ms, f"{r.topic} on {r.cluster}") for r in history.produced if r.status is ProducedStatus.ACKED]
-    return stretches(acked or [(r.at_ms, f"{r.topic} on {r.cluster}") for r in history.consumed], GAP_MS)
+    return served_intervals(acked or [(r.at_ms, f"{r.topic} on {r.cluster}") for r in history.consumed], GAP_MS)
 
 
 def _draw_lines(figure: go.Figure, lines: dict[str, list[tuple[int, int]]], first: int, last: int) -> None:
@@ -185,7 +185,7 @@ def _within(points: Sequence[tuple[int, int]], first: int, last: int) -> list[tu
     return [*entered, *points[begin:end], *left]
 
 
-def _draw_lanes(figure: go.Figure, lanes: dict[str, tuple[Stretch, ...]], first: int, last: int) -> None:
+def _draw_lanes(figure: go.Figure, lanes: dict[str, tuple[ServedInterval, ...]], first: int, last: int) -> None:
     every = [stretch for served in lanes.values() for stretch in served]
     places = sorted({one.where for one in every if one.from_ms <= last and one.to_ms >= first})
     colours = dict(

@@ -20,7 +20,7 @@ from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.session.session import DrillSession
 from drlib.drill.step import rto_clock as moments
 from drlib.lab.checker.history_files import read_history
-from drlib.lab.checker.moved_groups import WentOn, went_on
+from drlib.lab.checker.moved_groups import ResumedGroup, resumed_groups
 from drlib.model import TranslationKind
 from drlib.ui.figures import figures
 
@@ -53,7 +53,7 @@ def positions_figure(drill: DrillSession) -> go.Figure:
     for topic, mirror in sorted({(move.source.topic, move.target.topic) for move in moves}):
         known = {
             (one.group, one.partition): one
-            for one in went_on(history, flow.source, flow.target, topic, mirror, moved_ms)
+            for one in resumed_groups(history, flow.source, flow.target, topic, mirror, moved_ms)
         }
         mine = [move for move in moves if move.source.topic == topic]
         found += [_moved(move, known.get((move.group, move.source))) for move in mine]
@@ -136,14 +136,14 @@ def standing_figure(title: str, found: Sequence[Standing]) -> go.Figure:
     return figure
 
 
-def _moved(move: PositionMove, truth: WentOn | None) -> Standing:
+def _moved(move: PositionMove, truth: ResumedGroup | None) -> Standing:
     meant = _meant(move)
     if truth is None:
         return Standing(f"{move.group}: {move.source}", None, None, f"{meant}; it had committed nothing here")
     return _read(meant, truth, late=truth.true > move.source_offset)
 
 
-def _read(meant: str, truth: WentOn, *, late: bool) -> Standing:
+def _read(meant: str, truth: ResumedGroup, *, late: bool) -> Standing:
     """`late`: it had committed further than the mirror had heard of."""
     name = f"{truth.group}: {truth.partition}"
     if truth.again is None or truth.skipped is None:

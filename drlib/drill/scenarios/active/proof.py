@@ -1,8 +1,8 @@
 """The proof of an active/active drill: every copy and every group, judged by the independent checker.
 
-Rules: what is judged are histories and scans of every log by plain consumers; each flow is one case for
-`rules.checker`, each group one for `rules.fan_in` and `rules.key_order`; a topic that went round is looked for by its
-name on every cluster. What cannot be told fails the proof too, and says that it is unknown.
+Rules: histories and scans of every log by plain consumers are judged: each flow by `lab.checker.failover`, each group by
+`completeness` and `key_order`; a topic that was mirrored in a circle is found by its name on any cluster. A check that cannot
+be decided fails the proof too, as unknown.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from drlib.drill.scenarios.active.stage import READERS, ActiveStage
 from drlib.drill.step.action import Evidence
 from drlib.drill.step.step_output import Row
-from drlib.lab.checker.completeness import FanIn, fan_in
+from drlib.lab.checker.completeness import Completeness, check_completeness
 from drlib.lab.checker.failover import check
 from drlib.lab.checker.history import History
 from drlib.lab.checker.key_order import key_order
-from drlib.lab.checker.report import CheckInput as Histories
-from drlib.lab.checker.report import CheckReport
+from drlib.lab.checker.report import CheckInput, CheckReport
 from drlib.lab.checker.scan import scan
 from drlib.lab.workload.mirrors import flows_among
 from drlib.model import Flow
@@ -28,7 +27,7 @@ from drlib.runs.scorecard import GroupScore, Records
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """`rows` say what was looked at; `failed` what did not hold or could not be told, in words."""
+    """`rows` list what was compared; `failed` names the checks that did not pass, with their evidence."""
 
     rows: tuple[Row, ...]
     records: Records
@@ -48,7 +47,7 @@ def ids(bootstrap: str, topic: str) -> set[str]:
 
 def due(stage: ActiveStage, clusters: Sequence[str]) -> int:
     """Records acknowledged anywhere, which is what the readers of each cluster have to process."""
-    return fan_in(
+    return check_completeness(
         sum((stage.applications.history(stage.producer(one)) for one in clusters), History()).produced, ()
     ).due
 
@@ -69,7 +68,7 @@ def prove(stage: ActiveStage, clusters: Sequence[str]) -> Proof:
         mirrored, disorder = mirrored + (report.mirrored or 0), disorder + (report.out_of_order_count or 0)
     for cluster in clusters:
         history = stage.history_of(cluster)
-        found = fan_in(everything.produced, history.consumed)
+        found = check_completeness(everything.produced, history.consumed)
         by_topic = [key_order([[row for row in history.consumed if row.topic == name]]) for name in found.by_topic]
         wrong = sum(len(order.violations) for order in by_topic)
         rows.append(
@@ -77,13 +76,13 @@ def prove(stage: ActiveStage, clusters: Sequence[str]) -> Proof:
         )
         name = f"{READERS} on {cluster}"
         groups.append(GroupScore(group=name, re_read=found.doubled_count, skipped=found.missing_count))
-        checks.append(_of_readers(cluster, found, wrong, _gaps(history)))
+        checks.append(_of_readers(cluster, found, wrong, history.gaps))
         lost, doubled, disorder = lost + found.missing_count, doubled + found.doubled_count, disorder + wrong
     loops = _loops(stage, clusters)
     verdict = Verdict.FAIL if loops else Verdict.PASS
     evidence = ", ".join(loops) or f"on {len(clusters)} clusters only the topic and one copy for each other cluster"
     checks.append(Check(name="no record went round", verdict=verdict, evidence=evidence))
-    produced = fan_in(everything.produced, ()).due
+    produced = check_completeness(everything.produced, ()).due
     records = Records(produced=produced, mirrored=mirrored, lost=lost, duplicated=doubled, out_of_order=disorder)
     return Proof(tuple(rows), records, tuple(checks), tuple(groups), records.model_dump())
 
@@ -94,14 +93,14 @@ def _row(who: str, due: int | None, there: int | None, missing: int | None, twic
 
 def _of_flow(flow: Flow, report: CheckReport) -> Check:
     """One sentence of what the checker says of a flow: its verdict, and each finding that is not a pass."""
-    bad = [f"{f.name}: {f.evidence}" for f in report.findings if f.verdict.value != Verdict.PASS.value]
+    bad = [f"{f.name}: {f.evidence}" for f in report.findings if f.verdict is not Verdict.PASS]
     told = f"{report.mirrored} of {report.produced} records once, whole, in their order"
     return Check(name=f"{flow} is exact", verdict=report.verdict, evidence="; ".join(bad) or told)
 
 
-def _of_readers(cluster: str, found: FanIn, wrong: int, gaps: Sequence[str]) -> Check:
-    verdict = Verdict.FAIL if not found.whole or wrong else Verdict.UNKNOWN if gaps else Verdict.PASS
-    told = f"{found.told()}, {wrong} out of order"
+def _of_readers(cluster: str, found: Completeness, wrong: int, gaps: Sequence[str]) -> Check:
+    verdict = Verdict.FAIL if not found.complete or wrong else Verdict.UNKNOWN if gaps else Verdict.PASS
+    told = f"{found.summary()}, {wrong} out of order"
     return Check(name=f"readers on {cluster} saw everything once", verdict=verdict, evidence="; ".join([*gaps, told]))
 
 
@@ -109,7 +108,7 @@ def _flow(stage: ActiveStage, flow: Flow, sent: History) -> CheckReport:
     copy = stage.copy_of(flow.source)
     found = tuple(scan(stage.lab.clusters[flow.target].bootstrap, copy))
     return check(
-        Histories(
+        CheckInput(
             source=flow.source,
             target=flow.target,
             topic=stage.topic,
@@ -133,8 +132,3 @@ def _loops(stage: ActiveStage, clusters: Sequence[str]) -> list[str]:
         expected = {stage.topic, *(stage.copy_of(other) for other in clusters if other != cluster)}
         found += [f"{name} on {cluster}" for name in stage.topics_on(cluster) if name not in expected]
     return found
-
-
-def _gaps(history: History) -> list[str]:
-    gaps = [f"missing: {name}" for name in history.missing] + [f"not ended: {name}" for name in history.open]
-    return gaps + [f"torn lines: {history.torn}"] * bool(history.torn)

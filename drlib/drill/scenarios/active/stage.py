@@ -4,7 +4,7 @@ Rules: an application belongs to one cluster and never hears of another: its own
 told neither of flows nor of a cluster that joins. Its consumers subscribe to a pattern, `(.*\\.)?TOPIC1`, so that a copy
 that appears is read as soon as they look for new topics. Names are derived from topic and cluster alone, so whoever
 takes a drill up after a kill finds the same processes.
-Not for: deciding and judging (`active_actions`, `rules.fan_in`).
+Not for: deciding and judging (`active_actions`, `rules.check_completeness`).
 """
 
 from __future__ import annotations

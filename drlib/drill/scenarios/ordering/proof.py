@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from drlib.drill.scenarios.ordering.stage import GROUPS, ORDERED, ORDINARY, OrderingStage
 from drlib.drill.step.step_output import Row
-from drlib.lab.checker.completeness import FanIn, fan_in
+from drlib.lab.checker.completeness import Completeness, check_completeness
 from drlib.lab.checker.history import History
 from drlib.lab.checker.key_order import KeyOrder, key_order
+from drlib.lab.checker.report import histories_complete
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import GroupScore, Records
 
@@ -35,7 +36,7 @@ class Proof:
 
 def due(stage: OrderingStage) -> int:
     """Records acknowledged, which is what each group has to process."""
-    return fan_in(stage.applications.history(stage.producer).produced, ()).due
+    return check_completeness(stage.applications.history(stage.producer).produced, ()).due
 
 
 def prove(stage: OrderingStage) -> Proof:
@@ -48,7 +49,7 @@ def prove(stage: OrderingStage) -> Proof:
     lost = doubled = 0
     for group in GROUPS:
         members = [history.consumed for history in stage.histories(group)]
-        seen, order = fan_in(sent.produced, stage.consumed(group)), key_order(members)
+        seen, order = check_completeness(sent.produced, stage.consumed(group)), key_order(members)
         violations[group] = len(order.violations)
         rows.append(
             {
@@ -65,7 +66,10 @@ def prove(stage: OrderingStage) -> Proof:
         groups.append(GroupScore(group=group, re_read=seen.doubled_count, skipped=seen.missing_count))
         lost, doubled = lost + seen.missing_count, doubled + seen.doubled_count
     records = Records(
-        produced=fan_in(sent.produced, ()).due, lost=lost, duplicated=doubled, out_of_order=violations[ORDERED]
+        produced=check_completeness(sent.produced, ()).due,
+        lost=lost,
+        duplicated=doubled,
+        out_of_order=violations[ORDERED],
     )
     return Proof(tuple(rows), records, tuple(checks), tuple(groups), violations)
 
@@ -90,18 +94,10 @@ def _order(group: str, order: KeyOrder) -> Check:
     return Check(name=f"group {ORDERED} sees every key in order", verdict=verdict, evidence=evidence)
 
 
-def _once(group: str, seen: FanIn) -> Check:
-    verdict = Verdict.PASS if seen.whole else Verdict.FAIL
-    return Check(name=f"group {group} processes every record once", verdict=verdict, evidence=seen.told())
+def _once(group: str, seen: Completeness) -> Check:
+    verdict = Verdict.PASS if seen.complete else Verdict.FAIL
+    return Check(name=f"group {group} processes every record once", verdict=verdict, evidence=seen.summary())
 
 
 def _whole(*histories: History) -> Check:
-    gaps = [f"missing: {name}" for h in histories for name in h.missing]
-    gaps += [f"not ended: {name}" for h in histories for name in h.open]
-    gaps += [f"torn lines: {h.torn}" for h in histories if h.torn]
-    verdict = Verdict.UNKNOWN if gaps else Verdict.PASS
-    return Check(
-        name="the histories are whole",
-        verdict=verdict,
-        evidence="; ".join(gaps) or "every history ends with its end line",
-    )
+    return histories_complete(sum(histories, History()).gaps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drlib.lab.checker.completeness import EXAMPLES, fan_in
+from drlib.lab.checker.completeness import EXAMPLES, check_completeness
 from drlib.lab.checker.history import Consumed, Produced, ProducedStatus
 
 
@@ -15,26 +15,26 @@ def read(name: str, topic: str = "TOPIC1") -> Consumed:
 
 
 def test_everything_once_from_wherever_it_came_is_whole() -> None:
-    found = fan_in([sent("1"), sent("2", cluster="RIGHT")], [read("1"), read("2", "RIGHT.TOPIC1")])
-    assert found.whole
+    found = check_completeness([sent("1"), sent("2", cluster="RIGHT")], [read("1"), read("2", "RIGHT.TOPIC1")])
+    assert found.complete
     assert found.by_topic == {"TOPIC1": 1, "RIGHT.TOPIC1": 1}
 
 
 def test_missing_and_twice_are_counted_whole_and_named_in_part() -> None:
     names = [str(number) for number in range(20)]
-    found = fan_in(map(sent, names), [read("0"), read("0"), read("0", "RIGHT.TOPIC1")])
+    found = check_completeness(map(sent, names), [read("0"), read("0"), read("0", "RIGHT.TOPIC1")])
     assert (found.missing_count, found.missing) == (19, tuple(names[1 : EXAMPLES + 1]))
     assert (found.doubled_count, found.doubled) == (1, ("0",))
-    assert not found.whole
+    assert not found.complete
 
 
 def test_a_record_in_doubt_may_be_there_or_not_and_one_nobody_sent_may_not() -> None:
     doubt = sent("2", ProducedStatus.IN_DOUBT)
-    assert fan_in([sent("1"), doubt], [read("1")]).whole
-    assert fan_in([sent("1"), doubt], [read("1"), read("2")]).whole
-    found = fan_in([sent("1")], [read("1"), read("9")])
-    assert (found.unsent_count, found.whole) == (1, False)
+    assert check_completeness([sent("1"), doubt], [read("1")]).complete
+    assert check_completeness([sent("1"), doubt], [read("1"), read("2")]).complete
+    found = check_completeness([sent("1")], [read("1"), read("9")])
+    assert (found.unsent_count, found.complete) == (1, False)
 
 
 def test_nothing_due_proves_nothing() -> None:
-    assert not fan_in([], []).whole
+    assert not check_completeness([], []).complete

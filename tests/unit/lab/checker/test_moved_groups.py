@@ -17,7 +17,7 @@ from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed import sampler
 from drlib.lab.checker.history import CommitStatus, Committed, Consumed, History, Produced, ProducedStatus, Row
 from drlib.lab.checker.history_files import HistoryWriter
-from drlib.lab.checker.moved_groups import Stretch, WentOn, stretches, went_on
+from drlib.lab.checker.moved_groups import ResumedGroup, ServedInterval, resumed_groups, served_intervals
 from drlib.model import Flow, TopicPartition, TranslationKind
 from drlib.runs.scorecard import Mark, Sample
 from drlib.ui.figures.failover import failover_figure
@@ -42,29 +42,29 @@ def read(group: str, n: int, at: int, *, partition: int = 0, topic: str = "LEFT.
     return Consumed(group, cluster, topic, partition, n + 100, f"{partition}-{n}", "k", n, T0 + at)
 
 
-def on(*rows: Row) -> dict[str, WentOn]:
+def on(*rows: Row) -> dict[str, ResumedGroup]:
     produced = tuple(sent(n, partition=p) for p in (0, 1) for n in range(20))
     history = History(
         produced,
         tuple(row for row in rows if isinstance(row, Consumed)),
         tuple(row for row in rows if isinstance(row, Committed)),
     )
-    found = went_on(history, "LEFT", "RIGHT", "t", "LEFT.t", FAULT)
+    found = resumed_groups(history, "LEFT", "RIGHT", "t", "LEFT.t", FAULT)
     return {f"{one.group}-{one.partition.partition}": one for one in found}
 
 
 def test_a_group_is_held_against_its_own_last_commit_and_what_it_then_read() -> None:
     at = TopicPartition("t", 0)
     exact = on(had("g", 10, 1), *(read("g", n, 6000) for n in range(5, 9)))["g-0"]
-    assert exact == WentOn("g", at, 10, 0, 0, read_on=True)
+    assert exact == ResumedGroup("g", at, 10, 0, 0, read_on=True)
     behind = on(had("g", 10, 1), *(read("g", n, 6000) for n in (3, 4, 4, 5)))["g-0"]
     assert (behind.again, behind.skipped) == (2, 0)  # records, not offsets, and each once
     gone = on(had("g", 10, 1), read("g", 7, 6000))["g-0"]
     assert (gone.again, gone.skipped) == (0, 2)
     nothing = on(had("g", 10, 1))["g-0"]
-    assert nothing == WentOn("g", at, 10, None, None, read_on=False)
+    assert nothing == ResumedGroup("g", at, 10, None, None, read_on=False)
     stranger = on(had("g", 10, 1), read("g", 77, 6000))["g-0"]
-    assert stranger == WentOn("g", at, 10, None, None, read_on=True)
+    assert stranger == ResumedGroup("g", at, 10, None, None, read_on=True)
 
 
 def test_only_what_was_before_the_move_is_true_and_only_what_is_behind_it_was_read_on() -> None:
@@ -78,12 +78,12 @@ def test_only_what_was_before_the_move_is_true_and_only_what_is_behind_it_was_re
 
 def test_stretches_end_with_a_pause_or_another_place() -> None:
     served = [(n, "LEFT") for n in (0, 100, 200, 1000)] + [(1100, "RIGHT"), (1150, "RIGHT")]
-    assert stretches(reversed(served), 300) == (
-        Stretch("LEFT", 0, 200, 3),
-        Stretch("LEFT", 1000, 1000, 1),
-        Stretch("RIGHT", 1100, 1150, 2),
+    assert served_intervals(reversed(served), 300) == (
+        ServedInterval("LEFT", 0, 200, 3),
+        ServedInterval("LEFT", 1000, 1000, 1),
+        ServedInterval("RIGHT", 1100, 1150, 2),
     )
-    assert stretches((), 300) == ()
+    assert served_intervals((), 300) == ()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drlib.lab.checker.history import Consumed
-from drlib.lab.checker.rereads import ReadAgain, read_again
+from drlib.lab.checker.rereads import RereadRange, reread_ranges
 
 
 def row(number: int, at_ms: int, *, group: str = "g", cluster: str = "LEFT", offset: int | None = None) -> Consumed:
@@ -13,15 +13,19 @@ def row(number: int, at_ms: int, *, group: str = "g", cluster: str = "LEFT", off
 
 
 def test_nothing_read_twice_is_nothing() -> None:
-    assert read_again([row(n, n) for n in range(9)]) == ()
+    assert reread_ranges([row(n, n) for n in range(9)]) == ()
 
 
 def test_what_was_read_on_the_source_and_again_on_the_target_is_one_stretch_there() -> None:
     there = [row(n, 100 + n, cluster="RIGHT", offset=n + 50) for n in range(6, 12)]
     rows = [*(row(n, n) for n in range(9)), *there]
-    assert read_again(reversed(rows)) == (ReadAgain("g", "RIGHT", "LEFT.orders", 0, 56, 59, 3, 106),)
+    assert reread_ranges(reversed(rows)) == (RereadRange("g", "RIGHT", "LEFT.orders", 0, 56, 59, 3, 106),)
 
 
 def test_groups_do_not_share_what_they_have_seen_and_a_third_reading_counts_again() -> None:
     rows = [row(1, 1), row(1, 2, group="other"), row(1, 3), row(1, 4), row(5, 5), row(5, 6)]
-    assert [(one.group, one.first, one.records) for one in read_again(rows)] == [("g", 1, 1), ("g", 1, 1), ("g", 5, 1)]
+    assert [(one.group, one.first, one.records) for one in reread_ranges(rows)] == [
+        ("g", 1, 1),
+        ("g", 1, 1),
+        ("g", 5, 1),
+    ]
