@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from drlib.clock import now_ms
 from drlib.errors import UsageError
 from drlib.files import write_whole
 
@@ -58,7 +59,7 @@ class MachineClock:
 
     def now_ms(self, alias: str) -> int:
         """What it says while the application works with cluster `alias`. Raises `UsageError` as `behind_ms` does."""
-        return self.at(alias, time.time_ns() // 1_000_000)
+        return self.at(alias, now_ms())
 
     def at(self, alias: str, true_ms: int) -> int:
         """What it says when this machine's clock says `true_ms`."""

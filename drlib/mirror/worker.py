@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drlib import clock
 from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.errors import Aborted, DrlibError, Unreachable, UsageError
@@ -132,7 +133,7 @@ class Worker:
         """The state now: flows, lanes, partitions and open events."""
         flows = tuple(r.status() for r in self._runners)
         events = tuple(event for log in (self._events, *self._logs.values()) for event in log.snapshot())
-        now = int(time.time() * 1000)
+        now = clock.now_ms()
         return status.WorkerStatus(os.getpid(), now, self._state, flows, events, self._name, self._address)
 
     async def run(self) -> None:

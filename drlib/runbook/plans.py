@@ -20,6 +20,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
+from drlib import clock
 from drlib.drill.plan import progress as drill_progress
 from drlib.drill.plan.plan import Plan, Step
 from drlib.drill.plan.progress import Over, RunOutcome
@@ -119,7 +120,7 @@ def keep(
             if through_gate:
                 _refuse_untyped(opened, granted.cluster_ids)
                 told = gate.pass_gate(opened.workplace, opened.drill.mode, skip=granted.skip_gate)
-                asked = asked.model_copy(update={"gate": told, "gate_ms": int(time.time() * 1000)})
+                asked = asked.model_copy(update={"gate": told, "gate_ms": clock.now_ms()})
             plan = planning.make_plan(opened.drill, opened.actions)
             asked.write(run.path)
             planning.write(plan, run.path)
@@ -179,7 +180,7 @@ def compare(folder: Path, asked: Request, granted: Granted) -> Request:
         told = gate.pass_gate(opened.workplace, plan.drill.mode, skip=skip)
         planning.compare(plan, opened.actions)
     asked = asked.granted(granted.approved, granted.cluster_ids)
-    return asked.model_copy(update={"skip_gate": skip, "gate": told, "gate_ms": int(time.time() * 1000)})
+    return asked.model_copy(update={"skip_gate": skip, "gate": told, "gate_ms": clock.now_ms()})
 
 
 def take_up(folder: Path, asked: Request, granted: Granted) -> tuple[Runbook, Request]:

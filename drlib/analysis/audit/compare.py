@@ -12,7 +12,6 @@ proving the engine's own offset map.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from drlib import clock
 from drlib.analysis.audit.checkpoints import audit_checkpoints
 from drlib.analysis.audit.compaction import Cleaners, taken
 from drlib.analysis.audit.result import AuditExample, AuditResult, Fault, PartitionAudit, conclude, unreadable
@@ -48,7 +48,7 @@ def cleaners_of(here: TopicRange, there: TopicRange) -> Cleaners:
     return Cleaners(
         here.delete_retention_ms if here.compacted else None,
         there.delete_retention_ms if there.compacted else None,
-        int(time.time() * 1000),
+        clock.now_ms(),
     )
 
 

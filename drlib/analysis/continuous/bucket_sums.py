@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from drlib import clock
 from drlib.analysis.continuous.rules import Sums
 from drlib.analysis.spark.topics import field_hashes, salted_hash
 
@@ -90,7 +90,7 @@ class SumsFolder:
             self._fold(spark, batch - 1)
         told = sums.withColumns(
             {
-                "changed_ms": sf.lit(int(time.time() * 1000)).cast("long"),
+                "changed_ms": sf.lit(clock.now_ms()).cast("long"),
                 "late": sf.lit(None).cast("long"),
                 "batch": sf.lit(batch).cast("long"),
             }

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from drlib import clock
 from drlib.analysis.audit.compare import reading_failure
 from drlib.analysis.continuous.bucket_sums import SumsFolder, bucket_sums
 from drlib.analysis.spark.topics import FETCH_MAX_WAIT_MS, TIMEOUT_S, java_options
@@ -167,7 +167,7 @@ class BucketStream:
         return _MOMENT.validate_json(path.read_bytes()) if path.exists() else None
 
     def _ask(self) -> None:
-        at_ms = int(time.time() * 1000)
+        at_ms = clock.now_ms()
         with Cluster(self.where, timeout_s=TIMEOUT_S) as handle:
             names = [topic.name for topic in self.topics]
             wanted = [

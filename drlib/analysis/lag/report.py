@@ -10,7 +10,6 @@ Not for: what lag is (`lag`), what it means (`rules.lag_trend`, `rules.mm2_lag`)
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from drlib import clock
 from drlib.analysis.audit.compare import reading_failure
 from drlib.analysis.lag import frames as lag
 from drlib.analysis.lag import mm2_positions, positions
@@ -73,14 +73,14 @@ def analyse_lag(spark: SparkSession, settings: MirrorSettings, flow: Flow, asked
         except (PySparkException, Py4JJavaError) as error:
             if (why := reading_failure(str(error)) or "") == "":
                 raise
-    until_ms = int(time.time() * 1000)
+    until_ms = clock.now_ms()
     return LagReport(flow, until_ms - int(asked.window_s * 1000), until_ms, (), (), (), (why,))
 
 
 def _analysed(spark: SparkSession, settings: MirrorSettings, chosen: FlowSettings, asked: Asked) -> LagReport:
     flow = chosen.flow
     source, target = settings.clusters[flow.source], settings.clusters[flow.target]
-    until_ms = int(time.time() * 1000)
+    until_ms = clock.now_ms()
     from_ms = until_ms - int(asked.window_s * 1000)
     moments = lag.ticks(spark, from_ms, until_ms, asked.moments)
     topics = _topics(source, chosen, asked.topics)

@@ -8,7 +8,6 @@ Not for: clusters that are no lab.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 
 from confluent_kafka import Producer
 
+from drlib import clock
 from drlib.analysis.audit.checkpoints import read_checkpoints
 from drlib.analysis.duplicates.result import Cause
 from drlib.kafka.admin.cluster import Cluster
@@ -64,7 +64,7 @@ class Practice:
                 return
         left = self.lab.clusters[self.flow.source]
         create_topics(left.bootstrap, TOPICS)
-        began_ms = int(time.time() * 1000) - _SPAN_MS
+        began_ms = clock.now_ms() - _SPAN_MS
         for topic in (ORDERS, PRICES):
             _write(left, topic, _records(topic, began_ms))
         _write_transactions(left.bootstrap, PAYMENTS, _records(PAYMENTS, began_ms))

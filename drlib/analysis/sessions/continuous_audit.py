@@ -11,13 +11,13 @@ Not for: order within keys and checkpoints, which sums do not see (`nightly_audi
 from __future__ import annotations
 
 import contextlib
-import time
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from pydantic import TypeAdapter
 
+from drlib import clock
 from drlib.analysis.continuous.compare import AuditPlan, BucketReport, examine, look, plan_audit, refuse_others
 from drlib.analysis.continuous.rules import Finding, State, Sums
 from drlib.analysis.continuous.stream import BucketStream
@@ -252,7 +252,7 @@ class ContinuousAudit(AnalysisSession):
 
     def _read_checks(self, report: BucketReport) -> list[Check]:
         """Is everything read, and was it lately?"""
-        now_ms = int(time.time() * 1000)
+        now_ms = clock.now_ms()
         failed = dict(why.split(": ", 1) for why in report.failures)
         checks = []
         for stream, at_ms in zip(self._streams, (report.reading.source_ms, report.reading.target_ms), strict=True):

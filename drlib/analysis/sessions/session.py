@@ -10,13 +10,13 @@ Not for: what is looked for (`duplicates_audit`, `nightly_audit`).
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from drlib import clock
 from drlib.analysis.sessions.place import AnalysisPlace, Pair
 from drlib.analysis.spark.jobs import Jobs, Teller
 from drlib.analysis.spark.topics import TopicRange, keep_ranges, kept_ranges, pin_range
@@ -58,7 +58,7 @@ class AnalysisSession:
         self.run_dir = run.run_dir
         self.place = run.place
         self._master = run.master
-        self._began_ms = int(time.time() * 1000)
+        self._began_ms = clock.now_ms()
         self._own_spark = not is_running()
         self._session = start_in_background(run.name, warm_up=rehearse, master=run.master, long_runs=True)
         self._jobs = Jobs(self._session, run.tell)
@@ -153,7 +153,7 @@ class AnalysisSession:
             groups=(),
             checks=tuple(checks),
             started_ms=self._began_ms,
-            finished_ms=int(time.time() * 1000),
+            finished_ms=clock.now_ms(),
             environment={
                 "flow": str(self.place.flow),
                 "Spark": f"{self._session.result().version} on {self._master}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from drlib import clock
 from drlib.errors import ReadinessError, UsageError
 from drlib.runbook import history
 from drlib.runbook.file import calendar, model, schedule
@@ -35,7 +35,7 @@ def runs(
     """What was run, with verdict, RTO and RPO; how they go; and which runbook is overdue by its schedule."""
     past = history.read_runs(runs_dir)
     books = {book.name: book for book in (model.load(path) for path in sorted(runbooks.glob("*.yaml")))}
-    now_ms = int(time.time() * 1000)
+    now_ms = clock.now_ms()
     names = sorted({run.outcome.runbook for run in past} | {n for n, book in books.items() if book.schedule})
     stands = [_standing(name, books.get(name), past, now_ms) for name in names]
     if as_json:

@@ -25,6 +25,7 @@ from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
+from drlib import clock
 from drlib.drill.plan import lease_record as drill_lease
 from drlib.drill.plan.lease_record import Holder, LeaseRecord
 from drlib.drill.plan.states import DrillState
@@ -148,7 +149,7 @@ class Lease:
 
     def write(self, state: DrillState) -> None:
         """Say where the flow stands now. Raises `LeaseLost`."""
-        now = int(time.time() * 1000)
+        now = clock.now_ms()
         self._write(LeaseRecord(state=state, run=self._run, holder=self._me, since_ms=now))
 
     def _write(self, record: LeaseRecord) -> None:

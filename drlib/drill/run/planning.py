@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import getpass
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from drlib import clock
 from drlib.drill.plan import plan as drill_plan
 from drlib.drill.plan.plan import Drill, Moved, Plan, StepPlan
 from drlib.drill.step.action import Action
@@ -64,7 +64,7 @@ def write(plan: Plan, folder: Path) -> Path:
         return path
     body = {
         "hash": plan.hash,
-        "made_ms": int(time.time() * 1000),
+        "made_ms": clock.now_ms(),
         "made_by": getpass.getuser(),
         "plan": json.loads(drill_plan.canonical(plan)),
     }

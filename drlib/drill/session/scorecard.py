@@ -6,12 +6,12 @@ hypothesis looked at; records nobody counted are None. Objectives are checked as
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from drlib import clock
 from drlib.drill.plan.plan import Drill, Plan
 from drlib.drill.plan.progress import Noted, Outcome
 from drlib.drill.readiness import gate
@@ -55,8 +55,8 @@ def scorecard(plan: Plan, run_dir: Path, error: BaseException | None = None) -> 
         groups=whole.groups,
         checks=checks,
         objectives=drill.objectives,
-        started_ms=times[0] if times else int(time.time() * 1000),
-        finished_ms=times[-1] if times else int(time.time() * 1000),
+        started_ms=times[0] if times else clock.now_ms(),
+        finished_ms=times[-1] if times else clock.now_ms(),
         marks=tuple(sorted(whole.marks, key=lambda mark: mark.at_ms)),
         samples=whole.samples or sampler.read(run_dir),  # of a drill that did not come to where they are kept
         partitions=whole.partitions,

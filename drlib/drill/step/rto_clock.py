@@ -9,19 +9,15 @@ Not for: marks in the picture of a run, which have names of their own (`details.
 from __future__ import annotations
 
 import itertools
-import time
 from pathlib import Path
 from typing import Final
 
+from drlib.clock import now_ms
 from drlib.files import write_first
 from drlib.runs.scorecard import RtoSeconds
 
 FOLDER: Final = "moments"
 STAGES: Final = ("fault", "detect", "decide", "act", "verify")
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def mark(run_dir: Path, stage: str, at_ms: int | None = None) -> int:

@@ -8,12 +8,12 @@ well. One sampler a run folder and process, however many steps ask for it; it en
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
 
+from drlib import clock
 from drlib.drill.testbed.traffic_counts import Counting
 from drlib.errors import DrlibError
 from drlib.runs.scorecard import Sample
@@ -83,7 +83,7 @@ class Sampler:
                     found = self._count()
                 except (DrlibError, OSError):
                     continue
-                now = int(time.time() * 1000)
+                now = clock.now_ms()
                 sample = Sample(
                     at_ms=now, produced=found.produced, mirrored=found.mirrored, consumed=dict(found.consumed)
                 )

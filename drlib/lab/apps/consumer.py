@@ -25,11 +25,12 @@ from drlib.client.ordered_member import CommitOutcome, OrderedMember
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_file import PointerWatcher
 from drlib.client.read_plan import ReadPlan
+from drlib.clock import now_ms
 from drlib.kafka.admin.descriptions import Record
 from drlib.lab.apps import specs
 from drlib.lab.apps.in_doubt import look_up
 from drlib.lab.apps.pacing import Pace
-from drlib.lab.apps.process import StatusFile, Stop, now_ms, run_app
+from drlib.lab.apps.process import StatusFile, Stop, run_app
 from drlib.lab.checker.history import CommitStatus, Committed, Consumed, Mirrored
 from drlib.lab.checker.history_files import HistoryWriter
 from drlib.lab.checker.scan import number, text

@@ -19,8 +19,9 @@ from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from drlib.clock import now_ms
 from drlib.lab.apps.flights import Flight
-from drlib.lab.apps.process import abandon, now_ms
+from drlib.lab.apps.process import abandon
 from drlib.lab.checker.history import NO_OFFSET, Produced, ProducedStatus, digest
 from drlib.lab.clocks import MachineClock
 

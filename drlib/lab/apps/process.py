@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from drlib.clock import now_ms
 from drlib.errors import DrlibError, UsageError
 
 STATUS_EVERY_S = 0.2
@@ -86,10 +87,6 @@ class Stop:
 
     def wait(self, seconds: float) -> bool:
         return self._event.wait(max(0.0, seconds))
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def abandon(close: Callable[[], object], seconds: float) -> bool:

@@ -21,11 +21,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_file import PointerWatcher
+from drlib.clock import now_ms
 from drlib.lab.apps import flights, specs
 from drlib.lab.apps.fleet import Sent, place, record_headers
 from drlib.lab.apps.flights import Flight
 from drlib.lab.apps.in_doubt import still_to_send
-from drlib.lab.apps.process import StatusFile, Stop, abandon, now_ms
+from drlib.lab.apps.process import StatusFile, Stop, abandon
 from drlib.lab.checker.history import NO_OFFSET, ProducedStatus, digest
 from drlib.lab.checker.history_files import HistoryWriter
 from drlib.lab.clocks import MachineClock

@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from drlib import clock
 from drlib.config.settings import FlowSettings
 from drlib.errors import LeaseHeld
 from drlib.kafka.net import requests
@@ -168,7 +169,7 @@ class TakeoverReader:
             mirror_end,
             -1 if committed is None else committed,
             decision.doubtful,
-            int(time.time() * 1000),
+            clock.now_ms(),
             usable_pairs(pairs, here, there, decision.position),
         )
 

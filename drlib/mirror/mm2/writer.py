@@ -7,11 +7,11 @@ its offset syncs without holding anything else up.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from drlib import clock
 from drlib.config.settings import FlowSettings
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, Heartbeat, OffsetSync
@@ -36,7 +36,7 @@ class Mm2Writer:
         self.failures = 0
 
     def heartbeat(self) -> None:
-        now = int(time.time() * 1000)
+        now = clock.now_ms()
         beat = Heartbeat(self._flow.source, self._flow.target, now)
         self._produce(self._target, self._heartbeats, beat.key(), beat.value(), timestamp=now)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from drlib.clock import now_ms
 from drlib.mirror.engine.fencing.producer_expiration import Expiry, fence_may_have_expired
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.lane import Lane
-from drlib.mirror.engine.lane.markers import now_ms
 from drlib.mirror.monitor.lag_monitor import Forecasts
 from drlib.mirror.status.worker_status import FlowStatus, LaneStatus, PartitionStatus
 from drlib.model import Flow

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from drlib import clock
 from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.net import requests
@@ -200,7 +201,7 @@ class Forecasts:
 
     def _look(self, streams: Iterable[PartitionStream]) -> None:
         now = time.monotonic()
-        now_ms = int(time.time() * 1000)
+        now_ms = clock.now_ms()
         told: set[tuple[str, str]] = set()
         total_records = total_bytes = 0
         for stream in streams:
@@ -327,7 +328,7 @@ class Forecasts:
             for partition in partitions:
                 seen = self._of(partition)
                 seen.end, seen.start = ends[partition], starts[partition]
-                seen.as_of_ms = int(time.time() * 1000)
+                seen.as_of_ms = clock.now_ms()
 
     def _still_there(self, stream: PartitionStream) -> int:
         """The oldest source offset that can still be mirrored: what retention took before it was read is lost already."""

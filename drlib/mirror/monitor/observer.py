@@ -10,11 +10,11 @@ Not for: repeating (`drlib.mirror.monitor.polling_thread`), drawing.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 
+from drlib import clock
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.kafka.admin.connect import blocking
 from drlib.mirror.monitor.flow_view import FlowView, overview
@@ -81,7 +81,7 @@ class FlowObserver:
             answers = dict(zip(addresses, pool.map(fetch_status, addresses), strict=True))
         answered = [*(status for status in answers.values() if status is not None), *statuses]
         workers = list({(worker.worker, worker.pid): worker for worker in answered}.values())
-        now_ms = int(time.time() * 1000)
+        now_ms = clock.now_ms()
         return tuple(overview(survey, workers, now_ms, _silent_workers(survey, answers)) for survey in surveys)
 
     def _surveyor(self, settings: MirrorSettings, flow: FlowSettings) -> Surveyor:

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from drlib import clock
 from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.net import requests
@@ -57,7 +58,7 @@ class OpenTransactions:
             self._events.resolve(NAME, str(partition))
         asked = 0
         for partition, stream in blocked.items():
-            held = self._held.setdefault(partition, _Held(stream.last_stable, now, int(time.time() * 1000)))
+            held = self._held.setdefault(partition, _Held(stream.last_stable, now, clock.now_ms()))
             if not held.told and now - held.since >= self._after_s and asked < LOOKS_AT_ONCE:
                 asked += 1
                 held.told = True

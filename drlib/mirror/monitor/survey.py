@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from drlib import clock
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.bulk_admin import BulkAdmin
@@ -110,7 +111,7 @@ class Surveyor:
             source_answer, target_answer = await asyncio.gather(
                 self._read_source(source_client, source_error), self._read_target(target_client)
             )
-            now_ms = int(time.time() * 1000)
+            now_ms = clock.now_ms()
             events: list[Event] = []
             for name, answer in (("SourceUnreachable", source_answer), ("TargetUnreachable", target_answer)):
                 if isinstance(answer, str):
@@ -332,7 +333,7 @@ def _current_keys(maps: Maps, source: _SourceState | None) -> dict[TopicPartitio
 def _journal_events(maps: Maps, flow: str) -> list[Event]:
     """Events from the journal: a parked record until a later one was mirrored, a loss for as long as its kind says."""
     events: list[Event] = []
-    now_ms = int(time.time() * 1000)
+    now_ms = clock.now_ms()
     newest = {names.source_topic: topic_id for topic_id, names in maps.names.items()}
     for entry in maps.ledger:
         if isinstance(entry, Incarnation):

@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from drlib import clock
 from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.bulk_admin import BulkAdmin
@@ -211,7 +212,7 @@ class GroupPositions:
         with BulkAdmin(self._cluster, timeout_s=POLL_TIMEOUT_S) as cluster:
             groups = [g.group for g in cluster.groups() if self._settings.mirrors_group(g.group)]
             for group in groups:
-                asked_ms = int(time.time() * 1000)
+                asked_ms = clock.now_ms()
                 try:
                     offsets = cluster.group_offsets(group)
                 except ClusterRefused as error:

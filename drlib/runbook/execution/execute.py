@@ -7,7 +7,6 @@ not disturb the finishing. The exit code is the failing error's own, by name, wh
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
@@ -16,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+from drlib import clock
 from drlib.drill.run import planning
 from drlib.drill.run.planning import PLAN_FILE
 from drlib.drill.session import scorecard as session_score
@@ -93,7 +93,7 @@ def execute(
     }
     values.update({name: value for name, value in own.items() if name in known and value is not None})
     stop = stop or Stop()
-    started = int(time.time() * 1000)
+    started = clock.now_ms()
     with alone, stop.on_signals():
         for name in (EXECUTED, SCORECARD):
             folders.set_aside(run.path, name)
@@ -199,7 +199,7 @@ def _scorecard(runbook: Runbook, run: folders.RunFolder, started: int, error: st
             checks=(stopped,),
             objectives=runbook.objectives,
             started_ms=started,
-            finished_ms=int(time.time() * 1000),
+            finished_ms=clock.now_ms(),
             kind=Kind.DRILL if runbook.drill else Kind.ANALYSIS,
         )
     card.write(path)

@@ -8,7 +8,6 @@ a lesson has killed is no reason to start another lab. Reference answers are an 
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
@@ -16,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from drlib import clock
 from drlib.errors import UsageError
 from drlib.lab.lab import Lab
 from drlib.training.academy import points, progress
@@ -82,7 +82,7 @@ def _attempt(key: str, lab: Lab, folder: Path, *, dry: bool, again: bool) -> Att
     if current is not None and not again and points.can_resume(current, identity, dry=dry):
         return current
     ready(lab)
-    fresh = Attempt(key, secrets.token_hex(2), identity, int(time.time() * 1000), dry)
+    fresh = Attempt(key, secrets.token_hex(2), identity, clock.now_ms(), dry)
     progress.begin(folder, fresh)
     return fresh
 

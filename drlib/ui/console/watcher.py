@@ -10,11 +10,11 @@ the one looked at. While nobody's page is open, nobody is asked. `close` ends th
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from drlib import clock
 from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_settings
 from drlib.drill.session import find_running as running
 from drlib.drill.session.find_running import Place, Run
@@ -123,7 +123,7 @@ class Watching:
             drill = None
             unseen.append(str(error))
         clusters = self._clusters(unseen)
-        return ConsoleState(int(time.time() * 1000), clusters, self._views, drill, tuple(dict.fromkeys(unseen)))
+        return ConsoleState(clock.now_ms(), clusters, self._views, drill, tuple(dict.fromkeys(unseen)))
 
     def lab(self) -> Lab | None:
         """The lab as its folder says now; None where the subject is none. Raises `UsageError` where it was taken down."""

@@ -6,11 +6,11 @@ Not for: drawing (`sizing_pictures`).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from drlib import clock
 from drlib.config import quantities
 from drlib.config.quantities import said_bytes, said_rate, said_seconds
 from drlib.errors import UsageError
@@ -63,7 +63,7 @@ class Sizing:
         retention: str = RETENTION,
         outages: Sequence[str] = OUTAGES,
     ) -> None:
-        self._began_ms = int(time.time() * 1000)
+        self._began_ms = clock.now_ms()
         link = _link(bandwidth, rtt)
         per_second = quantities.bytes_per_second(rate, "rate")
         try:

@@ -8,11 +8,11 @@ Not for: the arithmetic (`rules.sizing`).
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from drlib import clock
 from drlib.config.quantities import said_bytes, said_rate, said_seconds
 from drlib.lab.link.sizing import LinkSpec, Outage, Size, ours, sequential
 from drlib.lab.link_trial import Measured
@@ -75,7 +75,7 @@ def write(run_dir: Path, checks: Sequence[Check], began_ms: int) -> Verdict:
         groups=(),
         checks=tuple(checks),
         started_ms=began_ms,
-        finished_ms=int(time.time() * 1000),
+        finished_ms=clock.now_ms(),
         environment={"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"},
         kind=Kind.ANALYSIS,
     )

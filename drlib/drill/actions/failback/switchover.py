@@ -26,6 +26,7 @@ from typing import Final, Self
 
 from pydantic import model_validator
 
+from drlib import clock
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_topic import EVERYONE
 from drlib.config.settings import MirrorSettings
@@ -140,7 +141,7 @@ class MoveApplications(MoveArguments, DrillAction):
             every = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
             local = _local(there, topics)
             before = self._pointer()
-            began, began_ms = time.monotonic(), int(time.time() * 1000)
+            began, began_ms = time.monotonic(), clock.now_ms()
             held = self._write(before, hold=True, limit_s=limit_s)
             try:
                 while True:

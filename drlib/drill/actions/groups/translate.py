@@ -15,6 +15,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import ClassVar, Final
 
+from drlib import clock
 from drlib.config.patterns.selection import matches
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided as positions
@@ -22,7 +23,6 @@ from drlib.drill.actions.groups.commit import TIMEOUT_S
 from drlib.drill.actions.groups.rules import PositionMove, There, decide, held
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
-from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.arguments import Flag, Patterns
 from drlib.drill.step.cluster_identity import cluster_id, identity
@@ -75,16 +75,16 @@ class TranslateGroups(FlowArguments, DrillAction):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
-        began_ms = moments.now_ms()
+        began_ms = clock.now_ms()
         run_dir, target = self.context.run_dir, self.flow.target
         moves = self._kept()
         if moves is None:
             moves = self.decided()
             positions.write(run_dir, target, moves, self.use)
-        decided_ms = moments.now_ms()
+        decided_ms = clock.now_ms()
         abort.check()
         group_writing.write(self.target_cluster, moves)
-        done_ms = moments.now_ms()
+        done_ms = clock.now_ms()
         group_writing.read_back(self.target_cluster, moves)
         self.show([_row(move, self.flow.source, target) for move in moves])
         self.mark(Mark(name="groups translated", at_ms=done_ms, detail=f"committed on {target}"))

@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import shutil
-import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from drlib import clock
 from drlib.client import pointer_file
 from drlib.drill.actions.hooks import hook as hooks
 from drlib.drill.actions.hooks import run as hook_run
@@ -102,7 +102,7 @@ class HookAction(DrillAction):
         if not changes:
             return {"called": False}
         abort.check()
-        begun_ms = int(time.time() * 1000)
+        begun_ms = clock.now_ms()
         self._remember(_Memory(begun_ms=begun_ms))
         try:
             found = hook_run.run(self.hook, self._hook_context(), lambda: abort.requested)

@@ -7,10 +7,10 @@ deleted topics are left out.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from drlib import clock
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.drill.readiness.checks.observations import Readers, TargetPosition, UnmirroredReader
 from drlib.errors import DrlibError
@@ -40,7 +40,7 @@ def read_source_groups(cluster: ClusterSettings, flow: FlowSettings, timeout_s: 
         chosen = [listing.group for listing in source.groups() if flow.mirrors_group(listing.group)]
         answers = source.committed(chosen)
         return SourceGroups(
-            int(time.time() * 1000),
+            clock.now_ms(),
             {group: answer for group, answer in answers.items() if not isinstance(answer, DrlibError)},
             {group: answer for group, answer in answers.items() if isinstance(answer, DrlibError)},
             source.lists_every_group(),
@@ -54,7 +54,7 @@ def read_checkpointed_groups(settings: MirrorSettings, flow: FlowSettings) -> So
     for (group, partition), known in positions.items():
         committed.setdefault(group, {})[partition] = CommittedOffset(known.offset, known.metadata)
     times = {key: known.as_of_ms for key, known in positions.items()}
-    return SourceGroups(int(time.time() * 1000), committed, as_of_ms=times)
+    return SourceGroups(clock.now_ms(), committed, as_of_ms=times)
 
 
 def translate_positions(

@@ -7,10 +7,10 @@ answers.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from functools import partial
 
+from drlib import clock
 from drlib.config.settings import FlowSettings, MirrorSettings
 from drlib.drill.readiness.checks.observations import (
     Durability,
@@ -84,7 +84,7 @@ class _Observer:
         translations, target_positions = await self._positions(survey, source_groups)
         return FlowObservation(
             flow=str(flow.flow),
-            at_ms=int(time.time() * 1000),
+            at_ms=clock.now_ms(),
             target=target.answer(),
             source=source.answer(),
             identities=identities,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 
+from drlib import clock
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
@@ -58,7 +59,7 @@ class StartMirror(WorkerAction):
         sampler.start(stage.run_dir, FlightCounts(stage))
         stage.worker(self.number).start()
         stage.wait("the mirror runs", stage.mirror_runs, 60, abort)
-        at_ms = moments.now_ms()
+        at_ms = clock.now_ms()
         if self.number > 1:
             self.mark(Mark(name="mirror back", at_ms=at_ms, detail="it read back what stood and went on"))
         if self.caught_up:

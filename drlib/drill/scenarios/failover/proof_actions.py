@@ -10,11 +10,11 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from drlib import clock
 from drlib.drill.actions.groups import decided as positions
 from drlib.drill.run import planning
 from drlib.drill.scenarios.failover.applications import PARTITIONS
 from drlib.drill.scenarios.failover.proof import Proof
-from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed.failover_step import FailoverStep
@@ -53,7 +53,7 @@ class ReadLocally(ProofAction):
         for group in GROUPS:
             what = f"{group} reads the local topic"
             self.testbed.wait(what, lambda group=group: self._local(group), 90, abort)  # type: ignore[misc]
-        at_ms = moments.now_ms()
+        at_ms = clock.now_ms()
         self.mark(Mark(name="groups read locally", at_ms=at_ms, detail="the remote topic is read to its end"))
         self.show_progress()
         return {"groups": ", ".join(GROUPS), "at_ms": at_ms}

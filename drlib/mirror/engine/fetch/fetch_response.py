@@ -8,13 +8,13 @@ last, so nothing is requested beyond it.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 
+from drlib import clock
 from drlib.kafka.net import requests
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.batch import CorruptBatch
@@ -198,7 +198,7 @@ class FetchResponseHandler:
 
     async def _out_of_range(self, connection: Connection, fetch: PartitionFetch) -> None:
         stream = fetch.stream
-        now = int(time.time() * 1000)
+        now = clock.now_ms()
         start = (await requests.list_offsets(connection, [stream.source], requests.EARLIEST))[stream.source]
         end = (await requests.list_offsets(connection, [stream.source], requests.LATEST))[stream.source]
         if stream.position < start:
@@ -216,7 +216,7 @@ class FetchResponseHandler:
         """The record before the position is no longer in the source's log: an unclean leader election (KIP-320)."""
         stream = fetch.stream
         first = min(diverging.end_offset, stream.position - 1)
-        await self.journal.append([SourceTruncated(stream.key, first, stream.position, int(time.time() * 1000))])
+        await self.journal.append([SourceTruncated(stream.key, first, stream.position, clock.now_ms())])
         why = (
             f"offsets {first} to {stream.position - 1} were mirrored under leader epoch {stream.epoch}, but in the source's "
             f"log now epoch {diverging.epoch} ends at {diverging.end_offset}: an unclean leader election removed records "

@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from drlib.clock import now_ms
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.net.cluster_client import ClusterMetadata, WrongCluster
 from drlib.kafka.protocol.error_codes import AUTHORIZATION, TOPIC_AUTHORIZATION_FAILED, BrokerError
@@ -28,7 +29,6 @@ from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fencing.claim import claim
 from drlib.mirror.engine.fetch.context import LaneContext
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
-from drlib.mirror.engine.lane.markers import now_ms
 from drlib.mirror.engine.lane.parked_partitions import ParkedPartitions
 from drlib.mirror.engine.lane.produce_loop import Observer, ProduceLoop
 from drlib.mirror.engine.lane.start_claim import ClaimStart, RecoveryInput

@@ -19,6 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
+from drlib.clock import now_ms
 from drlib.mirror.engine.fencing.claim import CLAIM_DEADLINE_S, mark
 from drlib.mirror.engine.fencing.producer_expiration import (
     due_before_batch,
@@ -38,10 +39,6 @@ from drlib.mirror.status.worker_status import EventLog
 from drlib.model import TopicPartition
 
 IDLE_POLL_S = 0.5  # between two checks for idle partitions
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 class Markers:

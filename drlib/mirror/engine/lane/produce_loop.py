@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from drlib import clock
 from drlib.errors import DrlibError
 from drlib.kafka.net.connection import ProduceResult
 from drlib.kafka.protocol.batch import OutgoingBatch
@@ -168,7 +169,7 @@ class ProduceLoop:
         self._busy[stream].pop(stream, None)
         self._work.set()
         self.parked.park(stream, offset, event, entity or str(stream.source), reason)
-        parked = Parked(stream.key, offset, reason, int(time.time() * 1000))
+        parked = Parked(stream.key, offset, reason, clock.now_ms())
         stream.map.apply(parked)
         self.journal.begin([parked]).add_done_callback(self._on_promised)
 
@@ -280,7 +281,7 @@ class ProduceLoop:
             reading = asyncio.create_task(self._read_foreign(stream, expected, base_offset))
             self._foreign_reads.add(reading)
             reading.add_done_callback(self._foreign_reads.discard)
-        item = stream.acknowledge(base_offset, int(time.time() * 1000))
+        item = stream.acknowledge(base_offset, clock.now_ms())
         if item is not None:
             self._progressed[stream] = None
             self._markers.appended(stream)
@@ -304,7 +305,7 @@ class ProduceLoop:
             records=item.batch.count,
             size=item.batch.size,
             newest_ms=item.max_timestamp,
-            now_ms=int(time.time() * 1000),
+            now_ms=clock.now_ms(),
         )
 
     def _check_timestamps(self, result: ProduceResult) -> None:

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from drlib.clock import now_ms
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, TopicMetadata
 from drlib.kafka.protocol.error_codes import (
@@ -18,7 +19,6 @@ from drlib.kafka.protocol.error_codes import (
     BrokerError,
     raise_for,
 )
-from drlib.mirror.engine.lane.markers import now_ms
 from drlib.mirror.errors import MirrorTopicRecreated, SourceRewound
 from drlib.mirror.journal.entries import Entry, Incarnation, Remirrored, SourcePartition, SourceTruncated, TopicNames
 from drlib.mirror.offsets.map.load_maps import recreated_topics

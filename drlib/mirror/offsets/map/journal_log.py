@@ -8,11 +8,11 @@ the fence, so nobody of ours can append behind what was read.
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from drlib import clock
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import ConnectionLost
@@ -95,7 +95,7 @@ class LaneJournal:
         await asyncio.shield(self._begin([(key, None) for key in keys]))
 
     def _begin(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> asyncio.Task[None]:
-        now = int(time.time() * 1000)
+        now = clock.now_ms()
         batches = []
         for part in _parts(pairs):
             records = [

@@ -9,12 +9,12 @@ refused one by one: they have no map, and the others are none the worse.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from drlib import clock
 from drlib.errors import DrlibError
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
@@ -237,7 +237,7 @@ async def _count(
             )
         )
     result = recover(claim=claim, placements=placed, ack=ack, tail=tail, tail_from=tail_from, marker=end)
-    now = int(time.time() * 1000)
+    now = clock.now_ms()
     found: list[Entry] = [*result.placements, Sealed(key, claim, result.q, result.exact)]
     found += [Foreign(key, other.target_offset, other.count, now) for other in result.foreign]
     if not result.exact:

@@ -8,10 +8,10 @@ Not for: failback and planned switchover (`two_way`), positions outside Kafka (`
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from drlib import clock
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -46,7 +46,7 @@ def source_positions(settings: MirrorSettings, flow: Flow) -> Positions:
     source = settings.clusters[flow.source]
     with Cluster(source) as cluster:
         groups = [listing.group for listing in cluster.groups() if flow_settings.mirrors_group(listing.group)]
-    now_ms = int(time.time() * 1000)
+    now_ms = clock.now_ms()
     for group, positions in committed(source, groups, COMMITTED_OFFSETS_TIMEOUT_S).items():
         if isinstance(positions, DrlibError):
             raise positions

@@ -11,10 +11,10 @@ Not for: committing positions (`drlib.drill.actions.failback.actions`), failing 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from drlib import clock
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.bulk_admin import BulkAdmin
@@ -151,7 +151,7 @@ class Translator:
 
     def group(self, group: str, positions: Positions, target_positions: Positions) -> tuple[Move, ...]:
         """The moves of one group, from its `positions` on the cluster that is left and on the target."""
-        now_ms = int(time.time() * 1000)
+        now_ms = clock.now_ms()
         moves = []
         for source, position, target, previously_read in self._positions(positions, target_positions):
             result = self.answer((source, position.offset, previously_read))

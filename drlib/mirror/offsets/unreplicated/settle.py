@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from drlib import clock
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -260,7 +261,7 @@ class _Writing:
                 done = {"next": part.end, "how": self._how, "run": self._run}
                 self._progress[part.partition] = self._progress[part.partition].model_copy(update=done)
                 self._touched.add(part.partition)
-        closing = Closing(run=self._run, how=self._how, at_ms=int(time.time() * 1000))
+        closing = Closing(run=self._run, how=self._how, at_ms=clock.now_ms())
         self._produce(ledger.TOPIC, key=ledger.flow_key(self._tail.flow), value=closing.encode(), partition=0)
         self.commit()
 

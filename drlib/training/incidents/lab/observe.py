@@ -7,7 +7,6 @@ Not for: detecting symptoms (`drlib.training.incidents.rules.symptoms`).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,6 +14,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from drlib import clock
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.errors import ClusterRefused
@@ -66,7 +66,7 @@ class Observer:
         unreachable = tuple(site for site, sizes in (("LEFT", left), ("RIGHT", right)) if sizes is None)
         events = mirror.events if mirror is not None else ()
         return Observation(
-            at_ms=int(time.time() * 1000),
+            at_ms=clock.now_ms(),
             unreachable=unreachable,
             topics=topics,
             applications=tuple(self._application(name) for name in self._testbed.application_names()),
