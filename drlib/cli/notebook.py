@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from drlib.errors import UsageError
+from drlib.extras import require
 
 LAB_DIR = Path(".lab")
 
@@ -26,6 +27,7 @@ def notebook(
     from drlib.runs.signals import handled
     from drlib.ui.jupyterlab import JupyterLab, find_project
 
+    require("notebooks", "drlib notebook")
     project = find_project(Path.cwd())
     stop = threading.Event()
     with (
