@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from drlib.errors import MissingDependency
+from drlib.extras import require
 from drlib.files import file_lock
 
 Kind = Literal["kafka", "mm2", "spark"]
@@ -120,10 +121,11 @@ def classpath(kind: Kind) -> tuple[Path, ...]:
     wanted = [jar for jar in locked() if kind in jar.kinds]
     absent = missing(wanted)
     if absent:
+        require("spark" if kind == "spark" else "lab", "Fetching jars")
         raise MissingDependency(
             f"{len(absent)} of {len(wanted)} jars of the {kind} class path are missing",
             f"{absent[0].file_name} is not in {store()}",
-            "Run `make setup` (or `python -m drlib.lab.jars`)",
+            "Fetch them: python -m drlib.lab.jars (make setup does it too)",
         )
     return tuple(store() / jar.file_name for jar in wanted)
 
@@ -260,7 +262,9 @@ def _context(repository: Path):  # type: ignore[no-untyped-def]  # jgo ships unt
         from jgo.maven import MavenContext
     except ImportError as problem:
         raise MissingDependency(
-            "The Maven resolver is missing", "the Python package jgo is not installed", "Run `make setup`"
+            "The Maven resolver is missing",
+            "the Python package jgo is not installed",
+            "Install it: pip install 'drlib[lab]'",
         ) from problem
     return MavenContext(repo_cache=repository, timeout=_HTTP_TIMEOUT_S)
 

@@ -1,6 +1,7 @@
 """Runs a hook to its outcome, as often as it may be tried.
 
-Rules: see `hooks`. Each attempt has the hook's time; between attempts it waits longer and longer, five seconds at most.
+Rules: each attempt has the hook's own time limit; the pause between two attempts doubles from 0.1 s to five seconds at most.
+Not for: what a hook is (`drlib.drill.actions.hooks.hook`).
 """
 
 from __future__ import annotations
@@ -8,32 +9,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-
-from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_exponential
+from typing import Final
 
 from drlib.drill.actions.hooks.command import run_command
 from drlib.drill.actions.hooks.hook import CommandHook, Evidence, HookContext, HttpHook
 from drlib.drill.actions.hooks.http import post
 
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 5.0
+
 
 def run(hook: CommandHook | HttpHook, context: HookContext, stop: Callable[[], bool] = lambda: False) -> Evidence:
-    """Runs `hook` to its outcome. Raises `UsageError` for a reference without a value; then nothing was begun.
+    """Runs `hook` to its outcome. Raises `UsageError` for a reference without a value; then no attempt was made.
 
-    `stop` says whether to wait no longer: then it is ended, and as unknown as one whose time was up.
+    `stop` says whether to end now: an attempt that it ends has an unknown outcome, as one that ran out of time.
     """
     started = time.monotonic()
-    tried = 0
-
-    def once() -> Evidence:
-        nonlocal tried
-        tried += 1
-        return run_command(hook, context, stop) if isinstance(hook, CommandHook) else post(hook, context, stop)
-
-    again = Retrying(
-        retry=retry_if_result(lambda evidence: not evidence.ok and not stop()),
-        stop=stop_after_attempt(hook.attempts),
-        wait=wait_exponential(multiplier=0.1, max=5),
-        retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else None,
-    )
-    evidence: Evidence = again(once)
-    return replace(evidence, attempts=tried, seconds=time.monotonic() - started)
+    for attempt in range(1, hook.attempts + 1):
+        evidence = run_command(hook, context, stop) if isinstance(hook, CommandHook) else post(hook, context, stop)
+        if evidence.ok or stop() or attempt == hook.attempts:
+            break
+        time.sleep(min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S))
+    return replace(evidence, attempts=attempt, seconds=time.monotonic() - started)
