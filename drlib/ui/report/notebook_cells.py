@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import bleach  # type: ignore[import-untyped]
 import mistune
 import nbformat
+import nh3
 from markupsafe import Markup, escape
 
 from drlib.errors import DrlibError
@@ -30,6 +30,15 @@ TAGS: Final = frozenset((
     "ul",
 ))
 # fmt: on
+ATTRIBUTES: Final[Mapping[str, tuple[str, ...]]] = {
+    "a": ("href",),
+    "abbr": ("title",),
+    "details": ("open",),
+    "img": ("alt", "width", "height", "src"),
+    "ol": ("start",),
+    "td": ("colspan", "rowspan", "scope", "align"),
+    "th": ("colspan", "rowspan", "scope", "align"),
+}
 WITH_CONTENT: Final = re.compile(r"<(script|style|template|iframe|object|svg|math)\b.*?(</\1\s*>|\Z)", re.I | re.S)
 IMAGE: Final = re.compile(r"^data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$")
 ADDRESS: Final = re.compile(r'<a href="([^"]*)"[^>]*>(.*?)</a>', re.S)
@@ -78,7 +87,7 @@ def read_cells(path: Path) -> tuple[Cell, ...]:
 
 def safe_html(html: str) -> Markup:
     """`html` with allowed tags only, nothing that runs or fetches, headings two levels down."""
-    clean = bleach.clean(WITH_CONTENT.sub("", html), tags=TAGS, attributes=_allowed, strip=True)
+    clean = CLEANER.clean(WITH_CONTENT.sub("", html))
     clean = UNNAMED.sub('<img alt=""', ADDRESS.sub(_address, clean))
     return Markup(HEADING.sub(lambda m: f"<{m[1]}h{min(6, int(m[2]) + BELOW)}", clean))
 
@@ -123,12 +132,20 @@ def _pieces(output: nbformat.NotebookNode) -> Iterator[Output]:
         yield Output(figure=json.loads(json.dumps(data[PLOTLY])))
 
 
-def _allowed(tag: str, name: str, value: str) -> bool:
-    if tag == "img":
-        return name in {"alt", "width", "height"} or (name == "src" and bool(IMAGE.match(value)))
-    if tag in {"td", "th"}:
-        return name in {"colspan", "rowspan", "scope", "align"}
-    return (tag, name) in {("a", "href"), ("ol", "start"), ("abbr", "title"), ("details", "open")}
+def _embedded_images_only(tag: str, name: str, value: str) -> str | None:
+    """The attribute's value, or None where it would fetch a picture from elsewhere."""
+    return None if (tag, name) == ("img", "src") and not IMAGE.match(value) else value
+
+
+CLEANER: Final = nh3.Cleaner(
+    tags=set(TAGS),
+    clean_content_tags=set(),
+    attributes={tag: set(names) for tag, names in ATTRIBUTES.items()},
+    attribute_filter=_embedded_images_only,
+    url_schemes={"http", "https", "mailto", "data"},
+    strip_comments=True,
+    link_rel=None,
+)
 
 
 def _address(link: re.Match[str]) -> str:
