@@ -22,9 +22,11 @@ from bench.wire_load import KEY_BYTES
 from bench.workloads import RECORD_BYTES
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import OutgoingBatch, iter_batches
 from drlib.kafka.protocol.error_codes import BrokerError, raise_for
+from drlib.kafka.protocol.fetch import FetchPartition, TopicId
 from drlib.model import TopicPartition
 
 _TICK_S: Final = 0.01
@@ -84,7 +86,7 @@ class Watch:
             await asyncio.gather(self._task, return_exceptions=True)
         await self._client.close()
 
-    async def _ends(self) -> tuple[int, dict[TopicPartition, int], dict[str, requests.TopicId]]:
+    async def _ends(self) -> tuple[int, dict[TopicPartition, int], dict[str, TopicId]]:
         topics = sorted({p.topic for p in self._partitions})
         metadata = await self._client.metadata(topics)
         node = metadata.topics[topics[0]].partitions[0].leader
@@ -94,15 +96,15 @@ class Watch:
 
     async def _read(
         self,
-        connection: requests.Connection,
+        connection: Connection,
         positions: dict[TopicPartition, int],
-        ids: dict[str, requests.TopicId],
+        ids: dict[str, TopicId],
     ) -> None:
         names = {topic_id: topic for topic, topic_id in ids.items()}
         while True:
             answers = await requests.fetch(
                 connection,
-                [requests.FetchPartition(ids[p.topic], p.partition, at, 1 << 20) for p, at in positions.items()],
+                [FetchPartition(ids[p.topic], p.partition, at, 1 << 20) for p, at in positions.items()],
                 max_wait_ms=_POLL_MS,
                 min_bytes=1,
                 max_bytes=8 << 20,

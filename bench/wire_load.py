@@ -33,7 +33,7 @@ from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import OutgoingBatch, iter_batches
 from drlib.kafka.protocol.error_codes import raise_for
-from drlib.kafka.protocol.fetch import Fetched
+from drlib.kafka.protocol.fetch import Fetched, FetchedPartition, FetchPartition
 from drlib.model import TopicPartition
 
 CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -160,7 +160,7 @@ async def fetch(bootstrap: str, topic: str, partitions: int, window: int, bytes_
         def ask(on: Connection, at: dict[int, int]) -> asyncio.Future[Fetched]:
             return requests.fetch_future(
                 on,
-                [requests.FetchPartition(found.topic_id, p, o, bytes_at_once) for p, o in at.items()],
+                [FetchPartition(found.topic_id, p, o, bytes_at_once) for p, o in at.items()],
                 max_wait_ms=0,
                 min_bytes=1,
                 max_bytes=max(bytes_at_once, 8 << 20),
@@ -201,7 +201,7 @@ async def fetch(bootstrap: str, topic: str, partitions: int, window: int, bytes_
         await client.close()
 
 
-def _read(answer: requests.FetchedPartition, position: int, progress: _Progress) -> int:
+def _read(answer: FetchedPartition, position: int, progress: _Progress) -> int:
     """Count the records of an answer; returns the position after it."""
     aborted = AbortedFilter(answer.aborted)
     records = 0

@@ -17,7 +17,7 @@ from deadline import Deadline
 from fix_engine import Engine
 
 from drlib.config.settings import load_mirror_settings
-from drlib.kafka.net import requests
+from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import BatchHeader
@@ -121,7 +121,7 @@ async def _loaded(client: ClusterClient, deadline_s: float = 60.0) -> None:
     for node in (await client.metadata([])).brokers:
         while True:
             try:
-                await requests.list_groups(await client.connection(node, "stage"))
+                await group_requests.list_groups(await client.connection(node, "stage"))
                 break
             except BrokerError as error:
                 if not error.retriable or time.monotonic() > end:

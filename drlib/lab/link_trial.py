@@ -30,6 +30,7 @@ from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.net import requests
 from drlib.kafka.protocol.batch import iter_batches
 from drlib.kafka.protocol.error_codes import raise_for
+from drlib.kafka.protocol.fetch import FetchPartition
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.lab.link.sizing import KIB, LinkSpec
@@ -204,7 +205,7 @@ class LinkTrial:
                 connection = await source.connection(found.partitions[partition.partition].leader, f"waiting-{number}")
                 position, got, began = 0, 0, 0.0
                 while not began or time.perf_counter() - began < RUN_S:
-                    asked = [requests.FetchPartition(found.topic_id, partition.partition, position, request)]
+                    asked = [FetchPartition(found.topic_id, partition.partition, position, request)]
                     answer = await requests.fetch_future(
                         connection, asked, max_wait_ms=0, min_bytes=1, max_bytes=request, read_committed=True
                     )

@@ -20,6 +20,7 @@ from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import BatchHeader, iter_batches
 from drlib.kafka.protocol.error_codes import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, raise_for
+from drlib.kafka.protocol.fetch import FetchPartition
 from drlib.model import TopicPartition
 
 DEADLINE_S = 30.0
@@ -145,7 +146,7 @@ async def read_range(
     position = start
     deadline = time.monotonic() + DEADLINE_S
     while position < end:
-        wanted = requests.FetchPartition(topic_id, partition.partition, position, CHUNK)
+        wanted = FetchPartition(topic_id, partition.partition, position, CHUNK)
         (answer,) = await requests.fetch(
             connection, [wanted], max_wait_ms=200, min_bytes=1, max_bytes=CHUNK, read_committed=committed
         )

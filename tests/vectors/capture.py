@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.batch import iter_batches
+from drlib.kafka.protocol.fetch import FetchPartition
 
 T0 = 1_700_000_000_000
 
@@ -43,7 +44,7 @@ async def fetched(bootstrap: str, topic: str) -> bytes:
     connection = await client.connection(found.partitions[0].leader)
     data, position = b"", 0
     while True:  # one answer never goes past the end of a segment
-        wanted = requests.FetchPartition(found.topic_id, 0, position, 1 << 20)
+        wanted = FetchPartition(found.topic_id, 0, position, 1 << 20)
         (answer,) = await requests.fetch(
             connection, [wanted], max_wait_ms=500, min_bytes=1, max_bytes=1 << 20, read_committed=False
         )

@@ -23,7 +23,7 @@ from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.admin.errors import ClusterRefused, unreachable
-from drlib.kafka.net import requests
+from drlib.kafka.net import group_requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import COORDINATOR_LOAD_IN_PROGRESS, BrokerError
@@ -133,7 +133,7 @@ async def _read(client: ClusterClient, cluster: ClusterSettings, group: str, end
     while True:
         try:
             connection = await _coordinator(client, group, end)
-            found = await requests.offset_fetch(connection, group, require_stable=True)
+            found = await group_requests.offset_fetch(connection, group, require_stable=True)
             return {tp: CommittedOffset(offset, _text(metadata)) for tp, (offset, metadata) in found.items()}
         except BrokerError as error:
             if not error.retriable:
@@ -161,9 +161,11 @@ async def _write(
         sent = False
         try:
             connection = await _coordinator(client, group, end)
-            await requests.offset_fetch(connection, group, only=next(iter(wanted)))  # it is loaded, and is the one
+            await group_requests.offset_fetch(
+                connection, group, only=next(iter(wanted))
+            )  # it is loaded, and is the one
             sent = True
-            return await requests.offset_commit(connection, group, wanted)
+            return await group_requests.offset_commit(connection, group, wanted)
         except BrokerError as error:
             if not error.retriable:
                 raise _refused(cluster, doing, error) from error
@@ -183,7 +185,7 @@ async def _take_away(
         end = time.monotonic() + timeout_s
         while True:
             try:
-                return await requests.offset_delete(await _coordinator(client, group, end), group, partitions)
+                return await group_requests.offset_delete(await _coordinator(client, group, end), group, partitions)
             except BrokerError as error:  # what is away already may be taken away again
                 if not error.retriable:
                     raise _refused(cluster, doing, error) from error

@@ -23,56 +23,10 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, In
 
 from drlib.kafka.net.api_versions import version
 from drlib.kafka.net.connection import Connection
-from drlib.kafka.net.group_requests import (
-    GroupListing,
-    JoinedGroup,
-    MemberIdRequired,
-    heartbeat,
-    join_group,
-    leave_group,
-    list_groups,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    sync_group,
-)
 from drlib.kafka.protocol import fetch as fetching
-from drlib.kafka.protocol.error_codes import raise_for
-from drlib.kafka.protocol.fetch import DivergingEpoch, Fetched, FetchedPartition, FetchPartition, TopicId
+from drlib.kafka.protocol.error_codes import OPERATION_NOT_ATTEMPTED, raise_for
+from drlib.kafka.protocol.fetch import Fetched, FetchedPartition, FetchPartition, TopicId
 from drlib.model import TopicPartition
-
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "Connection",
-    "DivergingEpoch",
-    "FetchPartition",
-    "FetchedPartition",
-    "GroupListing",
-    "JoinedGroup",
-    "MemberIdRequired",
-    "ProducerState",
-    "TopicId",
-    "TransactionState",
-    "add_partitions_to_txn",
-    "describe_producers",
-    "describe_transaction",
-    "end_txn_abort",
-    "fetch",
-    "fetch_future",
-    "heartbeat",
-    "init_producer_id",
-    "join_group",
-    "leave_group",
-    "list_groups",
-    "list_offsets",
-    "list_transactional_ids",
-    "offset_commit",
-    "offset_delete",
-    "offset_fetch",
-    "sync_group",
-    "topic_config",
-]
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 _TOPIC_RESOURCE = 2  # Kafka's ConfigResource.Type
@@ -108,7 +62,7 @@ class ProducerState:
 async def init_producer_id(conn: Connection, transactional_id: str | None, timeout_ms: int) -> tuple[int, int]:
     """Producer ID and epoch; with a transactional ID the former holder's epoch + 1.
 
-    An open transaction of the former holder is aborted first: until then the answer is 51, CONCURRENT_TRANSACTIONS.
+    An open transaction of the former holder is aborted first: until then the answer is CONCURRENT_TRANSACTIONS.
     """
     answer = await conn.request(
         InitProducerIdRequest[version("InitProducerId")](
@@ -138,8 +92,8 @@ async def add_partitions_to_txn(
         for p in t.results_by_partition
         if p.partition_error_code
     ]
-    # 55 only says that another partition of the same request failed; the cause is the one to raise.
-    for code, partition in sorted(failed, key=lambda f: f[0] == 55)[:1]:
+    # OPERATION_NOT_ATTEMPTED only says that another partition of the same request failed; the cause is the one to raise.
+    for code, partition in sorted(failed, key=lambda f: f[0] == OPERATION_NOT_ATTEMPTED)[:1]:
         alike = [name.rpartition("-")[0] for other, name in failed if other == code]
         raise_for(code, f"adding {partition} to transaction {transactional_id}", topics=alike)
 

@@ -24,11 +24,13 @@ from typing import Final
 from drlib import clock
 from drlib.config.settings import FlowSettings
 from drlib.errors import LeaseHeld
-from drlib.kafka.net import requests
+from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import BatchHeader
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
+from drlib.kafka.protocol.fetch import TopicId
 from drlib.kafka.protocol.recode import digest
 from drlib.mirror.journal.entries import SourcePartition, Takeover
 from drlib.mirror.mm2 import connect_offsets
@@ -176,7 +178,7 @@ class TakeoverReader:
     async def _has_members(self, group: str) -> bool:
         metadata = await self.target.metadata([])
         for node in metadata.brokers:
-            for listing in await requests.list_groups(await self.target.connection(node, "control")):
+            for listing in await group_requests.list_groups(await self.target.connection(node, "control")):
                 if listing.group == group and listing.protocol_type == "connect" and listing.state not in _QUIET:
                     return True
         return False
@@ -200,9 +202,7 @@ async def _partitions(client: ClusterClient, topic: str) -> list[int]:
     return sorted(found.partitions)
 
 
-async def _open(
-    client: ClusterClient, partition: TopicPartition
-) -> tuple[requests.TopicId, requests.Connection, int, int]:
+async def _open(client: ClusterClient, partition: TopicPartition) -> tuple[TopicId, Connection, int, int]:
     """Topic ID, a connection to the leader, log start and log end."""
     topic_id, leader = await locate(client, partition)
     connection = await client.connection(leader, "read")

@@ -25,7 +25,9 @@ from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.batch import iter_batches
+from drlib.kafka.protocol.fetch import FetchPartition, TopicId
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fetch.partition_stream import LongPollCounter, PartitionStream, PlannedBatch
 from drlib.mirror.monitor.open_transactions import OpenTransactions
@@ -84,7 +86,7 @@ class _Moments:
 class _Seen:
     """What is remembered of one partition between looks; survives claims, so that counters only grow."""
 
-    topic_id: requests.TopicId | None = None
+    topic_id: TopicId | None = None
     samples: deque[Sample] = field(default_factory=deque)
     outlook: Outlook = field(default_factory=Outlook)
     records: int = 0
@@ -343,13 +345,13 @@ class Forecasts:
 
 
 async def first_batch(
-    connection: requests.Connection, topic_id: requests.TopicId, partition: TopicPartition, offset: int
+    connection: Connection, topic_id: TopicId, partition: TopicPartition, offset: int
 ) -> tuple[int, float] | None:
     """Timestamp of the first record at or after `offset`, as its batch tells it, and mean bytes of a record there.
 
     The answer is one batch, which a broker sends whole. None when the broker has nothing there now.
     """
-    wanted = requests.FetchPartition(topic_id, partition.partition, offset, 1)
+    wanted = FetchPartition(topic_id, partition.partition, offset, 1)
     (answer,) = await requests.fetch(
         connection, [wanted], max_wait_ms=0, min_bytes=1, max_bytes=1, read_committed=False
     )

@@ -32,6 +32,7 @@ from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import iter_batches
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
+from drlib.kafka.protocol.fetch import FetchedPartition, FetchPartition, TopicId
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
@@ -269,7 +270,7 @@ class GroupPositions:
             raise_for(error_code, f"following {OFFSETS_TOPIC}")
         self._events.resolve("GroupTailUnavailable", str(self._settings.flow), by="groups")
 
-    async def _follow_node(self, node: int, topic_id: requests.TopicId, numbers: list[int]) -> None:
+    async def _follow_node(self, node: int, topic_id: TopicId, numbers: list[int]) -> None:
         connection = await self._source.connection(node, "groups")
         partitions = [TopicPartition(OFFSETS_TOPIC, n) for n in numbers]
         ends = await requests.list_offsets(connection, partitions, requests.LATEST)
@@ -277,7 +278,7 @@ class GroupPositions:
         while True:
             answers = await requests.fetch(
                 connection,
-                [requests.FetchPartition(topic_id, n, offset, 128 << 10) for n, offset in positions.items()],
+                [FetchPartition(topic_id, n, offset, 128 << 10) for n, offset in positions.items()],
                 max_wait_ms=500,
                 min_bytes=1,
                 max_bytes=256 << 10,  # small, because it shares the link with the records
@@ -287,7 +288,7 @@ class GroupPositions:
                 raise_for(answer.error_code, f"following {OFFSETS_TOPIC}")
                 positions[answer.partition] = self._read(answer, positions[answer.partition])
 
-    def _read(self, answer: requests.FetchedPartition, position: int) -> int:
+    def _read(self, answer: FetchedPartition, position: int) -> int:
         keep = AbortedFilter(answer.aborted)
         for header, view in iter_batches(answer.records):
             if header.last_offset < position:

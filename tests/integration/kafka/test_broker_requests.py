@@ -16,13 +16,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deadline import Deadline
 
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.net import requests
+from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import Connection, ConnectionLost
-from drlib.kafka.net.requests import FetchedPartition, FetchPartition
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, OutgoingBatch, iter_batches, rewrite
 from drlib.kafka.protocol.error_codes import FENCED, REFUSED, BrokerError, raise_for
+from drlib.kafka.protocol.fetch import FetchedPartition, FetchPartition
 from drlib.kafka.protocol.recode import Record, rebuild, records
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
@@ -412,8 +412,8 @@ async def test_a_group_by_the_classic_protocol(client: ClusterClient, left: str,
     node = await client.coordinator(group, "group")
     conn, other = await client.connection(node, "group"), await client.connection(node, "group-2")
 
-    async def join(conn: Connection, member_id: str, metadata: bytes) -> requests.JoinedGroup:
-        return await requests.join_group(
+    async def join(conn: Connection, member_id: str, metadata: bytes) -> group_requests.JoinedGroup:
+        return await group_requests.join_group(
             conn,
             group=group,
             member_id=member_id,
@@ -424,12 +424,12 @@ async def test_a_group_by_the_classic_protocol(client: ClusterClient, left: str,
         )
 
     async def new_member(conn: Connection) -> str:
-        with pytest.raises(requests.MemberIdRequired) as caught:
+        with pytest.raises(group_requests.MemberIdRequired) as caught:
             await join(conn, "", b"")
         return caught.value.member_id
 
-    async def sync(conn: Connection, joined: requests.JoinedGroup, plan: dict[str, bytes]) -> bytes:
-        return await requests.sync_group(
+    async def sync(conn: Connection, joined: group_requests.JoinedGroup, plan: dict[str, bytes]) -> bytes:
+        return await group_requests.sync_group(
             conn,
             group=group,
             generation=joined.generation,
@@ -443,9 +443,9 @@ async def test_a_group_by_the_classic_protocol(client: ClusterClient, left: str,
     joined = await join(conn, first, b"of the first")
     assert (joined.member_id, joined.leader, joined.members) == (first, first, {first: b"of the first"})
     assert await sync(conn, joined, {first: b"everything"}) == b"everything"
-    await requests.heartbeat(conn, group=group, generation=joined.generation, member_id=first)
-    assert [g for g in await requests.list_groups(conn) if g.group == group] == [
-        requests.GroupListing(group, "drlib-test", "Stable")
+    await group_requests.heartbeat(conn, group=group, generation=joined.generation, member_id=first)
+    assert [g for g in await group_requests.list_groups(conn) if g.group == group] == [
+        group_requests.GroupListing(group, "drlib-test", "Stable")
     ]
 
     second = await new_member(other)
@@ -454,7 +454,7 @@ async def test_a_group_by_the_classic_protocol(client: ClusterClient, left: str,
     async def beat_until_refused() -> None:
         async with asyncio.timeout(10):
             while True:
-                await requests.heartbeat(conn, group=group, generation=joined.generation, member_id=first)
+                await group_requests.heartbeat(conn, group=group, generation=joined.generation, member_id=first)
                 await asyncio.sleep(0.02)
 
     with pytest.raises(BrokerError) as caught:
@@ -466,8 +466,8 @@ async def test_a_group_by_the_classic_protocol(client: ClusterClient, left: str,
     assert theirs.members == {}
     halves = {first: b"half", second: b"other half"}
     assert await asyncio.gather(sync(conn, again, halves), sync(other, theirs, {})) == [b"half", b"other half"]
-    await requests.leave_group(conn, group=group, member_id=first)
-    await requests.leave_group(other, group=group, member_id=second)
+    await group_requests.leave_group(conn, group=group, member_id=first)
+    await group_requests.leave_group(other, group=group, member_id=second)
 
     def commit() -> None:
         admin = AdminClient({"bootstrap.servers": left})
@@ -476,9 +476,9 @@ async def test_a_group_by_the_classic_protocol(client: ClusterClient, left: str,
         future.result(20)
 
     await asyncio.to_thread(commit)
-    offset, _ = (await requests.offset_fetch(conn, group))[TopicPartition(topic, 0)]
+    offset, _ = (await group_requests.offset_fetch(conn, group))[TopicPartition(topic, 0)]
     assert offset == 42
-    assert await requests.offset_fetch(conn, f"absent-{group}") == {}
+    assert await group_requests.offset_fetch(conn, f"absent-{group}") == {}
 
 
 async def test_connections_are_kept_per_purpose_and_opened_anew(client: ClusterClient, make_topic: MakeTopic) -> None:

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from fix_engine import Engine, create_topic, read_all, wait_for
 from testbed_lane import REFUSED_EPOCH, append, connected, headers, running, send, take, until
 
-from drlib.kafka.net import requests
+from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.connection import Connection
 from drlib.mirror.engine.fencing import claim as claiming
 from drlib.mirror.engine.fencing import membership
@@ -106,7 +106,7 @@ async def test_a_worker_whose_heartbeats_are_not_answered_stops_by_itself(
     await asyncio.to_thread(create_topic, engine.left, topic, 1)
     await asyncio.to_thread(send, engine.left, topic, [f"a{n}" for n in range(50)])
     mirror = TopicPartition(f"{engine.source}.{topic}", 0)
-    heartbeat = requests.heartbeat
+    heartbeat = group_requests.heartbeat
     silent, again = asyncio.Event(), asyncio.Event()
 
     async def unanswered(connection: Connection, **who: object) -> None:

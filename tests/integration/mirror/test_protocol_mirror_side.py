@@ -18,7 +18,7 @@ from testbed_lane import connected, journal_of, running, send, trickle, until
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import TopicDescription
-from drlib.kafka.net import requests
+from drlib.kafka.net import group_requests
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.error_codes import COORDINATOR_LOAD_IN_PROGRESS, BrokerError
@@ -255,14 +255,14 @@ async def test_a_worker_waits_for_a_coordinator_that_is_still_loading(
     topic = engine.topics
     await asyncio.to_thread(create_topic, engine.left, topic, 1)
     await asyncio.to_thread(send, engine.left, topic, ["a"])
-    ask, answers = requests.list_groups, itertools.count()
+    ask, answers = group_requests.list_groups, itertools.count()
 
-    async def loading(connection: Connection) -> list[requests.GroupListing]:
+    async def loading(connection: Connection) -> list[group_requests.GroupListing]:
         if next(answers) < 2:
             raise BrokerError(COORDINATOR_LOAD_IN_PROGRESS, "listing the groups")
         return await ask(connection)
 
-    monkeypatch.setattr(requests, "list_groups", loading)
+    monkeypatch.setattr(group_requests, "list_groups", loading)
     settings = load_mirror_settings(engine.properties)
     running_worker = asyncio.create_task(worker.mirror(settings, status_path=engine.status_path(0)))
     mirror = mirror_of(engine, topic)

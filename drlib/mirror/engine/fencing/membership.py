@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.net import requests
+from drlib.kafka.net import group_requests
 from drlib.kafka.net.cluster_client import ClusterClient, WrongCluster
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import (
@@ -103,7 +103,7 @@ class Membership:
         if joined.leader == joined.member_id:
             shares = assign(self.lanes, sorted(joined.members))
             assignments = {member: assignment.encode(self.journal_topic, lanes) for member, lanes in shares.items()}
-        assigned = await requests.sync_group(
+        assigned = await group_requests.sync_group(
             connection,
             group=self.group,
             generation=self.generation,
@@ -115,9 +115,9 @@ class Membership:
         self._answered(max(sent, time.monotonic() - 0.5))
         await self._set_owned(frozenset(assignment.decode(assigned).get(self.journal_topic, ())))
 
-    async def _join_request(self, connection: Connection) -> requests.JoinedGroup:
+    async def _join_request(self, connection: Connection) -> group_requests.JoinedGroup:
         try:
-            return await requests.join_group(
+            return await group_requests.join_group(
                 connection,
                 group=self.group,
                 member_id=self.member_id,
@@ -126,7 +126,7 @@ class Membership:
                 protocol_type=assignment.PROTOCOL_TYPE,
                 protocols={assignment.PROTOCOL_NAME: assignment.subscription(self.journal_topic)},
             )
-        except requests.MemberIdRequired as required:
+        except group_requests.MemberIdRequired as required:
             self.member_id = required.member_id
             raise
 
@@ -135,7 +135,9 @@ class Membership:
         while True:
             await asyncio.sleep(interval)
             sent = time.monotonic()
-            await requests.heartbeat(connection, group=self.group, generation=self.generation, member_id=self.member_id)
+            await group_requests.heartbeat(
+                connection, group=self.group, generation=self.generation, member_id=self.member_id
+            )
             self._answered(sent)
 
     def _answered(self, sent: float) -> None:
@@ -152,4 +154,4 @@ class Membership:
             return
         with contextlib.suppress(DrlibError, OSError, TimeoutError, asyncio.CancelledError):
             async with asyncio.timeout(2):
-                await requests.leave_group(await self._coordinator(), group=self.group, member_id=self.member_id)
+                await group_requests.leave_group(await self._coordinator(), group=self.group, member_id=self.member_id)

@@ -20,8 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from drlib.kafka.net import requests
+from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import raise_for
-from drlib.kafka.protocol.fetch import Fetched
+from drlib.kafka.protocol.fetch import Fetched, FetchPartition, TopicId
 from drlib.mirror.engine.fetch.fetch_response import QUEUE_BYTES, PartitionFetch, SourceBroker
 from drlib.mirror.engine.fetch.flow_control import Flight, InFlightWindow
 from drlib.mirror.engine.fetch.memory import Reservation
@@ -44,7 +45,7 @@ class FetchRequest:
     """A request in flight: by topic ID and partition, what was requested and from which offset."""
 
     future: asyncio.Future[Fetched]
-    partitions: dict[tuple[requests.TopicId, int], tuple[PartitionFetch, int]]
+    partitions: dict[tuple[TopicId, int], tuple[PartitionFetch, int]]
     flight: Flight
     reservation: Reservation
 
@@ -96,7 +97,7 @@ class BacklogReader:
                 for fetch, _ in request.partitions.values():
                     fetch.requested.clear()
 
-    def _next(self, connection: requests.Connection, busy: bool) -> FetchRequest | None:
+    def _next(self, connection: Connection, busy: bool) -> FetchRequest | None:
         """Send the next request; None when it must wait. `busy`: others are in flight."""
         tight = not self.memory.has_room()
         if busy and (tight or not self.window.open):
@@ -109,15 +110,15 @@ class BacklogReader:
         self._starved.clear()
         size = LEAST_BYTES if tight else min(REQUEST_BYTES, self.window.size // 2)
         share = max(LEAST_BYTES, min(MOST_BYTES, size // max(1, min(len(self._members), REQUEST_PARTITIONS))))
-        wanted: list[requests.FetchPartition] = []
-        partitions: dict[tuple[requests.TopicId, int], tuple[PartitionFetch, int]] = {}
+        wanted: list[FetchPartition] = []
+        partitions: dict[tuple[TopicId, int], tuple[PartitionFetch, int]] = {}
         total = 0
         for fetch in [alone] if alone is not None else list(self._members):
             offset = self._next_offset(fetch, share)
             if offset is None:
                 continue
             key = (fetch.stream.key.topic_id, fetch.stream.key.partition)
-            wanted.append(requests.FetchPartition(*key, offset, share, fetch.epoch_at(offset)))
+            wanted.append(FetchPartition(*key, offset, share, fetch.epoch_at(offset)))
             partitions[key] = (fetch, offset)
             fetch.requested.append(offset)
             if fetch in self._members:  # round robin: to the end of the line
@@ -155,7 +156,7 @@ class BacklogReader:
         fetch.next_offset = offset + max(1, int(fetch.density * share * STEP_SHARE))
         return offset
 
-    async def _answered(self, connection: requests.Connection, request: FetchRequest, response: Fetched) -> None:
+    async def _answered(self, connection: Connection, request: FetchRequest, response: Fetched) -> None:
         self.window.answered(request.flight, time.monotonic(), response.size)
         request.reservation.resize(response.size)
         raise_for(response.error_code, f"fetching from {connection.peer}")

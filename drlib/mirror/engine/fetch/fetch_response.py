@@ -32,7 +32,7 @@ from drlib.kafka.protocol.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
     BrokerError,
 )
-from drlib.kafka.protocol.fetch import DivergingEpoch
+from drlib.kafka.protocol.fetch import DivergingEpoch, FetchedPartition
 from drlib.mirror.engine.fetch.context import LaneContext
 from drlib.mirror.engine.fetch.memory import Reservation
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream, PlannedBatch
@@ -83,7 +83,7 @@ class PartitionFetch:
     next_offset: int = -1  # where the next request begins
     requested: deque[int] = field(default_factory=deque)  # first offsets of the requests in flight, oldest first
     # Responses beyond a hole: the offset requested, the response, the memory it takes.
-    out_of_order: deque[tuple[int, requests.FetchedPartition, Reservation | None]] = field(default_factory=deque)
+    out_of_order: deque[tuple[int, FetchedPartition, Reservation | None]] = field(default_factory=deque)
     density: float = 0.0  # records per byte, the lowest of recent responses
     alone_at: float = 0.0  # when it was last requested alone, on the monotonic clock
     empty_since: float = -1.0  # since when such requests return nothing; 0.0: they return records, -1.0: not known
@@ -100,7 +100,7 @@ class PartitionFetch:
         """Leader epoch of the record before `offset`; known at the position only."""
         return self.stream.epoch if offset == self.stream.position else UNKNOWN_EPOCH
 
-    def update_end(self, response: requests.FetchedPartition) -> None:
+    def update_end(self, response: FetchedPartition) -> None:
         """Take the readable end from a response."""
         stable = response.last_stable_offset
         self.end = stable if stable >= 0 else response.high_watermark
@@ -120,7 +120,7 @@ class FetchResponseHandler:
         connection: Connection,
         fetch: PartitionFetch,
         offset: int,
-        response: requests.FetchedPartition,
+        response: FetchedPartition,
         reservation: Reservation | None,
     ) -> None:
         """Handle one partition of a response to a request from `offset`.
@@ -151,9 +151,7 @@ class FetchResponseHandler:
             _, response, reservation = fetch.out_of_order.popleft()
             self._plan(stream, response, reservation)
 
-    def _plan(
-        self, stream: PartitionStream, response: requests.FetchedPartition, reservation: Reservation | None
-    ) -> None:
+    def _plan(self, stream: PartitionStream, response: FetchedPartition, reservation: Reservation | None) -> None:
         before = len(stream.queue)
         try:
             entries = stream.plan(response, reservation)

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable
 
 from drlib.kafka.net import requests
+from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import fetch as fetching
 from drlib.kafka.protocol.error_codes import (
     FETCH_SESSION_ID_NOT_FOUND,
@@ -21,6 +22,7 @@ from drlib.kafka.protocol.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
     raise_for,
 )
+from drlib.kafka.protocol.fetch import FetchPartition, TopicId
 from drlib.mirror.engine.fetch.fetch_response import PartitionFetch, SourceBroker
 from drlib.mirror.engine.fetch.partition_stream import LongPollCounter
 
@@ -30,7 +32,7 @@ PARTITION_BYTES = 64 << 10
 _SESSION_GONE = frozenset({FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH})
 _LAST_EPOCH = 2**31 - 1
 
-Key = tuple[requests.TopicId, int]
+Key = tuple[TopicId, int]
 
 
 class LongPollReader:
@@ -92,15 +94,12 @@ class LongPollReader:
                 else:
                     self._changed[key] = fetch
 
-    async def _fetch(self, connection: requests.Connection, in_session: bool) -> fetching.Fetched | None:
+    async def _fetch(self, connection: Connection, in_session: bool) -> fetching.Fetched | None:
         """Send one request; None when the session is gone and the next request must name every partition."""
         named = self._changed if in_session else self._members
         future = requests.fetch_future(
             connection,
-            [
-                requests.FetchPartition(*key, f.stream.position, PARTITION_BYTES, f.stream.epoch)
-                for key, f in named.items()
-            ],
+            [FetchPartition(*key, f.stream.position, PARTITION_BYTES, f.stream.epoch) for key, f in named.items()],
             max_wait_ms=WAIT_MS,
             min_bytes=1,
             max_bytes=RESPONSE_BYTES,

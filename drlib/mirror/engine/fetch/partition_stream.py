@@ -21,11 +21,11 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from drlib.kafka.net.requests import FetchedPartition
 from drlib.kafka.protocol import merge_batches as coalesce
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, BatchHeader, CorruptBatch, OutgoingBatch, rewrite, verify
+from drlib.kafka.protocol.fetch import FetchedPartition
 from drlib.kafka.protocol.validate import BeyondEnd, sound_batches
 from drlib.mirror.engine.fencing.producer_expiration import LastAppend
 from drlib.mirror.engine.fetch.memory import Reservation

@@ -10,9 +10,9 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drlib.kafka.net.requests import FetchedPartition
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import CorruptBatch, iter_batches, verify
+from drlib.kafka.protocol.fetch import FetchedPartition
 from drlib.kafka.protocol.merge_batches import GROWTH
 from drlib.mirror.engine.fencing.producer_expiration import last_sequence
 from drlib.mirror.engine.fetch.memory import Memory
