@@ -235,7 +235,7 @@ def _side(
                 objective_s=asked.objective_s,
                 horizon_s=asked.horizon_s,
             )
-            for name, config in cluster.effective_topic_config(topics).items()
+            for name, config in cluster.topic_config(topics, inherited=True).items()
         }
     frames, starts = [], dict[TopicPartition, int]()
     for topic in topics:

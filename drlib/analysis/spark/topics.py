@@ -88,7 +88,7 @@ def pin_range(where: Where, topic: str, *, read_committed: bool = True) -> Topic
                 f"Topic {topic} cannot be read", f"{cluster.alias} does not have it", "Check its name and the cluster."
             )
         partitions = [TopicPartition(topic, number) for number in range(found.partitions)]
-        config = handle.effective_topic_config([topic])[topic]
+        config = handle.topic_config([topic], inherited=True)[topic]
         starts = handle.log_starts(partitions)
         ends = handle.log_ends(partitions)
         stable = handle.log_ends(partitions, Isolation.READ_COMMITTED) if read_committed else ends

@@ -8,19 +8,16 @@ Not for: deciding (`drlib.mirror.sync.rules.configs`, `group_sync`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import CommittedOffset, ConfigChange, ConfigSource, ConfigValue, GroupState
+from drlib.kafka.admin.descriptions import ConfigChange, GroupState
 from drlib.kafka.admin.errors import as_drlib_error, code_of
-from drlib.kafka.admin.group_offsets import commit, committed
-from drlib.model import TopicPartition
 
 AT_ONCE: Final = 1000  # partitions in one request; a controller takes 10,000 (`ReplicationControlManager`)
 
@@ -45,18 +42,6 @@ class Wanted:
 
 class BulkAdmin(Cluster):
     """`with BulkAdmin(settings) as cluster:`. Every method may raise `Unreachable` or `ClusterRefused`."""
-
-    def topic_settings(self, names: Iterable[str]) -> dict[str, tuple[ConfigValue, ...] | DrlibError]:
-        """Every setting of each topic, whoever set it, or why there is no answer for it."""
-        doing = "describing topic configurations"
-        resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(names))]
-        if not resources:
-            return {}
-        found: dict[str, tuple[ConfigValue, ...] | DrlibError] = {}
-        for resource, future in self._call(doing, "describe_configs", resources).items():
-            entries = self._answer(future, f"{doing} of {resource.name}")
-            found[resource.name] = entries if isinstance(entries, DrlibError) else _values(entries)
-        return found
 
     def create_topics(self, wanted: Iterable[Wanted]) -> dict[str, bool | DrlibError]:
         """Create many topics, some hundred partitions at a time, which a controller does in one go each.
@@ -110,28 +95,11 @@ class BulkAdmin(Cluster):
                 found[group] = _STATES.get(described.state, GroupState.ACTIVE)
         return found
 
-    def committed(self, groups: Collection[str]) -> dict[str, Mapping[TopicPartition, CommittedOffset] | DrlibError]:
-        """The committed positions of each group, asked for all at once."""
-        try:
-            return committed(self.settings, groups, self._timeout_s)
-        except DrlibError as error:
-            return dict.fromkeys(groups, error)
-
-    def commit(self, group: str, positions: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit for a group without members. The broker refuses where it has some: UNKNOWN_MEMBER_ID."""
-        commit(self.settings, group, positions, self._timeout_s)
-
     def lists_every_group(self) -> bool:
         """May we describe the cluster? Without that right a listing silently leaves out groups we may not describe."""
         doing = "describing the cluster"
         described = self._wait(self._call(doing, "describe_cluster", include_authorized_operations=True), doing)
         return AclOperation.DESCRIBE in (described.authorized_operations or ())
-
-    def _answer(self, future: Future[Any], doing: str) -> Any:
-        try:
-            return self._result(future)
-        except (KafkaException, TimeoutError) as error:
-            return as_drlib_error(error, self.settings, doing)
 
 
 def _portions(wanted: Iterable[Wanted]) -> Iterator[list[Wanted]]:
@@ -145,16 +113,3 @@ def _portions(wanted: Iterable[Wanted]) -> Iterator[list[Wanted]]:
         partitions += topic.partitions
     if some:
         yield some
-
-
-def _values(entries: Mapping[str, Any]) -> tuple[ConfigValue, ...]:
-    return tuple(
-        ConfigValue(
-            e.name,
-            e.value,
-            ConfigSource.of(int(getattr(e.source, "value", e.source))),
-            bool(e.is_read_only),
-            bool(e.is_sensitive),
-        )
-        for e in entries.values()
-    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Final, Self
@@ -26,7 +26,6 @@ from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
-    ConfigSource,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -38,6 +37,8 @@ from drlib.kafka.admin import bounded_read as scan
 from drlib.kafka.admin import login_check as preflight
 from drlib.kafka.admin.descriptions import (
     CommittedOffset,
+    ConfigSource,
+    ConfigValue,
     GroupListing,
     GroupMember,
     Isolation,
@@ -161,20 +162,29 @@ class Cluster:
         self._wait(self._call(doing, "create_partitions", [NewPartitions(name, partitions)])[name], doing)
         self._until_told(name, partitions)
 
-    def topic_config(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """What was set on each topic itself; values a broker lends it are left out. A topic that is gone is refused."""
+    def topic_settings(self, names: Iterable[str]) -> dict[str, tuple[ConfigValue, ...] | DrlibError]:
+        """Every setting of each topic with its source, or why there is no answer for that topic."""
         doing = "describing topic configurations"
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(names))]
         if not resources:
             return {}
-        futures = self._call(doing, "describe_configs", resources)
-        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-        return {
-            resource.name: {
-                entry.name: entry.value for entry in self._wait(future, doing).values() if _number(entry.source) == own
-            }
-            for resource, future in futures.items()
-        }
+        answers: dict[str, tuple[ConfigValue, ...] | DrlibError] = {}
+        for resource, future in self._call(doing, "describe_configs", resources).items():
+            try:
+                answers[resource.name] = _config_values(self._result(future))
+            except (KafkaException, TimeoutError) as error:
+                answers[resource.name] = as_drlib_error(error, self.settings, f"{doing} of {resource.name}")
+        return answers
+
+    def topic_config(self, names: Iterable[str], *, inherited: bool = False) -> dict[str, dict[str, str]]:
+        """What is set on each topic itself; with `inherited` also what its broker lends it. Raises for a deleted topic."""
+        configs = {}
+        for name, values in self.topic_settings(names).items():
+            if isinstance(values, DrlibError):
+                raise values
+            kept = (v for v in values if inherited or v.source is ConfigSource.TOPIC)
+            configs[name] = {v.name: v.value for v in kept if v.value is not None}
+        return configs
 
     def broker_config(self) -> dict[str, str | None]:
         """The settings of one broker of the cluster, whichever answers: for what all brokers should have alike."""
@@ -183,17 +193,6 @@ class Cluster:
         resource = ConfigResource(ResourceType.BROKER, str(min(node.id for node in nodes)))
         found = self._wait(self._call(doing, "describe_configs", [resource])[resource], doing)
         return {entry.name: entry.value for entry in found.values()}
-
-    def effective_topic_config(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """What holds for each topic, whether set on it or lent by its broker. A topic that is gone is refused."""
-        doing = "describing topic configurations"
-        resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(names))]
-        if not resources:
-            return {}
-        return {
-            resource.name: {entry.name: entry.value for entry in self._wait(future, doing).values()}
-            for resource, future in self._call(doing, "describe_configs", resources).items()
-        }
 
     def group_members(self, group: str) -> tuple[GroupMember, ...]:
         """Who is in `group` now; empty when nobody is, or when there is no such group.
@@ -246,12 +245,23 @@ class Cluster:
             raise as_drlib_error(listed.errors[0], self.settings, doing)
         return tuple(sorted((GroupListing(g.group_id, g.state.name) for g in listed.valid), key=lambda g: g.group))
 
-    def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """The committed positions of `group`; empty when it has none or is not there."""
-        found = committed(self.settings, [group], self._timeout_s)[group]
-        if isinstance(found, DrlibError):
-            raise found
-        return dict(found)
+    def group_offsets(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
+        """The committed positions of `group`; empty when it has none or does not exist."""
+        answer = self.committed([group])[group]
+        if isinstance(answer, DrlibError):
+            raise answer
+        return answer
+
+    def committed(self, groups: Collection[str]) -> dict[str, Mapping[TopicPartition, CommittedOffset] | DrlibError]:
+        """The committed positions of each group, asked for all at once."""
+        try:
+            return committed(self.settings, groups, self._timeout_s)
+        except DrlibError as error:
+            return dict.fromkeys(groups, error)
+
+    def commit(self, group: str, positions: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit for a group without members. The broker refuses where it has some: UNKNOWN_MEMBER_ID."""
+        commit(self.settings, group, positions, self._timeout_s)
 
     def alter_group_offsets(self, group: str, positions: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Moves `group` to `positions`, all of them or an error. Raises `GroupNotEmpty` when it has members."""
@@ -261,7 +271,7 @@ class Cluster:
         if not positions:
             return
         try:
-            commit(self.settings, group, positions, self._timeout_s)
+            self.commit(group, positions)
         except ClusterRefused as error:
             # A member may have joined since the listing; the broker then protects it.
             if error.code in _MEMBERS_IN_THE_WAY:
@@ -377,8 +387,17 @@ def _uuid(topic_id: Any) -> UUID:
     return UUID(int=(most & mask) << 64 | least & mask)
 
 
-def _number(source: Any) -> int:
-    return int(getattr(source, "value", source))
+def _config_values(entries: Mapping[str, Any]) -> tuple[ConfigValue, ...]:
+    return tuple(
+        ConfigValue(
+            e.name,
+            e.value,
+            ConfigSource.of(int(getattr(e.source, "value", e.source))),
+            bool(e.is_read_only),
+            bool(e.is_sensitive),
+        )
+        for e in entries.values()
+    )
 
 
 def _ignore(_: KafkaError) -> None:

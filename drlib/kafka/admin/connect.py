@@ -26,6 +26,6 @@ Answer = TypeVar("Answer")
 
 
 def blocking(work: Coroutine[object, object, Answer]) -> Answer:
-    """What `work` returns or raises."""
+    """What `work` returns or raises, run in a thread: a notebook's kernel has an event loop in the caller's thread."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()

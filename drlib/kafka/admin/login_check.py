@@ -7,23 +7,15 @@ Not for: rights on topics and groups, which each call meets by itself.
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.errors import SecurityFault
 
 
 def explain_refusal(cluster: ClusterSettings, timeout_s: float) -> SecurityFault | None:
     """What stands between us and `cluster`, None when TLS and login work or nobody answers within `timeout_s`."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(_ask(cluster, timeout_s))
-    with ThreadPoolExecutor(max_workers=1) as pool:  # a notebook's thread already has a running event loop
-        return pool.submit(asyncio.run, _ask(cluster, timeout_s)).result()
+    return blocking(_ask(cluster, timeout_s))
 
 
 async def _ask(cluster: ClusterSettings, timeout_s: float) -> SecurityFault | None:

@@ -8,13 +8,11 @@ Not for: deciding which rules (`drlib.drill.actions.applications.deny_rules`, `a
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from drlib.errors import UsageError
-from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.net import acl_requests as acls
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.acls import TopicAcl
@@ -65,8 +63,7 @@ def _asked(cluster: ClusterSettings, question: Callable[[Connection], Awaitable[
         finally:
             await client.close()
 
-    with ThreadPoolExecutor(1) as thread:  # a notebook's kernel runs a loop of its own in the caller's thread
-        return thread.submit(asyncio.run, ask()).result()
+    return blocking(ask())
 
 
 def _raise_first(answers: Sequence[BrokerError | None]) -> None:

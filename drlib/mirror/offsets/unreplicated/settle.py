@@ -320,7 +320,7 @@ def _prepare(source: Cluster, target: Cluster, tail: UnreplicatedRecords, how: S
     """The topics to be written to, and how many partitions each has: the local ones only where there are any."""
     places: dict[str, int] = {}
     local = target.topics(tail.topics) if how is Settle.RECOVER else {}
-    sizes = source.effective_topic_config(tail.topics)
+    sizes = source.topic_config(tail.topics, inherited=True)
     for topic in tail.topics:
         if topic in local:
             places[topic] = local[topic].partitions
@@ -362,7 +362,7 @@ def _refuse_unsafe(tail: UnreplicatedRecords, how: Settle) -> None:
 
 def _refuse_compacted(target: Cluster, since: Mapping[str, Since]) -> None:
     """In a compacted topic the last record of a key counts, and the tail's would be last."""
-    for topic, config in target.effective_topic_config(since).items():
+    for topic, config in target.topic_config(since, inherited=True).items():
         if "compact" in config.get("cleanup.policy", "") and since[topic].keys:
             raise UsageError(
                 f"the tail of {topic} cannot be recovered as it is",

@@ -220,7 +220,7 @@ class LagAndRetention(Lesson):
 
     def _retention_ms(self, topic: str) -> int:
         with self.testbed.cluster("LEFT") as cluster:
-            return int(cluster.effective_topic_config([topic])[topic][_KEY])
+            return int(cluster.topic_config([topic], inherited=True)[topic][_KEY])
 
 
 def _kept(retention_ms: int) -> str:
