@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drlib.config import keys
-from drlib.config.key_descriptions import MEANINGS, SECURITY
 from drlib.config.notices import Notice, place
 from drlib.config.settings import MirrorSettings, from_file
 from drlib.config.values import Lookup
@@ -79,7 +78,7 @@ def _effective(file: PropertiesFile, scope: str, lookup: Lookup) -> Effective:
         lookup.default if entry is None else shown(entry.key, entry.value),
         0 if entry is None else entry.line,
         "" if entry is None else entry.key,
-        MEANINGS.get(lookup.key, ""),
+        keys.MEANINGS.get(lookup.key, ""),
         lookup.tried,
         tuple(f"line {other.line}: {other.key} = {shown(other.key, other.value)}" for other in others),
     )
@@ -103,7 +102,7 @@ def _security(file: PropertiesFile, alias: str) -> list[Effective]:
             name = key.removeprefix(prefix)
             if key.startswith(prefix) and name.startswith(keys.SECURITY_PREFIXES):
                 why = keys.why_not_used(name)
-                meaning = MEANINGS.get(name, f"{SECURITY}: {why}" if why else SECURITY)
+                meaning = keys.MEANINGS.get(name, f"{keys.SECURITY}: {why}" if why else keys.SECURITY)
                 found[name] = Effective(
                     alias, name, shown(key, entry.value), entry.line, key, meaning, (f"{alias}.{name}", name)
                 )

@@ -10,11 +10,11 @@ Not for: values (`drlib.config.values`) and scopes (`drlib.config.settings`).
 from __future__ import annotations
 
 import difflib
-import string
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
+from drlib.config.flow_settings import KEYS, Scope
 from drlib.config.patterns.missing_topics import distance
 from drlib.kafka.security.java_keys import DENIED, HONOURED
 
@@ -23,30 +23,13 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Read at the top of the file and under a flow, as `MirrorMakerConfig.connectorBaseConfig` does.
-FLOW_KEYS: Final = _names(
-    """
-    enabled topics topics.exclude groups groups.exclude config.properties.exclude use.defaults.from
-    replication.policy.class replication.policy.separator replication.policy.internal.topic.separator.enabled
-    replication.factor heartbeats.topic.replication.factor checkpoints.topic.replication.factor
-    offset-syncs.topic.replication.factor offset-syncs.topic.location emit.offset-syncs.enabled offset.lag.max
-    refresh.topics.enabled refresh.topics.interval.seconds refresh.groups.enabled refresh.groups.interval.seconds
-    sync.topic.configs.enabled sync.topic.configs.interval.seconds
-    sync.topic.acls.enabled sync.topic.acls.interval.seconds
-    sync.group.offsets.enabled sync.group.offsets.interval.seconds
-    emit.checkpoints.enabled emit.checkpoints.interval.seconds emit.heartbeats.enabled emit.heartbeats.interval.seconds
-    heartbeats.replication.enabled admin.timeout.ms topic.filter.class group.filter.class config.property.filter.class
-    drlib.lanes drlib.metrics.address drlib.group.positions.poll.ms drlib.session.timeout.ms
-    drlib.journal.replication.factor drlib.takeover.group offset.storage.topic config.storage.topic
-    drlib.forecast.interval.ms drlib.retention.warning.seconds drlib.remirror.topics
-    drlib.open.transaction.warning.seconds drlib.source.loss.policy
-    """
-)
+CLIENT_SCOPES: Final = (Scope.CONSUMER, Scope.PRODUCER)
+FLOW_KEYS: Final = frozenset(key.name for key in KEYS if key.scope not in CLIENT_SCOPES)
 # MirrorMaker 2 hands these on from a flow only: its own definition does not hold them, so the top of the file is cut.
-UNDER_A_FLOW_ONLY: Final = frozenset({"enabled", "use.defaults.from"})
+UNDER_A_FLOW_ONLY: Final = frozenset(key.name for key in KEYS if key.scope is Scope.FLOW)
 CLUSTER_KEYS: Final = frozenset({"bootstrap.servers", "drlib.cluster.id"}) | HONOURED
 # Keys of the Java clients that our connections have a counterpart of.
-CLIENT_KEYS: Final = frozenset({"client.id"})
+CLIENT_KEYS: Final = frozenset(key.name for key in KEYS if key.scope in CLIENT_SCOPES)
 TOP_LEVEL_KEYS: Final = frozenset({"clusters", "config.providers"})
 
 
@@ -68,7 +51,6 @@ _HONOURED: Final[Mapping[str, Sequence[Place]]] = {
     "producer.override.": (Place.FLOW,),
 }
 
-ALIAS_LETTERS: Final = frozenset(string.ascii_letters + string.digits + "._-")
 SECURITY_PREFIXES: Final = ("security.", "ssl.", "sasl.")
 # Longest first, as `producer.override.` begins with `producer.`.
 CLIENT_PREFIXES: Final = (
@@ -294,3 +276,33 @@ def meant(key: str) -> str | None:
         if distance(bare, candidate) <= min(2, len(candidate) // 4):
             return prefix + candidate
     return None
+
+
+MEANINGS: Final[Mapping[str, str]] = {
+    **{key.name: key.meaning for key in KEYS},
+    "clusters": "the aliases of all clusters of this file",
+    "bootstrap.servers": "host:port addresses of brokers the others are found through",
+    "security.protocol": "how connections are encrypted and authenticated",
+    "drlib.cluster.id": "the only cluster that is meant by this alias, by its cluster ID; empty: whichever answers",
+    "ssl.endpoint.identification.algorithm": "https checks that a broker's certificate is for its host name; empty does not",
+    "ssl.enabled.protocols": "versions of TLS: TLSv1.2, TLSv1.3",
+    "ssl.key.password": "the password of an encrypted PEM private key",
+    "ssl.truststore.location": "the authorities that brokers' certificates may come from; without it the system's own",
+    "ssl.truststore.type": "PEM, PKCS12 or JKS",
+    "ssl.truststore.password": "opens a PKCS12 trust store",
+    "ssl.truststore.certificates": "the authorities themselves, PEM",
+    "ssl.keystore.location": "our own certificate and private key, for brokers that ask for one",
+    "ssl.keystore.type": "PEM, PKCS12 or JKS",
+    "ssl.keystore.password": "opens a PKCS12 key store",
+    "ssl.keystore.key": "our private key itself, PEM",
+    "ssl.keystore.certificate.chain": "our certificate itself, then its issuers, PEM",
+    "sasl.mechanism": "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
+    "sasl.jaas.config": "who logs in: a login module of Kafka's with its options",
+    "sasl.login.callback.handler.class": "where bearer tokens come from: Kafka's own handlers only",
+    "sasl.oauthbearer.token.endpoint.url": "where bearer tokens are asked for, grant type client_credentials",
+    "sasl.oauthbearer.scope": "the scope of the tokens",
+    "sasl.oauthbearer.header.urlencode": "URL-encode the client's ID and secret in the Authorization header",
+    "sasl.oauthbearer.client.credentials.client.id": "the client's ID at the token endpoint",
+    "sasl.oauthbearer.client.credentials.client.secret": "the client's secret at the token endpoint",
+}
+SECURITY: Final = "a key of Kafka's TLS and SASL clients"

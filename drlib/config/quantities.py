@@ -51,7 +51,7 @@ def _bytes(form: re.Pattern[str], text: str, what: str, remedy: str) -> float:
     return float(found[1]) * prefix / (8 if found[3] == "b" else 1)
 
 
-def said_bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Bytes in decimal units, three digits: `1.25 GB`."""
     for unit, step in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= step * 0.9995:
@@ -59,12 +59,12 @@ def said_bytes(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def said_rate(rate: float) -> str:
+def format_rate(rate: float) -> str:
     """`5 MB/s`."""
-    return f"{said_bytes(rate)}/s"
+    return f"{format_bytes(rate)}/s"
 
 
-def said_seconds(time: float) -> str:
+def format_seconds(time: float) -> str:
     """`200 ms`, `42 s`, `12 min`, `3.5 h`, `2.1 d`."""
     if time < 1:
         return f"{time * 1000:.3g} ms"

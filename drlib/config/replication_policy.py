@@ -8,6 +8,7 @@ Not for: which topics a user chose (`drlib.config.patterns.selection`).
 
 from __future__ import annotations
 
+import string
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from drlib.model import Flow
 
 DEFAULT_SEPARATOR: Final = "."
 HEARTBEATS: Final = "heartbeats"
+ALIAS_LETTERS: Final = frozenset(string.ascii_letters + string.digits + "._-")  # of aliases and separators
 # Two underscores: a MirrorMaker 2 beside us leaves such a name alone, whatever its version and separator.
 JOURNAL_PREFIX: Final = "__drlib-journal"
 

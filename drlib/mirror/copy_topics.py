@@ -17,13 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import (
     HEARTBEATS,
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     ReplicationPolicy,
 )
-from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import wire_client

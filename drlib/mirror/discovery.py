@@ -12,8 +12,8 @@ import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
+from drlib.config.flow_settings import FlowSettings
 from drlib.config.patterns.missing_topics import missing_topics
-from drlib.config.settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, TopicMetadata
 from drlib.mirror.engine.fencing.lanes import lane_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from drlib.config.settings import FlowSettings
+from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.net.cluster_client import ClusterClient

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from drlib import clock
+from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
-from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.config.settings import MirrorSettings
 from drlib.errors import Aborted, DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.protocol.error_codes import BrokerError

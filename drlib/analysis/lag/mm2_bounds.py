@@ -19,7 +19,7 @@ from drlib.analysis.lag.mm2_lag import expired, judged, waiting
 from drlib.analysis.lag.mm2_offset_syncs import Told
 from drlib.analysis.lag.result import CHECKPOINTED, Series
 from drlib.analysis.lag.trend import Point, read
-from drlib.config.settings import FlowSettings
+from drlib.config.flow_settings import FlowSettings
 from drlib.model import TopicPartition
 from drlib.runs.check import Verdict
 

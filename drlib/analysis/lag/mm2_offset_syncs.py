@@ -16,7 +16,8 @@ from pyspark.sql import functions as sf
 from drlib.analysis.lag import mm2_positions
 from drlib.analysis.lag.mm2_lag import NoStand, Stand, stand
 from drlib.analysis.spark.topics import read_topic
-from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.config.flow_settings import FlowSettings
+from drlib.config.settings import MirrorSettings
 from drlib.kafka.admin.cluster import Cluster
 from drlib.model import TopicPartition
 

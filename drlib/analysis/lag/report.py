@@ -30,7 +30,8 @@ from drlib.analysis.lag.mm2_offset_syncs import Told, read_told
 from drlib.analysis.lag.result import CHECKPOINTED, Asked, HourOfLatency, LagReport, Series
 from drlib.analysis.lag.trend import Limits, read, shares
 from drlib.analysis.spark.topics import pin_range, read_topic
-from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.config.flow_settings import FlowSettings
+from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.group_offsets import committed

@@ -13,7 +13,7 @@ from drlib.analysis.lag.report import analyse_lag
 from drlib.analysis.lag.result import Asked, LagReport, Series
 from drlib.analysis.lag.trend import Slope
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row
-from drlib.config.quantities import said_bytes, said_seconds, seconds
+from drlib.config.quantities import format_bytes, format_seconds, seconds
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import Records
 from drlib.runs.table import Table
@@ -64,8 +64,8 @@ class LagAnalysis(AnalysisSession):
                     "topic": topic,
                     "records behind": sum(point.records for point in last),
                     **_certain(self.report, series),
-                    "bytes": said_bytes(sum(point.bytes for point in last)),
-                    "oldest": said_seconds(max(point.age_s for point in last)),
+                    "bytes": format_bytes(sum(point.bytes for point in last)),
+                    "oldest": format_seconds(max(point.age_s for point in last)),
                     "worst partition": worst.partition.partition,
                     "verdict": worst.reading.verdict.value,
                     "why": worst.reading.why,
@@ -90,7 +90,7 @@ class LagAnalysis(AnalysisSession):
                     "it is": found.trend.value,
                     "records/s (95 %)": _interval(found.records_per_s),
                     "age, s/s (95 %)": _interval(found.age_per_s),
-                    "retention": "none" if one.limits.retention_s is None else said_seconds(one.limits.retention_s),
+                    "retention": "none" if one.limits.retention_s is None else format_seconds(one.limits.retention_s),
                     "soonest loss in": _in(found.soonest_s),
                     "expected in": _in(found.expected_s),
                     "verdict": found.verdict.value,
@@ -127,7 +127,7 @@ class LagAnalysis(AnalysisSession):
             {
                 "partition": f"{one.topic}-{one.partition}",
                 "records": one.records,
-                "bytes": said_bytes(one.bytes),
+                "bytes": format_bytes(one.bytes),
                 "times what is due": round(one.times, 2),
                 "hot": one.hot,
             }
@@ -183,7 +183,7 @@ def _interval(slope: Slope | None) -> str:
 
 
 def _in(found: float | None) -> str:
-    return "-" if found is None else said_seconds(found)
+    return "-" if found is None else format_seconds(found)
 
 
 def _hour(at_ms: int) -> str:

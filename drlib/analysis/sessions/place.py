@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from drlib.analysis.sessions.audit_practice import Practice
-from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_settings
+from drlib.config.flow_settings import FlowSettings
+from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings

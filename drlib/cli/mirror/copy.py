@@ -109,7 +109,7 @@ def _secured(
 
 
 def _check_prefix(prefix: str) -> None:
-    from drlib.config.keys import ALIAS_LETTERS
+    from drlib.config.replication_policy import ALIAS_LETTERS
 
     if not prefix or not set(prefix) <= ALIAS_LETTERS:
         raise UsageError(

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.config.flow_settings import FlowSettings
+from drlib.config.settings import MirrorSettings
 from drlib.drill.readiness.checks.checks import judge_flow
 from drlib.drill.readiness.checks.objectives import CheckContext, Objectives
 from drlib.drill.readiness.checks.observations import PastDrill, PastDrills, Unanswered

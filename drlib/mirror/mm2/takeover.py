@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from drlib import clock
-from drlib.config.settings import FlowSettings
+from drlib.config.flow_settings import FlowSettings
 from drlib.errors import LeaseHeld
 from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.cluster_client import ClusterClient

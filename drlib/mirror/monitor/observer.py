@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 
 from drlib import clock
-from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.config.flow_settings import FlowSettings
+from drlib.config.settings import MirrorSettings
 from drlib.kafka.admin.connect import blocking
 from drlib.mirror.monitor.flow_view import FlowView, overview
 from drlib.mirror.monitor.survey import Survey, Surveyor

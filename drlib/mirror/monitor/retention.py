@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from drlib.config.settings import FlowSettings
+from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.security.cluster_settings import ClusterSettings

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from drlib import clock
-from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.config.flow_settings import FlowSettings
+from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster

@@ -13,7 +13,7 @@ import urllib.request
 
 from pydantic import ValidationError
 
-from drlib.config.settings import FlowSettings
+from drlib.config.flow_settings import FlowSettings
 from drlib.mirror.monitor.survey import Survey
 from drlib.mirror.status import worker_status
 

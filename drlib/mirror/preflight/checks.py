@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from drlib.config.settings import FlowSettings
+from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.net.authorized_operations import group_rights, topic_rights

@@ -6,7 +6,7 @@ Rules: decided in `drlib.mirror.sync.rules.acls`; ACLs are created, never delete
 
 from __future__ import annotations
 
-from drlib.config.settings import FlowSettings
+from drlib.config.flow_settings import FlowSettings
 from drlib.errors import Unreachable
 from drlib.kafka.net import acl_requests
 from drlib.kafka.net.cluster_client import ClusterClient

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping
 
-from drlib.config.settings import FlowSettings
+from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.bulk_admin import BulkAdmin, Wanted
 from drlib.kafka.admin.descriptions import ConfigValue

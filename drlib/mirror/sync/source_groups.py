@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from drlib import clock
-from drlib.config.settings import FlowSettings
+from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.errors import ClusterRefused

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from drlib import clock
-from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_settings
+from drlib.config.flow_settings import FlowSettings
+from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.session import find_running as running
 from drlib.drill.session.find_running import Place, Run
 from drlib.errors import DrlibError, UsageError

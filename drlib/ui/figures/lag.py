@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 
 from drlib.analysis.lag.result import LagReport, Series
 from drlib.analysis.lag.trend import Point
-from drlib.config.quantities import said_seconds
+from drlib.config.quantities import format_seconds
 from drlib.ui.figures import figures
 from drlib.ui.layout import spread
 
@@ -127,16 +127,16 @@ def _draw(figure: go.Figure, name: str, points: Sequence[Point], line: dict[str,
 def _said(one: Series) -> str:
     last = one.points[-1]
     if one.least is not None and last.records:
-        return f"{one.least.records:,} to {last.records:,} records, at most {said_seconds(last.age_s)}"
-    return f"{said_seconds(last.age_s)}, {last.records:,} records" if last.records else "nothing behind"
+        return f"{one.least.records:,} to {last.records:,} records, at most {format_seconds(last.age_s)}"
+    return f"{format_seconds(last.age_s)}, {last.records:,} records" if last.records else "nothing behind"
 
 
 def _limits(series: Sequence[Series]) -> list[tuple[float, str, str]]:
     objectives = {one.limits.objective_s for one in series if one.limits.objective_s}
-    found = [(each, f"objective {said_seconds(each)}", figures.INK) for each in sorted(objectives)]
+    found = [(each, f"objective {format_seconds(each)}", figures.INK) for each in sorted(objectives)]
     for kept in sorted({one.limits.retention_s for one in series if one.limits.retention_s}):
         topics = sorted({one.partition.topic for one in series if one.limits.retention_s == kept})
-        found.append((kept, f"retention {said_seconds(kept)} of {', '.join(topics)}", figures.VERMILLION))
+        found.append((kept, f"retention {format_seconds(kept)} of {', '.join(topics)}", figures.VERMILLION))
     return found
 
 

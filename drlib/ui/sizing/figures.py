@@ -11,7 +11,7 @@ from math import log10
 
 import plotly.graph_objects as go
 
-from drlib.config.quantities import said_seconds
+from drlib.config.quantities import format_seconds
 from drlib.lab.link.sizing import KIB, LinkSpec, Size, after_outage, ours, sequential
 from drlib.ui.figures import figures
 from drlib.ui.sizing.measurements import Tried, said_link, said_power
@@ -124,7 +124,7 @@ def outage_figure(sized: Size, retention_s: float) -> go.Figure:
     figure.add_vline(x=retention_s / 3600, line={"color": figures.VERMILLION, "width": 2, "dash": "dash"})
     figure.add_annotation(
         x=retention_s / 3600, y=0.04, yref="paper", xanchor="left", xshift=6, showarrow=False,
-        text=f"retention {said_seconds(retention_s)}: records are lost beyond", font={"color": figures.VERMILLION},
+        text=f"retention {format_seconds(retention_s)}: records are lost beyond", font={"color": figures.VERMILLION},
     )  # fmt: skip
     figure.update_xaxes(title="length of the outage, hours", rangemode="tozero")
     figure.update_yaxes(title="hours", rangemode="tozero")

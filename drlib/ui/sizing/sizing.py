@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from drlib import clock
 from drlib.config import quantities
-from drlib.config.quantities import said_bytes, said_rate, said_seconds
+from drlib.config.quantities import format_bytes, format_rate, format_seconds
 from drlib.errors import UsageError
 from drlib.extras import explains_missing_extra
 from drlib.lab.lab import Lab
@@ -79,7 +79,7 @@ class Sizing:
     def link(self) -> Shown:
         """One client that waits for each answer, by what an answer holds, and ours."""
         return Shown(
-            f"{said_rate(self.size.rate)} over {said_link(self.size.link)}", link_rows(self.size), note=self.verdict()
+            f"{format_rate(self.size.rate)} over {said_link(self.size.link)}", link_rows(self.size), note=self.verdict()
         )
 
     def needs(self) -> Shown:
@@ -89,7 +89,7 @@ class Sizing:
     def after_outages(self) -> Shown:
         """What each outage leaves behind, and whether retention forgives it."""
         return Shown(
-            f"After an outage, with a retention of {said_seconds(self.retention_s)}",
+            f"After an outage, with a retention of {format_seconds(self.retention_s)}",
             outage_rows(self.outages),
             note=self.loss(),
         )
@@ -98,16 +98,18 @@ class Sizing:
         """One sentence: does it carry the flow?"""
         s = self.size
         if s.enough:
-            return f"{s.workers} x drlib mirror reaches {said_rate(s.reach)}, bounded by {s.bound}: enough."
-        return f"Not enough: {said_rate(s.reach)}, bounded by {s.bound}, is less than the flow's {said_rate(s.rate)}."
+            return f"{s.workers} x drlib mirror reaches {format_rate(s.reach)}, bounded by {s.bound}: enough."
+        return (
+            f"Not enough: {format_rate(s.reach)}, bounded by {s.bound}, is less than the flow's {format_rate(s.rate)}."
+        )
 
     def loss(self) -> str:
         """One sentence: when does retention win?"""
         s = self.size
         if s.enough:
-            return f"Records are lost once an outage outlasts {said_seconds(self.retention_s)}."
+            return f"Records are lost once an outage outlasts {format_seconds(self.retention_s)}."
         after = falls_off_after(s.rate, s.reach, 0.0, self.retention_s)
-        when = "never" if after is None else f"after {said_seconds(after)}"
+        when = "never" if after is None else f"after {format_seconds(after)}"
         return f"The mirror falls behind all the time; without any outage it loses records {when}."
 
     @explains_missing_extra("a figure")
@@ -162,8 +164,8 @@ class Trial:
             {
                 "answer": said_power(one.request),
                 "clients": one.clients,
-                "predicted": said_rate(sequential(link, one.request, one.clients)),
-                "measured": said_rate(one.rate),
+                "predicted": format_rate(sequential(link, one.request, one.clients)),
+                "measured": format_rate(one.rate),
                 "measured / predicted": round(one.rate / sequential(link, one.request, one.clients), 2),
             }
             for one in self.tried.waiting
@@ -178,8 +180,8 @@ class Trial:
             {
                 "workers": one.workers,
                 "lanes": one.lanes,
-                "predicted": said_rate(ours(link, one.workers)[0]),
-                "measured": said_rate(one.rate),
+                "predicted": format_rate(ours(link, one.workers)[0]),
+                "measured": format_rate(one.rate),
                 "clients that wait, to reach it": clients_needed(link, usual, min(one.rate, link.bandwidth)),
             }
             for one in self.tried.mirrored
@@ -230,14 +232,14 @@ def link_rows(sized: Size) -> list[dict[str, object]]:
             {
                 "one request at a time, answers of": said_power(int(request))
                 + (" (Kafka's defaults)" if request == usual else ""),
-                "one client reaches": said_rate(sequential(sized.link, request)),
+                "one client reaches": format_rate(sequential(sized.link, request)),
                 "clients for the rate": "none can" if count is None else f"{count:,}",
             }
         )
     rows.append(
         {
             "one request at a time, answers of": "many on their way: drlib mirror",
-            "one client reaches": said_rate(ours(sized.link, 1, sized.memory)[0]),
+            "one client reaches": format_rate(ours(sized.link, 1, sized.memory)[0]),
             "clients for the rate": f"{sized.workers:,}" if sized.enough else "none can",
         }
     )
@@ -249,8 +251,8 @@ def needs_rows(sized: Size) -> list[tuple[str, str]]:
     return [
         ("workers", f"{sized.workers} (one core each; drlib mirror FILE, started as often)"),
         ("lanes", f"{sized.lanes} (drlib.lanes; two per worker, at most one per partition)"),
-        ("memory of each", f"{sized.memory >> 20}MiB (--memory; the link holds {said_bytes(sized.link.in_transit)})"),
-        ("reach together", f"{said_rate(sized.reach)}, bounded by {sized.bound}"),
+        ("memory of each", f"{sized.memory >> 20}MiB (--memory; the link holds {format_bytes(sized.link.in_transit)})"),
+        ("reach together", f"{format_rate(sized.reach)}, bounded by {sized.bound}"),
     ]
 
 
@@ -258,15 +260,15 @@ def outage_rows(outages: Sequence[Outage]) -> list[dict[str, object]]:
     """By length: what waits, how long it takes, what retention leaves."""
     return [
         {
-            "outage": said_seconds(each.seconds),
-            "to catch up on": said_bytes(each.backlog),
-            "takes": "never" if each.catch_up_s is None else said_seconds(each.catch_up_s),
+            "outage": format_seconds(each.seconds),
+            "to catch up on": format_bytes(each.backlog),
+            "takes": "never" if each.catch_up_s is None else format_seconds(each.catch_up_s),
             "retention leaves": "no limit"
             if each.left_s is None
-            else said_seconds(each.left_s)
+            else format_seconds(each.left_s)
             if each.left_s
             else "nothing",
-            "lost": said_bytes(each.lost) if each.lost else "none",
+            "lost": format_bytes(each.lost) if each.lost else "none",
         }
         for each in outages
     ]

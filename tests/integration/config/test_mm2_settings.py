@@ -10,15 +10,15 @@ from confluent_kafka import Producer
 from testbed_mm2 import SOURCES, java
 
 from drlib.config.explain import explain
-from drlib.config.keys import is_known
-from drlib.config.patterns import selection
-from drlib.config.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
-from drlib.config.settings import (
+from drlib.config.flow_settings import (
     CONFIG_PROPERTIES_EXCLUDE_DEFAULT,
     GROUPS_EXCLUDE_DEFAULT,
     TOPICS_EXCLUDE_DEFAULT,
     FlowSettings,
 )
+from drlib.config.keys import is_known
+from drlib.config.patterns import selection
+from drlib.config.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from drlib.kafka.admin import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab

@@ -25,7 +25,7 @@ from drlib.model import Flow
 SESSION_MS = 6000  # the least a broker takes unasked: group.min.session.timeout.ms
 HOLDER = """
 import sys
-from drlib.config.settings import ClusterSettings
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.drill.run.lease import Lease, LeaseLost
 from drlib.model import Flow
 from drlib.drill.plan.states import DrillState

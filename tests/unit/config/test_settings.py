@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
-from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_settings
+from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
 from drlib.model import Flow
 

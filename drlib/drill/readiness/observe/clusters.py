@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from drlib.config.settings import FlowSettings
+from drlib.config.flow_settings import FlowSettings
 from drlib.drill.readiness.checks.observations import (
     ClusterAnswer,
     ClusterIdentity,

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drlib import clock
-from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.config.flow_settings import FlowSettings
+from drlib.config.settings import MirrorSettings
 from drlib.drill.readiness.checks.observations import Readers, TargetPosition, UnmirroredReader
 from drlib.errors import DrlibError
 from drlib.kafka.admin.bulk_admin import BulkAdmin

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from drlib import clock
-from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.config.flow_settings import FlowSettings
+from drlib.config.settings import MirrorSettings
 from drlib.drill.readiness.checks.observations import (
     Durability,
     FlowObservation,

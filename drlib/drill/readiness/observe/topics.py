@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from drlib.config.settings import FlowSettings
+from drlib.config.flow_settings import FlowSettings
 from drlib.drill.readiness.checks.observations import SettingsDrift, TopicSettings, Unanswered
 from drlib.drill.readiness.observe.ask import refusal
 from drlib.errors import DrlibError

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
-from drlib.config.settings import FlowSettings, MirrorSettings, load_mirror_settings
+from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.reachability import who_answers

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
-from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster

@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from drlib.config.settings import FlowSettings, MirrorSettings
+from drlib.config.flow_settings import FlowSettings
+from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps

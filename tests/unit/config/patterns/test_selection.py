@@ -6,8 +6,8 @@ import time
 import pytest
 from repository_root import TESTS
 
+from drlib.config.flow_settings import GROUPS_EXCLUDE_DEFAULT, TOPICS_EXCLUDE_DEFAULT
 from drlib.config.patterns.selection import TIME_LIMIT_S, Selection, matches, split_list, validate
-from drlib.config.settings import GROUPS_EXCLUDE_DEFAULT, TOPICS_EXCLUDE_DEFAULT
 from drlib.errors import UsageError
 
 TABLE = TESTS / "java" / "patterns.tsv"  # held to java.util.regex itself by the Java tests

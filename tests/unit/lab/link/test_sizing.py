@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drlib.config.quantities import byte_count, bytes_per_second, said_bytes, said_rate, said_seconds, seconds
+from drlib.config.quantities import byte_count, bytes_per_second, format_bytes, format_rate, format_seconds, seconds
 from drlib.errors import UsageError
 from drlib.lab.link import sizing
 from drlib.lab.link.sizing import LinkSpec, after_outage, clients_needed, falls_off_after, ours, sequential, size
@@ -110,6 +110,6 @@ def test_what_is_no_rate(text: str) -> None:
 
 
 def test_quantities_as_they_are_said() -> None:
-    assert [said_bytes(n) for n in (0, 999, 1000, 1.25e9, 999_900)] == ["0 B", "999 B", "1 kB", "1.25 GB", "1 MB"]
-    assert said_rate(5e6) == "5 MB/s"
-    assert [said_seconds(s) for s in (0.2, 42, 720, 12600, 181440)] == ["200 ms", "42 s", "12 min", "3.5 h", "2.1 d"]
+    assert [format_bytes(n) for n in (0, 999, 1000, 1.25e9, 999_900)] == ["0 B", "999 B", "1 kB", "1.25 GB", "1 MB"]
+    assert format_rate(5e6) == "5 MB/s"
+    assert [format_seconds(s) for s in (0.2, 42, 720, 12600, 181440)] == ["200 ms", "42 s", "12 min", "3.5 h", "2.1 d"]

@@ -1,0 +1,332 @@
+"""The settings of one flow. Each key of a file stands here once: name, reader, default and meaning, in its field's metadata.
+
+Rules: a field is read from the most specific place of its `Scope` where the key is set; fields are read in their order here,
+which is the order of `drlib config explain`. Defaults are MirrorMaker 2's. A meaning is one line, with units.
+Not for: keys of clusters and keys without effect (`drlib.config.keys`), whole files (`drlib.config.settings`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Final
+
+from drlib.config.patterns.selection import Selection, split_list
+from drlib.config.replication_policy import (
+    ALIAS_LETTERS,
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+    should_mirror,
+)
+from drlib.config.values import Values
+from drlib.model import Flow
+
+TOPICS_EXCLUDE_DEFAULT: Final = r"mm2.*\.internal, .*\.replica, __.*"
+GROUPS_EXCLUDE_DEFAULT: Final = "console-consumer-.*, connect-.*, __.*"
+CONFIG_PROPERTIES_EXCLUDE_DEFAULT: Final = (
+    "follower.replication.throttled.replicas, leader.replication.throttled.replicas, "
+    "message.timestamp.difference.max.ms, log.message.timestamp.before.max.ms, log.message.timestamp.after.max.ms, "
+    "message.timestamp.type, unclean.leader.election.enable, min.insync.replicas"
+)
+_MIRROR_PACKAGE: Final = "org.apache.kafka.connect.mirror"
+_POLICIES: Final[Mapping[str, type[ReplicationPolicy]]] = {
+    f"{_MIRROR_PACKAGE}.DefaultReplicationPolicy": DefaultReplicationPolicy,
+    f"{_MIRROR_PACKAGE}.IdentityReplicationPolicy": IdentityReplicationPolicy,
+    "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy": IdentityReplicationPolicy,
+}
+
+
+class Scope(StrEnum):
+    """Where a key of a flow may stand in the file."""
+
+    FLOW = "under A->B. only"
+    FLOW_OR_TOP = "under A->B. or at the top, as MirrorMakerConfig reads the keys of its connectors"
+    ANY = "under A->B., B., A. or at the top, in this order: drlib's own keys"
+    CONNECT = "at the top or under B., as MirrorMakerConfig.workerConfig ranks them"
+    CONSUMER = "the source's consumer, as MirrorConnectorConfig.sourceConsumerConfig reads it"
+    PRODUCER = "the producer of Connect's worker with its overrides (KIP-458)"
+
+
+Reader = Callable[[Values, str, Any], Any]  # (where to look, key, default) -> the field's value
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of the file: how its text is read, what it is by default, and what it means."""
+
+    name: str
+    default: Any
+    read: Reader
+    meaning: str
+    scope: Scope = Scope.FLOW_OR_TOP
+
+
+def _key(
+    name: str,
+    default: Any,
+    read: Reader,
+    meaning: str,
+    scope: Scope = Scope.FLOW_OR_TOP,
+    *,
+    parsed: Callable[[Any], Any] | None = None,
+) -> Any:
+    """A field of `FlowSettings`; `parsed` makes its default of the key's default where the two differ."""
+    value = default if parsed is None else parsed(default)
+    return field(default=value, metadata={"key": Key(name, default, read, meaning, scope)})
+
+
+def _patterns(name: str, default: str, meaning: str, scope: Scope = Scope.FLOW_OR_TOP) -> Any:
+    return _key(name, default, Values.patterns, meaning, scope, parsed=split_list)
+
+
+def _flag(name: str, default: bool, meaning: str, scope: Scope = Scope.FLOW_OR_TOP) -> Any:
+    return _key(name, default, Values.boolean, meaning, scope)
+
+
+def _text(name: str, meaning: str, scope: Scope) -> Any:
+    return _key(name, "", Values.text, meaning, scope)
+
+
+def _number(name: str, default: int, meaning: str, scope: Scope = Scope.FLOW_OR_TOP, *, least: int = 1) -> Any:
+    return _key(name, default, lambda values, key, n: values.integer(key, n, least=least), meaning, scope)
+
+
+def _replicas(name: str, default: int, meaning: str, scope: Scope = Scope.FLOW_OR_TOP) -> Any:
+    return _key(name, default, Values.replication_factor, meaning, scope)
+
+
+def _every(name: str, seconds: int, meaning: str) -> Any:
+    return _key(name, seconds, _interval, meaning)
+
+
+def _one_of(*choices: str) -> Reader:
+    return lambda values, key, default: values.one_of(key, default, choices)
+
+
+def _interval(values: Values, key: str, default: int) -> int:
+    """Seconds; a negative number switches the task off, as MirrorMaker 2's scheduler does."""
+    seconds = values.integer(key, default, least=-1)
+    if seconds == 0:
+        values.refuse(key, "it never rests", "Write 1 or more, or -1 to switch it off.")
+    return seconds
+
+
+def _metrics_address(values: Values, key: str, default: str) -> str | None:
+    address = values.text(key, default)
+    if not address:
+        return None
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        values.refuse(key, "it is not host:port", "Write an address such as 127.0.0.1:9464.")
+    return address
+
+
+_SEPARATOR: Final = Key("replication.policy.separator", ".", Values.text, "what stands between alias and topic")
+_INTERNAL_SEPARATOR: Final = Key(
+    "replication.policy.internal.topic.separator.enabled",
+    True,
+    Values.boolean,
+    "whether internal topics use that separator or a period",
+)
+
+
+def _policy(values: Values, key: str, default: str) -> Callable[[Flow], ReplicationPolicy]:
+    """The policy of a flow, made of its class, separator and internal separator."""
+    policy = _POLICIES[values.one_of(key, default, _POLICIES)]
+    separator = values.text(_SEPARATOR.name, _SEPARATOR.default)
+    if not separator or not set(separator) <= ALIAS_LETTERS:
+        values.refuse(_SEPARATOR.name, "it cannot be part of a topic name", "Use letters, digits, `.`, `_`, `-`.")
+    internal = values.boolean(_INTERNAL_SEPARATOR.name, _INTERNAL_SEPARATOR.default)
+    if policy is IdentityReplicationPolicy:
+        return lambda flow: IdentityReplicationPolicy(
+            separator=separator, internal_separator_enabled=internal, source_alias=flow.source
+        )
+    return lambda flow: DefaultReplicationPolicy(separator=separator, internal_separator_enabled=internal)
+
+
+_POLICY: Final = Key(
+    "replication.policy.class",
+    f"{_MIRROR_PACKAGE}.DefaultReplicationPolicy",
+    _policy,
+    "what a topic is called on the target",
+)
+_FILTERS: Final = tuple(
+    Key(name, only, _one_of(only), f"how {what} are chosen; only MirrorMaker 2's own class is here")
+    for name, only, what in (
+        ("topic.filter.class", f"{_MIRROR_PACKAGE}.DefaultTopicFilter", "topics"),
+        ("group.filter.class", f"{_MIRROR_PACKAGE}.DefaultGroupFilter", "groups"),
+        ("config.property.filter.class", f"{_MIRROR_PACKAGE}.DefaultConfigPropertyFilter", "topic configurations"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSettings:
+    """One direction between two clusters. `_s` are seconds, `_ms` milliseconds; patterns are Java's.
+
+    A flow that is not `enabled` may still emit heartbeats: B->A's heartbeats, written to A, are what A->B mirrors.
+    """
+
+    flow: Flow
+    # fmt: off
+    enabled: bool = _flag("enabled", False, "whether this direction is mirrored", Scope.FLOW)
+    replication_factor: int = _replicas("replication.factor", 2,
+        "replicas of a new mirror topic, -1 for the target's default")
+    refresh_topics: bool = _flag("refresh.topics.enabled", True, "whether new topics and partitions are looked for")
+    refresh_topics_s: int = _every("refresh.topics.interval.seconds", 600,
+        "seconds between two looks for new topics and partitions")
+    refresh_groups: bool = _flag("refresh.groups.enabled", True, "whether new groups are looked for")
+    refresh_groups_s: int = _every("refresh.groups.interval.seconds", 600,
+        "seconds between two looks for new groups; their commits are followed at once")
+    emit_checkpoints: bool = _flag("emit.checkpoints.enabled", True,
+        "whether translated positions are written as MirrorMaker 2's checkpoints")
+    emit_checkpoints_s: int = _every("emit.checkpoints.interval.seconds", 60,
+        "seconds between two checkpoints of a group in MirrorMaker 2; here at once")
+    emit_heartbeats: bool = _flag("emit.heartbeats.enabled", True, "whether heartbeats are written to the target")
+    emit_heartbeats_s: int = _every("emit.heartbeats.interval.seconds", 1, "seconds between two heartbeats")
+    sync_topic_configs: bool = _flag("sync.topic.configs.enabled", True,
+        "whether mirror topics get the source's topic configurations")
+    sync_topic_configs_s: int = _every("sync.topic.configs.interval.seconds", 600,
+        "seconds between two comparisons of topic configurations")
+    # MirrorMaker 2 synchronizes ACLs by default; here the file must ask for it.
+    sync_topic_acls: bool = _flag("sync.topic.acls.enabled", False,
+        "whether mirror topics get the ACL rules of their source topics; only where asked for")
+    sync_topic_acls_s: int = _every("sync.topic.acls.interval.seconds", 600,
+        "seconds between two comparisons of ACL rules")
+    sync_group_offsets: bool = _flag("sync.group.offsets.enabled", False,
+        "whether translated positions are committed on the target")
+    sync_group_offsets_s: int = _every("sync.group.offsets.interval.seconds", 60, "seconds between two such commits")
+    topics: tuple[str, ...] = _patterns("topics", ".*", "topics to mirror: Java patterns that must match a whole name")
+    topics_exclude: tuple[str, ...] = _patterns("topics.exclude", TOPICS_EXCLUDE_DEFAULT,
+        "topics left out, whatever `topics` says")
+    groups: tuple[str, ...] = _patterns("groups", ".*",
+        "groups whose positions are translated: Java patterns that must match a whole name")
+    groups_exclude: tuple[str, ...] = _patterns("groups.exclude", GROUPS_EXCLUDE_DEFAULT,
+        "groups left out, whatever `groups` says")
+    policy: ReplicationPolicy = field(default_factory=DefaultReplicationPolicy, metadata={"key": _POLICY})
+    # In a file, the journal has the replication factor of mirror topics unless it has one of its own.
+    journal_replication_factor: int = _replicas("drlib.journal.replication.factor", 2,
+        "replicas of the journal topic, -1 for the target's default", Scope.ANY)
+    heartbeats_replication_factor: int = _replicas("heartbeats.topic.replication.factor", 3,
+        "replicas of the heartbeats topic, -1 for the target's default")
+    checkpoints_replication_factor: int = _replicas("checkpoints.topic.replication.factor", 3,
+        "replicas of the checkpoints topic, -1 for the target's default")
+    offset_syncs_replication_factor: int = _replicas("offset-syncs.topic.replication.factor", 3,
+        "replicas of the offset-syncs topic, -1 for its cluster's default")
+    heartbeats_replication: bool = _flag("heartbeats.replication.enabled", True,
+        "whether heartbeats topics are mirrored, whatever `topics` says")
+    emit_offset_syncs: bool = _flag("emit.offset-syncs.enabled", True,
+        "whether MirrorMaker 2's offset syncs are written for its readers")
+    offset_lag_max: int = _number("offset.lag.max", 100,
+        "records between two of those offset syncs, at most; our own translation needs none", least=0)
+    offset_syncs_location: str = _key("offset-syncs.topic.location", "source", _one_of("source", "target"),
+        "the cluster MirrorMaker 2's offset-syncs topic is written to")
+    config_properties_exclude: tuple[str, ...] = _patterns("config.properties.exclude", CONFIG_PROPERTIES_EXCLUDE_DEFAULT,
+        "topic configurations that are not copied: Java patterns")
+    use_defaults_from: str = _key("use.defaults.from", "target", _one_of("source", "target"),
+        "whose default a topic configuration has that the source leaves at its default", Scope.FLOW)
+    admin_timeout_ms: int = _number("admin.timeout.ms", 60_000,
+        "milliseconds an administrative request may take, such as creating a topic")
+    lanes: int = _number("drlib.lanes", 2,
+        "shares of the partitions that workers take over as one; never lower it on a live flow", Scope.ANY)
+    metrics_address: str | None = _key("drlib.metrics.address", "", _metrics_address,
+        "host:port of /metrics for Prometheus and /status, none when empty", Scope.ANY, parsed=lambda _: None)
+    group_positions_poll_ms: int = _number("drlib.group.positions.poll.ms", 1000,
+        "milliseconds between two full questions for group positions", Scope.ANY)
+    session_timeout_ms: int = _number("drlib.session.timeout.ms", 10_000,
+        "milliseconds until the lanes of a silent worker are given away", Scope.ANY)
+    offset_storage_topic: str = _text("offset.storage.topic",
+        "where a MirrorMaker 2 that is taken over stored its offsets; empty: MM2's own name", Scope.CONNECT)
+    config_storage_topic: str = _text("config.storage.topic",
+        "where a MirrorMaker 2 that is taken over is configured; empty: MM2's own name", Scope.CONNECT)
+    takeover_group: str = _text("drlib.takeover.group",
+        "the Connect group of a MirrorMaker 2 that is taken over; empty: <source>-mm2", Scope.ANY)
+    source_client_id: str = _text("client.id",
+        "how brokers know this client, in quotas and logs; the role follows it", Scope.CONSUMER)
+    target_client_id: str = _text("client.id",
+        "how brokers know this client, in quotas and logs; the role follows it", Scope.PRODUCER)
+    forecast_interval_ms: int = _number("drlib.forecast.interval.ms", 1000,
+        "milliseconds between looks at lag, time to catch up and what retention leaves", Scope.ANY)
+    retention_warning_s: int = _number("drlib.retention.warning.seconds", 3600,
+        "less time left than this before unmirrored records expire is a warning", Scope.ANY)
+    open_transaction_warning_s: int = _number("drlib.open.transaction.warning.seconds", 60,
+        "a transaction that holds records back for longer is a warning", Scope.ANY)
+    source_loss_policy: str = _key("drlib.source.loss.policy", "continue", _one_of("continue", "park", "fail"),
+        "records expired before they were mirrored: continue behind them, park the partition or fail", Scope.ANY)
+    remirror_topics: tuple[str, ...] = _patterns("drlib.remirror.topics", "",
+        "source topics whose mirror may be filled anew from their start when it was deleted", Scope.ANY)
+    # fmt: on
+
+    def mirrors_topic(self, topic: str) -> bool:
+        """Does this topic of the source belong on the target? Heartbeats do; internal ones and cycles do not."""
+        chosen = Selection(self.topics, self.topics_exclude)
+        return should_mirror(self.policy, self.flow, topic, chosen, heartbeats_replication=self.heartbeats_replication)
+
+    def remirrors_topic(self, topic: str) -> bool:
+        """May a mirror topic that was deleted or made again be filled anew from the start of this source topic?"""
+        return Selection(self.remirror_topics).chosen(topic)
+
+    def mirrors_group(self, group: str) -> bool:
+        return Selection(self.groups, self.groups_exclude).chosen(group)
+
+    def mirrors_config(self, name: str) -> bool:
+        """Is this topic configuration copied to the target?"""
+        return not Selection(self.config_properties_exclude).chosen(name)
+
+    def client_id(self, alias: str) -> str:
+        """`client.id` of our connections to the source or the target: what the file says, then who we are.
+
+        MirrorMaker 2 joins them with the same sign, so a quota for a client id ends with it there too.
+        """
+        chosen = self.source_client_id if alias == self.flow.source else self.target_client_id
+        return f"{chosen}|drlib-{alias}" if chosen else f"drlib-{alias}"
+
+    @property
+    def connect_offsets_topic(self) -> str:
+        """Where a MirrorMaker 2 of this flow stores how far it copied; on the target (`MirrorMakerConfig`)."""
+        return self.offset_storage_topic or f"mm2-offsets.{self.flow.source}.internal"
+
+    @property
+    def connect_configs_topic(self) -> str:
+        return self.config_storage_topic or f"mm2-configs.{self.flow.source}.internal"
+
+    @property
+    def connect_group(self) -> str:
+        """The Connect group of a MirrorMaker 2 that runs this flow."""
+        return self.takeover_group or f"{self.flow.source}-mm2"
+
+    @property
+    def offset_syncs_topic(self) -> str:
+        on_source = self.offset_syncs_location == "source"
+        return self.policy.offset_syncs_topic(self.flow.target if on_source else self.flow.source)
+
+
+_FIELD_KEYS: Final[Mapping[str, Key]] = {f.name: f.metadata["key"] for f in fields(FlowSettings) if "key" in f.metadata}
+KEYS: Final = (*_FIELD_KEYS.values(), *_FILTERS, _SEPARATOR, _INTERNAL_SEPARATOR)
+
+
+def read_flow(file: Values, flow: Flow) -> FlowSettings:
+    """The settings of `flow` in a file. Raises `UsageError`, with the line, for a value that cannot be used."""
+    source, target = flow.source, flow.target
+    scopes = {
+        Scope.FLOW: file.under(f"{flow}."),
+        Scope.FLOW_OR_TOP: file.under(f"{flow}.", ""),
+        Scope.ANY: file.under(f"{flow}.", f"{target}.", f"{source}.", ""),
+        Scope.CONNECT: file.under("", f"{target}."),
+        Scope.CONSUMER: file.under(f"{flow}.source.consumer.", f"{source}.consumer.", f"{flow}.consumer."),
+        Scope.PRODUCER: file.under(f"{flow}.producer.override.", f"{target}.producer."),
+    }
+    values: dict[str, Any] = {"flow": flow}
+    for name, key in _FIELD_KEYS.items():
+        default = values["replication_factor"] if name == "journal_replication_factor" else key.default
+        values[name] = key.read(scopes[key.scope], key.name, default)
+        if name == "enabled":
+            for only in _FILTERS:
+                only.read(scopes[only.scope], only.name, only.default)
+        if key.read is _interval:
+            values[name.removesuffix("_s")] &= values[name] > 0
+            values[name] = max(values[name], 1)
+    values["policy"] = values["policy"](flow)
+    return FlowSettings(**values)
