@@ -1,7 +1,7 @@
-"""Rates, sizes and times as people write them: `5MB/s`, `1Gb/s`, `256MiB`, `200ms`, `24h`. Pure.
+"""Parse and format rates, sizes and times as people write them: `5MB/s`, `1Gb/s`, `256MiB`, `200ms`, `24h`. Pure.
 
 Rules: B is bytes and b is bits, as on every data sheet, so `1Gb/s` is 125,000,000 bytes a second; k, M, G and T are powers of
-1000, Ki, Mi, Gi and Ti of 1024. A number without a unit is refused: nobody knows which one was meant.
+1000, Ki, Mi, Gi and Ti of 1024. A number without a unit is refused, as its unit would be a guess.
 Not for: values of a properties file, which Kafka has in bytes and milliseconds.
 """
 
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 from typing import Final
-
-from pydantic import ByteSize, TypeAdapter, ValidationError
 
 from drlib.errors import UsageError
 
@@ -39,7 +37,7 @@ def seconds(text: str, what: str = "a time") -> float:
     """`200ms`, `24h`, `7d` -> seconds. Raises `UsageError`."""
     found = _TIME.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"'{text}' is no {what}", "it is not a number with a unit", "Write 200ms, 30s, 24h or 7d.")
+        raise UsageError(f"'{text}' is not {what}", "it is not a number with a unit", "Write 200ms, 30s, 24h or 7d.")
     return float(found[1]) * _SECONDS[found[2]]
 
 
@@ -47,7 +45,7 @@ def _bytes(form: re.Pattern[str], text: str, what: str, remedy: str) -> float:
     found = form.fullmatch(text.strip())
     prefix = _PREFIXES.get(found[2]) if found else None
     if found is None or prefix is None:
-        raise UsageError(f"'{text}' is no {what}", "it is not a number with a unit", remedy)
+        raise UsageError(f"'{text}' is not {what}", "it is not a number with a unit", remedy)
     return float(found[1]) * prefix / (8 if found[3] == "b" else 1)
 
 
@@ -75,17 +73,13 @@ def format_seconds(time: float) -> str:
     return f"{time:.3g} s"
 
 
-DEFAULT_MEMORY = "256MiB"
-
-
-_MEMORY = TypeAdapter(ByteSize)
+DEFAULT_MEMORY: Final = "256MiB"
 
 
 def parse_memory(text: str) -> int:
-    """Bytes. Raises `UsageError`."""
+    """The bytes of `--memory`: as `byte_count`, in any case, and a bare number is bytes. Raises `UsageError`."""
+    size = text.strip().upper().replace("I", "i")
     try:
-        return int(_MEMORY.validate_python(text))
-    except ValidationError:
-        raise UsageError(
-            f"--memory {text} is no size", "it is not a number with a unit", "Write 256MiB or 1GiB."
-        ) from None
+        return int(byte_count(f"{size}B" if size[-1:].isdigit() else size))
+    except UsageError as error:
+        raise UsageError(f"--memory {text} is not a size", error.why, "Write 256MiB or 1GiB.") from None

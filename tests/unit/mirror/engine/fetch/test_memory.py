@@ -69,5 +69,5 @@ def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
 
 
 def test_what_is_no_size_is_refused_by_name() -> None:
-    with pytest.raises(UsageError, match="--memory plenty is no size"):
+    with pytest.raises(UsageError, match="--memory plenty is not a size"):
         parse_memory("plenty")
