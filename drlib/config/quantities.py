@@ -23,21 +23,21 @@ _RATE: Final = re.compile(rf"{_NUMBER}\s*([kKMGT]i?|)([Bb])(?:/s|ps|it/s)")
 _TIME: Final = re.compile(rf"{_NUMBER}\s*(us|ms|s|min|m|h|d)")
 
 
-def bytes_per_second(text: str, what: str = "a rate") -> float:
+def bytes_per_second(text: str, what: str = "rate") -> float:
     """`5MB/s`, `1Gb/s`, `1Gbps` -> bytes per second. Raises `UsageError`."""
     return _bytes(_RATE, text, what, "Write 5MB/s or 1Gb/s: B is bytes, b is bits.")
 
 
-def byte_count(text: str, what: str = "a size") -> float:
+def byte_count(text: str, what: str = "size") -> float:
     """`256MiB`, `1kB` -> bytes. Raises `UsageError`."""
     return _bytes(_SIZE, text, what, "Write 256MiB or 1GB.")
 
 
-def seconds(text: str, what: str = "a time") -> float:
+def seconds(text: str, what: str = "time") -> float:
     """`200ms`, `24h`, `7d` -> seconds. Raises `UsageError`."""
     found = _TIME.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"'{text}' is not {what}", "it is not a number with a unit", "Write 200ms, 30s, 24h or 7d.")
+        raise UsageError(f"'{text}' is not a valid {what}", "it is not a number with a unit", "Write 200ms, 30s, 24h or 7d.")
     return float(found[1]) * _SECONDS[found[2]]
 
 
@@ -45,7 +45,7 @@ def _bytes(form: re.Pattern[str], text: str, what: str, remedy: str) -> float:
     found = form.fullmatch(text.strip())
     prefix = _PREFIXES.get(found[2]) if found else None
     if found is None or prefix is None:
-        raise UsageError(f"'{text}' is not {what}", "it is not a number with a unit", remedy)
+        raise UsageError(f"'{text}' is not a valid {what}", "it is not a number with a unit", remedy)
     return float(found[1]) * prefix / (8 if found[3] == "b" else 1)
 
 

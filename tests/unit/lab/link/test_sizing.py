@@ -105,7 +105,7 @@ def test_quantities_as_people_write_them() -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "MB/s", "5 parsecs", "-5MB/s", "5MB", "5XB/s", "5Kib"])
 def test_what_is_no_rate(text: str) -> None:
-    with pytest.raises(UsageError, match="is not a rate"):
+    with pytest.raises(UsageError, match="is not a valid rate"):
         bytes_per_second(text, "rate")
 
 
