@@ -37,7 +37,9 @@ def seconds(text: str, what: str = "time") -> float:
     """`200ms`, `24h`, `7d` -> seconds. Raises `UsageError`."""
     found = _TIME.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"'{text}' is not a valid {what}", "it is not a number with a unit", "Write 200ms, 30s, 24h or 7d.")
+        raise UsageError(
+            f"'{text}' is not a valid {what}", "it is not a number with a unit", "Write 200ms, 30s, 24h or 7d."
+        )
     return float(found[1]) * _SECONDS[found[2]]
 
 
