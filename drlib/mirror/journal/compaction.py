@@ -1,67 +1,46 @@
-"""Journal entries that stand for others or make them void: chunks of folded claims, and a mirror topic filled anew.
+"""Journal entries that replace or void others: chunks of folded claims, and a mirror topic that is filled again.
 
-Rules: an entry of these kinds changes what earlier ones mean, so who follows a journal reads it anew when one comes.
-Not for: deciding when to fold (`folding`).
+Rules: an entry of these kinds changes what earlier ones mean, so a reader that follows a journal starts again at one.
+Not for: deciding when to fold (`drlib.mirror.offsets.map.fold_claims`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from drlib.mirror.journal.fields import (
-    LONG,
-    VALUE,
-    ClaimId,
+    Claims,
+    Int64,
+    JournalEntry,
+    Number,
+    Segments,
     SourcePartition,
-    header,
-    pack_claims,
-    pack_segments,
-    pack_text,
+    entry,
 )
-from drlib.model import Segment
 
 
-@dataclass(frozen=True, slots=True)
-class Remirrored:
-    """A mirror topic that was made again is filled anew: what was said of its partitions before this is void."""
+@entry(15, key=2)
+class Remirrored(JournalEntry):
+    """A re-created mirror topic is filled from the start: earlier entries of its partitions are void."""
 
     target_topic: str
     target_topic_id: UUID
-    at_ms: int
-
-    def key(self) -> bytes:
-        return header(15) + pack_text(self.target_topic) + self.target_topic_id.bytes
-
-    def value(self) -> bytes:
-        return VALUE + LONG.pack(self.at_ms)
+    at_ms: Int64
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Mirrored stretches of claims that are folded, in order; counts once a `Folded` says that there are so many."""
+@entry(16, key=2)
+class Chunk(JournalEntry):
+    """Mirrored stretches of folded claims, in order; valid once a `Folded` counts it."""
 
     partition: SourcePartition
-    number: int
-    segments: tuple[Segment, ...]
-
-    def key(self) -> bytes:
-        return header(16) + self.partition.pack() + LONG.pack(self.number)
-
-    def value(self) -> bytes:
-        return VALUE + pack_segments(self.segments)
+    number: Number
+    segments: Segments
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """The first `chunks` chunks stand for every claim of these producers up to these epochs. The newest counts."""
+@entry(17, key=1)
+class Folded(JournalEntry):
+    """The first `chunks` chunks replace every claim of these producers up to these epochs. The newest counts."""
 
     partition: SourcePartition
-    chunks: int
-    claims: tuple[ClaimId, ...]
-
-    def key(self) -> bytes:
-        return header(17) + self.partition.pack()
-
-    def value(self) -> bytes:
-        return VALUE + LONG.pack(self.chunks) + pack_claims(self.claims)
+    chunks: Number
+    claims: Claims

@@ -1,25 +1,25 @@
-"""The fields that journal entries are made of, and reading them from bytes.
+"""The bytes of journal entries: how each type of field is written and read, and a base class that derives an entry's bytes.
 
-Rules: big-endian, fixed sizes, text as UTF-8 behind a 32-bit length. A reader takes fields one after another and knows
-nothing of entries; whatever does not fit is a `ValueError`, which `journal.decode` names.
+Rules: big-endian, fixed sizes, text as UTF-8 behind a 32-bit length. An entry declares its kind, how many of its fields
+are its identity (the key), and the types of its fields; the rest is the value. Whatever does not fit is a `ValueError`,
+which `entries.decode` turns into `JournalCorrupt`.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform, get_args, get_type_hints
 from uuid import UUID
 
 from drlib.model import Segment
 
 FORMAT = 1
-VALUE = bytes([FORMAT])  # how every value begins
-
-LONG = struct.Struct(">q")
-TWO_LONGS = struct.Struct(">qq")
-_HEADER = struct.Struct(">BB")
+_VALUE_HEADER = bytes([FORMAT])
+_LONG = struct.Struct(">q")
+_INT = struct.Struct(">i")
 _PARTITION = struct.Struct(">16si")
 _CLAIM = struct.Struct(">qh")
 
@@ -37,7 +37,7 @@ class SourcePartition:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ClaimId:
-    """One taking-over of a lane: the producer ID and the epoch that InitProducerId gave."""
+    """One claim of a lane: the producer ID and the epoch that InitProducerId returned."""
 
     producer_id: int
     epoch: int
@@ -46,17 +46,12 @@ class ClaimId:
         return _CLAIM.pack(self.producer_id, self.epoch)
 
 
-def header(kind: int) -> bytes:
-    """How every key begins."""
-    return _HEADER.pack(FORMAT, kind)
-
-
-def pack_text(text: str) -> bytes:
+def _pack_text(text: str) -> bytes:
     raw = text.encode()
     return struct.pack(">I", len(raw)) + raw
 
 
-def pack_segments(segments: Sequence[Segment]) -> bytes:
+def _pack_segments(segments: Sequence[Segment]) -> bytes:
     """Their number, then each as three LEB128 numbers: how far both sides moved since the one before, and its count."""
     out = bytearray()
     source = target = 0
@@ -68,10 +63,18 @@ def pack_segments(segments: Sequence[Segment]) -> bytes:
     return bytes(out)
 
 
-def pack_claims(claims: Sequence[ClaimId]) -> bytes:
+def _pack_claims(claims: Sequence[ClaimId]) -> bytes:
     out = bytearray()
     _varint(out, len(claims))
     return bytes(out) + b"".join(claim.pack() for claim in claims)
+
+
+def _pack_pairs(pairs: Sequence[tuple[int, int]]) -> bytes:
+    return _INT.pack(len(pairs)) + b"".join(_LONG.pack(number) for pair in pairs for number in pair)
+
+
+def _pack_flag(flag: bool) -> bytes:
+    return bytes([flag])
 
 
 def _varint(out: bytearray, number: int) -> None:
@@ -84,7 +87,7 @@ def _varint(out: bytearray, number: int) -> None:
 
 
 class Fields:
-    """Reads fields one after another; raises `ValueError` (also as `UnicodeDecodeError`) for what is none."""
+    """Reads fields one after another; raises `ValueError` (`UnicodeDecodeError` among them) for bytes that do not fit."""
 
     __slots__ = ("_at", "_raw")
 
@@ -113,16 +116,16 @@ class Fields:
 
     def number(self) -> int:
         """An offset or a count: never negative."""
-        found = self.integer()
-        if found < 0:
-            raise ValueError(f"{found} where an offset or a count belongs")
-        return found
+        number = self.integer()
+        if number < 0:
+            raise ValueError(f"{number} where an offset or a count belongs")
+        return number
 
     def flag(self) -> bool:
-        found = self.raw(1)[0]
-        if found > 1:
-            raise ValueError(f"{found} where 0 or 1 belongs")
-        return found == 1
+        byte = self.raw(1)[0]
+        if byte > 1:
+            raise ValueError(f"{byte} where 0 or 1 belongs")
+        return byte == 1
 
     def text(self) -> str:
         return self.raw(int.from_bytes(self.raw(4))).decode()
@@ -139,15 +142,21 @@ class Fields:
                 raise ValueError("a number of more than 64 bits")
 
     def segments(self) -> tuple[Segment, ...]:
-        found: list[Segment] = []
+        segments: list[Segment] = []
         source = target = 0
         for _ in range(self.varint()):
-            found.append(Segment(source + self.varint(), target + self.varint(), self.varint()))
-            source, target = found[-1].source_end, found[-1].target_end
-        return tuple(found)
+            segments.append(Segment(source + self.varint(), target + self.varint(), self.varint()))
+            source, target = segments[-1].source_end, segments[-1].target_end
+        return tuple(segments)
 
     def claims(self) -> tuple[ClaimId, ...]:
         return tuple(self.claim() for _ in range(self.varint()))
+
+    def int32(self) -> int:
+        return self.integer(4)
+
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        return tuple((self.number(), self.number()) for _ in range(self.int32()))
 
     def done(self) -> None:
         if self._at != len(self._raw):
@@ -169,3 +178,77 @@ def _claim(raw: bytes) -> ClaimId:
     if producer_id < 0 or epoch < 0:
         raise ValueError(f"producer ID {producer_id}, epoch {epoch}")
     return ClaimId(producer_id, epoch)
+
+
+class FieldType(NamedTuple):
+    """How one type of field is written and read."""
+
+    pack: Callable[[Any], bytes]
+    read: Callable[[Fields], Any]
+
+
+Number = Annotated[int, FieldType(_LONG.pack, Fields.number)]
+"""An offset or a count, 64 bits, never negative when read."""
+Int64 = Annotated[int, FieldType(_LONG.pack, Fields.integer)]
+Int32 = Annotated[int, FieldType(_INT.pack, Fields.int32)]
+Segments = Annotated[tuple[Segment, ...], FieldType(_pack_segments, Fields.segments)]
+Claims = Annotated[tuple[ClaimId, ...], FieldType(_pack_claims, Fields.claims)]
+Pairs = Annotated[tuple[tuple[int, int], ...], FieldType(_pack_pairs, Fields.pairs)]
+_TYPES: dict[object, FieldType] = {
+    SourcePartition: FieldType(SourcePartition.pack, Fields.partition),
+    ClaimId: FieldType(ClaimId.pack, Fields.claim),
+    UUID: FieldType(lambda uuid: uuid.bytes, Fields.uuid),
+    str: FieldType(_pack_text, Fields.text),
+    bool: FieldType(_pack_flag, Fields.flag),
+}
+
+
+class JournalEntry:
+    """Base of the entries: `key` and `value` are their bytes, `read` the way back."""
+
+    __slots__ = ()
+    KIND: ClassVar[int]
+    _KEY: ClassVar[tuple[tuple[str, FieldType], ...]]
+    _VALUE: ClassVar[tuple[tuple[str, FieldType], ...]]
+
+    def key(self) -> bytes:
+        """Format, kind, identity: equal keys supersede each other."""
+        packed = bytes((FORMAT, self.KIND))
+        for name, (pack, _) in self._KEY:
+            packed += pack(getattr(self, name))
+        return packed
+
+    def value(self) -> bytes:
+        packed = _VALUE_HEADER
+        for name, (pack, _) in self._VALUE:
+            packed += pack(getattr(self, name))
+        return packed
+
+    @classmethod
+    def read(cls, key: Fields, value: Fields) -> Self:
+        """Raises `ValueError`. The caller checks that no bytes are left over."""
+        return cls(*[read(key) for _, (_, read) in cls._KEY], *[read(value) for _, (_, read) in cls._VALUE])
+
+
+KINDS: dict[int, type[JournalEntry]] = {}
+"""Every declared kind; `entries` imports the modules that declare them."""
+E = TypeVar("E", bound=JournalEntry)
+
+
+@dataclass_transform(frozen_default=True)
+def entry(kind: int, *, key: int) -> Callable[[type[E]], type[E]]:
+    """Make a class a frozen entry of `kind` whose first `key` fields are its identity."""
+
+    def declare(cls: type[E]) -> type[E]:
+        declared: type[E] = dataclass(frozen=True, slots=True)(cls)
+        hints = get_type_hints(declared, include_extras=True)
+        layout = tuple((field.name, _field_type(hints[field.name])) for field in fields(declared))  # type: ignore[arg-type]
+        declared.KIND, declared._KEY, declared._VALUE = kind, layout[:key], layout[key:]
+        KINDS[kind] = declared
+        return declared
+
+    return declare
+
+
+def _field_type(hint: object) -> FieldType:
+    return next((a for a in get_args(hint) if isinstance(a, FieldType)), None) or _TYPES[hint]

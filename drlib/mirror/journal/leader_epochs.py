@@ -1,10 +1,10 @@
-"""Which history of the source the journal speaks of: the leader epochs of what was read.
+"""Leader epochs of the source's records, as journaled: they show whether the source still has the history that was read.
 
-Rules:
-- A leader epoch is known for a position when its records were promised below it. What was noted beyond it was never
-  delivered, and the source may have another history there since; it is taken back at the next claim (`NEVER`).
-Source: KIP-101, KIP-320 (an epoch that ends below where it was read tells of an unclean election, however far the log has
-grown since).
+Rules: a leader epoch is valid for a position when its records were promised below it. An epoch journaled beyond the
+position was never delivered, and the source may have another history there since: it is taken back at the next claim
+(`NEVER`).
+Source: KIP-101, KIP-320 (an epoch that ends below where it was read means an unclean leader election, however far the log
+has grown since).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Epochs = Mapping[SourcePartition, Mapping[int, int]]
 
 
 def epochs_read(entries: Iterable[Entry]) -> Epochs:
-    """What the journal knows of leader epochs."""
-    found: dict[SourcePartition, dict[int, int]] = defaultdict(dict)
+    """The leader epochs in a journal."""
+    epochs: dict[SourcePartition, dict[int, int]] = defaultdict(dict)
     for entry in entries:
         if isinstance(entry, SourceEpoch):
-            found[entry.partition][entry.epoch] = entry.source_offset
-    return found
+            epochs[entry.partition][entry.epoch] = entry.source_offset
+    return epochs
 
 
 def epoch_below(epochs: Mapping[int, int], position: int) -> int:
@@ -37,5 +37,5 @@ def epoch_below(epochs: Mapping[int, int], position: int) -> int:
 
 
 def taken_back(partition: SourcePartition, epochs: Mapping[int, int], position: int) -> list[Entry]:
-    """Entries that take back what was noted at or beyond `position`, to where the partition was delivered."""
+    """Entries that take back the epochs journaled at or beyond `position`."""
     return [SourceEpoch(partition, epoch, NEVER) for epoch, first in epochs.items() if position <= first < NEVER]

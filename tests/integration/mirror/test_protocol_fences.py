@@ -89,7 +89,7 @@ async def test_a_placement_that_died_with_the_worker_is_found_in_the_log(
         await asyncio.to_thread(send, engine.left, topic, [f"c{n}" for n in range(10)])
         async with running(engine) as heir:
             await heir.mirrored(topic, {0: 90})
-            journal = heir.flow.journal_topic
+            journal = heir.flow.setup.journal_topic
         found = (await read_maps(client, journal)).source(topic, 0)
     assert found is not None
     stands = [*range(1, 51), *range(52, 82), *range(83, 93)]  # a marker first, the stranger, the heir's marker

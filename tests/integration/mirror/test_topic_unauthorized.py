@@ -157,7 +157,7 @@ async def test_what_arrives_late_where_nobody_fenced_is_counted_by_the_claim_tha
         await asyncio.to_thread(send, engine.left, other, [f"b{n}" for n in range(50)])
         async with running(engine) as heir:
             await heir.mirrored(other, {0: 100})
-            journal = heir.flow.journal_topic
+            journal = heir.flow.setup.journal_topic
         error, _ = await append(client, mirror, former, 50, count=10)  # nothing was fenced there: it is taken
         assert error == 0
         await asyncio.to_thread(send, engine.left, left_out, [f"b{n}" for n in range(50)])  # the first ten came late
