@@ -88,7 +88,10 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class GroupTranslation:
-    """One committed position of a group and its counterpart on the other cluster."""
+    """One committed position of a group and its counterpart on the other cluster.
+
+    `unread`: records of its mirror partition that a group has not read on the cluster it leaves (failback, switchover).
+    """
 
     group: str
     source: TopicPartition
@@ -97,6 +100,7 @@ class GroupTranslation:
     translation: Translation
     as_of_ms: int  # when the source position was last known to be the committed one
     metadata: str = ""
+    unread: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,14 +187,14 @@ def test_a_record_that_comes_late_is_taken_along(both: Both, monkeypatch: pytest
     home, away, topic = both.engine.source, both.engine.target, both.topic
     produce(both.engine.left, topic, 600, partitions=PARTITIONS)
     wait_for("the flow out runs", lambda: runs(both))
-    write, rounds = group_writing.write_all, itertools.count(1)
+    write, rounds = group_writing.write, itertools.count(1)
 
     def late(*given: object) -> None:
         write(*given)  # type: ignore[arg-type]
         if next(rounds) == 1:
             produce(both.engine.left, topic, 1, first=600, partitions=PARTITIONS)
 
-    monkeypatch.setattr(group_writing, "write_all", late)
+    monkeypatch.setattr(group_writing, "write", late)
     there = both.there()
     assert (both.active, there["rpo_records"], next(rounds)) == (away, 0, 3)
     cutover = pointer_file.read(both.on.pointer).cutover[f"{home}.{topic}"]

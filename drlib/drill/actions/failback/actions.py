@@ -10,13 +10,13 @@ Not for: moving the applications (`switchover`), and records that only one side 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.failback.unreplicated_actions import settings_of
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided as positions
-from drlib.drill.actions.groups.rules import PositionMove
+from drlib.drill.actions.groups.rules import Left, PositionMove, decide_all
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence, ReadOnlyAction
@@ -25,18 +25,15 @@ from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.group_offsets import Positions
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.translation.two_way import (
-    FlowPairState,
-    Move,
     group_positions,
     groups_of,
     read_flow_pair,
     translate,
 )
 from drlib.mirror.offsets.unreplicated.lag import behind, mirrored_topics, refuse_unexplained
-from drlib.model import Flow, TopicPartition, TranslationKind
+from drlib.model import Flow, GroupTranslation, TopicPartition, TranslationKind
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.waiting import LOOK_S
@@ -130,6 +127,8 @@ class TranslateBack(MoveArguments, DrillAction):
     """Which groups; by default every one that the flow mirrors."""
     inexact: Flag = False
     """Whether positions that are not exact may be committed: records are read again."""
+    rewind: Flag = False
+    """Whether a group that is further ahead on the target may be set back: records are read again."""
 
     @property
     def entity(self) -> str:
@@ -150,13 +149,16 @@ class TranslateBack(MoveArguments, DrillAction):
             groups = groups_of(settings, moving, self.groups or None)
             known = read_flow_pair(settings, moving)
             abort.check()
-            before = group_writing.standing(settings.clusters[moving.target], groups)
-            found = moves_of(settings, known, groups, before)
-            moves = as_moves(found, before)
+            target = settings.clusters[moving.target]
+            before = group_writing.committed_positions(target, groups)
+            translations = translate(settings, known, group_positions(settings, moving.source, groups), before)
+            bounds = group_writing.log_bounds(target, (item.target for item in translations))
+            moves = decide_all(translations, bounds, before, rewind=self.rewind)
             self.show(position_rows(moves, moving))
             if not self.inexact:
-                refuse_inexact(found, moving)
-            group_writing.refuse_in_use(settings.clusters[moving.target], groups)
+                refuse_inexact(translations, moving)
+            refuse_blocked(moves, moving, inexact=self.inexact)
+            group_writing.refuse_in_use(target, groups)
             positions.write(self.context.run_dir, moving.target, moves, self._use)
         group_writing.write(settings.clusters[moving.target], moves)
         return evidence(moves)
@@ -179,58 +181,45 @@ class TranslateBack(MoveArguments, DrillAction):
         return positions.read(self.context.run_dir, self.flow.target, self._use)
 
 
-def moves_of(
-    settings: MirrorSettings, known: FlowPairState, groups: Collection[str], there: Mapping[str, Positions]
-) -> tuple[Move, ...]:
-    """Where `groups` stand, as positions on the cluster gone to, where they stand at `there` already."""
-    return translate(settings, known, group_positions(settings, known.moving.source, groups), there)
-
-
-def as_moves(found: Sequence[Move], there: Mapping[str, Positions]) -> tuple[PositionMove, ...]:
-    """What is to be written: every position that is known. `there` is what stands there before."""
-    moves = []
-    for told in (move.translation for move in found):
-        what, before = told.translation, there.get(told.group, {}).get(told.target)
-        unknown = what.offset is None or what.kind is TranslationKind.UNKNOWN
-        moves.append(
-            PositionMove(
-                told.group,
-                told.source,
-                told.source_offset,
-                told.target,
-                None if unknown else what.offset,
-                what.kind,
-                what.records,
-                told.as_of_ms,
-                told.metadata,
-                None if before is None else before.offset,
-                "" if before is None else before.metadata,
-                "nobody knows what it is there" if unknown else "",
-            )
-        )
-    return tuple(moves)
-
-
-def refuse_inexact(moves: Iterable[Move], moving: Flow) -> None:
+def refuse_inexact(translations: Iterable[GroupTranslation], moving: Flow) -> None:
     """Raises `Deviated` naming the first position that is not exact, and the first group that has not read a mirror out."""
-    wrong = [m for m in moves if m.unread or not m.exact]
-    doubtful = [m.translation for m in wrong if not m.exact]
-    unread = [m for m in wrong if m.unread]
+    wrong = [t for t in translations if t.unread or not t.translation.exact]
+    unread = [t for t in wrong if t.unread]
+    inexact = [t for t in wrong if not t.translation.exact]
     if unread:
-        first = unread[0].translation
+        first = unread[0]
         raise Deviated(
             f"{first.group} cannot move to {moving.target} yet",
-            f"{unread[0].unread} records of {first.source} are still to be read, and {first.target.topic} on "
+            f"{first.unread} records of {first.source} are still to be read, and {first.target.topic} on "
             f"{moving.target} would come after what was written since; {len(unread)} partitions are like that",
             f"Let it read {first.source.topic} on {moving.source} to its end first.",
         )
-    if doubtful:
-        first = doubtful[0]
+    if inexact:
+        first = inexact[0]
         raise Deviated(
             f"{first.group} would not go on at its exact record on {moving.target}",
             f"{first.source} at {first.source_offset} is {first.translation.kind.value} ({first.translation.records} records); "
-            f"{len(doubtful)} positions are not exact",
+            f"{len(inexact)} positions are not exact",
             "Allow it with inexact = true, or wait until the mirror has what is missing.",
+        )
+
+
+def refuse_blocked(moves: Iterable[PositionMove], moving: Flow, *, inexact: bool) -> None:
+    """Raises `Deviated` for a group that is further ahead on the target and, unless `inexact`, for any other position left."""
+    stuck = [move for move in moves if move.left is Left.AHEAD or (move.left is not None and not inexact)]
+    if stuck:
+        first = stuck[0]
+        remedy = {
+            Left.AHEAD: "Find out who reads there, then allow going back with rewind = true: records are read again.",
+            Left.PAST_END: f"See whether {moving.target} has lost records: drlib doctor. inexact = true leaves such positions.",
+            Left.UNKNOWN: "See whether the flow is mirrored: drlib status. inexact = true leaves such positions.",
+            Left.NOT_MIRRORED: "See whether the flow is mirrored: drlib status. inexact = true leaves such positions.",
+        }
+        raise Deviated(
+            f"{first.group} cannot move to {moving.target}",
+            f"{first.source} at {first.source_offset} is {first.target} there, and {first.why}; "
+            f"{len(stuck)} positions are like that",
+            remedy[first.left or Left.AHEAD],
         )
 
 

@@ -1,99 +1,86 @@
-"""Where groups go on, worked out while applications still run, so that only what changed is worked out while they stand still.
+"""Translate groups' positions while applications still run, so that only what changed is translated while they are held.
 
-Rules: what is decided when they stand still is what would be decided then of everything. A group's positions are read again; if
-they are what they were, and every question asked of the maps has the answer it had, so has the group; any other is decided
-anew. Nothing is written ahead: a position that was written for nothing would have to be put back.
-Not for: reading and writing positions (`group_writing`), nor the answers themselves (`mirror.moving_groups`).
+Rules: the result is what translating everything at that moment would give. Each group's positions are read again; where they
+are unchanged and every query of the offset maps has the same result, so has the group; any other is translated again.
+Nothing is written ahead: an offset that was committed in vain would have to be put back.
+Not for: deciding and writing (`drlib.drill.actions.groups`), nor the queries (`drlib.mirror.offsets.translation.two_way`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from drlib.config.settings import MirrorSettings
-from drlib.drill.actions.failback.actions import as_moves
-from drlib.drill.actions.groups.rules import PositionMove
-from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.admin.group_offsets import Positions
-from drlib.mirror.offsets.translation.two_way import FlowPairState, Move, Translator
-from drlib.model import TopicPartition
+from drlib.mirror.offsets.translation.two_way import FlowPairState, Translator
+from drlib.model import GroupTranslation, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class GroupAhead:
-    """One group that stands at `here`: `found` as the maps say it, `moves` as decided, `wanted` as it is to be written."""
+class PrecomputedGroup:
+    """One group's positions on the cluster that is left, and their translations."""
 
-    here: Positions
-    found: tuple[Move, ...]
-    moves: tuple[PositionMove, ...]
-    wanted: Positions
+    positions: Positions
+    translations: tuple[GroupTranslation, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PrecomputedMoves:
-    """`stood`: where groups stand on the cluster gone to, before anything is written. `anew`: how many groups were decided
-    when this was made."""
+    """`previous`: the groups' positions on the target before anything is written. `recomputed`: how many groups were
+    translated when this was made."""
 
-    told: Translator
-    stood: Mapping[str, Positions]
-    groups: Mapping[str, GroupAhead]
+    translator: Translator
+    previous: Mapping[str, Positions]
+    groups: Mapping[str, PrecomputedGroup]
     recomputed: int
 
     @classmethod
-    def decide(
+    def compute(
         cls,
         settings: MirrorSettings,
-        known: FlowPairState,
-        here: Mapping[str, Positions],
-        stood: Mapping[str, Positions],
+        flow_pair: FlowPairState,
+        positions: Mapping[str, Positions],
+        previous: Mapping[str, Positions],
     ) -> PrecomputedMoves:
-        """Of all groups, which stand at `here` on the cluster that is left."""
-        told = Translator(settings, known)
-        groups = {group: _decided(told, group, at, stood.get(group, {})) for group, at in sorted(here.items())}
-        return cls(told, stood, groups, len(groups))
+        """Of all groups, which have `positions` on the cluster that is left."""
+        translator = Translator(settings, flow_pair)
+        groups = {
+            group: PrecomputedGroup(at, translator.group(group, at, previous.get(group, {})))
+            for group, at in sorted(positions.items())
+        }
+        return cls(translator, previous, groups, len(groups))
 
     def refresh(
-        self, settings: MirrorSettings, known: FlowPairState, here: Mapping[str, Positions]
+        self, settings: MirrorSettings, flow_pair: FlowPairState, positions: Mapping[str, Positions]
     ) -> PrecomputedMoves:
-        """The same by what is `known` now, of groups that stand at `here` now."""
-        if known.reverse is not self.told.flow_pair.reverse:  # what was asked may be another question now
-            return self.decide(settings, known, here, self.stood)
-        told = Translator(settings, known)
-        changed = [question for question, answer in self.told.answers.items() if told.answer(question) != answer]
-        everybody = any(had_read is not None for _, _, had_read in changed)  # asked of groups without a position, too
-        places = {(partition, position) for partition, position, _ in changed}
-        groups: dict[str, GroupAhead] = {}
+        """The same by the maps in `flow_pair`, of groups that have `positions` now."""
+        if flow_pair.reverse is not self.translator.flow_pair.reverse:  # the same query may mean something else now
+            return self.compute(settings, flow_pair, positions, self.previous)
+        translator = Translator(settings, flow_pair)
+        changed = [query for query, answer in self.translator.answers.items() if translator.answer(query) != answer]
+        every_group = any(previously_read is not None for _, _, previously_read in changed)  # also without a position
+        changed_positions = {(partition, position) for partition, position, _ in changed}
+        groups: dict[str, PrecomputedGroup] = {}
         recomputed = 0
-        for group, at in sorted(here.items()):
+        for group, at in sorted(positions.items()):
             before = self.groups.get(group)
-            same = before is not None and before.here == at and not everybody
-            if before is not None and same and not (places and _stands_in(places, at)):
+            if (
+                before is not None
+                and before.positions == at
+                and not every_group
+                and not _touches(changed_positions, at)
+            ):
                 groups[group] = before
                 continue
-            groups[group] = _decided(told, group, at, self.stood.get(group, {}))
+            groups[group] = PrecomputedGroup(at, translator.group(group, at, self.previous.get(group, {})))
             recomputed += 1
-        return PrecomputedMoves(told, self.stood, groups, recomputed)
+        return PrecomputedMoves(translator, self.previous, groups, recomputed)
 
     @property
-    def found(self) -> Iterator[Move]:
-        return (move for one in self.groups.values() for move in one.found)
-
-    @property
-    def moves(self) -> tuple[PositionMove, ...]:
-        return tuple(move for one in self.groups.values() for move in one.moves)
-
-    @property
-    def wanted(self) -> dict[str, Positions]:
-        return {group: one.wanted for group, one in self.groups.items() if one.wanted}
+    def translations(self) -> tuple[GroupTranslation, ...]:
+        return tuple(item for group in self.groups.values() for item in group.translations)
 
 
-def _decided(told: Translator, group: str, here: Positions, stood: Positions) -> GroupAhead:
-    found = told.group(group, here, stood)
-    moves = as_moves(found, {group: stood})
-    wanted = {move.target: CommittedOffset(move.offset, move.metadata) for move in moves if move.offset is not None}
-    return GroupAhead(here, found, moves, wanted)
-
-
-def _stands_in(places: set[tuple[TopicPartition, int]], at: Positions) -> bool:
-    return any((partition, position.offset) in places for partition, position in at.items())
+def _touches(changed: set[tuple[TopicPartition, int]], positions: Positions) -> bool:
+    return bool(changed) and any((partition, at.offset) in changed for partition, at in positions.items())

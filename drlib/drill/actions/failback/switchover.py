@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
@@ -33,9 +34,17 @@ from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.applications.deny_writes import WriteRules
 from drlib.drill.actions.applications.held_producers import still_sending
 from drlib.drill.actions.applications.pointer import PointerPlace, conflict
-from drlib.drill.actions.failback.actions import MoveArguments, evidence, position_rows, refuse_inexact, wait_caught_up
+from drlib.drill.actions.failback.actions import (
+    MoveArguments,
+    evidence,
+    position_rows,
+    refuse_blocked,
+    refuse_inexact,
+    wait_caught_up,
+)
 from drlib.drill.actions.failback.precompute import PrecomputedMoves
 from drlib.drill.actions.groups import commit as group_writing
+from drlib.drill.actions.groups.rules import decide_all
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence
@@ -45,6 +54,7 @@ from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState, Range
+from drlib.kafka.admin.group_offsets import Positions
 from drlib.mirror.offsets.translation.two_way import FlowPairState, group_positions, groups_of, read_flow_pair
 from drlib.mirror.offsets.unreplicated.lag import Behind, behind, mirrored_topics
 from drlib.model import Flow, TopicPartition
@@ -75,6 +85,8 @@ class MoveApplications(MoveArguments, DrillAction):
     """Whose positions are moved; by default every group that the flow mirrors."""
     inexact: Flag = False
     """Whether positions that are not exact may be committed: records are read again."""
+    rewind: Flag = False
+    """Whether a group that is further ahead on the target may be set back: records are read again."""
     held_s: Seconds = 10.0
     """How long to wait, with the applications held, until everything stands still; at most half of `hold_limit_s`."""
     hold_limit_s: Seconds = 60.0
@@ -134,8 +146,10 @@ class MoveApplications(MoveArguments, DrillAction):
         waited = wait_caught_up(settings, moving, abort, _NEAR, self.within_s)
         known = read_flow_pair(settings, moving)
         groups = groups_of(settings, moving, self.groups or None)
-        stood = group_writing.standing(settings.clusters[moving.target], groups)
-        ahead = PrecomputedMoves.decide(settings, known, group_positions(settings, moving.source, groups), stood)
+        target = settings.clusters[moving.target]
+        previous = group_writing.committed_positions(target, groups)
+        ahead = PrecomputedMoves.compute(settings, known, group_positions(settings, moving.source, groups), previous)
+        written: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         with BulkAdmin(settings.clusters[moving.source]) as here, Cluster(settings.clusters[moving.target]) as there:
             topics = mirrored_topics(here, settings.flow(moving.source, moving.target))
             every = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
@@ -150,11 +164,19 @@ class MoveApplications(MoveArguments, DrillAction):
                         here.log_ends(known.mirror_ends) != known.mirror_ends
                     ):  # others still write on the cluster gone to
                         known = read_flow_pair(settings, moving)
-                    here_now = group_positions(settings, moving.source, groups)
-                    ahead = ahead.refresh(settings, replace(known, forward=still.found.maps), here_now)
+                    source_positions, target_positions = self._positions(settings, groups)
+                    ahead = ahead.refresh(settings, replace(known, forward=still.found.maps), source_positions)
+                    translations = ahead.translations
                     if not self.inexact:
-                        refuse_inexact(ahead.found, moving)
-                    group_writing.write_all(settings.clusters[moving.target], ahead.wanted)
+                        refuse_inexact(translations, moving)
+                    bounds = group_writing.log_bounds(target, (item.target for item in translations))
+                    moves = decide_all(translations, bounds, target_positions, rewind=self.rewind, ours=written)
+                    refuse_blocked(moves, moving, inexact=self.inexact)
+                    group_writing.write(target, moves, target_positions)
+                    for move in moves:
+                        if move.offset is not None:
+                            offset = CommittedOffset(move.offset, move.metadata)
+                            written.setdefault(move.group, {})[move.target] = offset
                     cutover = _cutover(settings, moving, there, topics)
                     ends = there.log_ends(local)
                     self._refuse_late(began, limit_s)
@@ -168,7 +190,6 @@ class MoveApplications(MoveArguments, DrillAction):
             moved_s = time.monotonic() - began
             first_s = _first(there, ends, began, abort)
             behind_us = _written_since(here, still.found.ends)
-        moves = ahead.moves
         self.show(position_rows(moves, moving))
         self._keep(began_ms, moved_s, first_s)
         return {
@@ -221,6 +242,15 @@ class MoveApplications(MoveArguments, DrillAction):
         now = self._pointer()
         self._pointers.write(now, replace(was, version=now.version + 1, hold=hold, hold_limit_s=limit_s))
         return now.version + 1
+
+    def _positions(
+        self, settings: MirrorSettings, groups: Sequence[str]
+    ) -> tuple[dict[str, Positions], dict[str, Positions]]:
+        """The groups' committed offsets on both clusters, read at the same time."""
+        moving = self.flow
+        with ThreadPoolExecutor(1) as pool:
+            on_target = pool.submit(group_writing.committed_positions, settings.clusters[moving.target], groups)
+            return group_positions(settings, moving.source, groups), on_target.result()
 
     def _refuse_late(self, began: float, limit_s: float) -> None:
         """Raises `Deviated` where somebody might go on at the source before the pointer has moved."""

@@ -1,9 +1,10 @@
-"""Positions that were decided (`rules.group_moves`), written to one cluster, looked at, and put back: many groups at a time.
+"""Committed offsets of groups without members on one cluster: read, written as decided (`rules`), and put back.
 
-Rules: a position that is neither what it was nor what was decided was moved by somebody: it is left, and told before anything
+Every action that moves positions reads and writes them here, many groups at a time.
+Rules: an offset that is neither what it was nor what was decided was changed by others: it is left, and named before anything
 is written. A group with members is refused by name, and the broker's own refusal says the same where one joined meanwhile.
-What is put back is what was there before; a group that had nothing there is deleted, and single positions are taken away.
-Not for: deciding, and keeping what was decided (`positions`).
+What is put back is what was committed before; a group that had nothing is deleted, and single offsets are removed.
+Not for: deciding (`rules`), and keeping what was decided (`decided`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from drlib.drill.actions.groups.rules import PositionMove
+from drlib.drill.actions.groups.rules import LogBounds, PositionMove
 from drlib.drill.plan.progress import Reach
 from drlib.errors import Deviated, DrlibError
 from drlib.kafka.admin.bulk_admin import BulkAdmin
@@ -28,21 +29,31 @@ TIMEOUT_S: Final = 20.0
 _HAS_MEMBERS: Final = "UNKNOWN_MEMBER_ID"  # of a commit that is no member's
 
 
-def standing(cluster: ClusterSettings, groups: Iterable[str]) -> dict[str, Positions]:
-    """Where each group stands, empty where it does not. Raises the first group's error."""
-    found = committed(cluster, sorted(groups), TIMEOUT_S)
-    _raise_first({group: answer if isinstance(answer, DrlibError) else None for group, answer in found.items()})
-    return {group: answer for group, answer in found.items() if not isinstance(answer, DrlibError)}
+def committed_positions(cluster: ClusterSettings, groups: Iterable[str]) -> dict[str, Positions]:
+    """The committed offsets of each group, empty where it has none. Raises the first group's error."""
+    answers = committed(cluster, sorted(groups), TIMEOUT_S)
+    _raise_first({group: answer if isinstance(answer, DrlibError) else None for group, answer in answers.items()})
+    return {group: answer for group, answer in answers.items() if not isinstance(answer, DrlibError)}
+
+
+def log_bounds(cluster: ClusterSettings, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+    """Log start and log end of each partition that exists. Raises `Unreachable`."""
+    wanted = set(partitions)
+    with BulkAdmin(cluster, timeout_s=TIMEOUT_S) as admin:
+        topics = admin.topics({partition.topic for partition in wanted})
+        existing = {p for p in wanted if p.topic in topics and p.partition < topics[p.topic].partitions}
+        starts, ends = admin.log_starts(existing), admin.log_ends(existing)
+    return {p: LogBounds(starts[p], ends[p]) for p in existing if p in starts and p in ends}
 
 
 def write(
     cluster: ClusterSettings, moves: Sequence[PositionMove], found: Mapping[str, Positions] | None = None
 ) -> None:
-    """Commit what was decided, each group in one request; `found` is where they stand, where that is known just now.
+    """Commit what was decided, each group in one request; `found` are the committed offsets, where they were read just now.
 
-    Raises `Deviated` for a position that somebody moved, `GroupNotEmpty`, or the first group's error.
+    Raises `Deviated` for an offset that was changed by others, `GroupNotEmpty`, or the first group's error.
     """
-    found = standing(cluster, {move.group for move in moves}) if found is None else found
+    found = committed_positions(cluster, {move.group for move in moves}) if found is None else found
     wanted: dict[str, dict[TopicPartition, CommittedOffset]] = {}
     moved = []
     for move in moves:
@@ -57,24 +68,19 @@ def write(
     _commit(cluster, wanted)
 
 
-def write_all(cluster: ClusterSettings, wanted: Mapping[str, Positions]) -> None:
-    """Commit `wanted` whatever stands there, each group in one request. Raises `GroupNotEmpty`, or the first group's error."""
-    _commit(cluster, wanted)
-
-
 def read_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
-    """Raises `Deviated` for a position that is not what was decided."""
-    found = standing(cluster, {move.group for move in moves})
+    """Raises `Deviated` for an offset that is not what was decided."""
+    found = committed_positions(cluster, {move.group for move in moves})
     moved = [move for move in moves if move.offset is not None and _offset(found, move) != move.offset]
     if moved:
         raise changed_by_others(cluster, moved, found)
 
 
 def reached(cluster: ClusterSettings, moves: Sequence[PositionMove] | None) -> Reach:
-    """How far `write` came with what was decided, None where nothing was; all of it counts as partly, as it is read back."""
+    """How far `write` came with `moves`, None where nothing was decided; all written counts as partly, as it is read back."""
     if moves is None:
         return Reach.UNTOUCHED
-    found = standing(cluster, {move.group for move in moves})
+    found = committed_positions(cluster, {move.group for move in moves})
     wanted = [move for move in moves if move.offset is not None]
     if any(_offset(found, move) not in (move.before, move.offset) for move in wanted):
         return Reach.UNKNOWN
@@ -84,9 +90,9 @@ def reached(cluster: ClusterSettings, moves: Sequence[PositionMove] | None) -> R
 
 
 def put_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
-    """What was there before. Raises `Deviated` for what somebody moved on, `GroupNotEmpty` for members."""
+    """Restore what was committed before. Raises `Deviated` for what was changed by others, `GroupNotEmpty` for members."""
     written = [move for move in moves if move.offset is not None]
-    found = standing(cluster, {move.group for move in written})
+    found = committed_positions(cluster, {move.group for move in written})
     moved = [move for move in written if _offset(found, move) not in (move.before, move.offset)]
     if moved:
         raise changed_by_others(cluster, moved, found)
@@ -95,15 +101,15 @@ def put_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
         if move.before is not None:
             back.setdefault(move.group, {})[move.target] = CommittedOffset(move.before, move.before_metadata)
     _commit(cluster, back)
-    _take_out(cluster, [move for move in written if move.before is None], found)
+    _remove(cluster, [move for move in written if move.before is None], found)
 
 
 def refuse_in_use(cluster: ClusterSettings, groups: Collection[str]) -> None:
     """Raises `GroupNotEmpty` naming those with members. A coordinator that is still loading is asked again."""
     end = time.monotonic() + TIMEOUT_S
-    with BulkAdmin(cluster, timeout_s=TIMEOUT_S) as there:
+    with BulkAdmin(cluster, timeout_s=TIMEOUT_S) as admin:
         while True:
-            states = there.group_states(groups)
+            states = admin.group_states(groups)
             failed = [state for state in states.values() if isinstance(state, DrlibError)]
             if not failed:
                 break
@@ -130,15 +136,15 @@ def _commit(cluster: ClusterSettings, wanted: Mapping[str, Positions]) -> None:
     _raise_first(answers)
 
 
-def _take_out(cluster: ClusterSettings, moves: Sequence[PositionMove], found: Mapping[str, Positions]) -> None:
-    """Positions that were not there before: a group that had no others is deleted with them."""
-    ours: dict[str, set[TopicPartition]] = {}
+def _remove(cluster: ClusterSettings, moves: Sequence[PositionMove], found: Mapping[str, Positions]) -> None:
+    """Remove offsets that were not committed before: a group that had no others is deleted with them."""
+    by_group: dict[str, set[TopicPartition]] = {}
     for move in moves:
-        ours.setdefault(move.group, set()).add(move.target)
-    with Cluster(cluster) as there:
-        for group, partitions in ours.items():
+        by_group.setdefault(move.group, set()).add(move.target)
+    with Cluster(cluster) as admin:
+        for group, partitions in by_group.items():
             if not found[group].keys() - partitions:
-                there.delete_group(group)
+                admin.delete_group(group)
             elif some := sorted(partitions & found[group].keys()):
                 take_away(cluster, group, some, TIMEOUT_S)
 
@@ -149,9 +155,9 @@ def changed_by_others(
     move = moves[0]
     return Deviated(
         f"{len(moves)} positions on {cluster.alias} are left as they are",
-        f"{move.group} stood at {move.before} in {move.target}, was to be at {move.offset}, and is at "
-        f"{_offset(found, move)}: somebody moved it",
-        f"Look who uses {move.group} on {cluster.alias}.",
+        f"{move.group} was at {move.before} in {move.target}, was to be at {move.offset}, and is at "
+        f"{_offset(found, move)}: it was changed by others",
+        f"Find out who uses {move.group} on {cluster.alias}.",
     )
 
 

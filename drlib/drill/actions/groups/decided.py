@@ -1,7 +1,7 @@
-"""What a run decided of the positions of groups on one cluster, and what stood there before: a file of the run's folder.
+"""What a run decided of the positions of groups on one cluster, and what was committed there before: a file of its folder.
 
 Rules: it is on disk, whole, before the first position is written, so that whoever takes the run up completes what was
-decided and puts back what was there. One file a target cluster and use (`groups`, `shadow`).
+decided and puts back what was there. One file for each target cluster and use (`groups`, `shadow`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pydantic import TypeAdapter
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.step.step_output import DETAILS
 from drlib.files import write_whole
-from drlib.model import GroupTranslation, Translation
 
 _MOVES: Final = TypeAdapter(tuple[PositionMove, ...])
 
@@ -35,24 +34,8 @@ def read(run_dir: Path, target: str, use: str = "groups") -> tuple[PositionMove,
 
 
 def forget(run_dir: Path, target: str, use: str = "groups") -> None:
-    """They were put back."""
+    """Forget what was decided, once it was put back."""
     _path(run_dir, target, use).unlink(missing_ok=True)
-
-
-def as_translations(moves: Sequence[PositionMove]) -> tuple[GroupTranslation, ...]:
-    """As the map gave them."""
-    return tuple(
-        GroupTranslation(
-            move.group,
-            move.source,
-            move.source_offset,
-            move.target,
-            Translation(move.offset, move.kind, move.records),
-            move.as_of_ms,
-            move.metadata,
-        )
-        for move in moves
-    )
 
 
 def _path(run_dir: Path, target: str, use: str) -> Path:

@@ -1,27 +1,44 @@
-"""What becomes of each position of a group that is moved to another cluster: committed there, or left and why.
+"""Decide what becomes of each position of a group that moves to another cluster: committed there, or left and why.
 
-Rules: what is committed is what the map says, and never a guess. A position that is there already and further on was read
-there by somebody: it is left, unless going back is asked for. One past the log's end, or that the journal cannot say, is
-left too. Where nothing was mirrored yet and the partition is there, the group begins at its log start. A group of which
-anything is left is `held` unless somebody said that it may be.
-Not for: translating (`offset_map`), and keeping groups in step while the source serves (`group_sync`).
+Every move decides here: failover, rehearsal, failback and planned switchover.
+Rules: what is committed is what the offset map gives, never a guess, and never past the end of the log. A position that is
+further ahead on the target was read there: it is left, unless going back is asked for. Where nothing was mirrored yet and
+the partition exists, the group begins at its log start. A position that is left blocks its group, except where nothing of
+the partition is on the target.
+Not for: translating (`drlib.mirror.offsets.translation`), writing (`commit`), and keeping groups in step while the source
+serves (`drlib.mirror.sync.rules.group_offsets`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from enum import StrEnum
 
+from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.mirror.sync.rules.group_offsets import SyncDecision, TranslatedPosition, decide_position
-from drlib.model import GroupTranslation, TopicPartition, TranslationKind
+from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
 
-_NOTHING_THERE: Final = "nothing of it is on the target"
+GroupPositions = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
+"""Committed offsets, by group and partition."""
+
+
+class Left(StrEnum):
+    """Why a position is not committed."""
+
+    AHEAD = "ahead"
+    PAST_END = "past-end"
+    UNKNOWN = "unknown"
+    NOT_MIRRORED = "not-mirrored"  # nothing of the partition is on the target, so nothing is lost by leaving it
 
 
 @dataclass(frozen=True, slots=True)
 class PositionMove:
-    """One position. `offset` is what is committed, None where it is left and `why` says so; `before` is what stood there."""
+    """One position: as committed on the source, as translated, and as decided for the target.
+
+    `offset` is what is committed, None where it is left: `left` and `why` say the reason. `before` is what was committed on
+    the target before.
+    """
 
     group: str
     source: TopicPartition
@@ -35,61 +52,104 @@ class PositionMove:
     before: int | None = None
     before_metadata: str = ""
     why: str = ""
+    left: Left | None = None
 
     @property
     def harmless(self) -> bool:
         """Is nothing lost or read again by leaving it where it is?"""
-        return self.offset is not None or self.why == _NOTHING_THERE
+        return self.offset is not None or self.left is Left.NOT_MIRRORED
+
+    @property
+    def translation(self) -> GroupTranslation:
+        """The translation it was decided from, without an offset where none is committed."""
+        translation = Translation(self.offset, self.kind, self.records)
+        return GroupTranslation(
+            self.group, self.source, self.source_offset, self.target, translation, self.as_of_ms, self.metadata
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class There:
-    """What the target says of one partition; None for one that is not there."""
+class LogBounds:
+    """The log start and log end offset of a partition of the target."""
 
-    log_start: int | None
-    log_end: int | None
-    committed: int | None = None
-    metadata: str = ""
+    start: int
+    end: int
 
 
-def decide(item: GroupTranslation, there: There, *, rewind: bool = False) -> PositionMove:
-    """What becomes of one translated position. `rewind`: one that stands further on may go back."""
-    found = item.translation
-    offset, why = found.offset, ""
-    if found.kind is TranslationKind.NEVER_MIRRORED and offset is None:
-        offset = there.log_start
-        why = "" if offset is not None else _NOTHING_THERE
+def decide(
+    item: GroupTranslation, bounds: LogBounds | None, committed: CommittedOffset | None = None, *, rewind: bool = False
+) -> PositionMove:
+    """What becomes of one translated position.
+
+    `bounds` are None for a partition that does not exist on the target, `committed` is the group's offset there. `rewind`: a
+    group that is further ahead there may go back.
+    """
+    translation = item.translation
+    offset, left, why = translation.offset, None, ""
+    if translation.kind is TranslationKind.NEVER_MIRRORED and offset is None:
+        if bounds is None:
+            left, why = Left.NOT_MIRRORED, "nothing of it is on the target"
+        elif committed is not None and committed.offset > bounds.start and not rewind:
+            left, why = Left.AHEAD, _ahead(committed)
+        else:
+            offset = bounds.start
     else:
-        wanted = TranslatedPosition(item.source_offset, found, item.metadata)
-        verdict = decide_position(wanted, there.committed, there.log_end, None)
-        if verdict is SyncDecision.AHEAD and not rewind:
-            why = f"it stands at {there.committed} there, further on: somebody has read on"
-        elif verdict is SyncDecision.PAST_END:
-            why = f"the log ends at {there.log_end} there"
-        elif verdict is SyncDecision.NOT_TRANSLATED:
-            why = "the journal cannot say what it is there"
-        if why:
-            offset = None
+        wanted = TranslatedPosition(item.source_offset, translation, item.metadata)
+        log_end = None if bounds is None else bounds.end
+        decision = decide_position(wanted, None if committed is None else committed.offset, log_end, None)
+        if decision is SyncDecision.AHEAD and committed is not None and not rewind:
+            left, why = Left.AHEAD, _ahead(committed)
+        elif decision is SyncDecision.PAST_END:
+            left, why = Left.PAST_END, f"its log ends at {log_end} there, before {offset}"
+        elif decision is SyncDecision.NOT_TRANSLATED:
+            why = (
+                "the journal cannot say what it is there"
+                if bounds is not None
+                else "the partition does not exist there"
+            )
+            left = Left.UNKNOWN
     return PositionMove(
-        item.group,
-        item.source,
-        item.source_offset,
-        item.target,
-        offset,
-        found.kind,
-        found.records,
-        item.as_of_ms,
-        item.metadata,
-        there.committed,
-        there.metadata,
-        why,
+        group=item.group,
+        source=item.source,
+        source_offset=item.source_offset,
+        target=item.target,
+        offset=None if left is not None else offset,
+        kind=translation.kind,
+        records=translation.records,
+        as_of_ms=item.as_of_ms,
+        metadata=item.metadata,
+        before=None if committed is None else committed.offset,
+        before_metadata="" if committed is None else committed.metadata,
+        why=why,
+        left=left,
     )
 
 
-def held(moves: Iterable[PositionMove]) -> dict[str, tuple[PositionMove, ...]]:
-    """By group: the positions that stand in the way of moving it."""
-    found: dict[str, list[PositionMove]] = {}
+def decide_all(
+    items: Iterable[GroupTranslation],
+    bounds: Mapping[TopicPartition, LogBounds],
+    committed: GroupPositions,
+    *,
+    rewind: bool = False,
+    ours: GroupPositions | None = None,
+) -> tuple[PositionMove, ...]:
+    """What becomes of every translated position; `ours` are offsets that this very step committed before."""
+    moves = []
+    for item in items:
+        now = committed.get(item.group, {}).get(item.target)
+        own = ours is not None and now is not None and ours.get(item.group, {}).get(item.target) == now
+        moves.append(decide(item, bounds.get(item.target), now, rewind=rewind or own))
+    return tuple(moves)
+
+
+def blocked(moves: Iterable[PositionMove]) -> dict[str, tuple[PositionMove, ...]]:
+    """By group: the positions that are left and prevent moving it without a guess."""
+    by_group: dict[str, list[PositionMove]] = {}
     for move in moves:
         if not move.harmless:
-            found.setdefault(move.group, []).append(move)
-    return {group: tuple(those) for group, those in found.items()}
+            by_group.setdefault(move.group, []).append(move)
+    return {group: tuple(its_moves) for group, its_moves in by_group.items()}
+
+
+def _ahead(committed: CommittedOffset) -> str:
+    return f"it is at {committed.offset} there, further on: the group was read there"

@@ -19,8 +19,7 @@ from drlib import clock
 from drlib.config.patterns.selection import matches
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided as positions
-from drlib.drill.actions.groups.commit import TIMEOUT_S
-from drlib.drill.actions.groups.rules import PositionMove, There, decide, held
+from drlib.drill.actions.groups.rules import PositionMove, blocked, decide_all
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence
@@ -28,7 +27,6 @@ from drlib.drill.step.arguments import Flag, Patterns
 from drlib.drill.step.cluster_identity import cluster_id, identity
 from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.errors import DrlibError, UsageError
-from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.model import TranslationKind
@@ -129,37 +127,23 @@ class TranslateGroups(FlowArguments, DrillAction):
                 f"none that is known has a position on a mirrored topic and is one of {', '.join(self.groups)}",
                 f"Known with a position: {known}.",
             )
-        groups = {self.named(item.group) for item in chosen}
-        group_writing.refuse_in_use(self.target_cluster, groups)
-        with BulkAdmin(self.target_cluster, timeout_s=TIMEOUT_S) as target:
-            there = target.topics({item.target.topic for item in chosen})
-            wanted = {
-                item.target
-                for item in chosen
-                if item.target.topic in there and item.target.partition < there[item.target.topic].partitions
-            }
-            starts, ends = target.log_starts(wanted), target.log_ends(wanted)
-        standing = group_writing.standing(self.target_cluster, groups)
-        moves = []
-        for item in chosen:
-            now = standing[self.named(item.group)].get(item.target)
-            seen = There(
-                starts.get(item.target),
-                ends.get(item.target),
-                None if now is None else now.offset,
-                "" if now is None else now.metadata,
-            )
-            moves.append(decide(item, seen, rewind=self.rewind))
-        blocked = {group: those for group, those in held(moves).items() if not matches(self.leave, group)}
-        if blocked:
-            shown = [f"{group}: {those[0].target}, {those[0].why}" for group, those in sorted(blocked.items())]
+        names = {item.group: self.named(item.group) for item in chosen}
+        group_writing.refuse_in_use(self.target_cluster, set(names.values()))
+        bounds = group_writing.log_bounds(self.target_cluster, (item.target for item in chosen))
+        committed = group_writing.committed_positions(self.target_cluster, names.values())
+        moves = decide_all(
+            chosen, bounds, {group: committed[name] for group, name in names.items()}, rewind=self.rewind
+        )
+        stuck = {group: those for group, those in blocked(moves).items() if not matches(self.leave, group)}
+        if stuck:
+            shown = [f"{group}: {those[0].target}, {those[0].why}" for group, those in sorted(stuck.items())]
             more = f"; and {len(shown) - 5} groups more" if len(shown) > 5 else ""
             raise UsageError(
-                f"{len(blocked)} groups cannot be moved without a guess",
+                f"{len(stuck)} groups cannot be moved without a guess",
                 "; ".join(shown[:5]) + more,
                 "Look at them (drlib translate), then name those that may stay in `leave`.",
             )
-        return tuple(replace(move, group=self.named(move.group)) for move in moves)
+        return tuple(replace(move, group=names[move.group]) for move in moves)
 
     def named(self, group: str) -> str:
         """What the source's `group` is called on the target."""

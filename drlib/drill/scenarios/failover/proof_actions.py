@@ -74,7 +74,7 @@ class CheckHistories(ProofAction):
         allowed = planning.read(self.context.run_dir).drill.objectives.rpo_records
         self.show([dict(row) for row in self.proof.check(allowed).rows])
         moves = positions.read(self.context.run_dir, self.flow.target) or ()
-        part = self.proof.check_part(positions.as_translations(moves))
+        part = self.proof.check_part([move.translation for move in moves])
         self.score(part)
         rpo = part.rpo
         return {

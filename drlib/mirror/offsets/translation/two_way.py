@@ -52,18 +52,6 @@ class FlowPairState:
     mirror_ends: Mapping[TopicPartition, int]  # log ends of those mirrors, read just before the map
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """The translation of one position. `unread`: records of its mirror partition that the group has not read."""
-
-    translation: GroupTranslation
-    unread: int = 0
-
-    @property
-    def exact(self) -> bool:
-        return self.translation.translation.exact
-
-
 def read_flow_pair(settings: MirrorSettings, moving: Flow) -> FlowPairState:
     """Read the state of both flows. Raises `UsageError` for a flow without a way back, `Unreachable`, `BrokerError`."""
     refuse_one_way(settings.flow(moving.source, moving.target))
@@ -123,7 +111,7 @@ def translate(
     flow_pair: FlowPairState,
     source_positions: Mapping[str, Positions],
     target_positions: Mapping[str, Positions],
-) -> tuple[Move, ...]:
+) -> tuple[GroupTranslation, ...]:
     """Translate the committed offsets of groups, by group, from the cluster that is left to the target.
 
     `target_positions`: what the same groups have committed on the target so far. Positions in topics that neither flow
@@ -131,9 +119,9 @@ def translate(
     """
     translator = Translator(settings, flow_pair)
     return tuple(
-        move
+        item
         for group, positions in sorted(source_positions.items())
-        for move in translator.group(group, positions, target_positions.get(group, {}))
+        for item in translator.group(group, positions, target_positions.get(group, {}))
     )
 
 
@@ -149,18 +137,18 @@ class Translator:
         self._flow_settings = settings.flow(flow_pair.moving.source, flow_pair.moving.target)
         self._topics: dict[str, tuple[TopicNames | None, str | None]] = {}
 
-    def group(self, group: str, positions: Positions, target_positions: Positions) -> tuple[Move, ...]:
-        """The moves of one group, from its `positions` on the cluster that is left and on the target."""
+    def group(self, group: str, positions: Positions, target_positions: Positions) -> tuple[GroupTranslation, ...]:
+        """The translations of one group, from its `positions` on the cluster that is left and on the target."""
         now_ms = clock.now_ms()
-        moves = []
+        translations = []
         for source, position, target, previously_read in self._positions(positions, target_positions):
             result = self.answer((source, position.offset, previously_read))
             if result is not None:
-                translation = GroupTranslation(
-                    group, source, position.offset, target, result.translation, now_ms, position.metadata
+                item = GroupTranslation(
+                    group, source, position.offset, target, result.translation, now_ms, position.metadata, result.unread
                 )
-                moves.append(Move(translation, result.unread))
-        return tuple(moves)
+                translations.append(item)
+        return tuple(translations)
 
     def _positions(
         self, positions: Positions, target_positions: Positions

@@ -1,4 +1,4 @@
-"""What was worked out while applications ran counts when they stand still just where it would come out the same."""
+"""Translations computed while applications ran are reused only where computing them again would give the same."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drlib.config.settings import MirrorSettings
+from drlib.drill.actions.failback.actions import refuse_blocked
 from drlib.drill.actions.failback.precompute import PrecomputedMoves
+from drlib.drill.actions.groups.rules import Left, LogBounds, decide_all
+from drlib.errors import Deviated
 from drlib.kafka.admin.descriptions import CommittedOffset, TopicDescription
 from drlib.mirror.journal.entries import Ack, ClaimId, Covered, Placement, Run, SourcePartition, TopicNames
 from drlib.mirror.offsets.map.load_maps import Maps
-from drlib.mirror.offsets.translation.two_way import FlowPairState, Move, Positions, translate
+from drlib.mirror.offsets.translation.two_way import FlowPairState, Positions, translate
 from drlib.mirror.offsets.unreplicated.settle import Ledger
-from drlib.model import Flow, TopicPartition
+from drlib.model import Flow, GroupTranslation, TopicPartition
 
 FLOW = Flow("A", "B")
 PARTITIONS = 2
@@ -70,36 +74,39 @@ def at(**offsets: int) -> dict[TopicPartition, CommittedOffset]:
     }
 
 
-def timeless(moves: tuple[Move, ...]) -> list[Move]:
-    return [replace(move, translation=replace(move.translation, as_of_ms=0)) for move in moves]
+def timeless(translations: tuple[GroupTranslation, ...]) -> list[GroupTranslation]:
+    return [replace(item, as_of_ms=0) for item in translations]
 
 
-def everything(now: FlowPairState, here: Mapping[str, Positions], stood: Mapping[str, Positions]) -> list[Move]:
+def offsets(ahead: PrecomputedMoves, group: str) -> dict[TopicPartition, int | None]:
+    return {item.target: item.translation.offset for item in ahead.groups[group].translations}
+
+
+def everything(
+    now: FlowPairState, here: Mapping[str, Positions], stood: Mapping[str, Positions]
+) -> list[GroupTranslation]:
     return timeless(translate(SETTINGS, now, here, stood))
 
 
-def test_a_group_that_stood_still_is_taken_as_it_was_and_one_that_read_on_is_asked_anew() -> None:
+def test_refresh_keeps_an_unchanged_group_and_translates_one_that_read_on_again() -> None:
     before, here = known(), {"still": at(t_0=3, t_1=10), "reads": at(t_0=3, came_0=2)}
-    ahead = PrecomputedMoves.decide(SETTINGS, before, here, {"still": {}, "reads": {}})
+    ahead = PrecomputedMoves.compute(SETTINGS, before, here, {"still": {}, "reads": {}})
     now = {**here, "reads": at(t_0=4, came_0=7)}
     again = ahead.refresh(SETTINGS, replace(before, forward=known().forward), now)
     assert again.recomputed == 1
     assert again.groups["still"] is ahead.groups["still"]
-    assert timeless(tuple(again.found)) == everything(known(), now, {})
-    assert again.wanted["reads"][TopicPartition("A.t", 0)] == CommittedOffset(5)
-    assert again.wanted["still"] == {
-        TopicPartition("A.t", 0): CommittedOffset(4),
-        TopicPartition("A.t", 1): CommittedOffset(11),
-    }
+    assert timeless(again.translations) == everything(known(), now, {})
+    assert offsets(again, "reads")[TopicPartition("A.t", 0)] == 5
+    assert offsets(again, "still") == {TopicPartition("A.t", 0): 4, TopicPartition("A.t", 1): 11}
 
 
-def test_a_position_that_stands_still_is_asked_anew_where_the_mirror_went_on() -> None:
+def test_refresh_translates_an_unchanged_position_again_where_the_mirror_went_on() -> None:
     """At the end of what was mirrored a position is the mirror's end, and behind the next claim's marker when more came."""
     here = {"end": at(t_0=10), "middle": at(t_0=3)}
-    ahead = PrecomputedMoves.decide(SETTINGS, known(), here, {})
-    assert ahead.wanted["end"] == {TopicPartition("A.t", 0): CommittedOffset(11)}
-    again = ahead.refresh(SETTINGS, replace(ahead.told.flow_pair, forward=known(gap=True).forward), here)
-    assert again.wanted["end"] == {TopicPartition("A.t", 0): CommittedOffset(13)}
+    ahead = PrecomputedMoves.compute(SETTINGS, known(), here, {})
+    assert offsets(ahead, "end") == {TopicPartition("A.t", 0): 11}
+    again = ahead.refresh(SETTINGS, replace(ahead.translator.flow_pair, forward=known(gap=True).forward), here)
+    assert offsets(again, "end") == {TopicPartition("A.t", 0): 13}
     assert (again.recomputed, again.groups["middle"]) == (1, ahead.groups["middle"])
 
 
@@ -110,7 +117,7 @@ GROUPS = st.dictionaries(st.sampled_from("abcd"), GROUP)
 
 @settings(max_examples=60)
 @given(GROUPS, GROUPS, GROUPS, st.sampled_from([10, 11, 12]), st.booleans(), st.booleans())
-def test_what_comes_out_is_what_would_come_out_of_everything_then(
+def test_refresh_gives_what_translating_everything_would_give(
     first: dict[str, Positions],
     later: dict[str, Positions],
     stood: dict[str, Positions],
@@ -118,12 +125,33 @@ def test_what_comes_out_is_what_would_come_out_of_everything_then(
     gap: bool,
     read_anew: bool,
 ) -> None:
-    ahead = PrecomputedMoves.decide(SETTINGS, known(), first, stood)
+    ahead = PrecomputedMoves.compute(SETTINGS, known(), first, stood)
     here = {**first, **later}
     forward = known(records, gap=gap).forward
-    now = replace(known() if read_anew else ahead.told.flow_pair, forward=forward)
+    now = replace(known() if read_anew else ahead.translator.flow_pair, forward=forward)
     again = ahead.refresh(SETTINGS, now, here)
-    assert timeless(tuple(again.found)) == everything(now, here, stood)
+    assert timeless(again.translations) == everything(now, here, stood)
     third = again.refresh(SETTINGS, now, here)
     assert third.recomputed == 0
-    assert timeless(tuple(third.found)) == everything(now, here, stood)
+    assert timeless(third.translations) == everything(now, here, stood)
+
+
+def test_switchover_never_sets_a_group_back_or_past_the_end_of_the_log() -> None:
+    """A position that is further ahead on the target was overwritten, and an offset past the end of its log committed."""
+    ahead = PrecomputedMoves.compute(SETTINGS, known(), {"g": at(t_0=3, t_1=9)}, {})
+    bounds = {TopicPartition("A.t", 0): LogBounds(0, 11), TopicPartition("A.t", 1): LogBounds(0, 5)}
+    committed = {"g": {TopicPartition("A.t", 0): CommittedOffset(9)}}
+    moves = decide_all(ahead.translations, bounds, committed)
+    assert [(move.target.partition, move.offset, move.left) for move in moves] == [
+        (0, None, Left.AHEAD),
+        (1, None, Left.PAST_END),
+    ]
+    with pytest.raises(
+        Deviated, match=r"g cannot move to B: t-0 at 3 is A\.t-0 there, and it is at 9 there, further on"
+    ):
+        refuse_blocked(moves, FLOW, inexact=True)
+    rewound = decide_all(ahead.translations, bounds, committed, rewind=True)
+    assert [move.offset for move in rewound] == [4, None]
+    with pytest.raises(Deviated, match="its log ends at 5 there, before 10"):
+        refuse_blocked(rewound, FLOW, inexact=False)
+    refuse_blocked(rewound, FLOW, inexact=True)

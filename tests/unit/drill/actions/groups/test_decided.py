@@ -17,6 +17,6 @@ def test_positions_decided_come_back_from_disk_and_are_forgotten(tmp_path: Path)
     positions.write(tmp_path, "RIGHT", moves)
     assert positions.read(tmp_path, "RIGHT") == moves
     assert positions.read(tmp_path, "RIGHT", "shadow") is None
-    assert [t.translation.offset for t in positions.as_translations(moves)] == [50, None]
+    assert [move.translation.translation.offset for move in moves] == [50, None]
     positions.forget(tmp_path, "RIGHT")
     assert positions.read(tmp_path, "RIGHT") is None

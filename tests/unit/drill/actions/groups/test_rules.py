@@ -1,55 +1,118 @@
 """What becomes of each position of a group that is moved: committed, or left with a reason."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from drlib.drill.actions.groups.rules import There, decide, held
+from drlib.drill.actions.groups.rules import Left, LogBounds, PositionMove, blocked, decide, decide_all
+from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
 
-HERE, TARGET = TopicPartition("orders", 0), TopicPartition("LEFT.orders", 0)
+SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("LEFT.orders", 0)
+BOUNDS = LogBounds(0, 60)
 
 
-def at(offset: int | None, kind: TranslationKind = TranslationKind.EXACT, records: int = 0) -> GroupTranslation:
-    return GroupTranslation("billing", HERE, 70, TARGET, Translation(offset, kind, records), 1, "m")
+def translated(offset: int | None, kind: TranslationKind = TranslationKind.EXACT, records: int = 0) -> GroupTranslation:
+    return GroupTranslation("billing", SOURCE, 70, TARGET, Translation(offset, kind, records), 1, "m")
 
 
 @pytest.mark.parametrize("kind", [k for k in TranslationKind if k is not TranslationKind.UNKNOWN])
-def test_what_the_map_says_is_committed_with_its_metadata(kind: TranslationKind) -> None:
-    move = decide(at(50, kind, 3), There(0, 60))
+def test_decide_known_translation_is_committed_with_its_metadata(kind: TranslationKind) -> None:
+    move = decide(translated(50, kind, 3), BOUNDS)
     assert (move.offset, move.kind, move.records, move.metadata, move.why) == (50, kind, 3, "m", "")
-    assert move.before is None
-    assert held([move]) == {}
+    assert (move.before, move.left) == (None, None)
+    assert blocked([move]) == {}
+    assert move.translation == translated(50, kind, 3)
 
 
-def test_where_it_stands_already_it_stays_and_a_lower_one_is_raised() -> None:
-    assert decide(at(50), There(0, 60, 50)).offset == 50
-    move = decide(at(50), There(0, 60, 20, "old"))
+def test_decide_equal_position_is_kept_and_a_lower_one_raised() -> None:
+    assert decide(translated(50), BOUNDS, CommittedOffset(50)).offset == 50
+    move = decide(translated(50), BOUNDS, CommittedOffset(20, "old"))
     assert (move.offset, move.before, move.before_metadata) == (50, 20, "old")
 
 
 @pytest.mark.parametrize(
-    ("item", "there", "why"),
+    ("item", "bounds", "committed", "left", "why"),
     [
-        (at(50), There(0, 60, 55), "further on"),
-        (at(61), There(0, 60), "ends at 60"),
-        (at(50, TranslationKind.UNKNOWN), There(0, 60), "cannot say"),
-        (at(None, TranslationKind.BEHIND), There(0, 60), "cannot say"),
-        (at(50), There(None, None), "cannot say"),
+        (translated(50), BOUNDS, 55, Left.AHEAD, "further on"),
+        (translated(61), BOUNDS, None, Left.PAST_END, "ends at 60"),
+        (translated(50, TranslationKind.UNKNOWN), BOUNDS, None, Left.UNKNOWN, "cannot say"),
+        (translated(None, TranslationKind.BEHIND), BOUNDS, None, Left.UNKNOWN, "cannot say"),
+        (translated(50), None, None, Left.UNKNOWN, "does not exist there"),
+        (translated(None, TranslationKind.NEVER_MIRRORED), BOUNDS, 5, Left.AHEAD, "further on"),
     ],
 )
-def test_a_guess_and_a_step_back_are_left_and_hold_the_group(item: GroupTranslation, there: There, why: str) -> None:
-    move = decide(item, there)
-    assert move.offset is None
+def test_decide_guess_or_step_back_is_left_and_blocks_its_group(
+    item: GroupTranslation, bounds: LogBounds | None, committed: int | None, left: Left, why: str
+) -> None:
+    move = decide(item, bounds, None if committed is None else CommittedOffset(committed))
+    assert (move.offset, move.left) == (None, left)
     assert why in move.why
-    assert held([move, decide(at(1), There(0, 60))]) == {"billing": (move,)}
+    assert blocked([move, decide(translated(1), BOUNDS)]) == {"billing": (move,)}
 
 
-def test_a_step_back_that_was_asked_for_is_taken() -> None:
-    assert decide(at(50), There(0, 60, 55), rewind=True).offset == 50
+def test_decide_step_back_that_is_asked_for_or_undoes_this_steps_own_commit_is_taken() -> None:
+    committed = CommittedOffset(55)
+    assert decide(translated(50), BOUNDS, committed, rewind=True).offset == 50
+    on_target = {"billing": {TARGET: committed}}
+    (move,) = decide_all([translated(50)], {TARGET: BOUNDS}, on_target, ours=on_target)
+    assert move.offset == 50
+    (move,) = decide_all([translated(50)], {TARGET: BOUNDS}, on_target, ours={"billing": {TARGET: CommittedOffset(54)}})
+    assert move.left is Left.AHEAD
 
 
-def test_where_nothing_was_mirrored_a_group_begins_at_the_log_start() -> None:
-    nothing = at(None, TranslationKind.NEVER_MIRRORED)
-    assert decide(nothing, There(7, 7)).offset == 7
-    left = decide(nothing, There(None, None))
-    assert left.offset is None
-    assert held([left]) == {}
+def test_decide_never_mirrored_begins_at_the_log_start_where_the_partition_exists() -> None:
+    nothing = translated(None, TranslationKind.NEVER_MIRRORED)
+    assert decide(nothing, LogBounds(7, 7)).offset == 7
+    left = decide(nothing, None)
+    assert (left.offset, left.left) == (None, Left.NOT_MIRRORED)
+    assert blocked([left]) == {}
+
+
+OFFSETS = st.integers(0, 12)
+TRANSLATIONS = st.builds(
+    GroupTranslation,
+    st.sampled_from("ab"),
+    st.just(SOURCE),
+    OFFSETS,
+    st.builds(TopicPartition, st.just("LEFT.orders"), st.integers(0, 1)),
+    st.builds(Translation, st.none() | OFFSETS, st.sampled_from(TranslationKind), OFFSETS),
+    st.just(1),
+)
+ALL_BOUNDS = st.dictionaries(
+    st.builds(TopicPartition, st.just("LEFT.orders"), st.integers(0, 1)),
+    st.builds(lambda start, size: LogBounds(start, start + size), OFFSETS, OFFSETS),
+)
+COMMITTED = st.dictionaries(
+    st.sampled_from("ab"),
+    st.dictionaries(
+        st.builds(TopicPartition, st.just("LEFT.orders"), st.integers(0, 1)), st.builds(CommittedOffset, OFFSETS)
+    ),
+)
+
+
+def check(move: PositionMove, item: GroupTranslation, bounds: dict[TopicPartition, LogBounds], rewind: bool) -> None:
+    assert (move.offset is None) == (move.left is not None) == bool(move.why)
+    if move.offset is None:
+        return
+    assert move.offset <= bounds[move.target].end  # never past the end, never into a partition that does not exist
+    assert item.translation.kind is not TranslationKind.UNKNOWN
+    assert move.offset == (bounds[move.target].start if item.translation.offset is None else item.translation.offset)
+    if not rewind:
+        assert move.before is None or move.offset >= move.before  # never backwards
+
+
+@given(st.lists(TRANSLATIONS), ALL_BOUNDS, COMMITTED, st.booleans())
+def test_decide_all_never_writes_past_the_end_backwards_or_unknown(
+    items: list[GroupTranslation],
+    bounds: dict[TopicPartition, LogBounds],
+    committed: dict[str, dict[TopicPartition, CommittedOffset]],
+    rewind: bool,
+) -> None:
+    moves = decide_all(items, bounds, committed, rewind=rewind)
+    assert len(moves) == len(items)
+    for move, item in zip(moves, items, strict=True):
+        check(move, item, bounds, rewind)
+        now = committed.get(item.group, {}).get(item.target)
+        assert move.before == (None if now is None else now.offset)
+    assert set(blocked(moves)) == {m.group for m in moves if m.left not in (None, Left.NOT_MIRRORED)}
