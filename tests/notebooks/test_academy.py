@@ -1,4 +1,4 @@
-"""Lessons as a learner runs them, on a real lab: with reference answers every check holds, with none it says so."""
+"""The lesson notebooks on a real lab: with reference answers every check passes, without answers none does."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from drlib.lab.lab import Lab
 from drlib.training.academy import progress
 from drlib.training.academy.open import LESSONS
 
-# How the truth begins where the reference predicts it: what a lesson takes for right is what was measured.
+# How the measured answer begins if it equals the reference prediction.
 TRUE = {
-    "L0": "The copy holds {:,} now, 0 of them twice",
+    "L0": "The mirror topic has {:,} records, 0 of them twice",
     "L1": "In partition 0 it is {}:",
     "L2": "It was {}:",
     "L3": "It is {},",
     "L4": "It was {}.",
     "L5": "It was {} of",
-    "L6": "It got ",  # measured, and near what was predicted
+    "L6": "It got ",  # a measurement, close to the prediction
 }
 ROOT = ROOT / "notebooks" / "academy"
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """One for all lessons, as for a learner who takes one after another."""
+    """One lab for all lessons, as for a learner who takes one after another."""
     with Lab(tmp_path_factory.mktemp("academy") / "lab") as shared:
         yield shared
 
 
 def run(key: str, lab: Lab, run_dir: Path, *, times: int = 1, **parameters: str) -> str:
-    """All cells, from the top, each so many `times`; raises what a cell raises. Returns what they showed, as text."""
+    """Run all cells, each `times` times; raises what a cell raises. Returns their outputs as text."""
     (path,) = ROOT.glob(f"{key}_*.ipynb")
     given = {"lab_dir": str(lab.root), "run_dir": str(run_dir), **parameters}
     notebook = parameterize_notebook(load_notebook_node(str(path)), given)
@@ -52,36 +52,38 @@ def run(key: str, lab: Lab, run_dir: Path, *, times: int = 1, **parameters: str)
 
 
 def with_reference(key: str, lab: Lab, run_dir: Path, *, times: int = 1) -> None:
-    said = run(key, lab, run_dir, times=times, answers="reference")
+    output = run(key, lab, run_dir, times=times, answers="reference")
     current = progress.read(run_dir).of(key).current
     assert current is not None
-    assert current.passed == (1, 2, 3), said
-    assert f"You wrote: {current.prediction}. {TRUE[key].format(int(current.prediction))}" in said
+    assert current.passed == (1, 2, 3), output
+    assert f"You wrote: {current.prediction}. {TRUE[key].format(int(current.prediction))}" in output
     assert current.closed
     assert progress.read(run_dir).of(key).best is None  # a dry run earns nothing
     assert progress.read(run_dir).of(key).attempts == 0
 
 
-def test_l0_passes_by_reference(lab: Lab, tmp_path: Path) -> None:
+def test_l0_notebook_passes_with_reference_answers(lab: Lab, tmp_path: Path) -> None:
     with_reference("L0", lab, tmp_path)
     assert (tmp_path / progress.FILE).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("key", list(LESSONS))
-def test_a_lesson_passes_by_reference_though_each_cell_is_run_twice(key: str, lab: Lab, tmp_path: Path) -> None:
+def test_lesson_notebook_with_each_cell_run_twice_passes_with_reference_answers(
+    key: str, lab: Lab, tmp_path: Path
+) -> None:
     with_reference(key, lab, tmp_path, times=2)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("key", list(LESSONS))
 @pytest.mark.parametrize("prediction", ["", "7"])
-def test_who_repairs_nothing_is_told_so_and_passes_nothing(key: str, prediction: str, lab: Lab, tmp_path: Path) -> None:
-    said = run(key, lab, tmp_path, prediction=prediction)
-    standing = progress.read(tmp_path).of(key)
-    assert standing.current is not None
-    assert standing.current.passed == (), said
-    assert standing.best == (10 if prediction else 0)
-    assert said.count("not yet") >= 3
-    assert ("break" in standing.current.steps) is bool(prediction)  # nothing breaks before it is predicted
-    assert ("Your prediction comes first" in said) is not bool(prediction)
+def test_lesson_notebook_without_repair_passes_no_check(key: str, prediction: str, lab: Lab, tmp_path: Path) -> None:
+    output = run(key, lab, tmp_path, prediction=prediction)
+    record = progress.read(tmp_path).of(key)
+    assert record.current is not None
+    assert record.current.passed == (), output
+    assert record.best == (10 if prediction else 0)
+    assert output.count("not yet") >= 3
+    assert ("break" in record.current.steps) is bool(prediction)  # no fault before the prediction
+    assert ("Your prediction comes first" in output) is not bool(prediction)

@@ -1,4 +1,4 @@
-"""A run that missed tells somebody, once, and keeps what came of it; a secret address stays a reference."""
+"""Alerts of a run that missed its objectives: sent once, recorded, without the secret address."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(tmp_path: Path, cell: str, url: str) -> RunResult:
     return execute(book, {}, runs_dir=tmp_path / "runs", lab_dir=None, on_progress=lambda *_: None)
 
 
-def test_a_miss_is_told_once_and_the_secret_address_is_nowhere(
+def test_alert_is_sent_once_and_its_secret_address_is_not_stored(
     tmp_path: Path, listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DRILL_HOOK", f"http://127.0.0.1:{listener.server_address[1]}/t0ken")
@@ -74,7 +74,7 @@ def test_a_miss_is_told_once_and_the_secret_address_is_nowhere(
         assert not file.is_file() or b"t0ken" not in file.read_bytes()
 
 
-def test_an_alert_nobody_takes_is_said_and_changes_nothing(tmp_path: Path, listener: Listener) -> None:
+def test_alert_delivery_failure_is_reported_and_keeps_the_result(tmp_path: Path, listener: Listener) -> None:
     listener.status = 507
     result = run(tmp_path, MISS, f"http://127.0.0.1:{listener.server_address[1]}/x")
     assert result.exit_code == 7

@@ -1,4 +1,4 @@
-"""The analyses as a person runs them: `drlib run ... --lab` to the end, with verdict, exit code, report and nothing left."""
+"""Analysis runbooks by `drlib run ... --lab`: verdict, exit code, report, and no processes left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from drlib.runs import folder
         ("continuous-audit", (), 0, "pass", None),
     ],
 )
-def test_an_analysis_ends_with_its_verdict_and_exit_code(
+def test_analysis_runbook_ends_with_its_verdict_and_exit_code(
     name: str, parameters: tuple[str, ...], code: int, verdict: str, duplicated: int | None, tmp_path: Path
 ) -> None:
     argv = [sys.executable, "-m", "drlib.cli", "run", str(ROOT / "runbooks" / f"{name}.yaml"), "--lab"]
@@ -61,7 +61,7 @@ def test_an_analysis_ends_with_its_verdict_and_exit_code(
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_a_link_is_sized_and_measured_to_a_verdict(tmp_path: Path) -> None:
+def test_size_the_link_runbook_measures_and_gives_a_verdict(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "drlib.cli", "run", str(ROOT / "runbooks" / "size-the-link.yaml"), "--lab"]
     done = subprocess.run(
         [*argv, "--runs-dir", str(tmp_path / "runs"), "-p", "outage=48h"],

@@ -1,4 +1,4 @@
-"""The product as a person runs it: the failover drill through `drlib run`, twice the same, and stopped half-way."""
+"""The failover drill by `drlib run`: to its end, and stopped half-way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def start(runs: Path, *more: str) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="module")
 def drill(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """One drill, run to its end: its folder and what the terminal showed."""
+    """Folder and terminal output of one drill that was run to its end."""
     place = tmp_path_factory.mktemp("drill")
     process = start(place / "runs")
     shown, _ = process.communicate(timeout=300)
@@ -36,7 +36,7 @@ def drill(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.mark.timeout(330)
-def test_the_drill_passes_and_accounts_for_every_record(drill: tuple[Path, str]) -> None:
+def test_failover_drill_passes_and_accounts_for_every_record(drill: tuple[Path, str]) -> None:
     card = json.loads((drill[0] / "scorecard.json").read_text())
     assert card["verdict"] in {"pass", "conditions"}
     assert card["runbook"] == "failover-drill"
@@ -59,7 +59,7 @@ def test_the_drill_passes_and_accounts_for_every_record(drill: tuple[Path, str])
     assert stages == pytest.approx(rto["total"], abs=0.01)
 
 
-def test_the_run_folder_is_whole_private_and_offline(drill: tuple[Path, str]) -> None:
+def test_failover_drill_run_folder_is_complete_private_and_offline(drill: tuple[Path, str]) -> None:
     run, shown = drill
     expected = {"executed.ipynb", "report.html", "scorecard.json", "journal.jsonl", "manifest.sha256", "plan.json"}
     assert expected <= {path.name for path in run.iterdir()}
@@ -71,8 +71,8 @@ def test_the_run_folder_is_whole_private_and_offline(drill: tuple[Path, str]) ->
     assert "Traceback" not in shown
 
 
-def test_its_pictures_say_what_the_checker_says(drill: tuple[Path, str]) -> None:
-    """Both are from the applications' histories, by other code."""
+def test_failover_drill_figures_agree_with_the_checker(drill: tuple[Path, str]) -> None:
+    """Both use the applications' histories, with different code."""
     executed = json.loads((drill[0] / "executed.ipynb").read_text())
     outputs = [output["data"] for cell in executed["cells"] for output in cell.get("outputs", []) if "data" in output]
     shown = [data["application/vnd.plotly.v1+json"] for data in outputs if "application/vnd.plotly.v1+json" in data]
@@ -90,7 +90,7 @@ def test_its_pictures_say_what_the_checker_says(drill: tuple[Path, str]) -> None
 
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("stage", ["starting clusters", "steady state", "kill LEFT"])
-def test_ctrl_c_stops_everything_that_was_started(tmp_path: Path, stage: str) -> None:
+def test_failover_drill_ctrl_c_stops_all_processes(tmp_path: Path, stage: str) -> None:
     process = start(tmp_path / "runs")
     assert process.stdout is not None
     seen = ""

@@ -1,4 +1,4 @@
-"""The game day as a person runs it: the reference plays the notebook; the folder holds score, reveal and picture."""
+"""The game-day runbook: the reference player runs the notebook; the folder holds score, reveal and timeline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from drlib.runs import folder, journal
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_the_reference_plays_a_game_day_to_full_marks_and_leaves_evidence_alone(tmp_path: Path) -> None:
+def test_game_day_runbook_gets_full_marks_and_leaves_only_evidence(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "drlib.cli", "run", str(ROOT / "runbooks" / "game-day.yaml"), "-p", "level=2"]
     done = subprocess.run(
         [*argv, "--runs-dir", str(tmp_path / "runs")],

@@ -1,7 +1,7 @@
-"""The lab's other runbooks as a person runs them: `drlib run ... --lab` to the end, with verdict and report.
+"""The other lab runbooks by `drlib run ... --lab`: verdict and report.
 
-Their notebooks are run with their own parameters by nbval; here it is the runbook, a lab with the clusters it names, and
-what is left afterwards.
+nbval runs their notebooks with default parameters; these tests run the runbook on a lab with its clusters, and check what is
+left afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RUNS = {
 @pytest.mark.long
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize("name", RUNS)
-def test_a_runbook_runs_on_the_lab_it_names_and_leaves_evidence_alone(name: str, tmp_path: Path) -> None:
+def test_lab_runbook_passes_on_its_lab_and_leaves_only_evidence(name: str, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "drlib.cli", "run", str(ROOT / "runbooks" / f"{name}.yaml"), "--lab"]
     done = subprocess.run(
         [*argv, "--runs-dir", str(tmp_path / "runs"), *RUNS[name]],

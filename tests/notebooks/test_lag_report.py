@@ -1,4 +1,4 @@
-"""The lag report as a person runs it, `drlib run ... --lab`: an outage of the mirror, and a group that is slow or keeps up."""
+"""The lag report by `drlib run ... --lab`: an outage of the mirror, and a group that is slow or keeps up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drlib.runs import folder
 @pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("slow", [False, True], ids=["keeps-up", "falls-behind"])
-def test_a_group_that_keeps_up_passes_and_the_loss_of_a_slow_one_is_foreseen(slow: bool, tmp_path: Path) -> None:
+def test_lag_report_passes_for_a_fast_group_and_predicts_loss_for_a_slow_one(slow: bool, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "drlib.cli", "run", str(ROOT / "runbooks" / "lag-report.yaml"), "--lab"]
     done = subprocess.run(
         [*argv, "--runs-dir", str(tmp_path / "runs"), "-p", f"slow_group={str(slow).lower()}"],

@@ -1,4 +1,4 @@
-"""Runbooks on real kernels: what fails, dies or is stopped leaves a finished folder, and no kernel."""
+"""Runbooks on real kernels: a run that fails, dies or is stopped leaves a finished folder and no kernel."""
 
 import json
 import os
@@ -43,7 +43,7 @@ STUBBORN = "import time\nwhile True:\n    try:\n        time.sleep(0.05)\n    ex
 
 
 class Told:
-    """Steps as they were told; `at` acts when a step begins."""
+    """Records the reported steps; `at` is called when a step begins."""
 
     def __init__(self, at: dict[str, Callable[[], object]] | None = None) -> None:
         self.steps: list[tuple[str, float]] = []
@@ -55,7 +55,7 @@ class Told:
 
 
 def run(book: Runbook, tmp_path: Path, told: Told | None = None, stop: Stop | None = None, **given) -> RunResult:
-    """Execute it, and hold what holds for every run."""
+    """Execute the runbook and assert what holds for every run."""
     result = execute(
         book, given, runs_dir=tmp_path / "runs", lab_dir=None, on_progress=told or Told(), stop=stop or Stop()
     )
@@ -71,13 +71,13 @@ def executed(result: RunResult) -> nbformat.NotebookNode:
 
 
 def states(result: RunResult) -> list[str]:
-    """What became of each code cell, parameters left out."""
+    """The state of each code cell, without the parameters cell."""
     cells = [c for c in executed(result).cells if c.cell_type == "code"]
     return [c.metadata.papermill.status for c in cells if "injected-parameters" not in c.metadata.get("tags", ())][1:]
 
 
 def kernel_pid(path: Path, deadline_s: float = 60) -> int:
-    """The pid that a cell wrote below `path`, waited for."""
+    """Wait for the pid that a cell writes below `path`, and return it."""
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:
         for found in path.rglob("kernel.pid"):
@@ -88,7 +88,7 @@ def kernel_pid(path: Path, deadline_s: float = 60) -> int:
 
 
 def gone(pid: int, deadline_s: float = 15) -> bool:
-    """Whether the process ends: there is none of that pid, or it is a zombie nobody has waited for yet."""
+    """Report whether the process ends: the pid does not exist, or is a zombie."""
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:
         try:
@@ -100,7 +100,7 @@ def gone(pid: int, deadline_s: float = 15) -> bool:
     return False
 
 
-def test_a_run_to_the_end_passes_with_everything_in_its_folder(tmp_path: Path) -> None:
+def test_run_to_the_end_passes_with_a_complete_folder(tmp_path: Path) -> None:
     book = tiny_runbook(
         tmp_path, ("first-step", "assert pace == 4.5 and count == 3"), PID, ("conclude", CARD.format(verdict="pass"))
     )
@@ -118,12 +118,12 @@ def test_a_run_to_the_end_passes_with_everything_in_its_folder(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("verdict", "code"), [("conditions", 0), ("fail", 6), ("unknown", 6)])
-def test_the_scorecards_verdict_is_the_exit_code(tmp_path: Path, verdict: str, code: int) -> None:
+def test_run_exit_code_is_the_scorecard_verdict(tmp_path: Path, verdict: str, code: int) -> None:
     result = run(tiny_runbook(tmp_path, CARD.format(verdict=verdict)), tmp_path)
     assert (result.verdict.value, result.exit_code, result.error) == (verdict, code, "")
 
 
-def test_objectives_reach_the_notebook_that_takes_them(tmp_path: Path) -> None:
+def test_run_passes_objectives_to_a_notebook_with_these_parameters(tmp_path: Path) -> None:
     cell = "run_dir: str = ''\nrto_seconds: float = 1.0\n"
     notebook = write_notebook(tmp_path / "n.ipynb", "assert rto_seconds == 30.0", parameters=cell)
     book = Runbook(name="tiny", title="t", notebook=notebook, objectives=Objectives(rto_seconds=30, rpo_records=5))
@@ -140,13 +140,13 @@ def test_objectives_reach_the_notebook_that_takes_them(tmp_path: Path) -> None:
         ({"label": "password=hunter2"}, "looks like a secret"),
     ],
 )
-def test_wrong_parameters_start_nothing(tmp_path: Path, given: dict, told: str) -> None:
+def test_run_with_wrong_parameters_starts_nothing(tmp_path: Path, given: dict, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         run(tiny_runbook(tmp_path, "pass"), tmp_path, **given)
     assert not (tmp_path / "runs").exists()
 
 
-def test_one_of_our_errors_is_told_in_its_own_words_and_exit_code(tmp_path: Path) -> None:
+def test_run_reports_a_drlib_error_with_its_text_and_exit_code(tmp_path: Path) -> None:
     failing = "from drlib.errors import HypothesisFailed\nraise HypothesisFailed('LEFT lags', 'by 9 records', 'Wait.')"
     result = run(tiny_runbook(tmp_path, "1", failing, "never = 1"), tmp_path)
     assert (result.exit_code, result.error) == (4, "LEFT lags: by 9 records. Wait.")
@@ -158,14 +158,14 @@ def test_one_of_our_errors_is_told_in_its_own_words_and_exit_code(tmp_path: Path
     assert "LEFT lags: by 9 records. Wait." in result.report.read_text()
 
 
-def test_a_defect_is_told_with_its_kind_and_keeps_its_traceback(tmp_path: Path) -> None:
+def test_run_reports_an_unexpected_error_with_type_and_traceback(tmp_path: Path) -> None:
     result = run(tiny_runbook(tmp_path, "1 / 0"), tmp_path)
     assert result.exit_code == 1
     assert "ZeroDivisionError: division by zero" in result.error
     assert "ZeroDivisionError" in (result.folder / "executed.ipynb").read_text()
 
 
-def test_failing_after_a_passing_scorecard_passes_no_more(tmp_path: Path) -> None:
+def test_run_failing_after_a_passing_scorecard_does_not_pass(tmp_path: Path) -> None:
     result = run(tiny_runbook(tmp_path, CARD.format(verdict="pass"), "1 / 0"), tmp_path)
     assert result.exit_code == 1
     assert result.verdict is Verdict.UNKNOWN
@@ -180,7 +180,7 @@ def test_failing_after_a_passing_scorecard_passes_no_more(tmp_path: Path) -> Non
         ("journal.jsonl", '{"seq": 0}\\n', "journal.jsonl was changed after the fact"),
     ],
 )
-def test_evidence_that_cannot_be_relied_on_passes_nothing(tmp_path: Path, name: str, content: str, told: str) -> None:
+def test_run_with_unreliable_evidence_does_not_pass(tmp_path: Path, name: str, content: str, told: str) -> None:
     spoil = f"(Path(run_dir) / '{name}').write_text('{content}')"
     result = run(tiny_runbook(tmp_path, CARD.format(verdict="pass"), spoil), tmp_path)
     assert result.verdict is Verdict.UNKNOWN
@@ -188,7 +188,7 @@ def test_evidence_that_cannot_be_relied_on_passes_nothing(tmp_path: Path, name: 
     assert told in result.scorecard.checks[-1].evidence
 
 
-def test_a_kernel_that_dies_in_a_cell_leaves_a_finished_folder(tmp_path: Path) -> None:
+def test_run_kernel_death_in_a_cell_leaves_a_finished_folder(tmp_path: Path) -> None:
     dies = f"{PID}\nimport signal\nos.kill(os.getpid(), signal.SIGKILL)"
     result = run(tiny_runbook(tmp_path, "before = 1", dies, "never = 1"), tmp_path)
     assert (result.exit_code, result.error) == (6, "the notebook's kernel died")
@@ -197,7 +197,7 @@ def test_a_kernel_that_dies_in_a_cell_leaves_a_finished_folder(tmp_path: Path) -
     assert gone(kernel_pid(result.folder), 1)
 
 
-def test_what_a_dead_kernel_had_started_goes_with_it(tmp_path: Path) -> None:
+def test_run_kernel_death_ends_its_child_processes(tmp_path: Path) -> None:
     child = "import subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
     cell = f"{child}\nfrom pathlib import Path\n(Path(run_dir) / 'kernel.pid').write_text(str(child.pid))"
     result = run(tiny_runbook(tmp_path, cell, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"), tmp_path)
@@ -206,7 +206,7 @@ def test_what_a_dead_kernel_had_started_goes_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_interrupts_the_cell_which_ends_its_own_affairs(tmp_path: Path, number: signal.Signals) -> None:
+def test_run_signal_interrupts_the_cell_and_lets_it_clean_up(tmp_path: Path, number: signal.Signals) -> None:
     tidy = f"{PID}\ntry:\n{textwrap.indent(FOREVER, '    ')}\nfinally:\n    (Path(run_dir) / 'tidied').touch()"
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
 
@@ -225,7 +225,7 @@ def test_a_signal_interrupts_the_cell_which_ends_its_own_affairs(tmp_path: Path,
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == handlers
 
 
-def test_a_stop_between_cells_starts_no_other_cell(tmp_path: Path) -> None:
+def test_run_stop_between_cells_starts_no_further_cell(tmp_path: Path) -> None:
     stop = Stop()
     told = Told({"first": lambda: stop.__setattr__("signal", signal.SIGTERM)})
     result = run(tiny_runbook(tmp_path, ("first", PID), ("second", "never = 1")), tmp_path, told, stop)
@@ -234,7 +234,7 @@ def test_a_stop_between_cells_starts_no_other_cell(tmp_path: Path) -> None:
     assert gone(kernel_pid(result.folder), 1)
 
 
-def test_a_kernel_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+def test_run_kills_a_kernel_that_ignores_interrupts(tmp_path: Path) -> None:
     stop = Stop(grace_s=1.0)
 
     def press() -> None:
@@ -248,7 +248,7 @@ def test_a_kernel_that_does_not_listen_is_killed(tmp_path: Path) -> None:
     assert gone(kernel_pid(result.folder), 1)
 
 
-def test_a_kernel_does_not_outlive_a_killed_run(tmp_path: Path) -> None:
+def test_kernel_ends_with_a_killed_run(tmp_path: Path) -> None:
     tiny_runbook(tmp_path, f"{PID}\n{FOREVER}")
     source = (
         "import sys; from pathlib import Path; from tiny_notebook import tiny_runbook\n"
@@ -263,7 +263,7 @@ def test_a_kernel_does_not_outlive_a_killed_run(tmp_path: Path) -> None:
     assert gone(pid, 30)
 
 
-def test_nothing_is_logged_and_traffic_to_the_kernel_is_encrypted(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+def test_run_logs_nothing_and_encrypts_kernel_traffic(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
     encrypted = (
         "from IPython import get_ipython\n"
         "import json\nfrom ipykernel.connect import get_connection_file\n"
@@ -276,7 +276,7 @@ def test_nothing_is_logged_and_traffic_to_the_kernel_is_encrypted(tmp_path: Path
     assert (told.out, told.err) == ("", "")
 
 
-def test_papermills_own_command_finds_the_engine(tmp_path: Path) -> None:
+def test_papermill_command_finds_the_engine(tmp_path: Path) -> None:
     notebook = write_notebook(tmp_path / "n.ipynb", "assert pace == 9.0")
     argv = [sys.executable, "-m", "papermill", "--engine", "drlib", "-p", "pace", "9.0", str(notebook), "out.ipynb"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -284,8 +284,8 @@ def test_papermills_own_command_finds_the_engine(tmp_path: Path) -> None:
     assert (tmp_path / "out.ipynb").is_file()
 
 
-def test_what_the_kernels_process_says_is_kept_with_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """As ipykernel does when it is ended, a JVM or librdkafka: past Python's own streams, and past the notebook's."""
+def test_run_keeps_the_output_of_the_kernel_process(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Write to the file descriptor, as librdkafka, a JVM or a dying ipykernel do, past Python's and the notebook's streams."""
     late = "import atexit, os\natexit.register(os.write, 2, b'said on the way out')"
     result = run(tiny_runbook(tmp_path, ("look", late), ("conclude", CARD.format(verdict="pass"))), tmp_path)
     kept = result.folder / "kernel.log"
@@ -294,6 +294,6 @@ def test_what_the_kernels_process_says_is_kept_with_the_run(tmp_path: Path, capf
     assert "".join(capfd.readouterr()) == ""
 
 
-def test_a_silent_kernel_leaves_no_log(tmp_path: Path) -> None:
+def test_run_kernel_without_output_leaves_no_log(tmp_path: Path) -> None:
     result = run(tiny_runbook(tmp_path, ("conclude", CARD.format(verdict="pass"))), tmp_path)
     assert not (result.folder / "kernel.log").exists()

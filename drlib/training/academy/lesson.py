@@ -1,12 +1,12 @@
-"""What every lesson is: a prediction, something real that happens, one thing to break and repair, three checks, a picture.
+"""What every lesson has: a prediction, a real fault, a repair by the learner, three checks, and a figure.
 
-Rules: a step that was done shows itself again and does nothing again, so cells may be run twice and a dead kernel costs
-nothing; nothing breaks and no truth is shown before the learner has written down what they expect, for a break shows
-it; a check looks at the clusters at that moment and at nothing that was typed, and not before something broke; what
-could not be looked at is unknown, and no pass. A learner who has not repaired anything is told so kindly and the
-notebook goes on. A lesson that was closed, or that another took the place of, does nothing any more. With
-`answers="reference"` a trainer's dry run fills in predictions and repairs, and earns no points.
-Not for: what a lesson is about (`l0_flow` and its neighbours), nor clusters that are no lab.
+Rules: a step that was done is only shown again, so cells may run twice and a kernel restart loses nothing. The fault and
+the answer come only after the learner's prediction, because the fault would reveal the answer. A check asks the clusters
+when it is called; it ignores what was typed and passes only after the fault. What could not be checked is unknown and not
+passed. A learner who repairs nothing is told so without an exception, and the notebook continues. A lesson that was closed,
+or replaced by another on the same lab, changes nothing any more. With `answers="reference"` predictions and repairs are
+filled in, and no points given.
+Not for: the subject of a lesson (`drlib.training.academy.lessons`), nor for clusters outside a lab.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from drlib.training.academy.stage import OVER, LessonTestbed
 from drlib.ui.display import Shown
 
 REFERENCE: Final = "reference"
-TRUTH: Final = "truth"
 BREAK: Final = "break"
+_ANSWERS: Final = {True: "yes", False: "not yet", None: "unknown"}
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a check saw: does it hold, and if not, where to look. `holds` None: it could not be looked at."""
+    """What a check observed. `holds`: None if the clusters could not be asked. `hint`: where to look if it does not hold."""
 
     holds: bool | None
-    seen: str
+    observed: str
     hint: str = ""
 
 
 class Lesson(ABC):
-    """One attempt at a lesson; made by `open_lesson`. `close` may be repeated."""
+    """One attempt at a lesson, opened by `open_lesson`. `close` may be repeated."""
 
     key: ClassVar[str]
     title: ClassVar[str]
     hints: ClassVar[tuple[str, str, str]]
-    claims: ClassVar[tuple[str, str, str]]  # what the three checks hold against the clusters
+    claims: ClassVar[tuple[str, str, str]]  # what the three checks verify
 
     def __init__(self, testbed: LessonTestbed, attempt: Attempt, folder: Path, end_lab: Callable[[], None]) -> None:
         self.testbed = testbed
@@ -55,7 +55,7 @@ class Lesson(ABC):
         self._folder = folder
         self._end_lab = end_lab
 
-    # -- what a learner calls --------------------------------------------------------------------------------------
+    # -- for learners --------------------------------------------------------------------------------------------------
 
     @property
     def topic(self) -> str:
@@ -64,112 +64,114 @@ class Lesson(ABC):
 
     @property
     def copy(self) -> str:
-        """The topic's copy on RIGHT."""
+        """The mirror topic of `topic` on RIGHT."""
         return self.testbed.copy(self.topic)
 
     @property
     def probe_topic(self) -> str:
-        """A topic beside the lesson's with one partition, for records of checks, so that the lesson's counts stay."""
+        """A second topic with one partition for the records that checks write, so that they do not change counts in `topic`."""
         return self.testbed.name("probe")
 
     @property
     def group(self) -> str:
-        """The consumer group it is about."""
+        """The lesson's consumer group, called billing in the texts."""
         return self.testbed.name("billing")
 
     @property
     def file(self) -> str:
-        """A connect-mirror-maker.properties of these clusters, for drlib's own functions and commands."""
+        """A connect-mirror-maker.properties of these clusters, for drlib's functions and commands."""
         return str(self.testbed.file)
 
     def predict(self, prediction: str | int = "") -> Shown:
-        """Write down what you expect. The first word counts, and the truth is shown afterwards."""
-        words = str(prediction) or (self.reference_answer() if self.dry_run else "")
-        self._update(lambda attempt: points.with_prediction(attempt, words))
+        """Record your prediction. Only the first one counts; `truth` shows the answer afterwards."""
+        text = str(prediction) or (self.reference_answer() if self.dry_run else "")
+        self._update(lambda attempt: points.with_prediction(attempt, text))
         if not self._attempt.prediction:
-            return Shown("Nothing is written down yet", [], note=self.question())
-        note = f"You wrote: {self._attempt.prediction}. It stays; lesson.truth() shows what there is."
+            return Shown("No prediction is recorded yet", [], note=self.question())
+        note = f"You wrote: {self._attempt.prediction}. It is recorded; lesson.truth() shows the answer."
         return Shown(self.question(), [], note=note)
 
     def truth(self) -> Shown:
-        """What there really is, beside what you wrote down."""
+        """Show the answer, measured on the clusters, next to your prediction."""
         if not self._attempt.may_see_truth:
             return self._prediction_missing()
-        found = self.show_truth()
-        note = f"You wrote: {self._attempt.prediction}. {found.note}".strip()
-        return Shown(found.title, found.rows, found.figure, note)
+        answer = self.show_truth()
+        note = f"You wrote: {self._attempt.prediction}. {answer.note}".strip()
+        return Shown(answer.title, answer.rows, answer.figure, note)
 
     def break_it(self) -> Shown:
-        """The one thing that goes wrong here. What it did is shown again when it is called again."""
+        """Inject the lesson's fault and show its effect. A repeated call only shows the current state."""
         if not self._attempt.may_see_truth:
             return self._prediction_missing()
         self.step(BREAK, self.inject_fault)
         return self.fault_state()
 
     def reference(self) -> Shown:
-        """The repair, done as a trainer's dry run does it; for anybody else a reminder."""
+        """Apply the reference repair in a trainer's dry run; otherwise only a reminder."""
         if not self.dry_run:
-            return Shown("This is yours to repair", [], note="lesson.hint(1) helps, for a few points.")
+            return Shown("The repair is yours to make", [], note="lesson.hint(1) helps; it costs 5 points.")
         self.apply_reference()
-        return Shown("Repaired by reference", [], note=self.hints[2])
+        return Shown("The reference repair was applied", [], note=self.hints[2])
 
     def check(self, number: int | None = None) -> Shown:
-        """Look at the clusters: does claim `number` hold, or each of the three? One that held once keeps its points."""
+        """Check the clusters: requirement `number` (1 to 3), or all three. A check that passed once keeps its points."""
         if number is not None and number not in points.CHECKS:
-            raise UsageError(f"there is no check {number}", "a lesson has three", "Use 1, 2, 3, or none for all.")
+            raise UsageError(
+                f"there is no check {number}", "a lesson has three", "Use 1, 2 or 3, or no number for all."
+            )
         progress.require_current(self._folder, self._attempt)
         rows: list[dict[str, object]] = []
-        for one in points.CHECKS if number is None else (number,):
-            found = self._run_check(one)
-            if found.holds:
-                self._update(lambda attempt, held=one: points.with_passed_check(attempt, held))  # type: ignore[misc]
+        for check in points.CHECKS if number is None else (number,):
+            result = self._run_check(check)
+            if result.holds:
+                self._update(lambda attempt, passed=check: points.with_passed_check(attempt, passed))  # type: ignore[misc]
             rows.append(
                 {
-                    "check": one,
-                    "what has to be": self.claims[one - 1],
-                    "holds": {True: "yes", False: "not yet", None: "unknown"}[found.holds],
-                    "seen": found.seen,
-                    "try": "" if found.holds else found.hint,
+                    "check": check,
+                    "requirement": self.claims[check - 1],
+                    "holds": _ANSWERS[result.holds],
+                    "observed": result.observed,
+                    "next step": "" if result.holds else result.hint,
                 }
             )
-        if not any(row["try"] for row in rows):
-            rows = [{name: value for name, value in row.items() if name != "try"} for row in rows]
-        return Shown(f"{self.key}: the clusters say", rows, note=self.score())
+        if not any(row["next step"] for row in rows):
+            rows = [{name: value for name, value in row.items() if name != "next step"} for row in rows]
+        return Shown(f"{self.key}: state of the clusters", rows, note=self.score())
 
     def hint(self, number: int = 1) -> Shown:
-        """One of three hints, the third says nearly all; each costs points once."""
+        """Show one of three hints; the third gives the solution. Each costs 5 points, once."""
         if number not in points.HINTS:
             raise UsageError(f"there is no hint {number}", "a lesson has three", "Use 1, 2 or 3.")
         self._update(lambda attempt: points.with_hint(attempt, number))
         return Shown(f"Hint {number}", [], note=f"{self.hints[number - 1]} ({self.score()})")
 
     def picture(self) -> Shown:
-        """What happened, drawn from what the clusters hold now."""
+        """Show the lesson's figure, drawn from the clusters' current state."""
         return Shown(self.title, [], self.figure())
 
     def score(self) -> str:
-        """Points so far, in words."""
+        """The points so far, in words."""
         if self.dry_run:
-            return "A dry run by reference: no points."
+            return "A dry run with reference answers: no points."
         return f"{points.total(self._attempt)} of {points.FULL} points."
 
     def close(self) -> Shown:
-        """End the attempt: its worker stops and what it broke is healed, or the lab stops that it started."""
+        """End the attempt: stop its worker and undo its fault, or stop the lab if the lesson started it."""
         if not self._attempt.closed:
             self._end()
-        return Shown(f"{self.key} is closed", [], note=f"{self.score()} drlib academy status shows all of them.")
+        return Shown(f"{self.key} is closed", [], note=f"{self.score()} All lessons: drlib academy status")
 
     def __repr__(self) -> str:
-        return repr(self._shown())
+        return repr(self._overview())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
-        return self._shown()._repr_mimebundle_()
+        return self._overview()._repr_mimebundle_()
 
-    # -- what a lesson is ------------------------------------------------------------------------------------------
+    # -- defined by each lesson ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def question(self) -> str:
-        """What is to be predicted, once the lesson has come so far."""
+        """The question to predict; some lessons raise `UsageError` before their first step was done."""
 
     @abstractmethod
     def reference_answer(self) -> str:
@@ -177,29 +179,29 @@ class Lesson(ABC):
 
     @abstractmethod
     def show_truth(self) -> Shown:
-        """The truth."""
+        """The measured answer."""
 
     @abstractmethod
     def inject_fault(self) -> Mapping[str, int]:
-        """Break it, and return what is to be remembered. May have been begun before and stopped anywhere."""
+        """Inject the fault and return numbers to keep. It may have been started before and interrupted anywhere."""
 
     @abstractmethod
     def fault_state(self) -> Shown:
-        """What is broken, as it is now."""
+        """The current state of what the fault affects."""
 
     @abstractmethod
     def apply_reference(self) -> None:
-        """The reference repair, by the calls a learner has."""
+        """Repair the fault with calls that a learner has."""
 
     @abstractmethod
     def verify(self, number: int) -> CheckResult:
-        """Check `number` against the clusters."""
+        """Check requirement `number` on the clusters."""
 
     @abstractmethod
     def figure(self) -> go.Figure:
-        """The picture."""
+        """The lesson's figure."""
 
-    # -- for lessons -----------------------------------------------------------------------------------------------
+    # -- used by lessons -----------------------------------------------------------------------------------------------
 
     @property
     def dry_run(self) -> bool:
@@ -207,57 +209,60 @@ class Lesson(ABC):
 
     @property
     def numbers(self) -> Mapping[str, int]:
+        """Numbers that the lesson's steps returned."""
         return self._attempt.numbers
 
     def has_done(self, step: str) -> bool:
         return step in self._attempt.steps
 
-    def step(self, name: str, act: Callable[[], Mapping[str, int] | None]) -> None:
-        """Do `act` unless it was done."""
+    def step(self, name: str, action: Callable[[], Mapping[str, int] | None]) -> None:
+        """Run `action` unless step `name` was done. Raises `UsageError` when the attempt has ended."""
         if not self.has_done(name):
-            progress.require_current(self._folder, self._attempt)  # or it would break what another lesson has made
-            numbers = act()
+            progress.require_current(self._folder, self._attempt)  # the testbed may belong to another lesson by now
+            numbers = action()
             self._update(lambda attempt: points.with_step(attempt, name, numbers))
 
     def check_probe(self, seconds: float, hint: str) -> CheckResult:
-        """Is a record that is written to `probe_topic` now on RIGHT within `seconds`? `hint`: where to look if not."""
+        """Check that a record written to `probe_topic` now reaches RIGHT within `seconds`. `hint`: where to look if not."""
         if self.testbed.crosses(self.probe_topic, seconds):
-            return CheckResult(True, "a record written now crossed")
+            return CheckResult(True, "a record written now was mirrored")
         return CheckResult(False, f"a record written now was not on RIGHT within {seconds:g} s", hint)
 
     def fully_mirrored(self, topic: str, flow: Flow = OVER) -> bool:
-        """Does the mirror's map account for every record of `topic`, up to its end on each partition?
+        """Report whether the mirror's offset map covers every record of `topic` up to its end offsets.
 
-        A copy that somebody else wrote looks alike, until the mirror brings the same records once more.
+        Records that something else wrote to the mirror topic look the same, but the mirror would copy theirs once more.
         """
         ends = [(topic, number, end) for number, end in enumerate(self.testbed.ends(flow.source, topic))]
-        found = translate_offsets(self.file, flow.source, flow.target, ends)
-        return bool(found) and all(one.translation.exact for one in found)
+        translated = translate_offsets(self.file, flow.source, flow.target, ends)
+        return bool(translated) and all(item.translation.exact for item in translated)
 
-    def check_copy(self, whole: bool, seen: str, hint: str, flow: Flow = OVER) -> CheckResult:
-        """Is the topic's copy `whole`, as it looks, and brought by the mirror? `seen`: what it looks like."""
-        if whole and not self.fully_mirrored(self.topic, flow):
-            return CheckResult(False, f"{seen}, not all by the mirror", hint)
-        return CheckResult(whole, seen, hint)
+    def check_copy(self, complete: bool, observed: str, hint: str, flow: Flow = OVER) -> CheckResult:
+        """Check that the mirror topic, which has `complete` contents, was written by the mirror alone."""
+        if complete and not self.fully_mirrored(self.topic, flow):
+            return CheckResult(False, f"{observed}, not all of them copied by the mirror", hint)
+        return CheckResult(complete, observed, hint)
 
     def require(self, step: str, call: str) -> None:
-        """Raises `UsageError` when `step` was not done, or this attempt has ended."""
+        """Raises `UsageError` when `step` was not done, or the attempt has ended."""
         progress.require_current(self._folder, self._attempt)
         if not self.has_done(step):
-            raise UsageError(f"{self.key} has not come so far", f"{call} comes first", "Run the cells in their order.")
+            raise UsageError(
+                f"{self.key}: it is too early for this call", f"{call} was not run yet", "Run the cells in their order."
+            )
 
     def stop_actions(self) -> tuple[Callable[[], None], ...]:
-        """What stops what this lesson runs."""
+        """Calls that stop the lesson's mirror workers."""
         return (self.testbed.stop_mirror,)
 
     def _prediction_missing(self) -> Shown:
-        note = f"{self.question()} lesson.predict(...) writes it down."
+        note = f"{self.question()} Record your answer with lesson.predict(...)."
         return Shown("Your prediction comes first", [], note=note)
 
     def _run_check(self, number: int) -> CheckResult:
         if not self.has_done(BREAK):
             first = "" if self._attempt.may_see_truth else "lesson.predict(...), then "
-            return CheckResult(False, "nothing is broken yet, so nothing is repaired", f"{first}lesson.break_it()")
+            return CheckResult(False, "the fault was not injected yet", f"{first}lesson.break_it()")
         try:
             return self.verify(number)
         except DrlibError as error:
@@ -272,14 +277,13 @@ class Lesson(ABC):
         self._attempt = progress.close(self._folder, self._attempt)
         self._end_lab()
 
-    def _shown(self) -> Shown:
+    def _overview(self) -> Shown:
         attempt = self._attempt
         rows: list[dict[str, object]] = [
-            {"what": "predicted", "so far": attempt.prediction or "not yet"},
-            {"what": "done", "so far": ", ".join(attempt.steps) or "nothing yet"},
-            {"what": "checks that held", "so far": ", ".join(map(str, attempt.passed)) or "none yet"},
+            {"what": "prediction", "so far": attempt.prediction or "not yet"},
+            {"what": "steps done", "so far": ", ".join(attempt.steps) or "none yet"},
+            {"what": "checks passed", "so far": ", ".join(map(str, attempt.passed)) or "none yet"},
             {"what": "hints read", "so far": ", ".join(map(str, attempt.hints)) or "none"},
         ]
-        return Shown(
-            f"{self.key}: {self.title}", rows, note=f"{self.score()} Topics and groups: {self.testbed.prefix}*"
-        )
+        note = f"{self.score()} Topics and groups of this attempt: {self.testbed.prefix}*"
+        return Shown(f"{self.key}: {self.title}", rows, note=note)

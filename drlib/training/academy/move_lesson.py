@@ -1,7 +1,8 @@
-"""What the lessons about moving share: a pointer that applications follow, kept on both clusters under a topic of the attempt.
+"""Base of the lessons whose applications follow a pointer, which is kept on both clusters in a topic of the attempt.
 
-Rules: the pointer's topic is not mirrored, since its name does not begin as the lesson's topics do. One that does not answer
-costs seconds and no more: a lesson kills clusters.
+Rules: the pointer's topic is not mirrored, because its name does not begin like the lesson's topics. Calls to a killed
+cluster end after `ANSWER_S` seconds.
+Not for: what such a lesson teaches.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _ACTIVE: Final = logging.getLogger("drlib.active")
 
 
 class MoveLesson(Lesson):
-    """A lesson whose applications ask a pointer which cluster is theirs."""
+    """A lesson whose applications ask a pointer which cluster to use."""
 
     @property
     def application(self) -> str:
@@ -31,45 +32,46 @@ class MoveLesson(Lesson):
 
     @property
     def pointer_topic(self) -> str:
-        """Where the pointer is, on each cluster."""
+        """The pointer's topic, on each cluster."""
         return f"pointer.{self.testbed.prefix}moves"
 
     def cutover(self) -> Mapping[str, tuple[int, ...]]:
-        """Where the copy ends on RIGHT now, as drlib.publish_pointer takes it."""
+        """The current end offsets of the mirror topic on RIGHT, as `drlib.publish_pointer` takes them."""
         return {self.copy: tuple(self.testbed.ends("RIGHT", self.copy))}
 
     def pointer(self) -> Pointer | None:
-        """The newest one that a cluster which answers has; None before the first. Raises `Unreachable` when none answers."""
+        """Return the newest pointer of the clusters that answer; None before the first. Raises `Unreachable` if none does."""
         clusters = tuple(self.testbed.settings.clusters.values())
         return read_pointer(clusters, self.application, topic=self.pointer_topic, timeout_s=ANSWER_S).pointer
 
     def point_at(self, alias: str) -> None:
-        """Publish that applications are to use `alias`: LEFT as it began, RIGHT with its copy to be read first."""
-        found = self.pointer()
-        if found is not None and found.active == alias:
+        """Publish that applications use `alias`; on RIGHT they read the mirror topic first. Nothing if they do already."""
+        pointer = self.pointer()
+        if pointer is not None and pointer.active == alias:
             return
-        where = {"topic": self.pointer_topic, "timeout_s": ANSWER_S}
+        options = {"topic": self.pointer_topic, "timeout_s": ANSWER_S}
         if alias == "LEFT":
-            publish_pointer(self.file, alias, self.application, **where)  # type: ignore[arg-type]
+            publish_pointer(self.file, alias, self.application, **options)  # type: ignore[arg-type]
         else:
-            moved = {**where, "remote_prefix": "LEFT.", "cutover": self.cutover()}
+            moved = {**options, "remote_prefix": "LEFT.", "cutover": self.cutover()}
             publish_pointer(self.file, alias, self.application, **moved)  # type: ignore[arg-type]
 
     def in_topic(self, topic: str, positions: Mapping[int, int]) -> dict[TopicPartition, int]:
+        """Positions by partition number, as positions by partition of `topic`."""
         return {TopicPartition(topic, partition): offset for partition, offset in positions.items()}
 
 
 @contextmanager
 def pointer_warnings() -> Iterator[list[str]]:
-    """What is warned of a pointer meanwhile, for the one who asked to tell: a lesson says itself that a cluster is dead."""
-    found: list[str] = []
+    """Collect the pointer's log warnings instead of printing them: the lesson reports itself that a cluster is down."""
+    warnings: list[str] = []
 
-    def keep(record: logging.LogRecord) -> bool:
-        found.append(record.getMessage())
+    def collect(record: logging.LogRecord) -> bool:
+        warnings.append(record.getMessage())
         return False
 
-    _ACTIVE.addFilter(keep)
+    _ACTIVE.addFilter(collect)
     try:
-        yield found
+        yield warnings
     finally:
-        _ACTIVE.removeFilter(keep)
+        _ACTIVE.removeFilter(collect)

@@ -1,8 +1,9 @@
-"""Opening a lesson: where its lab is, and whether an attempt goes on or a new one begins.
+"""Opens a lesson: finds or starts its lab, and resumes the current attempt or starts a new one.
 
-Rules: an attempt that is under way on the same lab is taken up where it stood, whatever became of the kernel; another one
-makes the lab ready first. A lab that was started here is stopped by `close`, also when its cell was run twice; a cluster that
-a lesson has killed is no reason to start another lab. Reference answers are an attempt of their own.
+Rules: an open attempt on the same lab is resumed, also after a kernel restart; a new attempt prepares the lab first. A lab
+that was started here is stopped by `close`, even if the opening cell was run twice; a cluster that a lesson has killed does
+not make this start another lab. Dry runs with reference answers are attempts of their own.
+Not for: what a lesson does (`lesson`).
 """
 
 from __future__ import annotations
@@ -46,24 +47,23 @@ def open_lesson(
     answers: str = "",
     again: bool = False,
 ) -> Lesson:
-    """Lesson `name`, L0 to L6, on the lab in `lab_dir`, which is started where none runs; `run_dir` keeps your progress.
+    """Open lesson `name`, L0 to L6, on the lab in `lab_dir`, which is started if it does not run.
 
-    An attempt under way goes on where it stood unless `again`. `answers="reference"` is a trainer's dry run. Raises
-    `UsageError` for what is wrong with any of it, and when something else mirrors on that lab.
+    `run_dir` keeps your progress. An open attempt is resumed unless `again`. `answers="reference"` is a trainer's dry run.
+    Raises `UsageError` for wrong arguments, a damaged record, or another mirror worker between the lab's clusters.
     """
     key = name.strip().upper()
     if key not in LESSONS:
-        raise UsageError(f"there is no lesson {name}", f"there are {', '.join(LESSONS)}", "Name one of them.")
+        raise UsageError(f"there is no lesson {name!r}", f"there are {', '.join(LESSONS)}", "Use one of these names.")
     if answers not in ("", REFERENCE):
-        raise UsageError(f"answers {answers!r}", "they are yours, or the reference", f'Use "" or "{REFERENCE}".')
+        raise UsageError(f"answers={answers!r}", "this is not a kind of answers", f'Use "" or "{REFERENCE}".')
     folder = Path(run_dir).absolute()
-    progress.read(folder)  # a record that cannot be read is told before a lab is started
+    progress.read(folder)  # a damaged record is reported before a lab is started
     lab, own = _lab(Path(lab_dir))
     try:
         attempt = _attempt(key, lab, folder, dry=answers == REFERENCE, again=again)
-        module, made = LESSONS[key]
-        found: type[Lesson] = getattr(import_module(module), made)
-        return found(LessonTestbed(lab, key, attempt.tag), attempt, folder, lab.down if own else partial(heal, lab))
+        end_lab = lab.down if own else partial(heal, lab)
+        return _lesson_class(key)(LessonTestbed(lab, key, attempt.tag), attempt, folder, end_lab)
     except BaseException:
         if own:
             lab.down()
@@ -71,9 +71,14 @@ def open_lesson(
 
 
 def title_of(key: str) -> str:
-    """What lesson `key` is about."""
-    module, made = LESSONS[key]
-    return str(getattr(import_module(module), made).title)
+    """The title of lesson `key`."""
+    return _lesson_class(key).title
+
+
+def _lesson_class(key: str) -> type[Lesson]:
+    module, name = LESSONS[key]
+    lesson: type[Lesson] = getattr(import_module(module), name)
+    return lesson
 
 
 def _attempt(key: str, lab: Lab, folder: Path, *, dry: bool, again: bool) -> Attempt:
@@ -82,17 +87,17 @@ def _attempt(key: str, lab: Lab, folder: Path, *, dry: bool, again: bool) -> Att
     if current is not None and not again and points.can_resume(current, identity, dry=dry):
         return current
     ready(lab)
-    fresh = Attempt(key, secrets.token_hex(2), identity, clock.now_ms(), dry)
-    progress.begin(folder, fresh)
-    return fresh
+    attempt = Attempt(key, secrets.token_hex(2), identity, clock.now_ms(), dry)
+    progress.begin(folder, attempt)
+    return attempt
 
 
 def _lab(root: Path) -> tuple[Lab, bool]:
-    """The lab that runs in `root`, or one started there, and whether this kernel did."""
-    where = root.absolute()
-    if (started := _STARTED.get(where)) is not None and any(one.alive for one in started.status()):
+    """The running lab in `root`, or a new one there; and whether this kernel started it."""
+    path = root.absolute()
+    if (started := _STARTED.get(path)) is not None and any(process.alive for process in started.status()):
         return started, True
     lab, own = Lab.attach_or_up(root, needed=("LEFT", "RIGHT"), extra=HASTY)
     if own:
-        _STARTED[where] = lab
+        _STARTED[path] = lab
     return lab, own

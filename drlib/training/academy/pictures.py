@@ -1,8 +1,8 @@
-"""The lessons' pictures: bars side by side, lines over offsets or time.
+"""The lessons' figures: bars side by side, and lines over offsets or time.
 
-Rules: as in `drlib.ui.figures.figures`: labels at the lines and bars instead of a legend, units on axes, Okabe-Ito's
-colours, no
-meaning by colour alone. What is empty says so.
+Rules: as in `drlib.ui.figures.figures`: labels at lines and bars instead of a legend, units on axes, Okabe-Ito colours, no
+meaning by colour alone. A figure without data says so.
+Not for: choosing the data.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from drlib.ui.figures import figures
 from drlib.ui.layout import spread
 
 COLOURS: Final = (figures.BLUE, figures.ORANGE, figures.VERMILLION, figures.GREEN)
-ON: Final = {figures.BLUE: "white"}  # what is read on a bar of it; on all others black is
-HEIGHT, TOP, BOTTOM = 380, 50, 52  # pixels of a picture of lines, and of what is above and below its plot
-LABEL: Final = 19.0  # pixels from one name to the next
-EDGE: Final = 0.9  # of the way along the axis: a line that ends behind it ends at the right edge
+ON: Final = {figures.BLUE: "white"}  # text colour on a bar of that colour; black on all others
+HEIGHT, TOP, BOTTOM = 380, 50, 52  # pixels: a figure of lines, and its margins above and below the plot
+LABEL: Final = 19.0  # pixels between two labels
+EDGE: Final = 0.9  # share of the x axis from which on a line counts as ending at the right edge
 
 
 @dataclass(frozen=True)
 class Line:
-    """Points and what is written at the last one. `marks` draws them one by one instead of joined."""
+    """A named line. `marks`: draw single points instead of a joined line."""
 
     name: str
     x: Sequence[float]
@@ -37,7 +37,7 @@ class Line:
 def bars(
     title: str, names: Sequence[str], values: Mapping[str, Sequence[float]], unit: str, *, stacked: bool = False
 ) -> go.Figure:
-    """One bar for each of `names` and each series of `values`, which bear their series' name and number."""
+    """Draw one bar for each of `names` and each series of `values`, labelled with series and number."""
     if not any(any(series) for series in values.values()):
         return figures.empty(title, "There is nothing yet.")
     figure = figures.blank(title, height=130 + 34 * len(names) * (1 if stacked else len(values)))
@@ -49,7 +49,7 @@ def bars(
             name=name,
             marker={"color": colour, "line": {"color": "white", "width": 1}},
             text=["" if stacked and not value else f"{name}: {value:,.0f}" for value in series],
-            # a bar of no length has no inside, and what is put there is not drawn
+            # text inside a bar of length 0 would not be drawn
             textposition="inside" if stacked else ["auto" if value else "outside" for value in series],
             insidetextanchor="start",
             insidetextfont={"color": ON.get(colour, "black"), "size": 13},
@@ -64,9 +64,9 @@ def bars(
 
 
 def lines(title: str, drawn: Sequence[Line], x: str, y: str) -> go.Figure:
-    """Lines, each with its name where it ends; `x` and `y` name the axes and their units.
+    """Draw lines, each labelled at its end; `x` and `y` are the axis titles with units.
 
-    Names of lines that end at the right edge stand beside it, moved apart where the ends are close to each other.
+    Labels of lines that end at the right edge are placed beside the plot, moved apart where they would overlap.
     """
     shown = [line for line in drawn if line.x]
     if not shown:
@@ -107,5 +107,5 @@ def lines(title: str, drawn: Sequence[Line], x: str, y: str) -> go.Figure:
 
 
 def _sign(line: Line) -> str:
-    """What stands before its name: the line as it is drawn."""
+    """The symbol before a label, as the line is drawn."""
     return "●" if line.marks else "▬" if line.dash == "solid" else "▬ ▬"

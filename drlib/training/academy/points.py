@@ -1,10 +1,9 @@
-"""A learner's way through a lesson, and the points for it: what was written down, done, passed and asked for.
+"""The state of an attempt at a lesson, and its points: prediction, steps, passed checks and hints.
 
-Rules: a prediction is written down once, and the first one stays; it earns its points for being written, right or wrong,
-since a wrong one teaches more. A check earns its points when it first holds, and keeps them. A hint costs once, however
-often it is read. A dry run, in which the reference answers are filled in, earns nothing. Nothing here is undone: an attempt
-only grows until it is closed, and the best one of a lesson stays the best.
-Not for: looking at clusters, nor files.
+Rules: only the first prediction is recorded; it earns points whether right or wrong. A check earns its points when it first
+passes and keeps them. A hint costs once. A dry run with reference answers earns nothing. Nothing is undone: an attempt only
+grows until it is closed, and a lesson keeps its best result.
+Not for: asking clusters, nor files (`progress`).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ FULL: Final = PREDICTION_POINTS + CHECK_POINTS * len(CHECKS)
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One go at a lesson. `tag` names its topics, `lab` the clusters it is on; `numbers` are for its steps to remember."""
+    """One attempt at a lesson. `tag`: part of its topics' names. `lab`: IDs of its clusters. `numbers`: kept for its steps."""
 
     lesson: str
     tag: str
@@ -39,18 +38,18 @@ class Attempt:
 
     @property
     def complete(self) -> bool:
-        """All checks held."""
+        """All checks have passed."""
         return self.passed == CHECKS
 
     @property
     def may_see_truth(self) -> bool:
-        """Only who has said what they expect learns from what there is."""
+        """The answer is shown only after a prediction."""
         return bool(self.prediction)
 
 
 @dataclass(frozen=True, slots=True)
 class LessonRecord:
-    """A lesson in a learner's record. `best` points of `attempts` that were no dry runs; None: never tried."""
+    """A lesson in a learner's record. `best`: most points of the `attempts` that were no dry runs; None without one."""
 
     current: Attempt | None = None
     best: int | None = None
@@ -58,7 +57,7 @@ class LessonRecord:
 
 
 def total(attempt: Attempt) -> int:
-    """From 0 to `FULL`."""
+    """The points of `attempt`, from 0 to `FULL`."""
     if attempt.dry:
         return 0
     earned = CHECK_POINTS * len(attempt.passed) + (PREDICTION_POINTS if attempt.prediction else 0)
@@ -66,51 +65,50 @@ def total(attempt: Attempt) -> int:
 
 
 def with_prediction(attempt: Attempt, prediction: str) -> Attempt:
-    """With `prediction` written down, unless one is or it is empty."""
-    words = " ".join(prediction.split())
-    return attempt if attempt.prediction or not words else replace(attempt, prediction=words)
+    """Return `attempt` with `prediction` recorded, unless it has one or `prediction` is blank."""
+    text = " ".join(prediction.split())
+    return attempt if attempt.prediction or not text else replace(attempt, prediction=text)
 
 
 def with_step(attempt: Attempt, step: str, numbers: Mapping[str, int] | None = None) -> Attempt:
-    """With `step` done and what it has to remember."""
+    """Return `attempt` with `step` done and its numbers added."""
     steps = attempt.steps if step in attempt.steps else (*attempt.steps, step)
     return replace(attempt, steps=steps, numbers={**attempt.numbers, **(numbers or {})})
 
 
 def with_passed_check(attempt: Attempt, check: int) -> Attempt:
-    """With `check` held once."""
+    """Return `attempt` with `check` passed."""
     return replace(attempt, passed=tuple(sorted({*attempt.passed, check})))
 
 
 def with_hint(attempt: Attempt, hint: int) -> Attempt:
-    """With `hint` read."""
+    """Return `attempt` with `hint` read."""
     return replace(attempt, hints=tuple(sorted({*attempt.hints, hint})))
 
 
 def can_resume(attempt: Attempt | None, lab: str, *, dry: bool) -> bool:
-    """Is `attempt` to be taken up where it stood? Not when it is closed, of another lab, or of the other kind."""
+    """Report whether to resume `attempt`: it is not closed, on the same lab, and a dry run only if one is wanted."""
     return attempt is not None and not attempt.closed and attempt.lab == lab and attempt.dry is dry
 
 
-def start_attempt(standing: LessonRecord, attempt: Attempt) -> LessonRecord:
-    """`standing` with a new attempt under way."""
-    return LessonRecord(attempt, standing.best, standing.attempts + (not attempt.dry))
+def start_attempt(record: LessonRecord, attempt: Attempt) -> LessonRecord:
+    """Return `record` with `attempt` as its current one."""
+    return LessonRecord(attempt, record.best, record.attempts + (not attempt.dry))
 
 
-def record_attempt(standing: LessonRecord, attempt: Attempt) -> LessonRecord:
-    """`standing` after `attempt` came further. A dry run never counts as the best."""
-    best = standing.best if attempt.dry else max(total(attempt), standing.best or 0)
-    return LessonRecord(attempt, best, standing.attempts)
+def record_attempt(record: LessonRecord, attempt: Attempt) -> LessonRecord:
+    """Return `record` with the progress of `attempt`. A dry run never counts as the best."""
+    best = record.best if attempt.dry else max(total(attempt), record.best or 0)
+    return LessonRecord(attempt, best, record.attempts)
 
 
-def describe(standing: LessonRecord) -> str:
-    """Where a learner is, in words."""
-    attempt = standing.current
-    if attempt is None or (attempt.dry and standing.best is None):
-        return "not begun"
+def describe(record: LessonRecord) -> str:
+    """The state of a lesson, in words."""
+    attempt = record.current
+    if attempt is None or (attempt.dry and record.best is None):
+        return "not started"
     if attempt.dry:
-        return "done before"
+        return "done before, now a dry run"
     if attempt.complete:
         return "done"
-    held = len(attempt.passed)
-    return f"{held} of {len(CHECKS)} checks" + ("" if attempt.closed else ", under way")
+    return f"{len(attempt.passed)} of {len(CHECKS)} checks" + ("" if attempt.closed else ", open")

@@ -1,10 +1,10 @@
-"""A learner's record: one small file, `progress.json`, in a folder beside the runs.
+"""A learner's record: one small file, `progress.json`, in a folder next to the runs.
 
-Rules: it is its owner's alone (0600) and replaced whole; changes are made under a lock on the folder, so that two notebooks
-that are open at once do not lose each other's points. Another notebook may have begun an attempt meanwhile: who changes one
-names it, and is refused when it is no longer the one under way. A digest of the content stands in the file: what was changed
-by hand, or was cut off, is told and counts for nothing. It is no secret and no lock: whoever runs lessons could write it.
-Not for: deciding what anything is worth (`drlib.training.academy.points`).
+Rules: the file belongs to its owner alone (0600) and is replaced as a whole. Changes are made under a lock on the folder,
+so that two open notebooks do not overwrite each other's points. A change names its attempt and is refused if another
+notebook has started a newer one. The file holds a SHA-256 digest of its content: a truncated file, or points edited by
+hand, are refused. The digest has no key, so it does not protect against a learner who computes it.
+Not for: deciding points (`drlib.training.academy.points`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FILE: Final = "progress.json"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """By lesson, such as L1; one that was never opened is not in it."""
+    """Records by lesson, such as L1; a lesson that was never opened is not included."""
 
     lessons: Mapping[str, LessonRecord] = field(default_factory=dict)
 
@@ -39,7 +39,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What stands in the file. `seal` is of `progress` alone, however it is spaced."""
+    """The file's content. `seal`: digest of `progress`, independent of white space."""
 
     progress: Progress
     seal: str
@@ -50,26 +50,26 @@ _PROGRESS: Final = TypeAdapter(Progress)
 
 
 def read(folder: Path) -> Progress:
-    """Empty where nothing was learnt yet. Raises `UsageError` for a file that is something else or was changed."""
+    """Read the record; empty if there is no file. Raises `UsageError` for a file that is damaged or was edited."""
     path = folder / FILE
     try:
-        found = _ADAPTER.validate_json(path.read_bytes())
+        file = _ADAPTER.validate_json(path.read_bytes())
     except FileNotFoundError:
         return Progress()
     except ValidationError:
-        raise _unreadable(folder, "it is cut off, or something else wrote it") from None
+        raise _unreadable(folder, "it is truncated or was not written by drlib") from None
     except OSError as error:
         raise _unreadable(folder, f"it cannot be read ({error.strerror})") from error
-    if found.seal != _seal(found.progress):
-        raise _unreadable(folder, "it was changed by something else than a lesson, and points are earned at clusters")
-    return found.progress
+    if file.seal != _seal(file.progress):
+        raise _unreadable(folder, "its digest does not match: it was edited, and points are earned at clusters only")
+    return file.progress
 
 
 def _unreadable(folder: Path, why: str) -> UsageError:
     return UsageError(
-        f"{folder / FILE} is no record of lessons",
+        f"{folder / FILE} is not a valid record of lessons",
         why,
-        f"Put back what stood there, or begin anew: drlib academy reset --dir {shlex.quote(str(folder))}",
+        f"Restore the file, or delete all progress: drlib academy reset --dir {shlex.quote(str(folder))}",
     )
 
 
@@ -78,37 +78,38 @@ def _seal(progress: Progress) -> str:
 
 
 def begin(folder: Path, attempt: Attempt) -> None:
-    """Start `attempt`. Those of other lessons on the same lab end: it is made ready for this one alone."""
+    """Start `attempt`. Attempts at other lessons on the same lab end, because the lab is prepared for this one."""
     with _locked(folder):
-        found = read(folder)
-        others = {
-            name: replace(one, current=replace(one.current, closed=True))
-            if one.current is not None and one.current.lab == attempt.lab
-            else one
-            for name, one in found.lessons.items()
-        }
-        changed = {**others, attempt.lesson: points.start_attempt(found.of(attempt.lesson), attempt)}
-        _write(folder, Progress(changed))
+        stored = read(folder)
+        others = {name: _closed_on(record, attempt.lab) for name, record in stored.lessons.items()}
+        started = points.start_attempt(stored.of(attempt.lesson), attempt)
+        _write(folder, Progress({**others, attempt.lesson: started}))
+
+
+def _closed_on(record: LessonRecord, lab: str) -> LessonRecord:
+    """`record`, with its current attempt closed if that is on `lab`."""
+    if record.current is None or record.current.lab != lab:
+        return record
+    return replace(record, current=replace(record.current, closed=True))
 
 
 def update(folder: Path, attempt: Attempt, step: Callable[[Attempt], Attempt]) -> Attempt:
-    """`attempt` as it is on file, after `step`. Raises `UsageError` when another one was begun since."""
+    """Apply `step` to the stored `attempt` and return it. Raises `UsageError` if the attempt has ended."""
     with _locked(folder):
-        found = read(folder)
-        after = step(_current(found, attempt))
-        _write(
-            folder, Progress({**found.lessons, attempt.lesson: points.record_attempt(found.of(attempt.lesson), after)})
-        )
-        return after
+        stored = read(folder)
+        changed = step(_current(stored, attempt))
+        record = points.record_attempt(stored.of(attempt.lesson), changed)
+        _write(folder, Progress({**stored.lessons, attempt.lesson: record}))
+        return changed
 
 
 def require_current(folder: Path, attempt: Attempt) -> Attempt:
-    """`attempt` as it is on file. Raises `UsageError` when it was closed or another one was begun since."""
+    """Return the stored `attempt`. Raises `UsageError` if it was closed or replaced by a newer one."""
     return _current(read(folder), attempt)
 
 
-def _current(found: Progress, attempt: Attempt) -> Attempt:
-    current = found.of(attempt.lesson).current
+def _current(stored: Progress, attempt: Attempt) -> Attempt:
+    current = stored.of(attempt.lesson).current
     if current is None or current.tag != attempt.tag or current.closed:
         raise UsageError(
             f"this attempt at {attempt.lesson} has ended",
@@ -119,20 +120,20 @@ def _current(found: Progress, attempt: Attempt) -> Attempt:
 
 
 def close(folder: Path, attempt: Attempt) -> Attempt:
-    """`attempt`, closed; also when another one has taken its place."""
+    """Return `attempt` closed, also if a newer one has replaced it."""
     with _locked(folder):
-        found = read(folder)
-        standing = found.of(attempt.lesson)
-        if standing.current is not None and standing.current.tag == attempt.tag:
-            done = replace(standing.current, closed=True)
-            _write(folder, Progress({**found.lessons, attempt.lesson: points.record_attempt(standing, done)}))
+        stored = read(folder)
+        record = stored.of(attempt.lesson)
+        if record.current is not None and record.current.tag == attempt.tag:
+            done = replace(record.current, closed=True)
+            _write(folder, Progress({**stored.lessons, attempt.lesson: points.record_attempt(record, done)}))
     return replace(attempt, closed=True)
 
 
 def forget(folder: Path, names: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Take lessons off the record, all of them without `names`; returns which were there.
+    """Delete lessons from the record, all of them without `names`; returns the deleted ones.
 
-    All of them are forgotten of a file that is no record, too: that is the way out of it.
+    Without `names` an invalid file is deleted too.
     """
     path = folder / FILE
     if not path.exists():
@@ -140,15 +141,15 @@ def forget(folder: Path, names: tuple[str, ...] = ()) -> tuple[str, ...]:
     with _locked(folder):
         if not names and path.is_file():
             try:
-                gone = tuple(read(folder).lessons)
+                deleted = tuple(read(folder).lessons)
             except UsageError:
-                gone = (FILE,)
+                deleted = (FILE,)
             path.unlink()
-            return gone
-        found = read(folder)
-        gone = tuple(name for name in found.lessons if not names or name in names)
-        _write(folder, Progress({name: one for name, one in found.lessons.items() if name not in gone}))
-        return gone
+            return deleted
+        stored = read(folder)
+        deleted = tuple(name for name in stored.lessons if not names or name in names)
+        _write(folder, Progress({name: record for name, record in stored.lessons.items() if name not in deleted}))
+        return deleted
 
 
 def _write(folder: Path, progress: Progress) -> None:

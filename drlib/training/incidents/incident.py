@@ -1,9 +1,9 @@
 """One incident from start to reveal: everything a player, a game master and a program can do with it.
 
-Rules: every call works from any process that can read the folder, because all state is in the folder and in the lab; what
-a player did is on disk, with its outcome. A player sees symptoms, and causes only after `finish`. `finish` measures the
-clusters: nothing that a player says decides whether the incident has recovered. A lab that the incident started is taken down
-by `finish`; a lab that was passed in stays up.
+Rules: every call works from any process that can read the folder, because all state is in the folder and in the lab; what a
+player did is on disk, with its outcome. A player sees symptoms, and causes only after `finish`. `finish` measures the
+clusters: nothing that a player says decides whether the incident has recovered. A lab that the incident started is taken
+down by `finish`; a lab that was passed in stays up.
 Not for: tables and figures (`pictures`), solving the incident (`reference_player`).
 """
 

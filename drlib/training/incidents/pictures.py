@@ -1,8 +1,8 @@
 """Tables and figures of an incident: the player's status, the game master's view, the score, and the reveal's timeline.
 
-Rules: as in `drlib.ui.figures.figures`: labels instead of a legend, times in UTC or in seconds from a stated start, no meaning
-by colour alone (a marker's shape also says right or wrong). Unknown values are shown as unknown. A player's table names no
-cause.
+Rules: as in `drlib.ui.figures.figures`: labels instead of a legend, times in UTC or in seconds from a stated start, no
+meaning by colour alone (a marker's shape also says right or wrong). Unknown values are shown as unknown. A player's table
+names no cause.
 Not for: measuring or judging (`drlib.training.incidents.rules`).
 """
 

@@ -1,8 +1,8 @@
 """The files of an incident: a public journal, a sealed journal with its plan, observations and measurements.
 
 Rules: both journals are append-only and hash-chained like a drill's (`drlib.runs.journal`); several processes write them
-under one lock. `journal.jsonl` holds what was observed and done; `.game/journal.jsonl` what was injected and when the incident
-recovered. The first public line holds a digest of the sealed plan, so that the plan cannot be exchanged later.
+under one lock. `journal.jsonl` holds what was observed and done; `.game/journal.jsonl` what was injected and when the
+incident recovered. The first public line holds a digest of the sealed plan, so that the plan cannot be exchanged later.
 Not for: judging; `events` only converts both journals to the events that are judged.
 """
 

@@ -1,7 +1,7 @@
 """The reference player: waits for symptoms, diagnoses, makes the moves of the cause table, and waits for recovery.
 
-Rules: it makes only moves that any player can make, and is scored like any player. It knows the causes from the sealed plan,
-but diagnoses and repairs only causes that show a symptom, the most urgent first.
+Rules: it makes only moves that any player can make, and is scored like any player. It knows the causes from the sealed
+plan, but diagnoses and repairs only causes that show a symptom, the most urgent first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An incident as its player and its game master use it, in a notebook and on the command line: each call returns a table.
 
-Rules: it decides nothing. Running a cell again does no harm: a finished incident is shown again. The game master's calls work
-from any process that opened the same folder.
+Rules: it decides nothing. Running a cell again does no harm: a finished incident is shown again. The game master's calls
+work from any process that opened the same folder.
 Not for: what the calls do (`incident`), their tables and figures (`pictures`).
 """
 

@@ -1,10 +1,10 @@
-"""The watch process of an incident: injects the faults when their delay is over, observes the testbed about every second, and
-records what it sees.
+"""The watch process of an incident: injects the faults when their delay is over, observes the testbed about every second,
+and records what it sees.
 
-Rules: observations and symptoms are public, injected causes and recovery are sealed. An incident recovers only after each of
-its causes showed a symptom: a fault without a visible effect yet does not count as repaired. Causes that a game master adds
-are read from the sealed journal. Apart from injecting, the watch changes nothing. It outlives the process that started it and
-ends with the lab.
+Rules: observations and symptoms are public, injected causes and recovery are sealed. An incident recovers only after each
+of its causes showed a symptom: a fault without a visible effect yet does not count as repaired. Causes that a game master
+adds are read from the sealed journal. Apart from injecting, the watch changes nothing. It outlives the process that started
+it and ends with the lab.
 Not for: scoring.
 
 Run as `python -m drlib.training.incidents.watch FOLDER LAB [DELAY_S]`; without a delay it injects nothing.

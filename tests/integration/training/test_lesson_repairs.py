@@ -1,4 +1,4 @@
-"""Wrong repairs of every lesson, and ways round them: what looks repaired and is not earns nothing on real clusters."""
+"""Wrong and fake repairs of every lesson, on real clusters: they do not pass its checks."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ FIRST: Mapping[str, str] = {
 
 @pytest.fixture(scope="module")
 def lesson_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """One for all lessons, as for a learner who takes one after another."""
+    """One lab for all lessons, as for a learner who takes one after another."""
     with Lab(tmp_path_factory.mktemp("academy") / "lab", extra=HASTY) as shared:
         yield shared
 
 
-def broken(key: str, lab: Lab, run_dir: Path) -> Any:
-    """The lesson as its own class, broken; each step was done twice, and the second time changed nothing."""
+def open_broken(key: str, lab: Lab, run_dir: Path) -> Any:
+    """Open a lesson and inject its fault, each step twice; the second call must change nothing."""
     lesson: Any = open_lesson(key, lab.root, run_dir)
     getattr(lesson, FIRST[key])()
     before = ends(lesson)
     getattr(lesson, FIRST[key])()
     assert ends(lesson) == before
     assert "comes first" in lesson.break_it().title
-    assert ends(lesson) == before, "it broke before anything was predicted"
-    assert verdicts(lesson) == ["not yet"] * 3, "nothing is broken, so nothing can be repaired"
+    assert ends(lesson) == before, "the fault was injected before the prediction"
+    assert verdicts(lesson) == ["not yet"] * 3, "a check passed before the fault"
     lesson.predict("7")
     lesson.predict("8")
     lesson.break_it()
@@ -66,7 +66,7 @@ def verdicts(lesson: Lesson) -> list[object]:
 
 
 def write(lab: Lab, alias: str, topic: str, records: list[Record] | list[tuple[int, bytes | None, bytes]]) -> None:
-    """By an ordinary producer, as scripts do."""
+    """Write with an ordinary producer, as a script would."""
     producer = Producer({"bootstrap.servers": lab.clusters[alias].bootstrap, "log_level": 0})
     for one in records:
         part, key, value = (one.partition.partition, one.key, one.value) if isinstance(one, Record) else one
@@ -74,16 +74,16 @@ def write(lab: Lab, alias: str, topic: str, records: list[Record] | list[tuple[i
     assert producer.flush(20) == 0
 
 
-def test_records_that_were_copied_by_hand_are_no_flow(lesson_lab: Lab, tmp_path: Path) -> None:
-    lesson = broken("L0", lesson_lab, tmp_path)
-    there = {r.value for r in lesson.testbed.read("RIGHT", lesson.copy)}
-    missing = [r for r in lesson.testbed.read("LEFT", lesson.topic) if r.value not in there]
+def test_l0_records_copied_by_hand_do_not_pass(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = open_broken("L0", lesson_lab, tmp_path)
+    copied = {r.value for r in lesson.testbed.read("RIGHT", lesson.copy)}
+    missing = [r for r in lesson.testbed.read("LEFT", lesson.topic) if r.value not in copied]
     assert missing
     write(lesson_lab, "RIGHT", lesson.copy, missing)
     assert len(lesson.testbed.read("RIGHT", lesson.copy)) == 3000
     assert verdicts(lesson) == ["not yet"] * 3
-    assert "not all by the mirror" in str(lesson.check(1).rows[0]["seen"])
-    lesson.start_mirror()  # which knows nothing of it, and brings them once more
+    assert "not all by the mirror" in str(lesson.check(1).rows[0]["observed"])
+    lesson.start_mirror()  # it does not know these records and copies them once more
     assert verdicts(lesson) == ["not yet", "not yet", "yes"]
     for hint, points in ((1, 35), (1, 35), (2, 30), (3, 25), (3, 25)):
         lesson.hint(hint)
@@ -94,42 +94,40 @@ def test_records_that_were_copied_by_hand_are_no_flow(lesson_lab: Lab, tmp_path:
         with pytest.raises(UsageError, match="has ended"):
             call()
     assert not lesson.testbed.mirror().runs
-    again = broken("L0", lesson_lab, tmp_path)
+    again = open_broken("L0", lesson_lab, tmp_path)
     again.start_mirror()
     assert verdicts(again) == ["yes"] * 3
     again.close()
 
 
-def test_a_position_that_is_off_by_one_or_was_moved_on_both_sides_is_no_repair(lesson_lab: Lab, tmp_path: Path) -> None:
-    lesson = broken("L1", lesson_lab, tmp_path)
+def test_l1_offset_off_by_one_or_moved_on_both_sides_does_not_pass(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = open_broken("L1", lesson_lab, tmp_path)
     right = lesson._translated()
     lesson.commit({0: right[0] + 1, 1: right[1]})
     assert verdicts(lesson) == ["not yet", "yes", "not yet"]
     lesson.close()
-    lesson = broken("L1", lesson_lab, tmp_path)
+    lesson = open_broken("L1", lesson_lab, tmp_path)
     here = dict(enumerate(lesson.testbed.ends("LEFT", lesson.topic)))
     lesson.testbed.commit("LEFT", lesson.group, {TopicPartition(lesson.topic, n): end for n, end in here.items()})
-    lesson.commit(dict(enumerate(lesson.testbed.ends("RIGHT", lesson.copy))))  # nothing to read on either side
+    lesson.commit(dict(enumerate(lesson.testbed.ends("RIGHT", lesson.copy))))  # nothing unread on either side
     assert verdicts(lesson) == ["not yet"] * 3
     lesson.commit({0: right[0], 1: right[1]})
     assert verdicts(lesson) == ["yes"] * 3
     lesson.close()
 
 
-def test_retention_deletes_what_the_mirror_has_not_read_and_orders_come_over_by_the_mirror_alone(
-    lesson_lab: Lab, tmp_path: Path
-) -> None:
-    lesson = broken("L2", lesson_lab, tmp_path)
+def test_l2_retention_deletes_clicks_and_the_mirror_copies_orders(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = open_broken("L2", lesson_lab, tmp_path)
     assert lesson.testbed.bounds("LEFT", lesson.clicks) == ([CLICKS + GONE], [CLICKS + GONE])
     assert lesson.testbed.mirrored(lesson.clicks) == [CLICKS]
     clocks = {row["what"]: row for row in lesson.clocks().rows}
     assert clocks["deleted by LEFT before they were mirrored"] == {
         "what": "deleted by LEFT before they were mirrored", "orders": 0, "clicks": GONE,
     }  # fmt: skip
-    told = "the mirror's event SourceLoss"
-    assert "cannot reach LEFT" in {row["what"]: row["value"] for row in lesson.truth().rows}[told]
-    there = {r.value for r in lesson.testbed.read("RIGHT", lesson.copy)}
-    orders = [r for r in lesson.testbed.read("LEFT", lesson.topic) if r.value not in there]
+    event = "the mirror's event SourceLoss"
+    assert "cannot reach LEFT" in {row["what"]: row["value"] for row in lesson.truth().rows}[event]
+    copied = {r.value for r in lesson.testbed.read("RIGHT", lesson.copy)}
+    orders = [r for r in lesson.testbed.read("LEFT", lesson.topic) if r.value not in copied]
     assert len(orders) == 400
     lesson.keep_for(hours=0.5)
     lesson.mend_link()
@@ -137,50 +135,48 @@ def test_retention_deletes_what_the_mirror_has_not_read_and_orders_come_over_by_
     lesson.keep_for(hours=1)
     assert verdicts(lesson) == ["yes", "yes", "yes"]
     truth = {row["what"]: row["value"] for row in lesson.truth().rows}
-    assert truth[told] == f"offsets {CLICKS} to {CLICKS + GONE - 1} expired before they were read"
-    assert truth["clicks that nobody has any more"] == f"{GONE}"
+    assert truth[event] == f"offsets {CLICKS} to {CLICKS + GONE - 1} expired before they were read"
+    assert truth["clicks that are on neither cluster"] == f"{GONE}"
     clicks = {r.value for r in lesson.testbed.read("RIGHT", lesson.testbed.copy(lesson.clicks))}
     assert clicks <= {f"order {n}".encode() for n in range(CLICKS)}
     lesson.close()
 
 
-def test_orders_that_were_copied_by_hand_over_a_cut_link_are_no_repair(lesson_lab: Lab, tmp_path: Path) -> None:
-    lesson = broken("L2", lesson_lab, tmp_path)
-    there = {r.value for r in lesson.testbed.read("RIGHT", lesson.copy)}
-    orders = [r for r in lesson.testbed.read("LEFT", lesson.topic) if r.value not in there]
+def test_l2_orders_copied_by_hand_do_not_pass(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = open_broken("L2", lesson_lab, tmp_path)
+    copied = {r.value for r in lesson.testbed.read("RIGHT", lesson.copy)}
+    orders = [r for r in lesson.testbed.read("LEFT", lesson.topic) if r.value not in copied]
     write(lesson_lab, "RIGHT", lesson.copy, orders)
     assert lesson.check(2).rows[0]["holds"] == "not yet"
-    assert "not all by the mirror" in str(lesson.check(2).rows[0]["seen"])
+    assert "not all by the mirror" in str(lesson.check(2).rows[0]["observed"])
     lesson.close()
 
 
-def test_a_failover_with_records_skipped_and_a_cutover_too_early_is_none(lesson_lab: Lab, tmp_path: Path) -> None:
-    lesson = broken("L3", lesson_lab, tmp_path)
+def test_l3_skipped_records_or_early_cutover_do_not_pass(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = open_broken("L3", lesson_lab, tmp_path)
     right = {row["partition"]: row["on RIGHT"] for row in lesson.translate().rows}
     where = {"topic": lesson.pointer_topic, "timeout_s": 4, "remote_prefix": "LEFT."}
     lesson.commit({0: right[0] + 1, 1: right[1]})
     drlib.publish_pointer(lesson.file, "RIGHT", lesson.application, cutover={lesson.copy: (0, 0)}, **where)
     assert verdicts(lesson) == ["not yet", "not yet", "yes"]
     (end, _), cutover = lesson.testbed.ends("RIGHT", lesson.copy), lesson.cutover()
-    write(lesson_lab, "RIGHT", lesson.copy, [(0, None, b"order 500")])  # the right record, behind all that is owed
+    write(lesson_lab, "RIGHT", lesson.copy, [(0, None, b"order 500")])  # the right record, behind all unread ones
     lesson.commit({0: end, 1: right[1]})
     assert lesson.check(1).rows[0]["holds"] == "not yet"
     lesson.commit(right)
     assert lesson.check(1).rows[0]["holds"] == "yes"
     drlib.publish_pointer(lesson.file, "RIGHT", lesson.application, cutover=cutover, **where)
-    assert lesson.check(2).rows[0]["holds"] == "not yet"  # somebody wrote behind it
+    assert lesson.check(2).rows[0]["holds"] == "not yet"  # a record was written behind it
     drlib.publish_pointer(lesson.file, "RIGHT", lesson.application, cutover=lesson.cutover(), **where)
     assert verdicts(lesson) == ["yes", "yes", "yes"]
     lesson.close()
 
 
-def test_a_tail_that_is_there_twice_and_a_group_that_was_moved_on_both_sides_are_no_failback(
-    lesson_lab: Lab, tmp_path: Path
-) -> None:
-    lesson = broken("L4", lesson_lab, tmp_path)
+def test_l4_repeated_tail_or_group_moved_on_both_sides_does_not_pass(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = open_broken("L4", lesson_lab, tmp_path)
     assert verdicts(lesson) == ["not yet"] * 3
     lesson.settle("quarantine")
-    lesson.settle("quarantine")  # again, which doubles nothing
+    lesson.settle("quarantine")  # again, which copies nothing twice
     lesson.flow_back()
     home = drlib.translate_offsets(lesson.file, "RIGHT", "LEFT", lesson.positions())
     right = {one.source.partition: one.translation.offset for one in home}
@@ -192,25 +188,25 @@ def test_a_tail_that_is_there_twice_and_a_group_that_was_moved_on_both_sides_are
     }
     lesson.testbed.commit("RIGHT", lesson.group, everything)
     lesson.commit(dict(enumerate(lesson.testbed.ends("LEFT", lesson._home))))
-    assert lesson.check(3).rows[0]["holds"] == "not yet"  # nothing left to read on either side
+    assert lesson.check(3).rows[0]["holds"] == "not yet"  # nothing unread on either side
     lesson.testbed.commit("RIGHT", lesson.group, away)
     lesson.commit(right)
-    write(lesson_lab, "RIGHT", lesson.topic, [(0, None, b"order 600")])  # an order of the tail, by hand
+    write(lesson_lab, "RIGHT", lesson.topic, [(0, None, b"order 600")])  # an order of the tail, written by hand
     lesson.testbed.wait_crossed(lesson.topic, Flow("RIGHT", "LEFT"))
     again = lesson.check(1).rows[0]
     assert again["holds"] == "not yet"
-    assert "1 of them more than once" in str(again["seen"])
+    assert "1 of them more than once" in str(again["observed"])
     assert lesson.check(3).rows[0]["holds"] == "yes"
     lesson.close()
 
 
-def test_a_ledger_in_the_order_of_the_topics_or_out_of_ones_head_is_no_repair(lesson_lab: Lab, tmp_path: Path) -> None:
-    lesson = broken("L5", lesson_lab, tmp_path)
+def test_l5_ledger_in_topic_order_or_without_reading_does_not_pass(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = open_broken("L5", lesson_lab, tmp_path)
     example = lesson.testbed.read("RIGHT", lesson.topic)[0]
-    for number in range(lesson.orders):  # in perfect order, and nobody has read anything
+    for number in range(lesson.orders):  # in perfect order, but nothing was read
         lesson.handle(Record(example.partition, 0, 0, None, b"order %d" % number, ()))
     assert verdicts(lesson) == ["not yet"] * 3
-    assert "has not committed" in str(lesson.check(2).rows[0]["seen"])
+    assert "has not committed" in str(lesson.check(2).rows[0]["observed"])
     lesson.start_over()
     at = {"bootstrap.servers": lesson_lab.clusters["RIGHT"].bootstrap, "group.id": lesson.group, "log_level": 0}
     for topic in (lesson.topic, lesson.copy):  # the newer ones first
@@ -229,13 +225,13 @@ def test_a_ledger_in_the_order_of_the_topics_or_out_of_ones_head_is_no_repair(le
             consumer.close()
     assert verdicts(lesson) == ["yes", "not yet", "not yet"]
     write(lesson_lab, "RIGHT", lesson.ledger, [(0, None, b"something else \xff")])
-    assert lesson.check(1).rows[0]["holds"] == "not yet"  # told, and no traceback
+    assert lesson.check(1).rows[0]["holds"] == "not yet"  # reported without a traceback
     lesson.close()
 
 
-def test_a_line_beyond_the_budget_or_shorter_than_it_is_is_no_repair(lesson_lab: Lab, tmp_path: Path) -> None:
-    lesson = broken("L6", lesson_lab, tmp_path)
-    lesson_lab.proxy.clear("LEFT")  # no distance at all: that is not for sale
+def test_l6_bandwidth_over_budget_or_shorter_round_trip_does_not_pass(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = open_broken("L6", lesson_lab, tmp_path)
+    lesson_lab.proxy.clear("LEFT")  # no round trip at all: that cannot be bought
     assert lesson.check(1).rows[0]["holds"] == "not yet"
     lesson.order_bandwidth(5_000_000)
     assert verdicts(lesson) == ["not yet", "yes", "yes"]

@@ -1,4 +1,4 @@
-"""Lessons that are interrupted anywhere, and lessons that are in somebody's way: they go on, or say why they cannot."""
+"""Lessons that are interrupted anywhere are resumed; lessons that conflict with another worker are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIRST: Mapping[str, str] = {
     "L0": "flow", "L1": "write", "L2": "traffic", "L3": "traffic", "L4": "traffic", "L5": "traffic", "L6": "line",
 }  # fmt: skip
 
-# A learner's kernel that dies by SIGKILL when the lesson is about to touch the clusters for the nth time.
+# A learner's kernel that is killed by SIGKILL right before the lesson's nth access to the clusters.
 LEARNER = """
 import os, signal, sys
 from drlib.training.academy.open import open_lesson
@@ -67,20 +67,18 @@ def learner(key: str, lab: Lab, run_dir: Path, last: int) -> subprocess.Complete
     return subprocess.run(argv, capture_output=True, text=True, timeout=150, check=False)
 
 
-def test_somebody_elses_worker_is_refused_by_name_and_goes_on_and_its_lanes_are_kept(
-    lesson_lab: Lab, tmp_path: Path
-) -> None:
-    """First on this lab: the flow is begun by a worker with one lane, where a lesson's has two."""
-    create_topics(lesson_lab.clusters["LEFT"].bootstrap, [TopicSpec("theirs", 1)])
-    theirs = LabMirrors(lesson_lab, "theirs-mirror", "theirs", (OVER,), lanes=1)
-    theirs.start(Abort(lesson_lab.root))
+def test_open_lesson_other_worker_is_refused_and_its_lane_count_is_kept(lesson_lab: Lab, tmp_path: Path) -> None:
+    """Must run first on this lab: another worker creates the flow with one lane, a lesson's worker has two."""
+    create_topics(lesson_lab.clusters["LEFT"].bootstrap, [TopicSpec("other", 1)])
+    other = LabMirrors(lesson_lab, "other-mirror", "other", (OVER,), lanes=1)
+    other.start(Abort(lesson_lab.root))
     with pytest.raises(UsageError, match="LEFT->RIGHT is being mirrored") as refused:
         open_lesson("L0", lesson_lab.root, tmp_path)
     assert "a lesson needs the flow for itself" in refused.value.why
     assert "name another lab_dir" in refused.value.remedy
-    assert theirs.runs
+    assert other.runs
     assert progress.read(tmp_path).lessons == {}
-    theirs.stop()
+    other.stop()
     lesson = open_lesson("L0", lesson_lab.root, tmp_path)
     lesson.flow()  # type: ignore[attr-defined]
     with lesson.testbed.cluster("RIGHT") as right:
@@ -89,19 +87,19 @@ def test_somebody_elses_worker_is_refused_by_name_and_goes_on_and_its_lanes_are_
     lesson.predict("3000")
     lesson.break_it()
     lesson.testbed.wait_nobody()
-    theirs.start(Abort(lesson_lab.root))  # in the middle of the lesson, while its own worker is dead
+    other.start(Abort(lesson_lab.root))  # in the middle of the lesson, while its own worker is down
     began = time.monotonic()
     with pytest.raises(UsageError, match="LEFT->RIGHT is being mirrored"):
         lesson.start_mirror()  # type: ignore[attr-defined]
     assert time.monotonic() - began < 15
     assert [row["holds"] for row in lesson.check().rows] == ["not yet"] * 3
-    theirs.stop()
+    other.stop()
     lesson.start_mirror()  # type: ignore[attr-defined]
     assert [row["holds"] for row in lesson.check().rows] == ["yes"] * 3
     lesson.close()
 
 
-def test_another_lesson_takes_the_lab_and_the_one_before_does_nothing_any_more(lesson_lab: Lab, tmp_path: Path) -> None:
+def test_open_lesson_ends_the_lesson_before_on_the_same_lab(lesson_lab: Lab, tmp_path: Path) -> None:
     before = open_lesson("L3", lesson_lab.root, tmp_path)
     before.traffic()  # type: ignore[attr-defined]
     before.predict("150")
@@ -113,13 +111,13 @@ def test_another_lesson_takes_the_lab_and_the_one_before_does_nothing_any_more(l
     after.close()
 
 
-def test_a_lab_that_a_lesson_started_stops_with_it_though_its_cell_was_run_twice(tmp_path: Path) -> None:
+def test_close_stops_the_started_lab_after_two_openings(tmp_path: Path) -> None:
     open_lesson("L0", tmp_path / "lab", tmp_path / "runs")
     lesson = open_lesson("L0", tmp_path / "lab", tmp_path / "runs")
     lab = lesson.testbed.lab
     assert all(lab.clusters[alias].alive for alias in ("LEFT", "RIGHT"))
     with lesson.testbed.cluster("LEFT") as left:
-        assert left.broker_config()["log.retention.check.interval.ms"] == "1000"  # L2 has nothing to start again
+        assert left.broker_config()["log.retention.check.interval.ms"] == "1000"  # L2 need not restart the broker
     lesson.close()
     lesson.close()
     assert not (tmp_path / "lab").exists()
@@ -127,13 +125,13 @@ def test_a_lab_that_a_lesson_started_stops_with_it_though_its_cell_was_run_twice
 
 
 @pytest.mark.parametrize("key", list(FIRST))
-def test_a_kernel_that_is_killed_anywhere_costs_nothing(key: str, lesson_lab: Lab, tmp_path: Path) -> None:
-    """Killed at the first touch, at the third, at the fifth, ...: another kernel goes on, and the lesson is whole."""
+def test_open_lesson_resumes_after_a_kernel_kill_at_any_access(key: str, lesson_lab: Lab, tmp_path: Path) -> None:
+    """Kill the kernel at the first, third, fifth ... access: the next kernel resumes, and the lesson is complete."""
     killed, last, tag = 0, 1, ""
     while (done := learner(key, lesson_lab, tmp_path, last)).returncode == -9:
         current = progress.read(tmp_path).of(key).current
         assert current is not None
-        assert tag in ("", current.tag), "it began anew instead of going on"
+        assert tag in ("", current.tag), "a new attempt was started instead of resuming"
         killed, last, tag = killed + 1, last + 2, current.tag
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["100", "of", "100", "points."], done.stdout

@@ -1,4 +1,4 @@
-"""The lessons as a new user meets them: in JupyterLab, in a real browser, on a real lab that serves all of them in turn."""
+"""The lessons as a new user sees them: in JupyterLab, in a real browser, on one real lab for all lessons."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from drlib.training.academy.points import Attempt
 ROOT = ROOT / "notebooks" / "academy"
 BOOKS = {key: next(ROOT.glob(f"{key}_*.ipynb")).name for key in LESSONS}
 RAN_S = 240.0
-pytestmark = pytest.mark.timeout(400)  # the first test has lab and server started as well
+pytestmark = pytest.mark.timeout(400)  # the first test also starts lab and server
 CELLS = ".jp-Notebook .jp-MarkdownOutput, .jp-Notebook .jp-OutputArea-output"
-# What is written in a picture: does one word stand on another, does one leave the picture?
-SPOILT = """picture => {
+# Labels in a figure that overlap or leave it.
+LABEL_FAULTS = """picture => {
   const frame = picture.getBoundingClientRect();
-  const said = [...picture.querySelectorAll('g.annotation-text-g, text.gtitle, text.bartext, g.xtick text, g.ytick text, ' +
+  const labels = [...picture.querySelectorAll('g.annotation-text-g, text.gtitle, text.bartext, g.xtick text, g.ytick text, ' +
     'text.xtitle, text.ytitle')].map(e => [e.textContent, e.getBoundingClientRect()]).filter(([, r]) => r.width > 0);
-  const cut = said.filter(([, r]) => r.left < frame.left - 1 || r.right > frame.right + 1 || r.top < frame.top - 1 ||
+  const cut = labels.filter(([, r]) => r.left < frame.left - 1 || r.right > frame.right + 1 || r.top < frame.top - 1 ||
     r.bottom > frame.bottom + 1).map(([text]) => `cut off: ${text}`);
-  const over = said.flatMap(([a, p], i) => said.slice(i + 1)
+  const over = labels.flatMap(([a, p], i) => labels.slice(i + 1)
     .filter(([, q]) => p.left + 1 < q.right && q.left + 1 < p.right && p.top + 3 < q.bottom && q.top + 3 < p.bottom)
-    .map(([b]) => `on one another: ${a} / ${b}`));
+    .map(([b]) => `overlapping: ${a} / ${b}`));
   return [...cut, ...over];
 }"""
 
@@ -43,7 +43,7 @@ def attempt(notebooks: Notebooks, key: str) -> Attempt:
 
 
 def with_answers(notebooks: Notebooks, key: str) -> str:
-    """A copy of the lesson, whose parameters ask for the reference; its name."""
+    """Write a copy of the lesson whose parameters ask for reference answers; returns its name."""
     name = f"academy/reference_{BOOKS[key]}"
     book = nbformat.read(ROOT / BOOKS[key], 4)
     (cell,) = (one for one in book.cells if "parameters" in one.metadata.get("tags", ()))
@@ -59,13 +59,13 @@ def steps(notebook: NotebookPage) -> list[str]:
 
 
 def holds(checked: Locator) -> list[str]:
-    """What the table of checks says of each, as it is on the page."""
+    """The results in the table of checks, as shown on the page."""
     checked.locator("tbody tr").nth(2).wait_for()
     return [one.strip() for one in checked.locator("tbody tr td:nth-child(3)").all_inner_texts()]
 
 
 def opened(notebook: NotebookPage) -> float:
-    """Seconds from the opening cell's start to its answer; the parameters before it are run first."""
+    """Run the parameters, then measure the seconds until the opening cell has its output."""
     notebook.ready()
     notebook.run_step("parameters")
     began = time.monotonic()
@@ -73,26 +73,26 @@ def opened(notebook: NotebookPage) -> float:
     return time.monotonic() - began
 
 
-def looked_at(notebook: NotebookPage, folder: Path) -> list[str]:
-    """What each step shows, photographed; returns what is cut off or covered."""
-    spoilt = []
+def inspect(notebook: NotebookPage, folder: Path) -> list[str]:
+    """Take a screenshot of each step; returns labels and outputs that are cut off or overlap."""
+    faults = []
     notebook.see("parameters")
     notebook.page.screenshot(path=folder / "top.png")
     for step in steps(notebook):
         cell = notebook.see(step)
         for picture in cell.locator(".js-plotly-plot").all():
             picture.locator("svg.main-svg").first.wait_for()
-            spoilt += [f"{step}: {one}" for one in picture.evaluate(SPOILT)]
+            faults += [f"{step}: {one}" for one in picture.evaluate(LABEL_FAULTS)]
         cell.screenshot(path=folder / f"{steps(notebook).index(step):02}-{step}.png")
         for output in cell.locator(".jp-OutputArea-output").all():
             if output.evaluate("e => e.scrollWidth > e.clientWidth + 1"):
-                spoilt.append(f"{step}: wider than its place")
-    return spoilt
+                faults.append(f"{step}: wider than its cell")
+    return faults
 
 
-def barriers(notebook: NotebookPage) -> list[tuple[str, str, object]]:
-    """What the checker finds in the lesson's text and outputs; JupyterLab's own frame is not ours."""
-    # cells out of view are not rendered, and a checker would pass over them
+def violations(notebook: NotebookPage) -> list[tuple[str, str, object]]:
+    """Accessibility violations in the lesson's text and outputs, without JupyterLab's own frame."""
+    # cells out of view are not rendered, and the checker would skip them
     notebook.page.add_style_tag(content=".jp-Cell { content-visibility: visible !important; }")
     found = Axe().run(notebook.page, context=CELLS).response["violations"]
     return [(r["id"], r["impact"], r["nodes"][0]["target"]) for r in found if r["impact"] in ("serious", "critical")]
@@ -100,7 +100,7 @@ def barriers(notebook: NotebookPage) -> list[tuple[str, str, object]]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("key", "width"), [(key, width) for key in LESSONS for width in (1280, 1920)])
-def test_a_lesson_is_passed_by_reference(
+def test_lesson_notebook_passes_with_reference_answers(
     notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, record_property, key: str, width: int
 ) -> None:
     began = time.monotonic()
@@ -114,32 +114,34 @@ def test_a_lesson_is_passed_by_reference(
     assert notebook.errors() == []
     assert holds(notebook.see("check")) == ["yes", "yes", "yes"]
     notebook.see("picture").locator(".js-plotly-plot svg.main-svg").first.wait_for()
-    spoilt = looked_at(notebook, tmp_path)
+    faults = inspect(notebook, tmp_path)
     assert attempt(notebooks, key).passed == (1, 2, 3)
     assert attempt(notebooks, key).closed
     assert notebook.complaints == []
-    assert spoilt == []
-    assert barriers(notebook) == []
-    assert ready_s < 10, "a lesson is to be ready in ten seconds after the one before"
+    assert faults == []
+    assert violations(notebook) == []
+    assert ready_s < 10, "a lesson has to be ready within ten seconds"
 
 
 @pytest.mark.long
-def test_a_lesson_can_be_read_in_the_dark(notebooks: Notebooks, open_page: OpenPage, tmp_path: Path) -> None:
+def test_lesson_notebook_is_readable_in_the_dark_theme(
+    notebooks: Notebooks, open_page: OpenPage, tmp_path: Path
+) -> None:
     notebook = open_page(with_answers(notebooks, "L0"))
     notebook.ready()
     notebook.theme("JupyterLab Dark")
     try:
         notebook.run_to_end(RAN_S)
         assert holds(notebook.see("check")) == ["yes", "yes", "yes"]
-        assert looked_at(notebook, tmp_path) == []
-        assert barriers(notebook) == []
+        assert inspect(notebook, tmp_path) == []
+        assert violations(notebook) == []
     finally:
-        notebook.theme("JupyterLab Light")  # the server remembers it
+        notebook.theme("JupyterLab Light")  # the server keeps this setting
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("key", list(LESSONS))
-def test_who_answers_nothing_is_told_what_is_missing(
+def test_lesson_notebook_without_answers_shows_what_is_missing(
     notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, record_property, key: str
 ) -> None:
     began = time.monotonic()
@@ -150,13 +152,15 @@ def test_who_answers_nothing_is_told_what_is_missing(
     assert notebook.errors() == []
     checked = notebook.see("check")
     assert holds(checked) == ["not yet"] * 3
-    assert all(one.strip() for one in checked.locator("tbody tr td:nth-child(5)").all_inner_texts()), "no way out told"
+    assert all(one.strip() for one in checked.locator("tbody tr td:nth-child(5)").all_inner_texts()), (
+        "a next step is missing"
+    )
     notebook.see("truth").get_by_text("Your prediction comes first").wait_for()
     notebook.see("picture").locator(".js-plotly-plot svg.main-svg").first.wait_for()
-    spoilt = looked_at(notebook, tmp_path)
+    faults = inspect(notebook, tmp_path)
     notebook.see("close").get_by_text(re.compile(r"^0 of 100 points")).wait_for()
     assert notebook.complaints == []
-    assert spoilt == []
+    assert faults == []
 
 
 REPAIRS = {
@@ -170,7 +174,7 @@ REPAIRS = {
 
 @pytest.mark.long
 @pytest.mark.parametrize(("key", "first"), [("L1", "write"), ("L3", "traffic")])
-def test_a_page_that_is_reloaded_finds_the_lesson_where_it_was(
+def test_lesson_notebook_reloaded_page_resumes_the_lesson(
     notebooks: Notebooks, open_page: OpenPage, key: str, first: str
 ) -> None:
     notebook = open_page(f"academy/{BOOKS[key]}")
@@ -217,7 +221,7 @@ def _reloaded(notebook: NotebookPage, *, kernel_too: bool = False) -> None:
 
 
 @pytest.mark.long
-def test_by_keyboard_alone_a_lesson_is_learnt(notebooks: Notebooks, open_page: OpenPage) -> None:
+def test_lesson_notebook_works_by_keyboard_alone(notebooks: Notebooks, open_page: OpenPage) -> None:
     notebook = open_page(f"academy/{BOOKS['L0']}")
     notebook.ready()
     keys = notebook.page.keyboard

@@ -1,10 +1,10 @@
-"""L2, lag, RPO and retention: what a link that is cut costs while it lasts, and what retention makes of it for good.
+"""L2, lag, RPO and retention: the cost of a cut link while it lasts, and the records that retention deletes for good.
 
-Rules: records are written as time passes, for lag is about time. The break is a cut link: the worker lives and cannot
-reach LEFT. There are two topics, one that LEFT keeps for long enough to act and one that it does not: the broker itself
-deletes what the mirror has not read, and the mirror tells it by its own event when it is back. The repair is two things in
-the right order: longer retention first, since nobody knows how long the link will take, and then the link. Who waits too
-long loses the orders as well, here as anywhere.
+Rules: records are written over time, because lag is measured in time. The fault is a cut link: the worker runs but cannot
+reach LEFT. LEFT retains one topic long enough to act and the other not: its broker deletes records that the mirror has not
+read, and the mirror reports that by an event when the link works again. The repair has two steps: first longer retention,
+because nobody knows how long the link stays down, then the link. If the learner takes longer than the retention of the
+orders, they are lost as well.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ RATE: Final = 100  # records per second
 SECONDS: Final = 4
 ALL: Final = BEFORE + RATE * SECONDS
 CLICKS: Final = 100  # mirrored before the cut
-GONE: Final = 200  # that LEFT takes while the link is cut, and keeps for
+GONE: Final = 200  # clicks written to LEFT while the link is cut, and deleted there before they are mirrored
 CLICKS_MS: Final = 2000
-LOSS: Final = "SourceLoss"  # what the mirror calls it
+LOSS: Final = "SourceLoss"  # the mirror's event
 _PROBE_S: Final = 10.0
 _KEY: Final = "retention.ms"
 
@@ -43,39 +43,41 @@ class LagAndRetention(Lesson):
     key = "L2"
     title = "Lag, RPO and retention"
     hints = (
-        "Two clocks run: the lag grows, and retention gets nearer. Which one may you stop at once, without knowing the cause?",
-        "First keep records for longer, lesson.keep_for(hours=...), and then look at the link.",
-        "lesson.keep_for(hours=24) gives you a day; lesson.mend_link() heals the link, and the mirror catches up by itself.",
+        "The lag grows, and retention will delete the records that wait. Which of the two can you stop without knowing why "
+        "the link is down?",
+        "First let LEFT retain records for longer, lesson.keep_for(hours=...), then repair the link.",
+        "lesson.keep_for(hours=24) gives you a day; lesson.mend_link() repairs the link, and the mirror catches up by itself.",
     )
     claims = (
-        "LEFT keeps both topics for an hour or longer",
+        "LEFT retains both topics for an hour or longer",
         "all orders that LEFT has acknowledged are on RIGHT, in order",
-        "what is written to LEFT now is on RIGHT in seconds",
+        "a record that is written to LEFT now is on RIGHT within seconds",
     )
 
     @property
     def clicks(self) -> str:
-        """A second topic, which LEFT keeps for two seconds."""
+        """A second topic, which LEFT retains for two seconds."""
         return self.testbed.name("clicks")
 
     def traffic(self) -> Shown:
-        """Orders that LEFT keeps for half an hour and clicks that it keeps for two seconds, mirrored; both clocks at rest."""
+        """Write and mirror orders, which LEFT retains for half an hour, and clicks, which it retains for two seconds."""
         self.step(TRAFFIC, self._traffic)
         return self.clocks()
 
     def clocks(self) -> Shown:
-        """What RIGHT lacks now, how old it is, and what retention leaves for it."""
+        """Show the lag of both topics, and how long retention keeps the records that are not mirrored yet."""
         self.require(TRAFFIC, "lesson.traffic()")
         orders, clicks = self._clock(self.topic, self._missing()), self._clock(self.clicks, self._missing_clicks())
         rows: list[Mapping[str, object]] = [
-            {"what": what, "orders": now, "clicks": clicks[what]} for what, now in orders.items()
+            {"what": what, "orders": value, "clicks": clicks[what]} for what, value in orders.items()
         ]
-        gone = {"orders": self._lost(self.topic, BEFORE), "clicks": self._lost(self.clicks, CLICKS)}
-        rows.append({"what": "deleted by LEFT before they were mirrored", **gone})
-        return Shown("Two clocks", rows, note="Lag is what is lost with LEFT. Retention loses it without any fire.")
+        deleted = {"orders": self._lost(self.topic, BEFORE), "clicks": self._lost(self.clicks, CLICKS)}
+        rows.append({"what": "deleted by LEFT before they were mirrored", **deleted})
+        note = "The lag is lost if LEFT is lost. Records that retention deletes first are lost in any case."
+        return Shown("Lag and retention", rows, note=note)
 
     def keep_for(self, hours: float) -> Shown:
-        """Set how long LEFT keeps both topics, at once and without a restart. What is deleted already stays deleted."""
+        """Set the retention of both topics on LEFT; takes effect without a restart. Deleted records stay deleted."""
         self.require(TRAFFIC, "lesson.traffic()")
         change = ConfigChange(_KEY, None, str(int(hours * 3_600_000)))
         with BulkAdmin(self.testbed.lab.clusters["LEFT"].settings()) as cluster:
@@ -84,18 +86,18 @@ class LagAndRetention(Lesson):
         return self.clocks()
 
     def mend_link(self) -> Shown:
-        """Heal the link between the clusters; the mirror notices by itself."""
+        """Repair the link between the clusters and wait until the mirror has caught up."""
         self.require(TRAFFIC, "lesson.traffic()")
         self.testbed.lab.proxy.clear("LEFT")
         self.testbed.wait("the mirror has caught up", lambda: not self._missing())
         ends = self.testbed.ends("LEFT", self.clicks)
-        self.testbed.wait("the mirror has passed the clicks", lambda: self.testbed.fetched(self.clicks) == ends)
+        self.testbed.wait("the mirror is at the end of the clicks", lambda: self.testbed.fetched(self.clicks) == ends)
         return self.clocks()
 
     def question(self) -> str:
         return (
-            f"The link is cut. LEFT goes on and takes {RATE} records a second for {SECONDS} seconds, and then burns down. "
-            f"How many acknowledged records are lost?"
+            f"The link is cut. LEFT still acknowledges {RATE} records per second for {SECONDS} seconds, and is then lost. "
+            "How many acknowledged records are lost?"
         )
 
     def reference_answer(self) -> str:
@@ -106,24 +108,24 @@ class LagAndRetention(Lesson):
         lag = self.numbers["lag"]
         starts, clicks = self._starts(self.clicks), self._lost(self.clicks, CLICKS)
         rows = [
-            {"what": "orders that only LEFT had when the seconds were over", "value": f"{lag:,}"},
-            {"what": "which is, in seconds of traffic", "value": words.seconds(self.numbers["age_ms"] / 1000)},
-            {"what": "clicks: the mirror had come to offset", "value": f"{CLICKS:,}"},
-            {"what": "clicks: LEFT's log begins at offset", "value": f"{starts[0]:,}"},
-            {"what": "clicks that nobody has any more", "value": f"{clicks:,}"},
-            {"what": f"the mirror's event {LOSS}", "value": self._told()},
+            {"what": f"orders that only LEFT had after the {SECONDS} seconds", "value": f"{lag:,}"},
+            {"what": "time they span", "value": words.seconds(self.numbers["age_ms"] / 1000)},
+            {"what": "clicks: the mirror had read up to offset", "value": f"{CLICKS:,}"},
+            {"what": "clicks: log start offset on LEFT", "value": f"{starts[0]:,}"},
+            {"what": "clicks that are on neither cluster", "value": f"{clicks:,}"},
+            {"what": f"the mirror's event {LOSS}", "value": self._loss_event()},
         ]
-        note = f"It was {lag:,}: the lag is what a loss of LEFT costs. {clicks:,} clicks were lost without one."
-        return Shown("The RPO of that moment, and what retention took", rows, note=note)
+        note = f"It was {lag:,}: the loss of LEFT costs the lag. {clicks:,} clicks were lost without the loss of LEFT."
+        return Shown("The RPO at that moment, and what retention deleted", rows, note=note)
 
     def inject_fault(self) -> Mapping[str, int]:
         self.require(TRAFFIC, "lesson.traffic()")
-        self.testbed.hasten("LEFT")  # a lab that was taken up again has forgotten it
+        self.testbed.hasten("LEFT")  # a lab that was restarted since does not have this setting
         self.testbed.lab.proxy.set("LEFT", cut=True)
         self.testbed.write("LEFT", self.clicks, range(CLICKS + GONE), partitions=1)
         self.testbed.write("LEFT", self.topic, range(ALL), partitions=1, per_second=RATE)
         missing = self._missing()
-        self.testbed.wait("retention has taken the clicks", lambda: self._starts(self.clicks) == [CLICKS + GONE])
+        self.testbed.wait("retention has deleted the clicks", lambda: self._starts(self.clicks) == [CLICKS + GONE])
         return {"lag": len(missing), "age_ms": missing[-1].timestamp_ms - missing[0].timestamp_ms if missing else 0}
 
     def fault_state(self) -> Shown:
@@ -135,33 +137,33 @@ class LagAndRetention(Lesson):
 
     def verify(self, number: int) -> CheckResult:
         if number == 1:
-            keeps = {topic: self._retention_ms(topic) for topic in (self.topic, self.clicks)}
-            seen = ", ".join(f"{topic}: {_kept(ms)}" for topic, ms in keeps.items())
-            return CheckResult(
-                all(not 0 <= ms < ENOUGH_MS for ms in keeps.values()), seen, "lesson.keep_for(hours=...)"
-            )
+            retained = {topic: self._retention_ms(topic) for topic in (self.topic, self.clicks)}
+            observed = ", ".join(f"{topic}: {_retention_text(ms)}" for topic, ms in retained.items())
+            enough = all(not 0 <= ms < ENOUGH_MS for ms in retained.values())
+            return CheckResult(enough, observed, "lesson.keep_for(hours=...)")
         if number == 2:
-            ours, theirs = self.testbed.read("LEFT", self.topic), self.testbed.read("RIGHT", self.copy)
-            whole = [r.value for r in theirs] == [f"order {n}".encode() for n in range(ALL)]
-            seen = f"{len(ours):,} on LEFT, {len(theirs):,} on RIGHT, of {ALL:,}"
-            if gone := self._lost(self.topic, BEFORE):
-                again = f"drlib.open_lesson({self.key!r}, lab_dir, run_dir, again=True) begins anew."
-                return CheckResult(False, f"{seen}; retention was faster, {gone:,} orders are lost for good", again)
-            return self.check_copy(whole, seen, "Where is the mirror held up?")
-        return self.check_probe(_PROBE_S, "Look at the link.")
+            source, copied = self.testbed.read("LEFT", self.topic), self.testbed.read("RIGHT", self.copy)
+            complete = [r.value for r in copied] == [f"order {n}".encode() for n in range(ALL)]
+            observed = f"{len(source):,} on LEFT, {len(copied):,} on RIGHT, of {ALL:,}"
+            if deleted := self._lost(self.topic, BEFORE):
+                restart = f"Start again: drlib.open_lesson({self.key!r}, lab_dir, run_dir, again=True)"
+                return CheckResult(False, f"{observed}; retention deleted {deleted:,} orders for good", restart)
+            return self.check_copy(complete, observed, "Why does the mirror not continue?")
+        return self.check_probe(_PROBE_S, "Check the link.")
 
     def figure(self) -> go.Figure:
-        ours = self.testbed.read("LEFT", self.topic)
-        first = ours[0].timestamp_ms if ours else 0
-        times = [(r.timestamp_ms - first) / 1000 for r in ours]
-        stopped = self.numbers.get("lag", 0)
-        mirrored = max(0, min(len(ours), ALL) - stopped)
-        flat = ([*times[:mirrored], times[-1]], [*range(1, mirrored + 1), mirrored]) if ours else ([], [])
+        source = self.testbed.read("LEFT", self.topic)
+        first = source[0].timestamp_ms if source else 0
+        times = [(record.timestamp_ms - first) / 1000 for record in source]
+        lag = self.numbers.get("lag", 0)
+        mirrored = max(0, min(len(source), ALL) - lag)
+        times_right = [*times[:mirrored], times[-1]] if source else []
+        counts_right = [*range(1, mirrored + 1), mirrored] if source else []
         drawn = [
-            Line("acknowledged by LEFT", times, list(range(1, len(ours) + 1))),
-            Line("on RIGHT at the end of it", flat[0], flat[1], dash="dash"),
+            Line("acknowledged by LEFT", times, list(range(1, len(source) + 1))),
+            Line("on RIGHT at the end of it", times_right, counts_right, dash="dash"),
         ]
-        return lines(f"{stopped} records between the two lines: the RPO", drawn, "seconds", "records")
+        return lines(f"{lag} records between the two lines: the RPO", drawn, "seconds", "records")
 
     def _traffic(self) -> None:
         self.testbed.hasten("LEFT")
@@ -176,52 +178,57 @@ class LagAndRetention(Lesson):
             self.testbed.wait_crossed(topic)
 
     def _missing(self) -> list[Record]:
-        """What LEFT has and RIGHT has not, by counting: the copy is LEFT's beginning."""
-        ours, theirs = self.testbed.read("LEFT", self.topic), self.testbed.read("RIGHT", self.copy)
-        there = {r.value for r in theirs}
-        return [r for r in ours if r.value not in there]
+        """Orders on LEFT that are not on RIGHT."""
+        copied = {record.value for record in self.testbed.read("RIGHT", self.copy)}
+        return [record for record in self.testbed.read("LEFT", self.topic) if record.value not in copied]
 
     def _missing_clicks(self) -> list[Record]:
-        """What LEFT still has behind the place to which the worker says it has come."""
-        reached = self.testbed.fetched(self.clicks)
-        return [r for r in self.testbed.read("LEFT", self.clicks) if r.offset >= (reached[0] if reached else 0)]
+        """Clicks on LEFT behind the worker's next fetch offset."""
+        fetched = self.testbed.fetched(self.clicks)
+        next_offset = fetched[0] if fetched else 0
+        return [record for record in self.testbed.read("LEFT", self.clicks) if record.offset >= next_offset]
 
     def _clock(self, topic: str, missing: list[Record]) -> dict[str, str]:
-        oldest = min((r.timestamp_ms for r in missing), default=None)
-        age = None if oldest is None else max(0.0, time.time() - oldest / 1000)
-        keeps = self._retention_ms(topic)
-        left = (
-            "no end" if keeps < 0 else "nothing waits" if age is None else words.duration(max(0.0, keeps / 1000 - age))
-        )
+        oldest_ms = min((record.timestamp_ms for record in missing), default=None)
+        age_s = None if oldest_ms is None else max(0.0, time.time() - oldest_ms / 1000)
+        retention_ms = self._retention_ms(topic)
+        if retention_ms < 0:
+            left = "unlimited"
+        elif age_s is None:
+            left = "no lag"
+        else:
+            left = words.duration(max(0.0, retention_ms / 1000 - age_s))
         return {
             "lag: records that only LEFT has": f"{len(missing):,}",
-            "lag: age of the oldest of them": "nothing waits" if age is None else words.seconds(age),
+            "lag: age of the oldest of them": "no lag" if age_s is None else words.seconds(age_s),
             "RPO, if LEFT were lost now": f"{len(missing):,} records",
-            "LEFT keeps records for": _kept(keeps),
-            "until retention takes the first of them": left,
+            "retention on LEFT": _retention_text(retention_ms),
+            "until retention deletes the first of them": left,
         }
 
     def _starts(self, topic: str) -> list[int]:
         return self.testbed.bounds("LEFT", topic)[0]
 
     def _lost(self, topic: str, cut: int) -> int:
-        """Records from offset `cut` on that LEFT deleted unread: those that the map tells as lost, and those that the mirror
-        has still to find out."""
-        (found,) = translate_offsets(self.file, "LEFT", "RIGHT", [(topic, 0, cut)])
-        known = found.translation.records if found.translation.kind is TranslationKind.LOST else 0
-        to_come = zip(self._starts(topic), self.testbed.fetched(topic), strict=False)
-        return known + sum(max(0, start - position) for start, position in to_come)
+        """Count records from offset `cut` on that LEFT deleted before they were read.
 
-    def _told(self) -> str:
-        """What the worker says of it."""
+        The sum of the records that the offset map reports as lost, and those that the mirror has still to discover.
+        """
+        (item,) = translate_offsets(self.file, "LEFT", "RIGHT", [(topic, 0, cut)])
+        known = item.translation.records if item.translation.kind is TranslationKind.LOST else 0
+        undiscovered = zip(self._starts(topic), self.testbed.fetched(topic), strict=False)
+        return known + sum(max(0, start - position) for start, position in undiscovered)
+
+    def _loss_event(self) -> str:
+        """The detail of the worker's event about the clicks."""
         status = self.testbed.mirror().status()
-        told = [e.detail for e in (status.events if status else ()) if e.name == LOSS and self.clicks in e.entity]
-        return told[0] if told else "not told yet: the mirror cannot reach LEFT"
+        events = [e.detail for e in (status.events if status else ()) if e.name == LOSS and self.clicks in e.entity]
+        return events[0] if events else "not reported yet: the mirror cannot reach LEFT"
 
     def _retention_ms(self, topic: str) -> int:
         with self.testbed.cluster("LEFT") as cluster:
             return int(cluster.topic_config([topic], inherited=True)[topic][_KEY])
 
 
-def _kept(retention_ms: int) -> str:
-    return "ever" if retention_ms < 0 else words.duration(retention_ms / 1000)
+def _retention_text(retention_ms: int) -> str:
+    return "unlimited" if retention_ms < 0 else words.duration(retention_ms / 1000)

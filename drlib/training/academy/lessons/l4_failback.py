@@ -1,10 +1,11 @@
-"""L4, failback and the tail: LEFT is back with orders that nobody else has, and RIGHT has some that LEFT never saw.
+"""L4, failback and the tail: LEFT is back with orders that RIGHT does not have, and RIGHT has orders that LEFT does not
+have.
 
-Rules: the tail is real: acknowledged by LEFT after the worker's death and before its own. Applications have moved to
-RIGHT and worked there. The repair is in three parts, each by what drills use: settle the tail, let RIGHT's records flow
-back, put the group where it stood. A tail that was settled once is not settled again. What the group had read at RIGHT
-is known from the lesson, since a group can be moved there, too.
-Not for: moving producers home, which a planned switchover does (notebook 03).
+Rules: the tail is real: records that LEFT acknowledged after the worker was killed and before LEFT was killed itself. The
+applications have moved to RIGHT and worked there. The repair has three steps, with the functions that drills use: settle
+the tail, mirror RIGHT's orders to LEFT, commit the group's positions on LEFT. Settling twice copies nothing twice. What the
+group has read on RIGHT is known from the lesson, because the group can be moved on RIGHT as well.
+Not for: moving producers back, which a planned switchover does (notebook 03).
 """
 
 from __future__ import annotations
@@ -41,75 +42,76 @@ class FailbackAndTail(MoveLesson):
     key = "L4"
     title = "Failback and the tail"
     hints = (
-        "Nobody may mirror LEFT before its tail is settled: it would come behind the cutover, where nobody reads any more.",
-        "lesson.tail() tells it, lesson.settle('recover') or ('quarantine') settles it; lesson.flow_back() mirrors RIGHT.",
+        "Settle LEFT's tail before you start its mirror: mirrored now, it would land behind the cutover, where no group reads.",
+        "lesson.tail() lists it. lesson.settle('recover') or ('quarantine') settles it. lesson.flow_back() mirrors RIGHT.",
         "lesson.settle('recover'); lesson.flow_back(); then drlib.translate_offsets(lesson.file, 'RIGHT', 'LEFT', "
-        "lesson.positions()) says what to give to lesson.commit({0: ..., 1: ...}).",
+        "lesson.positions()) gives the offsets for lesson.commit({0: ..., 1: ...}).",
     )
     claims = (
         "every order of LEFT's tail is on RIGHT, once",
-        "all that RIGHT took is on LEFT, in order",
-        "billing goes on at LEFT with the order it would have read next at RIGHT",
+        "all orders that RIGHT has taken are on LEFT, in order",
+        "billing continues on LEFT with the order that it would read next on RIGHT",
     )
 
     def traffic(self) -> Shown:
-        """Orders on LEFT, all of them mirrored."""
+        """Write orders to LEFT and mirror all of them."""
         self.step(TRAFFIC, self._traffic)
-        return self._where()
+        return self._overview_of_topics()
 
     def tail(self) -> Shown:
-        """What only LEFT has: told from the map, record by record."""
+        """List the records that only LEFT has, by partition, found with the offset map."""
         self.require(BREAK, "lesson.break_it()")
-        found = self._tail()
+        tail = self._tail()
         rows = [
             {
                 "partition": part.partition.partition,
-                "mirrored to": part.mirrored,
-                "ends at": part.end,
+                "mirrored up to": part.mirrored,
+                "end offset": part.end,
                 "records": part.records,
             }
-            for part in found.partitions
+            for part in tail.partitions
         ]
-        return Shown(
-            f"LEFT's tail: {found.records} records",
-            rows,
-            note="Settled records are told here still; they stay on LEFT.",
-        )
+        note = "Settled records stay on LEFT, so they are still listed here."
+        return Shown(f"LEFT's tail: {tail.records} records", rows, note=note)
 
     def settle(self, how: str = "recover") -> Shown:
-        """Bring the tail to RIGHT once: recover writes it to the topic, quarantine sets it aside for somebody to decide."""
+        """Copy the tail to RIGHT once: "recover" to the topic itself, "quarantine" to a topic of its own for inspection."""
         self.require(BREAK, "lesson.break_it()")
         if how not in (Settle.RECOVER, Settle.QUARANTINE):
-            raise UsageError(
-                f"a tail is not settled by {how!r}", "it is brought over or set aside", "Use recover or quarantine."
-            )
+            raise UsageError(f"settle({how!r})", "a tail cannot be settled that way", "Use 'recover' or 'quarantine'.")
         self.testbed.wait_nobody()
-        done = settle_tail(self.testbed.settings, self._tail(), Settle(how), f"academy/{self.testbed.prefix}settle")
+        run = f"academy/{self.testbed.prefix}settle"
+        done = settle_tail(self.testbed.settings, self._tail(), Settle(how), run)
         rows = [{"recovered": done.recovered, "in quarantine": done.in_quarantine}]
-        return Shown("The tail, settled", rows, note="Run again, it goes on where it ended and doubles nothing.")
+        return Shown(
+            "The tail is settled",
+            rows,
+            note="A repeated call continues after an interruption and copies nothing twice.",
+        )
 
     def flow_back(self) -> Shown:
-        """Mirror RIGHT's orders to LEFT, where they are called RIGHT.(topic), until all of them are there."""
+        """Mirror RIGHT's orders to LEFT, where their topic has the prefix RIGHT, until all of them are there."""
         self.require(BREAK, "lesson.break_it()")
         self.testbed.start_mirror(BACK)
         self.testbed.wait_crossed(self.topic, BACK)
-        return self._where()
+        return self._overview_of_topics()
 
     def positions(self) -> list[tuple[str, int, int]]:
         """billing's positions in RIGHT's own topic, as drlib.translate_offsets takes them: topic, partition, offset."""
-        found = self.testbed.positions("RIGHT", self.group)
-        return [(at.topic, at.partition, offset) for at, offset in sorted(found.items()) if at.topic == self.topic]
+        positions = self.testbed.positions("RIGHT", self.group)
+        return [(p.topic, p.partition, offset) for p, offset in sorted(positions.items()) if p.topic == self.topic]
 
     def commit(self, positions: Mapping[int, int]) -> Shown:
-        """Put billing on LEFT at `positions` in RIGHT's copy, by partition."""
+        """Commit billing's offsets on LEFT in the mirror topic of RIGHT's orders, by partition."""
         self.require(BREAK, "lesson.break_it()")
         self.testbed.commit("LEFT", self.group, self.in_topic(self._home, positions))
-        return self._where()
+        return self._overview_of_topics()
 
     def question(self) -> str:
         return (
-            f"{MIRRORED} orders have crossed. The worker dies, {TAIL} more are acknowledged by LEFT, LEFT dies. "
-            f"RIGHT takes over and {LATER} orders of its own. LEFT comes back: how many orders does it have that RIGHT has not?"
+            f"{MIRRORED} orders are mirrored. The worker is killed, LEFT acknowledges {TAIL} more, LEFT is killed. "
+            f"RIGHT takes over and receives {LATER} new orders. LEFT is started again: how many orders does it have that RIGHT "
+            "does not have?"
         )
 
     def reference_answer(self) -> str:
@@ -117,16 +119,16 @@ class FailbackAndTail(MoveLesson):
 
     def show_truth(self) -> Shown:
         self.require(BREAK, "lesson.break_it()")
-        found = self.numbers["tail"]
-        note = f"It was {found}. Settled, every one of them is on RIGHT as well: see the check."
+        count = self.numbers["tail"]
+        rows = [{"what": "orders that only LEFT had when it was started again", "value": count}]
         return Shown(
-            "LEFT's tail", [{"what": "orders that only LEFT had when it came back", "value": found}], note=note
+            "LEFT's tail", rows, note=f"It was {count}. Once they are settled, RIGHT has them as well: see check 1."
         )
 
     def inject_fault(self) -> Mapping[str, int]:
         self.require(TRAFFIC, "lesson.traffic()")
-        testbed, mirror, left = self.testbed, self.testbed.mirror(), self.testbed.lab.clusters["LEFT"]
-        mirror.kill()
+        testbed, left = self.testbed, self.testbed.lab.clusters["LEFT"]
+        testbed.mirror().kill()
         if left.alive:
             testbed.write("LEFT", self.topic, range(MIRRORED + TAIL), partitions=PARTITIONS)
             left.kill()
@@ -143,17 +145,17 @@ class FailbackAndTail(MoveLesson):
         return {"tail": self._tail().records}
 
     def fault_state(self) -> Shown:
-        return self._where()
+        return self._overview_of_topics()
 
     def apply_reference(self) -> None:
         self.settle("recover")
         self.flow_back()
-        found = translate_offsets(self.file, "RIGHT", "LEFT", self.positions())
-        self.commit({one.source.partition: one.translation.offset or 0 for one in found})
+        translated = translate_offsets(self.file, "RIGHT", "LEFT", self.positions())
+        self.commit({item.source.partition: item.translation.offset or 0 for item in translated})
 
     def verify(self, number: int) -> CheckResult:
         self.require(BREAK, "lesson.break_it()")
-        return (self._tail_is_settled, self._flowed_back, self._group_is_home)[number - 1]()
+        return (self._check_tail, self._check_flow_back, self._check_group)[number - 1]()
 
     def stop_actions(self) -> tuple[Callable[[], None], ...]:
         return (self.testbed.stop_mirror, lambda: self.testbed.stop_mirror(BACK))
@@ -170,7 +172,7 @@ class FailbackAndTail(MoveLesson):
 
     @property
     def _home(self) -> str:
-        """RIGHT's orders on LEFT."""
+        """The mirror topic of RIGHT's orders on LEFT."""
         return self.testbed.copy(self.topic, BACK)
 
     @property
@@ -190,69 +192,70 @@ class FailbackAndTail(MoveLesson):
     def _local(self) -> list[Record]:
         return self.testbed.read("RIGHT", self.topic)
 
-    def _where(self) -> Shown:
+    def _overview_of_topics(self) -> Shown:
         rows: list[dict[str, object]] = []
         for alias, topic in (("LEFT", self.topic), ("RIGHT", self.copy), ("RIGHT", self.topic), ("LEFT", self._home)):
-            stands = self.testbed.positions(alias, self.group)
-            at = [stands.get(TopicPartition(topic, number)) for number in range(PARTITIONS)]
+            committed = self.testbed.positions(alias, self.group)
+            offsets = [committed.get(TopicPartition(topic, number)) for number in range(PARTITIONS)]
             rows.append(
                 {
                     "topic": topic,
                     "on": alias,
                     "orders": len(self.testbed.read(alias, topic)),
-                    "billing stands at": ", ".join("nowhere" if one is None else str(one) for one in at),
+                    "billing's offsets": ", ".join("none" if offset is None else str(offset) for offset in offsets),
                 }
             )
-        return Shown(
-            "Who has what",
-            rows,
-            note="The same name is a topic of its own on each cluster; copies say where they are from.",
-        )
+        note = "Topics of the same name on two clusters are different topics. The prefix of a mirror topic names its source."
+        return Shown("Orders by topic and cluster", rows, note=note)
 
-    def _tail_is_settled(self) -> CheckResult:
-        found = (*self._local(), *self.testbed.read("RIGHT", self._quarantine))
-        there, whole = Counter(r.value for r in found), {(r.key, r.value) for r in found}
-        wanted = [_order(n) for n in range(MIRRORED, MIRRORED + TAIL)]
-        missing, twice = sum(one not in whole for one in wanted), sum(there[value] > 1 for _, value in wanted)
-        seen = f"{TAIL - missing} of {TAIL} are there, {twice} of them more than once"
-        return CheckResult(not missing and not twice, seen, "lesson.settle('recover') or lesson.settle('quarantine')")
+    def _check_tail(self) -> CheckResult:
+        records = (*self._local(), *self.testbed.read("RIGHT", self._quarantine))
+        counts, contents = Counter(record.value for record in records), {(r.key, r.value) for r in records}
+        tail = [_order(number) for number in range(MIRRORED, MIRRORED + TAIL)]
+        missing = sum(order not in contents for order in tail)
+        repeated = sum(counts[value] > 1 for _, value in tail)
+        observed = f"{TAIL - missing} of {TAIL} are on RIGHT, {repeated} of them more than once"
+        hint = "lesson.settle('recover') or lesson.settle('quarantine')"
+        return CheckResult(not missing and not repeated, observed, hint)
 
-    def _flowed_back(self) -> CheckResult:
-        ours, theirs = _by_partition(self._local()), _by_partition(self.testbed.read("LEFT", self._home))
-        count = sum(map(len, theirs.values()))
+    def _check_flow_back(self) -> CheckResult:
+        local, home = _by_partition(self._local()), _by_partition(self.testbed.read("LEFT", self._home))
         first = MIRRORED + TAIL
-        taken = {_order(n)[1] for n in range(first, first + LATER)} <= {one for those in ours.values() for one in those}
-        seen = f"{sum(map(len, ours.values()))} on RIGHT, {count} on LEFT"
-        return self.check_copy(taken and ours == theirs, seen, "lesson.flow_back()", BACK)
+        received = {value for values in local.values() for value in values}
+        complete = {_order(number)[1] for number in range(first, first + LATER)} <= received
+        observed = f"{sum(map(len, local.values()))} on RIGHT, {sum(map(len, home.values()))} on LEFT"
+        return self.check_copy(complete and local == home, observed, "lesson.flow_back()", BACK)
 
-    def _group_is_home(self) -> CheckResult:
-        home = self.testbed.positions("LEFT", self.group)
-        local, copied = self._local(), self.testbed.read("LEFT", self._home)
+    def _check_group(self) -> CheckResult:
+        committed = self.testbed.positions("LEFT", self.group)
+        local, home = self._local(), self.testbed.read("LEFT", self._home)
         wrong = []
         for number in range(PARTITIONS):
-            wanted = _unread(local, number, READ) or []
-            found = _unread(copied, number, home.get(TopicPartition(self._home, number)))
-            if not wanted or found != wanted:
-                there = "no position" if found is None else f"{len(found)} to read"
-                wrong.append(f"partition {number}: {there} on LEFT, {len(wanted)} on RIGHT")
-        seen = "; ".join(wrong) or "what it has to read is the same on both sides"
-        return CheckResult(not wrong, seen, "drlib.translate_offsets(lesson.file, 'RIGHT', 'LEFT', lesson.positions())")
+            expected = _unread(local, number, READ) or []
+            actual = _unread(home, number, committed.get(TopicPartition(self._home, number)))
+            if not expected or actual != expected:
+                left = "no committed offset" if actual is None else f"{len(actual)} unread"
+                wrong.append(f"partition {number}: {left} on LEFT, {len(expected)} unread on RIGHT")
+        observed = "; ".join(wrong) or "the unread orders are the same on both sides"
+        return CheckResult(
+            not wrong, observed, "drlib.translate_offsets(lesson.file, 'RIGHT', 'LEFT', lesson.positions())"
+        )
 
 
 def _order(number: int) -> tuple[bytes, bytes]:
-    """Key and value, as LEFT acknowledged them."""
+    """Key and value as LEFT acknowledged them."""
     return f"key {number % KEYS}".encode(), f"order {number}".encode()
 
 
 def _by_partition(records: list[Record]) -> dict[int, list[bytes | None]]:
-    found: dict[int, list[bytes | None]] = {}
+    values: dict[int, list[bytes | None]] = {}
     for record in records:
-        found.setdefault(record.partition.partition, []).append(record.value)
-    return found
+        values.setdefault(record.partition.partition, []).append(record.value)
+    return values
 
 
 def _unread(records: list[Record], partition: int, position: int | None) -> list[bytes | None] | None:
-    """What a reader at `position` still has to read there; None without a position."""
+    """The values from `position` on in `partition`; None without a position."""
     if position is None:
         return None
     return [r.value for r in records if r.partition.partition == partition and r.offset >= position]

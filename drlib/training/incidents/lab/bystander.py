@@ -2,8 +2,8 @@
 leaves a transaction open.
 
 Rules: real Kafka clients as processes of the lab, stopped by SIGTERM, with a status file like all applications. `gates` and
-`writer` stamp records with the clock of their machine, which may be wrong (`drlib.lab.clocks`). `import` begins a transaction,
-writes, and never ends it, not even when it is stopped.
+`writer` stamp records with the clock of their machine, which may be wrong (`drlib.lab.clocks`). `import` begins a
+transaction, writes, and never ends it, not even when it is stopped.
 Not for: the applications that a failover moves (`drlib.lab.apps`).
 
 Run as `python -m drlib.training.incidents.lab.bystander ROLE BOOTSTRAP TOPIC STATUS SITE`; STATUS is NAME.status.json

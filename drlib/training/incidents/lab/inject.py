@@ -1,8 +1,8 @@
 """Injects the causes of incidents: each is a real fault on the lab's clusters.
 
-Rules: a literal table, one function for each cause. A fault lives in clusters, links and processes of the lab, so the process
-that injected it may end. Faults of a broker or a link are injected last, because others may need them. `inject_faults` returns
-when the faults are in place, which may be before they have symptoms.
+Rules: a literal table, one function for each cause. A fault lives in clusters, links and processes of the lab, so the
+process that injected it may end. Faults of a broker or a link are injected last, because others may need them.
+`inject_faults` returns when the faults are in place, which may be before they have symptoms.
 Not for: recording an injection (`record`), nor undoing a fault (`moves`).
 """
 

@@ -1,9 +1,9 @@
 """The cost of an incident, measured at its end: records lost, duplicated, and read again.
 
-Rules: applications are stopped gracefully, producers first, so that their histories are complete; a recovered mirror gets time
-to copy the rest. The independent checker (`drlib.lab.checker`) judges histories and scans; it knows nothing of the engine.
-After recovery a record is lost if RIGHT does not have it; before recovery only if LEFT does not have it either. A count that
-could not be made is None.
+Rules: applications are stopped gracefully, producers first, so that their histories are complete; a recovered mirror gets
+time to copy the rest. The independent checker (`drlib.lab.checker`) judges histories and scans; it knows nothing of the
+engine. After recovery a record is lost if RIGHT does not have it; before recovery only if LEFT does not have it either. A
+count that could not be made is None.
 Not for: points.
 """
 

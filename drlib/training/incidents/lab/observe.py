@@ -1,7 +1,7 @@
 """Observes the testbed from outside: both clusters, the applications, and the mirror's own status.
 
-Rules: it knows no cause and changes nothing. A site whose broker does not accept a connection within a second is unreachable
-and is not asked further in that observation; every value that could not be obtained is None.
+Rules: it knows no cause and changes nothing. A site whose broker does not accept a connection within a second is
+unreachable and is not asked further in that observation; every value that could not be obtained is None.
 Not for: detecting symptoms (`drlib.training.incidents.rules.symptoms`).
 """
 

@@ -1,10 +1,10 @@
-"""What an incident plays on: a lab with an authorizer, topics, applications that follow pointers, and the mirror LEFT
--> RIGHT.
+"""What an incident plays on: a lab with an authorizer, topics, applications that follow pointers, and the mirror LEFT ->
+RIGHT.
 
 Rules: every process is in the lab's register, so that any other process finds it and `drlib lab down` ends it. Every
-application has a pointer of its own, so that one of them can be left behind. Rates are small: ten processes share a
-machine with whoever looks on. Settings of topics are not synced, as a change of retention is part of the play. Not
-for: what goes wrong (`planting`), nor what is done about it (`repairs`).
+application has a pointer of its own, so that one of them can be left behind. Rates are small: ten processes share a machine
+with whoever looks on. Settings of topics are not synced, as a change of retention is part of the play. Not for: what goes
+wrong (`planting`), nor what is done about it (`repairs`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Every cause an incident can have: what is done, its symptoms, its repair, and the moves that make it worse.
 
 Rules: a literal table; each cause is a real fault on the lab's clusters. `{where}` and `{how}` in a text stand for what the
-seed chose from `wheres` and `hows`. `places` are the parts of the testbed that a cause affects: two causes are combined only
-if they share none. Times are seconds from the injection; an operator within them gets all points.
+seed chose from `wheres` and `hows`. `places` are the parts of the testbed that a cause affects: two causes are combined
+only if they share none. Times are seconds from the injection; an operator within them gets all points.
 Not for: injecting a cause (`drlib.training.incidents.lab.inject`), choosing one (`seed`), judging (`score`).
 """
 

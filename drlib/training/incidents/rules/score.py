@@ -1,10 +1,10 @@
 """The score of an incident, from its events and its final measurements alone.
 
 Rules: pure; the same input gives the same score, for any player. 100 points: detection 15, diagnosis 25, recovery 35, data
-25 (10 of them for records read again). All points within the cause's time limit, none from four times the limit on, linear in
-between. Deductions: 5 for a wrong move, a wrong diagnosis or a false alarm, 20 for a harmful move, 5 for a hint; the sum is
-never below 0. A measurement that is missing earns nothing, and data earns points only after recovery. With two causes each
-diagnosis is worth half; the limits are those of the slower cause; recovery means recovery from both.
+25 (10 of them for records read again). All points within the cause's time limit, none from four times the limit on, linear
+in between. Deductions: 5 for a wrong move, a wrong diagnosis or a false alarm, 20 for a harmful move, 5 for a hint; the sum
+is never below 0. A measurement that is missing earns nothing, and data earns points only after recovery. With two causes
+each diagnosis is worth half; the limits are those of the slower cause; recovery means recovery from both.
 Not for: measuring (`drlib.training.incidents.lab.measure`), nor for the reveal (`reveal`).
 """
 

@@ -1,8 +1,8 @@
 """Observations of an incident's testbed, and the symptoms an operator can see in them.
 
-Rules: an `Observation` holds what both clusters, the applications and the mirror reported at one moment. A value that
-could not be obtained is None or its site is in `unreachable`; it is never reported as 0. A symptom compares observations
-and knows no cause. Stalls are judged over at least `STALL_S` seconds, because anything may pause for a moment.
+Rules: an `Observation` holds what both clusters, the applications and the mirror reported at one moment. A value that could
+not be obtained is None or its site is in `unreachable`; it is never reported as 0. A symptom compares observations and
+knows no cause. Stalls are judged over at least `STALL_S` seconds, because anything may pause for a moment.
 Not for: obtaining observations (`drlib.training.incidents.lab.observe`).
 """
 

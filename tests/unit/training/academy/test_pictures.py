@@ -1,4 +1,4 @@
-"""The lessons' pictures: every line bears its name, and no name stands on another."""
+"""The lessons' figures: every line is labelled, and labels do not overlap."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from drlib.training.academy.pictures import BOTTOM, HEIGHT, LABEL, TOP, Line, bars, lines
 
 
-def test_names_of_lines_that_end_together_are_moved_apart() -> None:
+def test_lines_labels_with_close_ends_are_moved_apart() -> None:
     figure = lines("t", [Line("ordinary", [0, 369], [0, 359]), Line("yours", [0, 359], [0, 359], marks=True)], "x", "y")
     low, high = sorted(note.y for note in figure.layout.annotations)
     bottom, top = figure.layout.yaxis.range
@@ -16,7 +16,7 @@ def test_names_of_lines_that_end_together_are_moved_apart() -> None:
     assert [note.xref for note in figure.layout.annotations] == ["x domain"] * 2
 
 
-def test_a_single_point_in_the_middle_bears_its_name_where_it_is() -> None:
+def test_lines_single_point_is_labelled_at_its_place() -> None:
     figure = lines(
         "t", [Line("the line", [50, 6400], [8000, 8000]), Line("measured", [200], [890], marks=True)], "x", "y"
     )
@@ -25,17 +25,17 @@ def test_a_single_point_in_the_middle_bears_its_name_where_it_is() -> None:
     assert "measured" in name.text
 
 
-def test_lines_of_nothing_but_zeros_are_drawn() -> None:
+def test_lines_of_zeros_are_drawn() -> None:
     figure = lines("t", [Line("none yet", [0, 1], [0, 0])], "x", "y")
     assert tuple(figure.layout.yaxis.range) == (0, 1)
 
 
-def test_pictures_of_nothing_say_so() -> None:
+def test_figures_without_data_say_so() -> None:
     for figure in (lines("t", [Line("a", [], [])], "x", "y"), bars("t", ["a"], {"s": [0]}, "records")):
         assert "nothing yet" in figure.layout.annotations[0].text
 
 
-def test_an_empty_place_among_others_bears_its_0() -> None:
+def test_bars_empty_bar_is_labelled_with_0() -> None:
     (drawn,) = bars("t", ["tail", "quarantine"], {"orders": [12, 0]}, "orders").data
     assert tuple(drawn.text) == ("orders: 12", "orders: 0")
     assert tuple(drawn.textposition) == ("auto", "outside")

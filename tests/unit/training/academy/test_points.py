@@ -1,4 +1,4 @@
-"""Points and progress of lessons: what counts once, what stays, and what a dry run does not earn."""
+"""Points of lessons: what counts once, what is kept, and what a dry run does not earn."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ from drlib.training.academy.points import Attempt, LessonRecord
 FRESH = Attempt("L1", "3fa2", "left right", 1)
 
 
-def whole(attempt: Attempt) -> Attempt:
+def completed(attempt: Attempt) -> Attempt:
     for check in (3, 1, 2):
         attempt = points.with_passed_check(attempt, check)
     return points.with_prediction(attempt, "700")
 
 
-def test_all_of_it_is_a_hundred_points() -> None:
-    assert points.total(whole(FRESH)) == points.FULL == 100
-    assert whole(FRESH).complete
+def test_total_all_checks_and_prediction_is_100_points() -> None:
+    assert points.total(completed(FRESH)) == points.FULL == 100
+    assert completed(FRESH).complete
 
 
-def test_the_first_prediction_stays() -> None:
+def test_with_prediction_keeps_the_first_one() -> None:
     first = points.with_prediction(FRESH, "  about\n 700 ")
     assert first.prediction == "about 700"
     assert points.with_prediction(first, "I knew it: 52") == first
 
 
 @pytest.mark.parametrize("empty", ["", "  ", "\n"])
-def test_nothing_is_no_prediction_and_the_truth_waits(empty: str) -> None:
-    found = points.with_prediction(FRESH, empty)
-    assert not found.may_see_truth
-    assert points.total(found) == 0
+def test_with_prediction_blank_text_is_no_prediction(empty: str) -> None:
+    unpredicted = points.with_prediction(FRESH, empty)
+    assert not unpredicted.may_see_truth
+    assert points.total(unpredicted) == 0
 
 
-def test_a_hint_costs_once_and_points_never_fall_below_none() -> None:
+def test_total_hint_costs_once_and_points_stay_above_zero() -> None:
     hinted = points.with_hint(points.with_hint(FRESH, 1), 1)
     assert hinted.hints == (1,)
     assert points.total(hinted) == 0
     assert points.total(points.with_passed_check(hinted, 2)) == 25
-    assert points.total(points.with_hint(whole(hinted), 3)) == 90
+    assert points.total(points.with_hint(completed(hinted), 3)) == 90
 
 
-def test_a_check_that_holds_again_earns_nothing_more() -> None:
+def test_total_check_passed_twice_earns_its_points_once() -> None:
     assert points.total(points.with_passed_check(points.with_passed_check(FRESH, 1), 1)) == 30
 
 
-def test_a_dry_run_earns_nothing_and_is_never_the_best() -> None:
-    dry = whole(Attempt("L1", "3fa2", "left right", 1, dry=True))
+def test_total_dry_run_earns_nothing_and_is_never_the_best() -> None:
+    dry = completed(Attempt("L1", "3fa2", "left right", 1, dry=True))
     assert points.total(dry) == 0
     assert points.record_attempt(LessonRecord(None, 40, 1), dry).best == 40
     assert points.record_attempt(LessonRecord(), dry).best is None
     assert points.start_attempt(LessonRecord(None, 40, 1), dry).attempts == 1
 
 
-def test_the_best_attempt_stays_the_best() -> None:
-    standing = points.record_attempt(points.start_attempt(LessonRecord(), FRESH), whole(FRESH))
+def test_record_attempt_keeps_the_best_result() -> None:
+    standing = points.record_attempt(points.start_attempt(LessonRecord(), FRESH), completed(FRESH))
     again = points.start_attempt(standing, Attempt("L1", "b00c", "left right", 2))
     assert (again.best, again.attempts) == (100, 2)
     worse = points.record_attempt(again, points.with_passed_check(FRESH, 1))
     assert worse.best == 100
 
 
-def test_steps_are_remembered_with_their_numbers() -> None:
+def test_with_step_keeps_steps_and_their_numbers() -> None:
     one = points.with_step(FRESH, "flow", {"written": 3})
     two = points.with_step(points.with_step(one, "break", None), "flow", {"more": 4})
     assert two.steps == ("flow", "break")
@@ -79,12 +79,12 @@ def test_steps_are_remembered_with_their_numbers() -> None:
         (Attempt("L1", "3fa2", "left right", 1, closed=True), False, False),
     ],
 )
-def test_only_what_is_under_way_on_this_lab_goes_on(attempt: Attempt | None, dry: bool, goes_on: bool) -> None:
+def test_can_resume_open_attempt_on_the_same_lab_only(attempt: Attempt | None, dry: bool, goes_on: bool) -> None:
     assert points.can_resume(attempt, "left right", dry=dry) is goes_on
 
 
-def test_where_a_learner_is_in_words() -> None:
-    assert points.describe(LessonRecord()) == "not begun"
-    assert points.describe(LessonRecord(points.with_passed_check(FRESH, 2), 30, 1)) == "1 of 3 checks, under way"
-    assert points.describe(LessonRecord(whole(FRESH), 100, 1)) == "done"
-    assert points.describe(LessonRecord(Attempt("L1", "a", "b", 1, dry=True), None, 0)) == "not begun"
+def test_describe_returns_the_state_of_a_lesson() -> None:
+    assert points.describe(LessonRecord()) == "not started"
+    assert points.describe(LessonRecord(points.with_passed_check(FRESH, 2), 30, 1)) == "1 of 3 checks, open"
+    assert points.describe(LessonRecord(completed(FRESH), 100, 1)) == "done"
+    assert points.describe(LessonRecord(Attempt("L1", "a", "b", 1, dry=True), None, 0)) == "not started"
