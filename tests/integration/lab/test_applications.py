@@ -22,7 +22,7 @@ from drlib.lab.workload.topics import FLIGHTS_2013, TopicSpec, create_topics
 Fresh = Callable[[str], str]
 
 
-def test_topics_are_created_once_and_keep_their_config(left: str, fresh_topic: Fresh) -> None:
+def test_create_topics_repeated_keeps_config(left: str, fresh_topic: Fresh) -> None:
     name = fresh_topic("flights-2013")
     spec = TopicSpec(name, FLIGHTS_2013.partitions, FLIGHTS_2013.config)
     create_topics(left, [spec])
@@ -34,7 +34,7 @@ def test_topics_are_created_once_and_keep_their_config(left: str, fresh_topic: F
     assert log_ends(left, name, 2) == (0, 0)
 
 
-def test_the_producer_and_a_group_keep_up_and_end_on_sigterm(left: str, fresh_topic: Fresh, tmp_path: Path) -> None:
+def test_applications_keep_up_and_end_on_sigterm(left: str, fresh_topic: Fresh, tmp_path: Path) -> None:
     topic = fresh_topic("flights")
     create_topics(left, [TopicSpec(topic, 6)])
     with stage(tmp_path) as on:
@@ -70,7 +70,7 @@ def test_the_producer_and_a_group_keep_up_and_end_on_sigterm(left: str, fresh_to
     assert tuple(last[p] for p in range(6)) == log_ends(left, topic, 6)
 
 
-def test_a_slow_group_lags_by_its_rate(left: str, fresh_topic: Fresh, tmp_path: Path) -> None:
+def test_consumer_with_rate_lags(left: str, fresh_topic: Fresh, tmp_path: Path) -> None:
     topic = fresh_topic("flights")
     create_topics(left, [TopicSpec(topic, 6)])
     with stage(tmp_path) as on:
@@ -86,7 +86,7 @@ def test_a_slow_group_lags_by_its_rate(left: str, fresh_topic: Fresh, tmp_path: 
         on.terminate_all()
 
 
-def test_the_flights_of_2013_keep_their_timestamps(left: str, fresh_topic: Fresh, tmp_path: Path) -> None:
+def test_producer_2013_keeps_event_timestamps(left: str, fresh_topic: Fresh, tmp_path: Path) -> None:
     topic = fresh_topic("flights-2013")
     create_topics(left, [TopicSpec(topic, 2, FLIGHTS_2013.config)])
     with stage(tmp_path) as on:
@@ -100,7 +100,7 @@ def test_the_flights_of_2013_keep_their_timestamps(left: str, fresh_topic: Fresh
     assert max(row.timestamp_ms for row in rows) < 1357300000000
 
 
-def test_every_third_transaction_is_aborted(left: str, fresh_topic: Fresh, tmp_path: Path) -> None:
+def test_transactions_every_third_aborts(left: str, fresh_topic: Fresh, tmp_path: Path) -> None:
     topic = fresh_topic("flights-tx")
     create_topics(left, [TopicSpec(topic, 2)])
     with stage(tmp_path) as on:
@@ -123,7 +123,7 @@ def test_every_third_transaction_is_aborted(left: str, fresh_topic: Fresh, tmp_p
     assert all(at[row.partition, row.offset] == row.digest for row in produced)
 
 
-def test_a_wrong_spec_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+def test_application_wrong_spec_prints_one_line_and_exits_2(tmp_path: Path) -> None:
     with stage(tmp_path) as on:
         application = on.consumer("flights", "arrivals", max_batch="many")
         assert application.process.wait(20) == 2
@@ -148,7 +148,7 @@ class HeldThenMoved(PointerWatcher):
 
 
 @pytest.mark.parametrize("at", [5, 6, 7, 8])
-def test_no_transaction_goes_to_the_cluster_that_was_left(
+def test_transactions_after_move_leave_old_cluster_alone(
     left: str, right: str, fresh_topic: Fresh, tmp_path: Path, at: int
 ) -> None:
     """Whichever look of the application is the first that sees the move: it was held until then."""

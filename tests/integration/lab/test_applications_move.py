@@ -98,7 +98,7 @@ def read_to_the_end(right: str, topic: str, groups: dict[str, Application]) -> N
         wait_until(f"{group} reads everything", lambda app=application: read_locally(app, topic) == local)
 
 
-def test_a_planned_move_loses_nothing_and_repeats_nothing(
+def test_applications_planned_move_loses_and_repeats_nothing(
     left: str, right: str, fresh_topic: Fresh, tmp_path: Path
 ) -> None:
     topic = fresh_topic("flights")
@@ -157,7 +157,7 @@ def test_a_planned_move_loses_nothing_and_repeats_nothing(
 
 
 @pytest.mark.long
-def test_after_sigkill_everything_in_doubt_is_settled(lab_factory: LabFactory, tmp_path: Path) -> None:
+def test_applications_sigkilled_cluster_settles_records_in_doubt(lab_factory: LabFactory, tmp_path: Path) -> None:
     lab = lab_factory()
     left, right = lab.clusters["LEFT"].bootstrap, lab.clusters["RIGHT"].bootstrap
     topic, remote = "flights", "LEFT.flights"
@@ -220,7 +220,7 @@ def test_after_sigkill_everything_in_doubt_is_settled(lab_factory: LabFactory, t
 
 
 @pytest.mark.parametrize("behind_ms", [0, pytest.param(1_200_000, marks=pytest.mark.long)])
-def test_records_in_doubt_that_the_mirror_has_are_not_sent_again(
+def test_producer_in_doubt_records_on_mirror_are_not_resent(
     lab_factory: LabFactory, tmp_path: Path, behind_ms: int
 ) -> None:
     """LEFT is frozen, not killed: records were taken, nobody heard, and the mirror has some of them. A wrong clock at LEFT

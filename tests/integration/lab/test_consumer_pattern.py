@@ -20,7 +20,7 @@ def write(bootstrap: str, topic: str, first: int, count: int) -> None:
     assert producer.flush(20) == 0
 
 
-def test_it_reads_what_appears_and_a_stop_in_the_middle_of_reading_is_whole(
+def test_consumer_pattern_reads_new_topics_and_stops_with_complete_history(
     right: str, fresh_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
     local = fresh_topic("orders")

@@ -90,7 +90,7 @@ def healthy_link(lab: Lab) -> Iterator[Lab]:
     lab.proxy.clear()
 
 
-def test_both_clusters_serve_through_both_listeners(lab: Lab, fresh_topic: Callable[[str], str]) -> None:
+def test_lab_up_serves_both_listeners(lab: Lab, fresh_topic: Callable[[str], str]) -> None:
     for cluster in lab.clusters.values():
         topic = fresh_topic("orders")
         create_topic(cluster.bootstrap, topic)
@@ -101,7 +101,7 @@ def test_both_clusters_serve_through_both_listeners(lab: Lab, fresh_topic: Calla
     assert lab.clusters["LEFT"].cluster_id != lab.clusters["RIGHT"].cluster_id
 
 
-def test_a_fault_of_the_link_is_never_seen_by_a_checker(healthy_link: Lab, fresh_topic: Callable[[str], str]) -> None:
+def test_lab_link_fault_is_not_seen_on_client_listener(healthy_link: Lab, fresh_topic: Callable[[str], str]) -> None:
     left = healthy_link.clusters["LEFT"]
     topic = fresh_topic("orders")
     create_topic(left.bootstrap, topic)
@@ -120,7 +120,7 @@ def test_a_fault_of_the_link_is_never_seen_by_a_checker(healthy_link: Lab, fresh
     assert time.monotonic() - start >= 0.3
 
 
-def test_new_clusters_have_the_features_of_a_cluster_that_storage_tool_formatted(lab: Lab) -> None:
+def test_lab_new_cluster_has_storage_tool_features(lab: Lab) -> None:
     said = subprocess.run(
         [
             *(str(jars.java().path), "-cp", os.pathsep.join(map(str, jars.classpath("kafka")))),
@@ -144,7 +144,7 @@ def test_new_clusters_have_the_features_of_a_cluster_that_storage_tool_formatted
     assert levels["eligible.leader.replicas.version"] == "1"
 
 
-def test_every_port_of_the_lab_is_on_loopback(lab: Lab) -> None:
+def test_lab_ports_are_on_loopback(lab: Lab) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))  # a datagram socket sends nothing here; it only picks the outward address
         outward = probe.getsockname()[0]
@@ -156,7 +156,7 @@ def test_every_port_of_the_lab_is_on_loopback(lab: Lab) -> None:
                 socket.create_connection((outward, port), timeout=5)
 
 
-def test_the_mirror_properties_name_the_link_and_load(lab: Lab, tmp_path: Path) -> None:
+def test_lab_write_properties_names_link_and_loads(lab: Lab, tmp_path: Path) -> None:
     path = lab.write_properties(tmp_path / "mm2.properties", topics=r"flights\..*", **{"LEFT->RIGHT.groups": "g1, g2"})
     settings = load_mirror_settings(path)
     for alias, cluster in lab.clusters.items():
@@ -169,7 +169,7 @@ def test_the_mirror_properties_name_the_link_and_load(lab: Lab, tmp_path: Path) 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_up_and_down_leaves_nothing(tmp_path: Path) -> None:
+def test_lab_down_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
     root = tmp_path / "lab"
     said: list[str] = []
     lab = Lab(root, on_event=said.append)
@@ -193,7 +193,7 @@ def test_up_and_down_leaves_nothing(tmp_path: Path) -> None:
     assert any("RIGHT serves" in line for line in said)
 
 
-def test_a_folder_that_is_not_a_labs_is_neither_used_nor_removed(tmp_path: Path) -> None:
+def test_lab_foreign_folder_is_neither_used_nor_removed(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     lab = Lab(tmp_path)
     with pytest.raises(UsageError, match=r"holds thesis\.txt"):
@@ -203,7 +203,7 @@ def test_a_folder_that_is_not_a_labs_is_neither_used_nor_removed(tmp_path: Path)
 
 
 @pytest.mark.long
-def test_sigkill_and_restart_keep_data_identity_and_ports(
+def test_cluster_killed_and_restarted_keeps_data_id_and_ports(
     lab_factory: LabFactory, fresh_topic: Callable[[str], str]
 ) -> None:
     lab = lab_factory(("ONE",))
@@ -226,7 +226,7 @@ def test_sigkill_and_restart_keep_data_identity_and_ports(
     assert brokers.server_properties(one.brokers[0].spec, {})["producer.id.expiration.ms"] == str(2**31 - 1)
 
 
-def test_a_paused_broker_is_silent_and_goes_on_where_it_was(lab_factory: LabFactory) -> None:
+def test_broker_paused_is_silent_and_resumes(lab_factory: LabFactory) -> None:
     lab = lab_factory(("ONE",))
     one = lab.clusters["ONE"]
     client = AdminClient({"bootstrap.servers": one.bootstrap, "log_level": 0})
@@ -241,7 +241,7 @@ def test_a_paused_broker_is_silent_and_goes_on_where_it_was(lab_factory: LabFact
     assert lab.status()[-1].pid == pid
 
 
-def test_another_process_attaches_kills_restarts_and_takes_it_down(
+def test_lab_attach_from_another_process_controls_it(
     lab_factory: LabFactory, fresh_topic: Callable[[str], str]
 ) -> None:
     lab = lab_factory(("ONE",))
@@ -274,7 +274,7 @@ def test_another_process_attaches_kills_restarts_and_takes_it_down(
 
 
 @pytest.mark.long
-def test_kept_data_is_taken_up_again_by_another_lab_object(tmp_path: Path, fresh_topic: Callable[[str], str]) -> None:
+def test_lab_up_after_down_keep_uses_kept_data(tmp_path: Path, fresh_topic: Callable[[str], str]) -> None:
     topic = fresh_topic("orders")
     first = Lab(tmp_path / "lab", ("ONE",), extra={"message.max.bytes": "2000"})
     try:
@@ -298,7 +298,7 @@ def test_kept_data_is_taken_up_again_by_another_lab_object(tmp_path: Path, fresh
 
 
 @pytest.mark.long
-def test_a_detached_lab_outlives_its_starter_and_an_ordinary_one_does_not(tmp_path: Path) -> None:
+def test_lab_detached_outlives_its_starter(tmp_path: Path) -> None:
     for detach in (True, False):
         root = tmp_path / f"lab-{detach}"
         program = f"lab = Lab(Path(sys.argv[1]), ('ONE',), detach={detach}).up()\nprint(*(s.pid for s in lab.status()))"
@@ -314,7 +314,7 @@ def test_a_detached_lab_outlives_its_starter_and_an_ordinary_one_does_not(tmp_pa
         assert not any(runs(pid) for pid in pids)
 
 
-def test_a_broker_that_cannot_start_says_why_and_leaves_nothing_running(tmp_path: Path) -> None:
+def test_lab_up_failed_broker_is_explained_and_leaves_nothing(tmp_path: Path) -> None:
     lab = Lab(tmp_path / "lab", ("ONE",), extra={"log.cleaner.dedupe.buffer.size": "1"})
     with pytest.raises(BrokerFailed, match=r"log\.cleaner") as failure:
         lab.up()
@@ -326,7 +326,7 @@ def test_a_broker_that_cannot_start_says_why_and_leaves_nothing_running(tmp_path
     assert not lab.root.exists()
 
 
-def test_a_taken_port_makes_the_cluster_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_port_taken_moves_to_new_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from drlib.lab.brokers import cluster as clusters
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -349,7 +349,7 @@ def test_a_taken_port_makes_the_cluster_move(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.long
-def test_three_brokers_survive_the_loss_of_one(lab_factory: LabFactory, fresh_topic: Callable[[str], str]) -> None:
+def test_cluster_of_three_survives_loss_of_one(lab_factory: LabFactory, fresh_topic: Callable[[str], str]) -> None:
     lab = lab_factory(("ONE",), brokers=3)
     one = lab.clusters["ONE"]
     topic = fresh_topic("orders")
@@ -362,7 +362,7 @@ def test_three_brokers_survive_the_loss_of_one(lab_factory: LabFactory, fresh_to
     assert one.alive
 
 
-def test_a_killed_process_of_the_lab_is_reported_as_gone(lab_factory: LabFactory) -> None:
+def test_lab_status_reports_killed_process(lab_factory: LabFactory) -> None:
     lab = lab_factory(("ONE",))
     status = lab.status()[-1]
     assert status.name == "ONE-1"

@@ -113,14 +113,14 @@ def exchange(connection: socket.socket, payload: bytes) -> tuple[bytes, float]:
     return echoed, time.monotonic() - start
 
 
-def test_bytes_pass_unchanged(proxy: LinkProxy) -> None:
+def test_link_passes_bytes_unchanged(proxy: LinkProxy) -> None:
     payload = random.Random(1).randbytes(20_000_000)
     with dial(proxy) as connection:
         echoed, _ = exchange(connection, payload)
     assert hashlib.sha256(echoed).digest() == hashlib.sha256(payload).digest()
 
 
-def test_a_delay_is_seen_in_each_direction_it_was_given(proxy: LinkProxy) -> None:
+def test_link_delay_applies_per_direction(proxy: LinkProxy) -> None:
     with dial(proxy) as connection:
         healthy = min(round_trip(connection) for _ in range(5))
         proxy.set(LINK, delay_ms=100, direction="requests")
@@ -135,7 +135,7 @@ def test_a_delay_is_seen_in_each_direction_it_was_given(proxy: LinkProxy) -> Non
     assert healed < 0.1
 
 
-def test_a_delay_costs_no_throughput(proxy: LinkProxy) -> None:
+def test_link_delay_keeps_throughput(proxy: LinkProxy) -> None:
     proxy.set(LINK, delay_ms=100)
     with dial(proxy) as connection:
         _, seconds = exchange(connection, bytes(8_000_000))
@@ -143,14 +143,14 @@ def test_a_delay_costs_no_throughput(proxy: LinkProxy) -> None:
     assert seconds < 5
 
 
-def test_one_link_is_slow_and_the_other_is_not(proxy: LinkProxy) -> None:
+def test_link_toxics_leave_other_links_alone(proxy: LinkProxy) -> None:
     proxy.set("LEFT", delay_ms=300)
     with dial(proxy, "RIGHT-1") as other, dial(proxy) as slow:
         assert round_trip(slow) >= 0.6
         assert round_trip(other) < 0.3
 
 
-def test_bandwidth_is_kept_to_and_shared(proxy: LinkProxy) -> None:
+def test_link_bandwidth_is_capped_and_shared(proxy: LinkProxy) -> None:
     proxy.set(LINK, bandwidth=400_000, direction="responses")
     with dial(proxy) as one, dial(proxy) as two:
         start = time.monotonic()
@@ -162,7 +162,7 @@ def test_bandwidth_is_kept_to_and_shared(proxy: LinkProxy) -> None:
     assert 0.9 <= seconds < 3  # 400,000 bytes at 400,000 a second, less a slice in hand
 
 
-def test_a_cut_resets_what_is_connected_and_refuses_what_comes(proxy: LinkProxy) -> None:
+def test_link_cut_resets_and_refuses_connections(proxy: LinkProxy) -> None:
     with dial(proxy) as connection:
         round_trip(connection)
         proxy.set(LINK, cut=True)
@@ -179,7 +179,7 @@ def test_a_cut_resets_what_is_connected_and_refuses_what_comes(proxy: LinkProxy)
         round_trip(connection)
 
 
-def test_a_flapping_link_always_comes_back(proxy: LinkProxy) -> None:
+def test_link_flapping_always_recovers(proxy: LinkProxy) -> None:
     for _ in range(20):
         proxy.set(LINK, cut=True)
         with pytest.raises(ConnectionRefusedError):
@@ -189,7 +189,7 @@ def test_a_flapping_link_always_comes_back(proxy: LinkProxy) -> None:
             round_trip(connection)
 
 
-def test_reset_ends_connections_once(proxy: LinkProxy) -> None:
+def test_link_reset_ends_connections_once(proxy: LinkProxy) -> None:
     with dial(proxy) as connection:
         round_trip(connection)
         proxy.reset(LINK)
@@ -199,7 +199,7 @@ def test_reset_ends_connections_once(proxy: LinkProxy) -> None:
         round_trip(connection)
 
 
-def test_a_blackhole_holds_everything_and_loses_nothing(proxy: LinkProxy) -> None:
+def test_link_blackhole_holds_bytes_and_loses_none(proxy: LinkProxy) -> None:
     with dial(proxy) as old:
         round_trip(old)
         proxy.set(LINK, blackhole=True)
@@ -216,7 +216,7 @@ def test_a_blackhole_holds_everything_and_loses_nothing(proxy: LinkProxy) -> Non
             assert receive(new, 3) == b"new"
 
 
-def test_a_blackhole_of_responses_lets_requests_through(proxy: LinkProxy, echo: Echo) -> None:
+def test_link_blackhole_of_responses_passes_requests(proxy: LinkProxy, echo: Echo) -> None:
     with dial(proxy) as connection:
         round_trip(connection)
         proxy.set(LINK, blackhole=True, direction="responses")
@@ -228,7 +228,7 @@ def test_a_blackhole_of_responses_lets_requests_through(proxy: LinkProxy, echo: 
             connection.recv(1)
 
 
-def test_what_was_sent_before_leaving_still_arrives_after_the_blackhole(proxy: LinkProxy, echo: Echo) -> None:
+def test_link_blackhole_cleared_delivers_bytes_of_closed_client(proxy: LinkProxy, echo: Echo) -> None:
     proxy.set(LINK, blackhole=True)
     before = echo.received
     with dial(proxy) as connection:
@@ -239,7 +239,7 @@ def test_what_was_sent_before_leaving_still_arrives_after_the_blackhole(proxy: L
     assert echo.received == before + 10
 
 
-def test_a_slow_link_pushes_back_on_the_sender(proxy: LinkProxy) -> None:
+def test_link_slow_applies_backpressure(proxy: LinkProxy) -> None:
     proxy.set(LINK, blackhole=True)
     offered, sent = 500_000_000, 0
     with dial(proxy) as connection:
@@ -251,7 +251,7 @@ def test_a_slow_link_pushes_back_on_the_sender(proxy: LinkProxy) -> None:
     assert sent < 50_000_000
 
 
-def test_nobody_behind_the_link_looks_like_nobody(proxy: LinkProxy, echo: Echo) -> None:
+def test_link_without_broker_resets_client(proxy: LinkProxy, echo: Echo) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     proxy.target(LINK, port)
@@ -262,7 +262,7 @@ def test_nobody_behind_the_link_looks_like_nobody(proxy: LinkProxy, echo: Echo) 
         proxy.target(LINK, echo.port)
 
 
-def test_the_state_says_what_is_set_and_what_passed(proxy: LinkProxy) -> None:
+def test_link_state_reports_toxics_and_byte_counts(proxy: LinkProxy) -> None:
     before = {link.name: link for link in proxy.links()}[LINK]
     proxy.set(LINK, delay_ms=5, bandwidth=1e9, direction="requests")
     with dial(proxy) as connection:
@@ -275,7 +275,7 @@ def test_the_state_says_what_is_set_and_what_passed(proxy: LinkProxy) -> None:
     assert wait_until(lambda: {link.name: link for link in proxy.links()}[LINK].connections == 0, 5)
 
 
-def test_control_takes_the_token_and_known_links_only(proxy: LinkProxy, tmp_path: Path) -> None:
+def test_proxy_control_requires_token_and_known_link(proxy: LinkProxy, tmp_path: Path) -> None:
     state_file = proxy._state_file
     assert stat.S_IMODE(state_file.stat().st_mode) == 0o600
     state = json.loads(state_file.read_text())

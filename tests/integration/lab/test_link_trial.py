@@ -11,7 +11,7 @@ from drlib.lab.link_trial import LinkTrial
 
 
 @pytest.mark.long
-def test_clients_that_wait_are_as_slow_as_predicted_and_the_mirror_is_not(lab: Lab) -> None:
+def test_link_trial_sequential_clients_match_prediction_and_mirror_is_faster(lab: Lab) -> None:
     link = LinkSpec(8e6, 0.1)
     with LinkTrial(lab, link, partitions=2, megabytes=16) as trial:
         waits = trial.waiting(64 * KIB)

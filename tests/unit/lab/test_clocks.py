@@ -22,7 +22,7 @@ def behind(clock: clocks.MachineClock, alias: str) -> int:
     return round((time.time() * 1000 - clock.now_ms(alias)) / 1000)
 
 
-def test_a_clock_is_right_until_it_is_set_back_and_right_again_afterwards(tmp_path: Path) -> None:
+def test_clock_set_back_and_reset(tmp_path: Path) -> None:
     clock = clocks.MachineClock(tmp_path, "gates")
     assert behind(clock, "LEFT") == 0
     clocks.set_back(tmp_path, "LEFT", HOUR_MS)
@@ -35,7 +35,7 @@ def test_a_clock_is_right_until_it_is_set_back_and_right_again_afterwards(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_running_application_sees_it_within_a_moment(tmp_path: Path) -> None:
+def test_machine_clock_change_is_seen_while_running(tmp_path: Path) -> None:
     clock = clocks.MachineClock(tmp_path, "gates")
     clock.now_ms("LEFT")
     clocks.set_back(tmp_path, "gates", HOUR_MS)
@@ -47,24 +47,24 @@ def test_a_running_application_sees_it_within_a_moment(tmp_path: Path) -> None:
         assert time.monotonic() < end
 
 
-def test_its_own_clock_and_its_site_s_add_up(tmp_path: Path) -> None:
+def test_machine_clock_adds_application_and_cluster_offsets(tmp_path: Path) -> None:
     clocks.set_back(tmp_path, "gates", HOUR_MS)
     clocks.set_back(tmp_path, "LEFT", HOUR_MS)
     assert behind(clocks.MachineClock(tmp_path, "gates"), "LEFT") == 7200
     assert behind(clocks.MachineClock(tmp_path, "other"), "LEFT") == 3600
 
 
-def test_without_a_lab_it_is_this_machine_s() -> None:
+def test_machine_clock_without_lab_is_system_clock() -> None:
     assert behind(clocks.MachineClock(None, "gates"), "LEFT") == 0
 
 
-def test_a_file_that_says_nothing_is_no_clock(tmp_path: Path) -> None:
+def test_clock_invalid_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".LEFT.clock").write_text("soon")
     with pytest.raises(UsageError, match="no number"):
         clocks.behind_ms(tmp_path, "LEFT")
 
 
-def test_what_is_in_doubt_is_looked_for_by_the_time_it_bears(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_still_to_send_searches_by_record_timestamp(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the time it was sent a record of a slow clock would not be found, and be sent again."""
     asked: list[int] = []
     monkeypatch.setattr(in_doubt, "look_up", lambda at, topic, ids, oldest_ms, stopping: asked.append(oldest_ms) or {})

@@ -22,17 +22,17 @@ JARS = st.builds(
 
 
 @given(st.lists(JARS))
-def test_a_lock_reads_back_as_it_was_written(written: list[jars.Jar]) -> None:
+def test_jar_lock_round_trip(written: list[jars.Jar]) -> None:
     assert jars.parse_lock(jars.render_lock(written)) == tuple(written)
 
 
 @pytest.mark.parametrize("line", ["no lock", "xyz | 1 | kafka | a:b:1", f"{'0' * 64} | 1 | kafka | a:b"])
-def test_a_line_that_is_not_ours_is_refused(line: str) -> None:
+def test_jar_lock_invalid_line_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r"not a line|unpack"):
         jars.parse_lock(line)
 
 
-def test_the_spark_class_path_is_the_connector_and_nothing_it_depends_on() -> None:
+def test_spark_class_path_is_the_connector_alone() -> None:
     assert {jar.file_name for jar in jars.locked() if "spark" in jar.kinds} == {
         "spark-sql-kafka-0-10_2.13-4.0.0.jar",
         "spark-token-provider-kafka-0-10_2.13-4.0.0.jar",
@@ -41,13 +41,13 @@ def test_the_spark_class_path_is_the_connector_and_nothing_it_depends_on() -> No
     }
 
 
-def test_no_class_path_holds_one_artifact_in_two_versions() -> None:
+def test_class_paths_hold_one_version_per_artifact() -> None:
     for kind in ("kafka", "mm2", "spark"):
         artifacts = [jar.coordinate.rpartition(":")[0] for jar in jars.locked() if kind in jar.kinds]
         assert len(artifacts) == len(set(artifacts))
 
 
-def test_the_broker_and_the_mirror_maker_are_of_one_version() -> None:
+def test_broker_and_mirror_maker_have_one_version() -> None:
     versions = {
         jar.coordinate.rpartition(":")[2]
         for jar in jars.locked()
@@ -56,13 +56,13 @@ def test_the_broker_and_the_mirror_maker_are_of_one_version() -> None:
     assert versions == {jars.KAFKA_VERSION}
 
 
-def test_missing_jars_name_make_setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classpath_missing_jar_names_make_setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRLIB_JARS", str(tmp_path))
     with pytest.raises(MissingDependency, match="make setup"):
         jars.classpath("kafka")
 
 
-def test_a_jar_of_the_wrong_size_counts_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_counts_jar_of_wrong_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRLIB_JARS", str(tmp_path))
     spark = [jar for jar in jars.locked() if "spark" in jar.kinds]
     for jar in spark:
@@ -83,20 +83,20 @@ def launcher(folder: Path, says: str) -> Path:
     return path
 
 
-def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_prefers_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = launcher(tmp_path, 'openjdk version "21.0.4" 2024-07-16')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert jars.java() == jars.Java(path, 21)
 
 
-def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher(tmp_path, 'java version "1.8.0_392"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(MissingDependency, match=r"too old.*Install a Java 17"):
         jars.java()
 
 
-def test_no_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_missing_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingDependency, match="Java is missing"):
@@ -107,5 +107,5 @@ def test_no_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     ("said", "release"),
     [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "1.8.0_392"', 8), ('version "22"', 22), ("no", None)],
 )
-def test_feature_release(said: str, release: int | None) -> None:
+def test_java_feature_release_is_parsed(said: str, release: int | None) -> None:
     assert jars.java_feature_release(said) == release

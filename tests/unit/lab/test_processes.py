@@ -50,7 +50,7 @@ def exists(pid: int) -> bool:
     return True
 
 
-def test_stop_ends_it_and_takes_it_off_the_record(tmp_path: Path) -> None:
+def test_registry_stop_ends_and_unregisters(tmp_path: Path) -> None:
     registry = ProcessRegistry(tmp_path / "lab")
     pid = started(registry, "one", SLEEPER)
     assert registry.alive("one")
@@ -62,14 +62,14 @@ def test_stop_ends_it_and_takes_it_off_the_record(tmp_path: Path) -> None:
     assert registry.records() == ()
 
 
-def test_what_ignores_sigterm_is_killed_at_the_deadline(tmp_path: Path) -> None:
+def test_registry_stop_kills_at_deadline(tmp_path: Path) -> None:
     registry = ProcessRegistry(tmp_path / "lab")
     pid = started(registry, "stubborn", STUBBORN)
     registry.stop("stubborn", deadline_s=0.2)
     assert not exists(pid)
 
 
-def test_a_paused_process_is_reported_and_stopped(tmp_path: Path) -> None:
+def test_registry_paused_process_is_reported_and_stopped(tmp_path: Path) -> None:
     registry = ProcessRegistry(tmp_path / "lab")
     pid = started(registry, "one", SLEEPER)
     assert registry.signal("one", signal.SIGSTOP)
@@ -80,7 +80,7 @@ def test_a_paused_process_is_reported_and_stopped(tmp_path: Path) -> None:
     assert not exists(pid)
 
 
-def test_a_recycled_pid_is_left_alone(tmp_path: Path) -> None:
+def test_registry_recycled_pid_is_not_signalled(tmp_path: Path) -> None:
     registry = ProcessRegistry(tmp_path / "lab")
     bystander = subprocess.Popen(SLEEPER, stdout=subprocess.DEVNULL)
     try:
@@ -104,7 +104,7 @@ def test_a_recycled_pid_is_left_alone(tmp_path: Path) -> None:
         bystander.wait()
 
 
-def test_a_record_of_an_earlier_boot_is_left_alone(tmp_path: Path) -> None:
+def test_registry_record_of_earlier_boot_is_not_signalled(tmp_path: Path) -> None:
     registry = ProcessRegistry(tmp_path / "lab")
     pid = started(registry, "one", SLEEPER)
     state = tmp_path / "lab" / "processes.json"
@@ -118,7 +118,7 @@ def test_a_record_of_an_earlier_boot_is_left_alone(tmp_path: Path) -> None:
     assert registry.kill("one")
 
 
-def test_another_process_stops_everything(tmp_path: Path) -> None:
+def test_registry_stop_all_from_another_process(tmp_path: Path) -> None:
     root = tmp_path / "lab"
     registry = ProcessRegistry(root)
     pids = [started(registry, name, SLEEPER) for name in ("one", "two")]
@@ -134,7 +134,7 @@ def test_another_process_stops_everything(tmp_path: Path) -> None:
     assert not any(exists(pid) for pid in pids)
 
 
-def test_children_die_with_their_parent_even_when_started_from_a_thread(tmp_path: Path) -> None:
+def test_registry_children_die_with_parent_from_any_thread(tmp_path: Path) -> None:
     root = tmp_path / "lab"
     # The thread that asks ends at once: were the child bound to it, it would be dead before `alive` is printed.
     program = (
@@ -161,7 +161,7 @@ def test_children_die_with_their_parent_even_when_started_from_a_thread(tmp_path
     assert wait_until(lambda: not observer.alive("one"), 5)
 
 
-def test_a_name_is_taken_while_its_process_lives(tmp_path: Path) -> None:
+def test_registry_name_in_use_is_refused(tmp_path: Path) -> None:
     registry = ProcessRegistry(tmp_path / "lab")
     started(registry, "one", SLEEPER)
     try:
@@ -173,7 +173,7 @@ def test_a_name_is_taken_while_its_process_lives(tmp_path: Path) -> None:
         registry.stop_all()
 
 
-def test_files_are_private(tmp_path: Path) -> None:
+def test_registry_files_are_private(tmp_path: Path) -> None:
     registry = ProcessRegistry(tmp_path / "lab")
     started(registry, "one", SLEEPER)
     registry.kill("one")

@@ -26,7 +26,7 @@ def read(number: int) -> bytes:
     return encode(Consumed("g", "LEFT", "T", 0, number, f"r{number}", "k", number, 3))
 
 
-def test_a_history_is_counted_as_it_grows_and_half_a_line_when_it_is_whole(tmp_path: Path) -> None:
+def test_history_counter_counts_growing_history_by_complete_lines(tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
     counter = HistoryCounter(path)
     counter.read_on()
@@ -56,7 +56,7 @@ def worker(tmp_path: Path, name: str, **mirrored: int) -> None:
     mirror_status.write(tmp_path / f"T-mirror-{name}.status.json", WorkerStatus(1, 1, "running", flows))
 
 
-def test_mirrored_is_what_every_target_of_a_cluster_has(tmp_path: Path) -> None:
+def test_application_counts_mirrored_is_minimum_of_targets(tmp_path: Path) -> None:
     counts = ApplicationCounts(place(tmp_path), "T", ["p"], {"a": ["a1", "a2"], "b": ["b1"]})
     assert counts() == Counts(0, 0, {})
     (tmp_path / "history" / "p.jsonl").write_bytes(sent(1) + sent(2))
@@ -72,7 +72,7 @@ def test_mirrored_is_what_every_target_of_a_cluster_has(tmp_path: Path) -> None:
     assert counts().mirrored == 6 + 5
 
 
-def test_what_cannot_be_read_has_no_sample_and_ends_nothing(tmp_path: Path) -> None:
+def test_sampler_failed_count_is_skipped(tmp_path: Path) -> None:
     asked: list[int] = []
 
     def count() -> Counts:

@@ -31,13 +31,13 @@ def remote(partition: int) -> TopicPartition:
         ({0: 11, 1: 0, 2: 4}, {2}),
     ],
 )
-def test_a_local_partition_waits_for_the_committed_cutover(reached: dict[int, int], waiting: set[int]) -> None:
+def test_read_plan_holds_local_partition_until_cutover_is_committed(reached: dict[int, int], waiting: set[int]) -> None:
     assigned = [local(p) for p in range(4)] + [remote(p) for p in range(3)]
     positions = {remote(p): offset for p, offset in reached.items()}
     assert held(PLAN, assigned, positions) == {local(p) for p in waiting}
 
 
-def test_only_what_is_assigned_waits_and_without_a_remote_topic_nothing_does() -> None:
+def test_read_plan_holds_only_assigned_partitions_of_a_remote_topic() -> None:
     assert held(PLAN, [local(2)], {}) == {local(2)}
     assert held(ReadPlan("flights"), [local(0)], {}) == set()
     assert ReadPlan("flights").topics == ("flights",)
@@ -52,7 +52,7 @@ def there(name: str, partition: int, offset: int) -> Mirrored:
     return Mirrored("LEFT.flights", partition, offset, name, "k", 0, 0)
 
 
-def test_an_unanswered_commit_is_settled_by_where_the_group_stands() -> None:
+def test_settle_unanswered_commit_by_group_position() -> None:
     batch = (record("a", 0, 7), record("b", 0, 8), record("c", 1, 3), record("d", 1, 4))
     found = {"a": there("a", 0, 17), "b": there("b", 0, 18), "c": there("c", 1, 13)}
     taken = settle(batch, found, {0: 19, 1: 14})

@@ -12,7 +12,7 @@ from drlib.lab.apps import flights
 from drlib.lab.apps.flights import stream
 
 
-def test_the_first_flight_of_the_year() -> None:
+def test_stream_first_flight() -> None:
     first = next(stream())
     assert (first.position, first.id, first.key, first.n, first.carrier) == (0, "0", "UA1545", 0, "UA")
     row = json.loads(first.value)
@@ -25,7 +25,7 @@ def test_the_first_flight_of_the_year() -> None:
     }  # fmt: skip
 
 
-def test_it_is_in_order_and_numbers_its_keys() -> None:
+def test_stream_is_ordered_and_numbers_keys() -> None:
     numbers: dict[str, int] = {}
     before = 0
     for position, flight in enumerate(islice(stream(), 5000)):
@@ -37,16 +37,16 @@ def test_it_is_in_order_and_numbers_its_keys() -> None:
 
 
 @pytest.mark.parametrize("start", [1, 1999, 2000, 4321])
-def test_it_can_start_anywhere_and_is_the_same_stream(start: int) -> None:
+def test_stream_start_at_continues_the_same_stream(start: int) -> None:
     assert list(islice(stream(start), 50)) == list(islice(stream(), start, start + 50))
 
 
-def test_a_flight_that_never_left_has_nulls() -> None:
+def test_stream_cancelled_flight_has_nulls() -> None:
     cancelled = next(json.loads(f.value) for f in stream() if b'"dep_time":null' in f.value)
     assert (cancelled["dep_time"], cancelled["air_time"]) == (None, None)
 
 
-def test_after_the_last_flight_the_year_starts_again() -> None:
+def test_stream_repeats_the_year() -> None:
     around = list(islice(stream(flights.ROWS - 1), 2))
     assert [f.position for f in around] == [flights.ROWS - 1, flights.ROWS]
     assert around[1].id == str(flights.ROWS)
@@ -54,7 +54,7 @@ def test_after_the_last_flight_the_year_starts_again() -> None:
     assert around[1].n == 85  # UA1545 left 85 times that year
 
 
-def test_a_broken_cache_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_broken_cache_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "drlib").mkdir()
     cached = tmp_path / "drlib" / flights._CACHE_NAME

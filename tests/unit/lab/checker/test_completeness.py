@@ -14,13 +14,13 @@ def read(name: str, topic: str = "TOPIC1") -> Consumed:
     return Consumed("readers", "LEFT", topic, 0, 0, name, "k", 0, 3)
 
 
-def test_everything_once_from_wherever_it_came_is_whole() -> None:
+def test_completeness_every_record_once_is_complete() -> None:
     found = check_completeness([sent("1"), sent("2", cluster="RIGHT")], [read("1"), read("2", "RIGHT.TOPIC1")])
     assert found.complete
     assert found.by_topic == {"TOPIC1": 1, "RIGHT.TOPIC1": 1}
 
 
-def test_missing_and_twice_are_counted_whole_and_named_in_part() -> None:
+def test_completeness_counts_all_and_names_the_first() -> None:
     names = [str(number) for number in range(20)]
     found = check_completeness(map(sent, names), [read("0"), read("0"), read("0", "RIGHT.TOPIC1")])
     assert (found.missing_count, found.missing) == (19, tuple(names[1 : EXAMPLES + 1]))
@@ -28,7 +28,7 @@ def test_missing_and_twice_are_counted_whole_and_named_in_part() -> None:
     assert not found.complete
 
 
-def test_a_record_in_doubt_may_be_there_or_not_and_one_nobody_sent_may_not() -> None:
+def test_completeness_record_in_doubt_is_optional_and_unsent_is_counted() -> None:
     doubt = sent("2", ProducedStatus.IN_DOUBT)
     assert check_completeness([sent("1"), doubt], [read("1")]).complete
     assert check_completeness([sent("1"), doubt], [read("1"), read("2")]).complete
@@ -36,5 +36,5 @@ def test_a_record_in_doubt_may_be_there_or_not_and_one_nobody_sent_may_not() -> 
     assert (found.unsent_count, found.complete) == (1, False)
 
 
-def test_nothing_due_proves_nothing() -> None:
+def test_completeness_nothing_due_is_not_complete() -> None:
     assert not check_completeness([], []).complete

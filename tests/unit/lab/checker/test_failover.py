@@ -106,7 +106,7 @@ def finding(report: CheckReport, name: str) -> Check:
     return next(f for f in report.findings if f.name == name)
 
 
-def test_a_clean_move_passes_in_every_point() -> None:
+def test_check_clean_move_passes() -> None:
     report = check(CLEAN)
     assert with_verdict(report, Verdict.PASS) == ALL
     assert report.verdict is Verdict.PASS
@@ -117,7 +117,7 @@ def test_a_clean_move_passes_in_every_point() -> None:
     assert group.last_commit == ((0, 2), (1, 1))
 
 
-def test_a_lost_tail_is_the_rpo() -> None:
+def test_check_lost_tail_is_rpo() -> None:
     moved = replace(CLEAN, mirrored=without(5), consumed=tuple(r for r in CONSUMED if r.id != "5"))
     report = check(moved)
     assert with_verdict(report, Verdict.FAIL) == {LOST}
@@ -127,27 +127,27 @@ def test_a_lost_tail_is_the_rpo() -> None:
     assert "1 of 6" in finding(report, LOST).evidence
 
 
-def test_a_record_lost_in_the_middle_is_worse() -> None:
+def test_check_loss_before_mirrored_records_fails() -> None:
     report = check(replace(CLEAN, mirrored=without(2), rpo_records_allowed=1))
     assert with_verdict(report, Verdict.FAIL) == {TAIL}
     assert (report.lost_in_tail, report.rpo_seconds) == (False, 0.0)
 
 
-def test_a_duplicate_in_the_mirror_topic() -> None:
+def test_check_duplicate_in_remote_topic_fails() -> None:
     report = check(replace(CLEAN, mirrored=(*MIRRORED, mirrored(5, "AA2", 2, 1, 4))))
     assert {TWICE, SKIPPED} >= with_verdict(report, Verdict.FAIL) >= {TWICE}
     assert report.duplicated_count == 1
     assert report.duplicated[0].places == ("LEFT.flights-1@3", "LEFT.flights-1@4")
 
 
-def test_a_record_sent_again_although_it_was_mirrored() -> None:
+def test_check_mirrored_record_sent_again_is_duplicate() -> None:
     extra = Mirrored("flights", 1, 1, "5", "AA2", 2, 5000, None)
     report = check(replace(CLEAN, mirrored=(*MIRRORED, extra)))
     assert with_verdict(report, Verdict.FAIL) == {TWICE}
     assert report.duplicated[0].places == ("LEFT.flights-1@3", "flights-1@1")
 
 
-def test_two_records_swapped() -> None:
+def test_check_swapped_records_are_out_of_order() -> None:
     swapped = (*without(2)[:1], mirrored(4, "UA1", 2, 0, 1), mirrored(2, "UA1", 1, 0, 2), *without(2)[2:])
     report = check(replace(CLEAN, mirrored=swapped))
     assert ORDER in with_verdict(report, Verdict.FAIL)
@@ -155,7 +155,7 @@ def test_two_records_swapped() -> None:
     assert (one.where, one.key, one.n, one.after, one.place) == ("LEFT.flights", "UA1", 1, 2, "LEFT.flights-0@2")
 
 
-def test_an_older_record_in_the_local_topic_is_out_of_order() -> None:
+def test_check_older_record_in_local_topic_is_out_of_order() -> None:
     late = (*PRODUCED[:6], replace(PRODUCED[6], n=1), PRODUCED[7])
     there = (*MIRRORED[:6], replace(MIRRORED[6], n=1), MIRRORED[7])
     read = (*CONSUMED[:6], replace(CONSUMED[6], n=1), CONSUMED[7])
@@ -173,14 +173,14 @@ def test_an_older_record_in_the_local_topic_is_out_of_order() -> None:
         ({"partition": 0, "offset": 3}, "partition, was 1"),
     ],
 )
-def test_an_altered_record(change: dict[str, object], what: str) -> None:
+def test_check_altered_record_fails(change: dict[str, object], what: str) -> None:
     changed = tuple(replace(row, **change) if row.id == "5" else row for row in MIRRORED)
     report = check(replace(CLEAN, mirrored=changed))
     assert ALTERED in with_verdict(report, Verdict.FAIL)
     assert [(one.id, one.what) for one in report.altered] == [("5", what)]
 
 
-def test_an_invented_record() -> None:
+def test_check_invented_record_fails() -> None:
     foreign = Mirrored("LEFT.flights", 0, 3, "", "", -1, 0, None)
     assert INVENTED in with_verdict(check(replace(CLEAN, mirrored=(*MIRRORED, foreign))), Verdict.FAIL)
     # a producer that was killed wrote records its history may not know
@@ -188,12 +188,12 @@ def test_an_invented_record() -> None:
     assert {INVENTED, WHOLE} <= with_verdict(report, Verdict.UNKNOWN)
 
 
-def test_a_record_of_the_new_cluster_missing_there() -> None:
+def test_check_record_missing_on_target_fails() -> None:
     report = check(replace(CLEAN, mirrored=without(7, "flights")))
     assert with_verdict(report, Verdict.FAIL) == {AFTER}
 
 
-def test_re_read_by_one() -> None:
+def test_check_group_one_record_read_again() -> None:
     twice = consumed("RIGHT", "LEFT.flights", 0, 1, 2, "UA1", 1)
     report = check(replace(CLEAN, consumed=(*CONSUMED[:3], replace(twice, at_ms=2990), *CONSUMED[3:])))
     assert with_verdict(report, Verdict.FAIL) == {AGAIN}
@@ -201,7 +201,7 @@ def test_re_read_by_one() -> None:
     assert "read again: 2;" in report.groups[0].evidence
 
 
-def test_below_the_last_commit_is_re_read_even_if_the_first_reading_was_not_written_down() -> None:
+def test_check_group_record_below_last_commit_is_read_again() -> None:
     once = tuple(r for r in CONSUMED if r.id != "2")
     again = replace(consumed("RIGHT", "LEFT.flights", 0, 1, 2, "UA1", 1), at_ms=2990)
     report = check(replace(CLEAN, consumed=(*once, again)))
@@ -209,19 +209,19 @@ def test_below_the_last_commit_is_re_read_even_if_the_first_reading_was_not_writ
     assert report.groups[0].re_read == 1
 
 
-def test_skipped_by_one() -> None:
+def test_check_group_one_record_skipped() -> None:
     report = check(replace(CLEAN, consumed=tuple(r for r in CONSUMED if r.id != "3")))
     assert with_verdict(report, Verdict.FAIL) == {SKIPPED}
     assert report.groups[0].skipped == 1
     assert "LEFT.flights-1@2" in report.groups[0].evidence
 
 
-def test_skipped_in_the_local_topic() -> None:
+def test_check_group_local_record_skipped() -> None:
     report = check(replace(CLEAN, consumed=tuple(r for r in CONSUMED if r.id != "6")))
     assert with_verdict(report, Verdict.FAIL) == {SKIPPED}
 
 
-def test_a_group_that_has_not_read_the_remote_topic_to_its_end_is_unknown() -> None:
+def test_check_group_with_unread_remote_topic_is_unknown() -> None:
     fewer = tuple(r for r in CONSUMED if r.id not in ("5", "6", "7"))
     commits = (*COMMITTED[:3], committed("RIGHT", "LEFT.flights", 0, 3), committed("RIGHT", "LEFT.flights", 1, 3))
     report = check(replace(CLEAN, consumed=fewer, committed=commits))
@@ -229,7 +229,7 @@ def test_a_group_that_has_not_read_the_remote_topic_to_its_end_is_unknown() -> N
     assert (report.groups[0].reached, report.groups[0].behind, report.groups[0].skipped) == (False, 3, 0)
 
 
-def test_a_commit_never_heard_of_that_was_taken_and_not_settled_shows_as_skipped() -> None:
+def test_check_group_unanswered_commit_shows_as_skipped() -> None:
     # the group asked to commit 2 for partition 1, heard nothing, and went on at RIGHT behind record 3
     commits = (*COMMITTED[:3], committed("LEFT", "flights", 1, 2, CommitStatus.UNKNOWN), *COMMITTED[3:])
     report = check(replace(CLEAN, consumed=tuple(r for r in CONSUMED if r.id != "3"), committed=commits))
@@ -244,14 +244,14 @@ def test_a_commit_never_heard_of_that_was_taken_and_not_settled_shows_as_skipped
     assert report.groups[0].last_commit == ((0, 2), (1, 2))
 
 
-def test_no_source_commit_is_unknown() -> None:
+def test_check_group_without_source_commit_is_unknown() -> None:
     report = check(replace(CLEAN, committed=COMMITTED[3:]))
     assert with_verdict(report, Verdict.UNKNOWN) >= {AGAIN, SKIPPED}
     assert report.verdict is Verdict.UNKNOWN
     assert (report.groups[0].re_read, report.groups[0].skipped) == (None, None)
 
 
-def test_a_record_in_doubt_is_neither_lost_nor_invented() -> None:
+def test_check_record_in_doubt_is_neither_lost_nor_invented() -> None:
     doubt = replace(PRODUCED[5], status=IN_DOUBT, partition=-1, offset=-1, acked_ms=-1)
     found = replace(doubt, cluster="RIGHT", topic="LEFT.flights", partition=1, offset=3, status=FOUND)
     report = check(replace(CLEAN, produced=(*PRODUCED[:5], doubt, found, *PRODUCED[6:])))
@@ -259,7 +259,7 @@ def test_a_record_in_doubt_is_neither_lost_nor_invented() -> None:
     assert (report.produced, report.mirrored) == (5, 6)
 
 
-def test_a_record_in_doubt_that_was_not_there_and_was_sent_again() -> None:
+def test_check_record_in_doubt_sent_again_passes() -> None:
     doubt = replace(PRODUCED[5], status=IN_DOUBT, partition=-1, offset=-1, acked_ms=-1)
     sent_again = replace(acked(5, "AA2", 2, 1, 0, "RIGHT"), digest=1)
     there = (
@@ -293,27 +293,27 @@ def test_a_record_in_doubt_that_was_not_there_and_was_sent_again() -> None:
         ({"missing": ("arrivals.history",)}, {WHOLE}),
     ],
 )
-def test_what_is_missing_is_unknown_and_never_pass(gap: dict[str, object], unknown: set[str]) -> None:
+def test_check_missing_evidence_is_unknown(gap: dict[str, object], unknown: set[str]) -> None:
     report = check(replace(CLEAN, **gap))
     assert unknown <= with_verdict(report, Verdict.UNKNOWN)
     assert with_verdict(report, Verdict.FAIL) == set()
     assert report.verdict is Verdict.UNKNOWN
 
 
-def test_no_content_hash_is_unknown() -> None:
+def test_check_without_digest_is_unknown() -> None:
     bare = tuple(replace(row, digest=None) for row in MIRRORED)
     report = check(replace(CLEAN, mirrored=bare))
     assert with_verdict(report, Verdict.UNKNOWN) == {ALTERED}
     assert report.altered_count is None
 
 
-def test_lists_are_bounded_and_counts_are_not() -> None:
+def test_check_lists_are_bounded_and_counts_complete() -> None:
     many = tuple(acked(n, f"K{n}", 0, 0, n) for n in range(100))
     report = check(replace(CLEAN, produced=many, mirrored=()))
     assert (len(report.lost), report.lost_count, report.rpo_seconds) == (20, 100, 99.0)
 
 
-def test_it_shares_no_code_with_the_engine() -> None:
+def test_checker_shares_no_code_with_the_engine() -> None:
     source = Path(checker.__file__).read_text()
     imported = [node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
     own = {module for module in imported if module is not None and module.startswith("drlib")}

@@ -29,21 +29,21 @@ COMMITTED = Committed("arrivals", "LEFT", "flights", 3, 13, 1010, CommitStatus.U
 MIRRORED = Mirrored("LEFT.flights", 3, 14, "7", "UA1545", 0, 1000, None)
 
 
-def test_every_row_comes_back_as_it_was() -> None:
+def test_history_rows_round_trip() -> None:
     lines = [encode(row) for row in (PRODUCED, CONSUMED, COMMITTED, MIRRORED)] + [encode_end()]
     assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
     assert decode(lines) == History((PRODUCED,), (CONSUMED,), (COMMITTED,), (MIRRORED,))
 
 
 @given(st.text(), st.text(), st.integers(), st.integers() | st.none())
-def test_any_id_and_key_survive(name: str, key: str, n: int, mark: int | None) -> None:
+def test_history_any_id_and_key_round_trip(name: str, key: str, n: int, mark: int | None) -> None:
     row = Produced(name, key, n, "LEFT", "flights", 0, 0, 1, 2, ProducedStatus.IN_DOUBT, mark)
     if not any("\ud800" <= char <= "\udfff" for char in name + key):
         assert decode([encode(row), encode_end()]) == History(produced=(row,))
 
 
 @pytest.mark.parametrize("cut", range(1, len(encode(PRODUCED))))
-def test_a_line_cut_anywhere_is_torn_and_nothing_else_is_lost(cut: int) -> None:
+def test_history_cut_line_is_torn_alone(cut: int) -> None:
     history = decode([encode(CONSUMED), encode(PRODUCED)[:cut]], "arrivals")
     assert history == History(consumed=(CONSUMED,), torn=1, open=("arrivals",))
 
@@ -60,17 +60,17 @@ def test_a_line_cut_anywhere_is_torn_and_nothing_else_is_lost(cut: int) -> None:
         b"\xff\xfe\n",
     ],
 )
-def test_a_line_nobody_writes_is_torn(line: bytes) -> None:
+def test_history_unknown_line_is_torn(line: bytes) -> None:
     assert decode([line, encode_end()]) == History(torn=1)
 
 
-def test_a_history_without_its_end_line_is_open() -> None:
+def test_history_without_end_line_is_open() -> None:
     assert decode([encode(PRODUCED)], "producer").open == ("producer",)
     assert decode([encode(PRODUCED), encode_end()], "producer").open == ()
     assert decode([encode_end(), encode(PRODUCED)], "producer").open == ("producer",)
 
 
-def test_the_digest_tells_apart_what_differs() -> None:
+def test_digest_differs_for_different_content() -> None:
     contents = [
         (b"k", b"v", [("id", b"1")], 5),
         (None, b"v", [("id", b"1")], 5),
@@ -88,7 +88,7 @@ def test_the_digest_tells_apart_what_differs() -> None:
     assert digest(b"k", b"v", [("id", b"1")], 5) == digest(b"k", b"v", [("id", b"1")], 5)
 
 
-def test_files_are_read_in_order_and_missing_ones_are_said(tmp_path: Path) -> None:
+def test_read_history_keeps_order_and_names_missing_files(tmp_path: Path) -> None:
     with HistoryWriter(tmp_path / "a") as first:
         first.append(PRODUCED)
     with HistoryWriter(tmp_path / "b") as second:
@@ -97,7 +97,7 @@ def test_files_are_read_in_order_and_missing_ones_are_said(tmp_path: Path) -> No
     assert history == History((PRODUCED,), (CONSUMED,), (COMMITTED,), missing=("c",))
 
 
-def test_a_file_torn_by_a_kill_is_continued_on_a_line_of_its_own(tmp_path: Path) -> None:
+def test_history_writer_after_kill_starts_a_new_line(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(encode(PRODUCED) + encode(PRODUCED)[:9])
     with HistoryWriter(path) as writer:
@@ -105,7 +105,7 @@ def test_a_file_torn_by_a_kill_is_continued_on_a_line_of_its_own(tmp_path: Path)
     assert read_history(path) == History(produced=(PRODUCED,), mirrored=(MIRRORED,), torn=1)
 
 
-def test_rows_reach_the_file_without_closing_it_and_an_exception_leaves_it_open(tmp_path: Path) -> None:
+def test_history_writer_tick_writes_and_exception_leaves_open(tmp_path: Path) -> None:
     path = tmp_path / "a"
     writer = HistoryWriter(path)
     writer.append_all([CONSUMED])

@@ -10,12 +10,12 @@ def row(key: str, n: int, at_ms: int, topic: str = "orders", partition: int = 0)
     return Consumed("g", "RIGHT", topic, partition, n, f"{key}-{n}", key, n, at_ms)
 
 
-def test_rising_numbers_of_every_key_are_in_order_whatever_lies_between_them() -> None:
+def test_key_order_rising_numbers_hold() -> None:
     found = key_order([[row("a", 0, 1), row("b", 7, 1), row("a", 5, 2), row("b", 8, 3)]])
     assert (found.violations, found.undecided, found.keys, found.records, found.holds) == ((), 0, 2, 4, True)
 
 
-def test_an_older_record_after_a_newer_one_of_its_key_is_named_with_both_places() -> None:
+def test_key_order_violation_names_both_places() -> None:
     found = key_order([[row("a", 0, 1, "LEFT.orders"), row("a", 2, 2), row("a", 1, 3, "LEFT.orders", 4)]])
     (only,) = found.violations
     assert (only.key, only.n, only.after) == ("a", 1, 2)
@@ -23,18 +23,18 @@ def test_an_older_record_after_a_newer_one_of_its_key_is_named_with_both_places(
     assert found.holds is False
 
 
-def test_every_late_record_counts_not_only_the_first() -> None:
+def test_key_order_every_late_record_counts() -> None:
     found = key_order([[row("a", 9, 1), *(row("a", n, 2) for n in range(5))]])
     assert len(found.violations) == 5
 
 
-def test_a_record_that_comes_again_is_no_disorder() -> None:
+def test_key_order_repeated_record_is_no_violation() -> None:
     found = key_order([[row("a", 0, 1), row("a", 1, 2), row("a", 0, 3)]])
     assert found.violations == ()
     assert found.records == 2
 
 
-def test_members_are_merged_by_time_and_within_a_member_its_lines_count() -> None:
+def test_key_order_merges_members_by_time() -> None:
     first = [row("a", 0, 10), row("a", 1, 10), row("a", 4, 30)]
     second = [row("a", 2, 20), row("a", 3, 20)]
     assert key_order([first, second]).holds is True
@@ -42,12 +42,12 @@ def test_members_are_merged_by_time_and_within_a_member_its_lines_count() -> Non
     assert [one.n for one in key_order([[row("a", 1, 10), row("a", 0, 10)]]).violations] == [0]
 
 
-def test_two_members_in_one_millisecond_leave_it_open_in_either_direction() -> None:
+def test_key_order_same_millisecond_is_undecided() -> None:
     older_second = key_order([[row("a", 1, 10)], [row("a", 0, 10)]])
     older_first = key_order([[row("a", 0, 10)], [row("a", 1, 10)]])
     for found in (older_second, older_first):
         assert (found.violations, found.undecided, found.holds) == ((), 1, None)
 
 
-def test_nothing_read_is_no_proof() -> None:
+def test_key_order_no_records_is_unknown() -> None:
     assert key_order([[], []]).holds is None

@@ -1,27 +1,10 @@
-"""Where groups went on and who was served when, from literal histories; and the pictures of both."""
+"""Where groups resumed and when applications were served, from literal histories."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-
-import pytest
-
-from drlib.analysis.audit.result import CheckpointAudit
-from drlib.drill.actions.groups import decided as positions
-from drlib.drill.actions.groups.rules import PositionMove
-from drlib.drill.step import rto_clock as moments
-from drlib.drill.step import step_output as details
-from drlib.drill.step.step_output import ScorecardPart
-from drlib.drill.testbed import sampler
 from drlib.lab.checker.history import CommitStatus, Committed, Consumed, History, Produced, ProducedStatus, Row
-from drlib.lab.checker.history_files import HistoryWriter
 from drlib.lab.checker.moved_groups import ResumedGroup, ServedInterval, resumed_groups, served_intervals
-from drlib.model import Flow, TopicPartition, TranslationKind
-from drlib.runs.scorecard import Mark, Sample
-from drlib.ui.figures.failover import failover_figure
-from drlib.ui.figures.positions import checkpoints_figure, positions_figure, standing_figure
+from drlib.model import TopicPartition
 
 T0 = 1_763_769_600_000
 FAULT = T0 + 5000
@@ -53,7 +36,7 @@ def on(*rows: Row) -> dict[str, ResumedGroup]:
     return {f"{one.group}-{one.partition.partition}": one for one in found}
 
 
-def test_a_group_is_held_against_its_own_last_commit_and_what_it_then_read() -> None:
+def test_resumed_groups_compare_last_commit_with_first_read() -> None:
     at = TopicPartition("t", 0)
     exact = on(had("g", 10, 1), *(read("g", n, 6000) for n in range(5, 9)))["g-0"]
     assert exact == ResumedGroup("g", at, 10, 0, 0, read_on=True)
@@ -67,7 +50,7 @@ def test_a_group_is_held_against_its_own_last_commit_and_what_it_then_read() -> 
     assert stranger == ResumedGroup("g", at, 10, None, None, read_on=True)
 
 
-def test_only_what_was_before_the_move_is_true_and_only_what_is_behind_it_was_read_on() -> None:
+def test_resumed_groups_split_rows_at_the_move() -> None:
     rows = [had("g", 10, 1), had("g", 14, 2, status=CommitStatus.UNKNOWN), had("g", 30, 9000)]
     rows_read = [read("g", 2, 4000), read("g", 5, 6000), read("g", 5, 6000, topic="t")]
     found = on(*rows, *rows_read, had("g", 4, 3, partition=1), read("h", 1, 6000))
@@ -76,7 +59,7 @@ def test_only_what_was_before_the_move_is_true_and_only_what_is_behind_it_was_re
     assert found["g-1"].read_on is False
 
 
-def test_stretches_end_with_a_pause_or_another_place() -> None:
+def test_served_intervals_end_at_pause_or_other_cluster() -> None:
     served = [(n, "LEFT") for n in (0, 100, 200, 1000)] + [(1100, "RIGHT"), (1150, "RIGHT")]
     assert served_intervals(reversed(served), 300) == (
         ServedInterval("LEFT", 0, 200, 3),
@@ -84,100 +67,3 @@ def test_stretches_end_with_a_pause_or_another_place() -> None:
         ServedInterval("RIGHT", 1100, 1150, 2),
     )
     assert served_intervals((), 300) == ()
-
-
-@pytest.fixture
-def drill(tmp_path: Path) -> Any:
-    """As much of a drill as pictures look at: what is in its run folder, the names of its steps, its flow."""
-    steps = [SimpleNamespace(name="kill"), SimpleNamespace(name="move")]
-    return SimpleNamespace(
-        workplace=SimpleNamespace(run_dir=tmp_path), drill=SimpleNamespace(steps=steps, flow=Flow("LEFT", "RIGHT"))
-    )
-
-
-def write(drill: Any, name: str, *rows: Row) -> None:
-    with HistoryWriter(drill.workplace.run_dir / "history" / f"{name}.jsonl") as history:
-        history.append_all(list(rows))
-
-
-def died(drill: Any) -> None:
-    """A producer and a reader of LEFT until 5 s, of RIGHT from 8 s on."""
-    run_dir = drill.workplace.run_dir
-    moments.mark(run_dir, "fault", FAULT)
-    details.write_part(run_dir, "kill", ScorecardPart(marks=(Mark(name="LEFT killed", at_ms=FAULT),)))
-    details.write_part(run_dir, "move", ScorecardPart(marks=(Mark(name="applications moved", at_ms=FAULT + 1000),)))
-    write(
-        drill,
-        "flights",
-        *(sent(n, at=100 * n) for n in range(50)),
-        *(sent(n, at=3000 + 100 * n, cluster="RIGHT") for n in range(50, 80)),
-    )
-    write(
-        drill,
-        "readers",
-        *(read("g", n, 100 * n, topic="t", cluster="LEFT") for n in range(40)),
-        had("g", 80, 4000),
-        *(read("g", n, 8000 + 10 * n) for n in range(38, 45)),
-    )
-    sample = Sample(at_ms=FAULT - 1000, produced=40, mirrored=45, consumed={})
-    (run_dir / sampler.FILE).write_text(sample.model_dump_json() + "\n")
-
-
-def texts(figure: Any) -> list[str]:
-    return [note.text for note in figure.layout.annotations]
-
-
-def test_the_failover_is_drawn_in_records_from_what_was_acknowledged_at_the_fault(drill: Any) -> None:
-    died(drill)
-    figure = failover_figure(drill)
-    told = " | ".join(texts(figure))
-    assert "acknowledged <b>+11</b>" in told  # within three seconds of the last moment
-    assert "mirrored <b>-5</b>" in told
-    assert "read by g <b>-5</b>" in told  # 45 of 50; two were read again and are counted once
-    assert {"LEFT killed", "applications moved"} <= set(texts(figure))
-    bars = [trace for trace in figure.data if trace.type == "bar"]
-    assert [(bar.y[0], bar.hovertemplate.split("<br>")[0]) for bar in bars] == [
-        ("flights", "flights: t on LEFT"),
-        ("flights", "flights: t on RIGHT"),
-        ("readers", "readers: t on LEFT"),
-        ("readers", "readers: LEFT.t on RIGHT"),
-    ]
-    assert "UTC" in figure.layout.xaxis2.title.text
-    assert not figure.layout.showlegend
-
-
-def test_translated_positions_are_held_against_the_truth(drill: Any) -> None:
-    died(drill)
-    at, there = TopicPartition("t", 0), TopicPartition("LEFT.t", 0)
-    write(drill, "late", had("g", 4, 4100, partition=1))
-    moves = [PositionMove("g", at, 76, there, 138, TranslationKind.EXACT, 0, FAULT)]
-    positions.write(drill.workplace.run_dir, "RIGHT", moves)
-    figure = positions_figure(drill)
-    said = texts(figure)
-    assert "exact; 2 read again, its last commits died with the source" in said
-    assert "no position had crossed; nothing was left to read" in said
-    again, skipped, exact, unknown = figure.data
-    assert dict(zip(again.y, again.x, strict=True)) == {"g: t-0": -2, "g: t-1": 0}
-    assert set(skipped.x) == {0}
-    assert (list(exact.y), list(unknown.y)) == ([], ["g: t-1"])
-
-
-def test_checkpoints_of_an_audit_are_drawn_in_records_and_the_unknown_as_unknown() -> None:
-    def found(group: str, again: int | None, skipped: int | None) -> CheckpointAudit:
-        return CheckpointAudit(group, TopicPartition("LEFT.t", 0), 10, 20, again, skipped)
-
-    told = [found("ours", 0, 0), found("mm2", 43, 0), found("bad", 0, 2), found("odd", None, None)]
-    audit: Any = SimpleNamespace(results={"t": SimpleNamespace(checkpoints=told)})
-    figure = checkpoints_figure(audit)
-    assert {"exact", "43 read again", "2 never read", "unknown: no pair of copies"} == set(texts(figure))
-    again, skipped, exact, unknown = figure.data
-    assert (min(again.x), max(skipped.x)) == (-43, 2)
-    assert (list(exact.y), list(unknown.y)) == (["ours: LEFT.t-0"], ["odd: LEFT.t-0"])
-
-
-def test_where_there_is_nothing_to_see_it_says_so(drill: Any) -> None:
-    assert "has not died" in texts(failover_figure(drill))[0]
-    moments.mark(drill.workplace.run_dir, "fault", FAULT)
-    assert "wrote anything down" in texts(failover_figure(drill))[0]
-    assert "No position was translated" in texts(positions_figure(drill))[0]
-    assert "No group has a position" in texts(standing_figure("any", []))[0]

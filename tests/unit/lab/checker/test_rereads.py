@@ -12,17 +12,17 @@ def row(number: int, at_ms: int, *, group: str = "g", cluster: str = "LEFT", off
     return Consumed(group, cluster, topic, 0, place, f"id-{number}", "k", number, at_ms)
 
 
-def test_nothing_read_twice_is_nothing() -> None:
+def test_reread_ranges_no_repeat_is_empty() -> None:
     assert reread_ranges([row(n, n) for n in range(9)]) == ()
 
 
-def test_what_was_read_on_the_source_and_again_on_the_target_is_one_stretch_there() -> None:
+def test_reread_ranges_reread_on_target_is_one_range() -> None:
     there = [row(n, 100 + n, cluster="RIGHT", offset=n + 50) for n in range(6, 12)]
     rows = [*(row(n, n) for n in range(9)), *there]
     assert reread_ranges(reversed(rows)) == (RereadRange("g", "RIGHT", "LEFT.orders", 0, 56, 59, 3, 106),)
 
 
-def test_groups_do_not_share_what_they_have_seen_and_a_third_reading_counts_again() -> None:
+def test_reread_ranges_are_per_group_and_count_each_repeat() -> None:
     rows = [row(1, 1), row(1, 2, group="other"), row(1, 3), row(1, 4), row(5, 5), row(5, 6)]
     assert [(one.group, one.first, one.records) for one in reread_ranges(rows)] == [
         ("g", 1, 1),

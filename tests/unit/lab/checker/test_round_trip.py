@@ -73,7 +73,7 @@ def failed(report: TripReport) -> list[str]:
     return [one.name for one in report.checks if one.verdict not in {Verdict.PASS, Verdict.CONDITIONS}]
 
 
-def test_a_quarantined_tail_costs_nothing() -> None:
+def test_round_trip_quarantined_tail_passes_without_price() -> None:
     report = check_round_trip(QUARANTINED)
     assert (failed(report), report.verdict) == ([], Verdict.PASS)
     assert (report.acknowledged, report.tail, report.quarantined, report.recovered, report.lost) == (5, 2, 2, 0, 0)
@@ -83,7 +83,7 @@ def test_a_quarantined_tail_costs_nothing() -> None:
     assert report.pauses_s == (2.0, 0.97)
 
 
-def test_a_recovered_tail_has_its_price_told() -> None:
+def test_round_trip_recovered_tail_passes_with_price() -> None:
     report = check_round_trip(RECOVERED)
     assert failed(report) == []
     (group,) = report.groups
@@ -92,7 +92,7 @@ def test_a_recovered_tail_has_its_price_told() -> None:
     assert sum(one.verdict is Verdict.CONDITIONS for one in report.checks) == 2
 
 
-def test_commits_that_died_with_the_source_are_a_price_of_the_failover_only() -> None:
+def test_round_trip_lost_commits_are_a_price_of_failover_only() -> None:
     again = consumed("a0", 0, AWAY, MIRROR, 2035)
     trip = replace(QUARANTINED, history=History(PRODUCED, (*READ, again, ABROAD, HOME_AGAIN)))
     assert failed(check_round_trip(trip)) == []
@@ -127,13 +127,13 @@ def test_commits_that_died_with_the_source_are_a_price_of_the_failover_only() ->
         (replace(QUARANTINED, home_log=()), "no acknowledged record is lost"),
     ],
 )  # fmt: skip
-def test_what_must_never_be_is_seen(trip: Trip, name: str) -> None:
+def test_round_trip_violations_fail(trip: Trip, name: str) -> None:
     report = check_round_trip(trip)
     assert name in failed(report)
     assert report.verdict is not Verdict.PASS
 
 
-def test_what_was_in_doubt_and_stands_on_both_sides_is_nobodys_double() -> None:
+def test_round_trip_record_in_doubt_on_both_clusters_is_no_duplicate() -> None:
     doubted = (*PRODUCED, produced("d", 5, HOME, -1, ProducedStatus.IN_DOUBT), produced("d", 5, AWAY, 2031))
     trip = replace(
         QUARANTINED,
@@ -145,7 +145,7 @@ def test_what_was_in_doubt_and_stands_on_both_sides_is_nobodys_double() -> None:
     assert failed(check_round_trip(trip)) == []
 
 
-def test_what_was_in_doubt_is_read_again_at_a_price_and_only_where_it_may_be() -> None:
+def test_round_trip_record_in_doubt_read_again_is_a_price() -> None:
     doubted = (*PRODUCED, produced("d", 5, HOME, -1, ProducedStatus.IN_DOUBT), produced("d", 5, AWAY, 2031))
     base = replace(
         QUARANTINED,
@@ -164,7 +164,7 @@ def test_what_was_in_doubt_is_read_again_at_a_price_and_only_where_it_may_be() -
     assert "group g reads nothing again" in failed(check_round_trip(replace(trip, settled=Settle.RECOVER)))
 
 
-def test_a_tail_that_was_left_is_read_again_only_where_its_commit_was_never_answered() -> None:
+def test_round_trip_left_tail_read_again_needs_unanswered_commit() -> None:
     a2 = consumed("a2", 2, HOME, TOPIC, 31)
     read = (*READ, a2, ABROAD, replace(a2, at_ms=3005), HOME_AGAIN)
     commit = Committed("g", HOME, TOPIC, 0, 2, 25)

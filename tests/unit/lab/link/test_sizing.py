@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drlib.config.quantities import byte_count, bytes_per_second, format_bytes, format_rate, format_seconds, seconds
-from drlib.errors import UsageError
 from drlib.lab.link import sizing
 from drlib.lab.link.sizing import LinkSpec, after_outage, clients_needed, falls_off_after, ours, sequential, size
 from drlib.mirror.engine.fetch import backlog_reader as backlog
@@ -17,19 +15,19 @@ GIGABIT = LinkSpec(125e6, 0.2)
 links = st.builds(LinkSpec, st.floats(1e3, 1e10), st.floats(0, 2))
 
 
-def test_one_client_that_waits_reaches_what_was_measured_of_mirror_maker_over_200_ms_and_a_gigabit() -> None:
+def test_sequential_matches_mirror_maker_measured_at_200_ms() -> None:
     assert sequential(GIGABIT, sizing.MIB) == pytest.approx(5.03e6, rel=0.01)  # measured: 4.8 MB/s
     assert sequential(GIGABIT, 32 * sizing.MIB) == pytest.approx(71.6e6, rel=0.01)  # measured: 55 MB/s
 
 
-def test_ours_fills_that_link_with_the_memory_it_has_by_default() -> None:
+def test_ours_default_memory_fills_the_link() -> None:
     reach, bound = ours(GIGABIT)
     assert (reach, bound) == (pytest.approx(122.5e6), "the link")  # measured: 114 and 124 MB/s
     assert ours(LinkSpec(125e6, 2.0))[1] == "memory"
     assert ours(LinkSpec(10e9, 0.0))[1] == "cores"
 
 
-def test_the_numbers_of_the_engine_are_the_engines_own() -> None:
+def test_sizing_constants_equal_the_engines() -> None:
     assert sizing.LEAST_FETCH == backlog.LEAST_WINDOW
     assert sizing.THINNER == backlog.THINNER
     assert sizing.RESERVED == memory.RESERVED
@@ -38,16 +36,14 @@ def test_the_numbers_of_the_engine_are_the_engines_own() -> None:
 
 
 @given(links, st.floats(1, 1e9), st.floats(1, 1e9))
-def test_larger_answers_never_reach_less_and_nobody_more_than_the_link(
-    link: LinkSpec, one: float, other: float
-) -> None:
+def test_sequential_grows_with_request_up_to_the_link(link: LinkSpec, one: float, other: float) -> None:
     small, large = sequential(link, min(one, other)), sequential(link, max(one, other))
     assert small <= large * (1 + 1e-9)
     assert large <= link.bandwidth
 
 
 @given(links, st.floats(1024, 1e8), st.floats(1, 1e10))
-def test_as_many_clients_as_needed_are_enough_and_one_less_is_not(link: LinkSpec, request: float, rate: float) -> None:
+def test_clients_needed_is_the_minimum(link: LinkSpec, request: float, rate: float) -> None:
     count = clients_needed(link, request, rate)
     if count is None:
         assert rate > link.bandwidth
@@ -57,16 +53,14 @@ def test_as_many_clients_as_needed_are_enough_and_one_less_is_not(link: LinkSpec
 
 
 @given(links, st.floats(0, 1e9), st.integers(1, 1000))
-def test_what_is_sized_is_bounded_by_the_link_or_has_a_worker_for_every_partition(
-    link: LinkSpec, rate: float, partitions: int
-) -> None:
+def test_size_is_bounded_by_link_or_partitions(link: LinkSpec, rate: float, partitions: int) -> None:
     found = size(link, rate, partitions)
     assert 1 <= found.workers <= found.lanes <= partitions
     assert found.bound == "the link" or found.workers == partitions
     assert found.enough == (found.reach > rate)
 
 
-def test_an_outage_within_retention_costs_time_and_one_beyond_it_records() -> None:
+def test_after_outage_beyond_retention_loses_records() -> None:
     within = after_outage(3600, 5e6, 45e6, 86400)
     assert (within.backlog, within.catch_up_s, within.lost) == (18e9, 450, 0)
     assert within.left_s == 82800
@@ -77,7 +71,7 @@ def test_an_outage_within_retention_costs_time_and_one_beyond_it_records() -> No
     assert after_outage(3600, 0, 5e6).catch_up_s == 0
 
 
-def test_a_mirror_that_is_too_slow_loses_although_it_runs() -> None:
+def test_falls_off_after_slow_mirror_loses_records() -> None:
     after = falls_off_after(10e6, 8e6, 7200, 86400)
     assert after == pytest.approx((86400 - 7200) / 0.2)
     # second by second: what it reads next was written at 7200 + t*0.2 before now
@@ -90,26 +84,6 @@ def test_a_mirror_that_is_too_slow_loses_although_it_runs() -> None:
 
 
 @pytest.mark.parametrize(("bandwidth", "rtt"), [(0, 1), (-1, 1), (1, -1), (float("nan"), 1), (1, float("inf"))])
-def test_what_no_link_has(bandwidth: float, rtt: float) -> None:
+def test_link_spec_invalid_is_refused(bandwidth: float, rtt: float) -> None:
     with pytest.raises(ValueError, match="no link has"):
         LinkSpec(bandwidth, rtt)
-
-
-def test_quantities_as_people_write_them() -> None:
-    assert bytes_per_second("5MB/s") == 5e6
-    assert bytes_per_second("1Gb/s") == bytes_per_second("1 Gbps") == bytes_per_second("1Gbit/s") == 125e6
-    assert bytes_per_second("1MiB/s") == 2**20
-    assert byte_count("256MiB") == 2**28
-    assert (seconds("200ms"), seconds("24h"), seconds("7d"), seconds("1.5s")) == (0.2, 86400, 604800, 1.5)
-
-
-@pytest.mark.parametrize("text", ["", "5", "MB/s", "5 parsecs", "-5MB/s", "5MB", "5XB/s", "5Kib"])
-def test_what_is_no_rate(text: str) -> None:
-    with pytest.raises(UsageError, match="is not a valid rate"):
-        bytes_per_second(text, "rate")
-
-
-def test_quantities_as_they_are_said() -> None:
-    assert [format_bytes(n) for n in (0, 999, 1000, 1.25e9, 999_900)] == ["0 B", "999 B", "1 kB", "1.25 GB", "1 MB"]
-    assert format_rate(5e6) == "5 MB/s"
-    assert [format_seconds(s) for s in (0.2, 42, 720, 12600, 181440)] == ["200 ms", "42 s", "12 min", "3.5 h", "2.1 d"]

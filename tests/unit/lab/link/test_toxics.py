@@ -13,7 +13,7 @@ OFFERS = st.lists(st.tuples(st.floats(0, 1), st.integers(1, 100_000)), min_size=
 
 
 @given(TOXICS, OFFERS)
-def test_bytes_arrive_in_order_and_never_before_the_delay(toxics: Toxics, offers: list[tuple[float, int]]) -> None:
+def test_shaper_keeps_order_and_delay(toxics: Toxics, offers: list[tuple[float, int]]) -> None:
     shaper, now, last = Shaper(toxics), 0.0, 0.0
     for pause, size in offers:
         now += pause
@@ -24,7 +24,7 @@ def test_bytes_arrive_in_order_and_never_before_the_delay(toxics: Toxics, offers
 
 
 @given(st.floats(100, 1e9), OFFERS)
-def test_a_capped_link_never_carries_more_than_its_bandwidth(bandwidth: float, offers: list[tuple[float, int]]) -> None:
+def test_shaper_bandwidth_is_never_exceeded(bandwidth: float, offers: list[tuple[float, int]]) -> None:
     shaper, now, total, due = Shaper(Toxics(bandwidth=bandwidth)), 0.0, 0, 0.0
     for pause, size in offers:
         now += pause
@@ -33,23 +33,23 @@ def test_a_capped_link_never_carries_more_than_its_bandwidth(bandwidth: float, o
     assert total <= bandwidth * due * (1 + 1e-9)
 
 
-def test_a_delay_is_shared_by_what_is_sent_together() -> None:
+def test_shaper_delay_overlaps_for_concurrent_chunks() -> None:
     shaper = Shaper(Toxics(delay_ms=100))
     assert [shaper.due(1.0, 10_000_000) for _ in range(3)] == [1.1, 1.1, 1.1]
 
 
-def test_idle_time_is_not_saved_up() -> None:
+def test_shaper_idle_time_is_not_accumulated() -> None:
     shaper = Shaper(Toxics(bandwidth=1000))
     assert shaper.due(0.0, 1000) == 1.0
     assert shaper.due(100.0, 1000) == 101.0
 
 
 @given(TOXICS, st.binary(max_size=5000))
-def test_slices_are_the_data(toxics: Toxics, data: bytes) -> None:
+def test_toxics_slices_join_to_the_data(toxics: Toxics, data: bytes) -> None:
     assert b"".join(toxics.slices(data)) == data
 
 
-def test_a_slow_link_holds_little_and_a_long_fast_one_much() -> None:
+def test_toxics_in_flight_bytes_follow_bandwidth_delay_product() -> None:
     assert Toxics(bandwidth=64_000).in_flight_bytes == 64 * 1024
     assert Toxics(bandwidth=20e6, delay_ms=250).in_flight_bytes == 10_000_000
     assert Toxics(delay_ms=500).in_flight_bytes == 32 * 1024 * 1024
@@ -57,6 +57,6 @@ def test_a_slow_link_holds_little_and_a_long_fast_one_much() -> None:
 
 
 @pytest.mark.parametrize("given_", [{"delay_ms": -1}, {"bandwidth": -1}])
-def test_nonsense_is_refused(given_: dict[str, float]) -> None:
+def test_toxics_negative_values_are_refused(given_: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="cannot have"):
         Toxics(**given_)

@@ -18,9 +18,9 @@ from drlib.drill.scenarios.active.service_gap import longest_pause_s
         ([1, 999, 3001, 9000], 2.0),  # outside of it
     ],
 )
-def test_the_edges_of_the_window_count(moments: list[int], expected: float) -> None:
+def test_longest_pause_counts_window_edges(moments: list[int], expected: float) -> None:
     assert longest_pause_s(moments, 1000, 3000) == expected
 
 
-def test_without_a_window_there_is_no_answer() -> None:
+def test_longest_pause_empty_window_is_none() -> None:
     assert longest_pause_s([1000], 3000, 3000) is None

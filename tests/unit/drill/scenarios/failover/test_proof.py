@@ -22,7 +22,7 @@ def known(partition: int, offset: int, name: str = "orders") -> GroupTranslation
     return GroupTranslation(name, source, offset, target, there, 0)
 
 
-def test_the_gap_is_counted_per_partition_and_group() -> None:
+def test_uncrossed_counts_per_partition_and_group() -> None:
     positions = [known(0, 90), known(1, 200), known(0, 0, "other")]
     assert uncrossed(group(0, (0, 100), (1, 200)), positions) == 10
     assert uncrossed(group(0, (0, 100), (2, 7)), positions) == 17
@@ -33,12 +33,12 @@ def test_the_gap_is_counted_per_partition_and_group() -> None:
     ("re_read", "gap", "verdict"),
     [(10, 10, Verdict.CONDITIONS), (11, 10, Verdict.FAIL), (1, 0, Verdict.FAIL), (None, 10, Verdict.FAIL)],
 )
-def test_only_what_had_not_crossed_is_a_price(re_read: int | None, gap: int, verdict: Verdict) -> None:
+def test_weigh_only_uncrossed_commits_are_a_condition(re_read: int | None, gap: int, verdict: Verdict) -> None:
     check = Check(name=NAME, verdict=Verdict.FAIL, evidence="evidence")
     assert _weigh(check, group(re_read), gap).verdict is verdict
 
 
-def test_other_checks_are_left_alone() -> None:
+def test_weigh_other_checks_are_unchanged() -> None:
     for name, verdict in ((NAME, Verdict.PASS), ("group orders skips nothing", Verdict.FAIL)):
         check = Check(name=name, verdict=verdict, evidence="evidence")
         assert _weigh(check, group(3), 10) is check

@@ -1,0 +1,111 @@
+"""Pointers as JSON, their file, and the watcher of that file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drlib.client import pointer, pointer_file
+from drlib.client.pointer import Pointer, PointerConflict
+from drlib.client.pointer_file import PointerWatcher
+from drlib.errors import Unreachable, UsageError
+
+LEFT = Pointer(1, "LEFT", "127.0.0.1:1")
+
+RIGHT = Pointer(2, "RIGHT", "127.0.0.1:2", "LEFT.", {"LEFT.flights": (3, 0)})
+
+
+def test_pointer_round_trip(tmp_path: Path) -> None:
+    for one in (LEFT, RIGHT, Pointer(3, "RIGHT", "h:1", hold=True)):
+        pointer_file.write_atomic(tmp_path / "pointer.json", one)
+        assert pointer_file.read(tmp_path / "pointer.json") == one
+    assert [path.name for path in tmp_path.iterdir()] == ["pointer.json"]
+    assert (LEFT.remote_topic("flights"), RIGHT.remote_topic("flights")) == (None, "LEFT.flights")
+
+
+def test_pointer_documented_form_is_read() -> None:
+    content = (
+        b"""{"version": 1, "active": "LEFT", "bootstrap": "h:1", "remote_prefix": null, "cutover": {"a": [1, 2]}}"""
+    )
+    assert pointer.decode(content) == Pointer(1, "LEFT", "h:1", None, {"a": (1, 2)})
+    assert pointer.decode(b'{"version": 1, "active": "LEFT", "bootstrap": "h:1"}') == Pointer(1, "LEFT", "h:1")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b'{"version": 1}',
+        b'{"version": "1", "active": "L", "bootstrap": "h"}',
+        b'{"version": 1, "active": "L", "bootstrap": "h", "cutover": []}',
+        b'{"version": 1, "active": "L", "bootstrap": "h", "cutover": {"t": 5}}',
+        b'{"version": 1, "active": "L", "bootstrap": "h", "hold": "yes"}',
+        b'{"version": 1, "active": "L", "bootstrap": "h", "remote_prefix": 3}',
+    ],
+)
+def test_pointer_invalid_document_is_refused(content: bytes) -> None:
+    with pytest.raises(UsageError, match="is not a pointer"):
+        pointer.decode(content)
+
+
+def test_pointer_watcher_sees_newer_version_only(tmp_path: Path) -> None:
+    path = tmp_path / "pointer.json"
+    watcher = PointerWatcher(path, interval_s=0.0)
+    assert watcher.current() is None
+    pointer_file.write_atomic(path, LEFT)
+    assert watcher.current() == LEFT
+    pointer_file.write_atomic(path, RIGHT)
+    assert watcher.current() == RIGHT
+    assert watcher.doubt() == ""
+    path.write_bytes(pointer.encode(LEFT))
+    assert watcher.current() == RIGHT
+    assert watcher.doubt() == "pointer.json went back from version 2 to 1"
+    path.write_bytes(b"torn")
+    assert watcher.current() == RIGHT
+    assert "is not a pointer" in watcher.doubt()
+    path.unlink()
+    assert watcher.current() == RIGHT
+    assert watcher.doubt() == "pointer.json is not there"
+    pointer_file.write_atomic(path, Pointer(3, "LEFT", "h:1"))
+    assert watcher.wait_newer(2, 1.0) == Pointer(3, "LEFT", "h:1")
+    assert watcher.doubt() == ""
+    assert watcher.wait_newer(3, 0.01) is None
+
+
+def test_pointer_write_refuses_older_version(tmp_path: Path) -> None:
+    path = tmp_path / "pointer.json"
+    pointer_file.write_atomic(path, RIGHT)
+    pointer_file.write_atomic(path, RIGHT)
+    for late in (LEFT, Pointer(2, "LEFT", "127.0.0.1:1")):
+        with pytest.raises(PointerConflict, match="it holds version 2, which names RIGHT"):
+            pointer_file.write_atomic(path, late)
+    assert pointer_file.read(path) == RIGHT
+    assert [entry.name for entry in tmp_path.iterdir()] == ["pointer.json"]
+
+
+def test_newest_pointer_wins_and_conflicting_version_is_reported() -> None:
+    assert pointer.newest([]) is None
+    assert pointer.newest([RIGHT, LEFT, RIGHT]) == RIGHT
+    rival = Pointer(2, "LEFT", "127.0.0.1:1")
+    with pytest.raises(PointerConflict, match="version 2 of the pointer says two things"):
+        pointer.newest([RIGHT, rival])
+    assert pointer.newest([RIGHT, rival, Pointer(3, "LEFT", "h:1")]) == Pointer(3, "LEFT", "h:1")
+
+
+def test_pointer_watcher_keeps_its_interval(tmp_path: Path) -> None:
+    path = tmp_path / "pointer.json"
+    watcher = PointerWatcher(path, interval_s=3600.0)
+    assert watcher.current() is None
+    pointer_file.write_atomic(path, LEFT)
+    assert watcher.current() is None
+
+
+def test_pointer_watcher_wait_ends_at_deadline(tmp_path: Path) -> None:
+    watcher = PointerWatcher(tmp_path / "pointer.json", interval_s=0.001)
+    with pytest.raises(Unreachable, match="no pointer"):
+        watcher.wait(0.01)
+    assert watcher.wait(60.0, stopping=lambda: True) is None
+    pointer_file.write_atomic(tmp_path / "pointer.json", LEFT)
+    assert watcher.wait(1.0) == LEFT

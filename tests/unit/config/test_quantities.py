@@ -1,0 +1,28 @@
+"""Quantities as operators write them, and as drlib prints them."""
+
+from __future__ import annotations
+
+import pytest
+
+from drlib.config.quantities import byte_count, bytes_per_second, format_bytes, format_rate, format_seconds, seconds
+from drlib.errors import UsageError
+
+
+def test_quantities_parse() -> None:
+    assert bytes_per_second("5MB/s") == 5e6
+    assert bytes_per_second("1Gb/s") == bytes_per_second("1 Gbps") == bytes_per_second("1Gbit/s") == 125e6
+    assert bytes_per_second("1MiB/s") == 2**20
+    assert byte_count("256MiB") == 2**28
+    assert (seconds("200ms"), seconds("24h"), seconds("7d"), seconds("1.5s")) == (0.2, 86400, 604800, 1.5)
+
+
+@pytest.mark.parametrize("text", ["", "5", "MB/s", "5 parsecs", "-5MB/s", "5MB", "5XB/s", "5Kib"])
+def test_quantities_invalid_rate_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a valid rate"):
+        bytes_per_second(text, "rate")
+
+
+def test_quantities_format() -> None:
+    assert [format_bytes(n) for n in (0, 999, 1000, 1.25e9, 999_900)] == ["0 B", "999 B", "1 kB", "1.25 GB", "1 MB"]
+    assert format_rate(5e6) == "5 MB/s"
+    assert [format_seconds(s) for s in (0.2, 42, 720, 12600, 181440)] == ["200 ms", "42 s", "12 min", "3.5 h", "2.1 d"]
