@@ -34,7 +34,7 @@ from drlib.mirror.mm2.takeover import TakeoverReader
 from drlib.mirror.mm2.writer import Mm2Writer
 from drlib.mirror.monitor.cluster_watch import watch
 from drlib.mirror.monitor.flow_status import flow_status
-from drlib.mirror.monitor.lag_monitor import Forecasts
+from drlib.mirror.monitor.lag_monitor import LagMonitor
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.preflight.checks import Grants, Preflight
 from drlib.mirror.read_batches import until_listed
@@ -169,7 +169,7 @@ class RunningFlow:
         self._groups = GroupPositions(
             settings, setup.source, self._source, self._writer, self._events, self._streams.get
         )
-        self._forecasts = Forecasts(settings, setup.source, self._source, self._events, self._lane_streams)
+        self._lag_monitor = LagMonitor(settings, setup.source, self._source, self._events, self._lane_streams)
         self.membership = Membership(
             self._target,
             worker_group(settings.flow),
@@ -206,7 +206,7 @@ class RunningFlow:
             asyncio.create_task(self._refresh()),
             asyncio.create_task(self._emit_heartbeats()),
             *(asyncio.create_task(task) for task in self._sync_tasks().coroutines()),
-            asyncio.create_task(self._forecasts.run()),
+            asyncio.create_task(self._lag_monitor.run()),
             asyncio.create_task(watch("Source", flow.source, self._source, self._events)),
             asyncio.create_task(watch("Target", flow.target, self._target, self._events)),
         ]
@@ -319,7 +319,7 @@ class RunningFlow:
             self._streams[stream.source] = stream
             self._groups.assigned(stream.source)
         self._groups.progressed(stream.source)
-        self._forecasts.progressed(stream)
+        self._lag_monitor.progressed(stream)
 
     def acked(self, stream: PartitionStream, item: PlannedBatch) -> None:
         target = item.target
@@ -328,7 +328,7 @@ class RunningFlow:
             target += count
         self._records += item.batch.count
         self._bytes += item.batch.size
-        self._forecasts.acked(stream, item)
+        self._lag_monitor.acked(stream, item)
         self.progressed(stream)
 
     async def _emit_heartbeats(self) -> None:
@@ -353,4 +353,4 @@ class RunningFlow:
         flow = self._settings.flow
         if not self._lanes:
             return FlowStatus(str(flow), (), (), self._records, self._bytes)
-        return flow_status(flow, self._lanes, self._forecasts, self._expiry, self._records, self._bytes)
+        return flow_status(flow, self._lanes, self._lag_monitor, self._expiry, self._records, self._bytes)

@@ -1,6 +1,6 @@
-"""What one worker knows of a flow at this moment, as the value that `drlib status` and the metrics show.
+"""Build a worker's status of one flow, as `drlib status` and the metrics show it.
 
-Rules: a snapshot, made when somebody asks; nothing is asked of a cluster for it.
+Rules: a snapshot of what the worker knows; no cluster is asked for it.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from drlib.clock import now_ms
 from drlib.mirror.engine.fencing.producer_expiration import Expiry, fence_may_have_expired
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.lane import Lane
-from drlib.mirror.monitor.lag_monitor import Forecasts
+from drlib.mirror.monitor.lag_monitor import LagMonitor
 from drlib.mirror.status.worker_status import FlowStatus, LaneStatus, PartitionStatus
 from drlib.model import Flow
 
 
 def flow_status(
-    flow: Flow, lanes: Mapping[int, Lane], forecasts: Forecasts, expiry: Expiry, records: int, size: int
+    flow: Flow, lanes: Mapping[int, Lane], monitor: LagMonitor, expiry: Expiry, records: int, size: int
 ) -> FlowStatus:
-    """`lanes` by number, those of this worker, at least one; `records` and `size` (bytes) since its start."""
+    """The status of one flow. `lanes`: of this worker, by number; `records`, `size` (bytes): mirrored since its start."""
     now = now_ms()
-    ours = sorted(lanes.items())
-    partitions = tuple(_partition(number, s, forecasts, expiry, now) for number, lane in ours for s in lane.streams)
-    return FlowStatus(str(flow), tuple(_lane(*each) for each in ours), partitions, records, size, *forecasts.rates())
+    owned = sorted(lanes.items())
+    partitions = tuple(_partition(number, s, monitor, expiry, now) for number, lane in owned for s in lane.streams)
+    return FlowStatus(str(flow), tuple(_lane(*each) for each in owned), partitions, records, size, *monitor.rates())
 
 
 def _lane(number: int, lane: Lane) -> LaneStatus:
@@ -31,10 +31,10 @@ def _lane(number: int, lane: Lane) -> LaneStatus:
     return LaneStatus(number, lane.state.value, claim.producer_id if claim else -1, claim.epoch if claim else -1)
 
 
-def _partition(lane: int, stream: PartitionStream, forecasts: Forecasts, expiry: Expiry, now: int) -> PartitionStatus:
-    records, size = forecasts.counted(stream.source)
-    latency, age = forecasts.spreads(stream.source)
-    start, end, as_of_ms = forecasts.log(stream)
+def _partition(lane: int, stream: PartitionStream, monitor: LagMonitor, expiry: Expiry, now: int) -> PartitionStatus:
+    records, size = monitor.counted(stream.source)
+    latency, age = monitor.spreads(stream.source)
+    start, end, as_of_ms = monitor.log(stream)
     return PartitionStatus(
         stream.source.topic,
         stream.source.partition,
@@ -50,7 +50,7 @@ def _partition(lane: int, stream: PartitionStream, forecasts: Forecasts, expiry:
         start,
         records,
         size,
-        forecasts.outlook(stream.source),
+        monitor.outlook(stream.source),
         latency,
         age,
         as_of_ms,

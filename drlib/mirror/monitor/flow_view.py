@@ -1,7 +1,8 @@
-"""A flow as a person wants to see it: the clusters' own account, and the worker's detail where a worker was heard.
+"""Combine a survey of a flow's clusters with the statuses of its workers into one `FlowView`.
 
-Rules: the clusters' account is always there; a worker that answers knows its own partitions better and newer. Nobody
-running is a state with a name, never an empty table. Pure: who asks whom is `survey` and `drlib.cli.mirror.status`.
+Rules: the survey always exists; a worker that answers has newer and more detailed data of its own partitions. A flow without a
+worker has a state of its own (`NO_WORKER`), never an empty table. Pure.
+Not for: asking clusters and workers (`observer`).
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from drlib.mirror.monitor.survey import GroupStatus, Survey
 from drlib.mirror.status.event_kinds import kind_of
 from drlib.mirror.status.worker_status import Event, FlowStatus, PartitionStatus, WorkerStatus
 
-STALE_MS = 15_000  # a worker's word older than this is not its present state
+STALE_MS = 15_000  # an older worker status does not count as current
 MIRRORING, NO_WORKER, INCOMPLETE, STARTING, UNKNOWN = "mirroring", "no worker", "incomplete", "starting", "unknown"
+
+
+_FlowOfWorker = tuple[WorkerStatus, FlowStatus]
 
 
 @dataclass(frozen=True)
 class LaneView:
-    """`state` is the worker's own word; "owned" or "not owned" where only the group tells."""
+    """`state` as the worker reports it; "owned" or "not owned" where only the group is known."""
 
     lane: int
     owner: str
@@ -33,13 +37,13 @@ class LaneView:
 
 @dataclass(frozen=True)
 class FlowView:
-    """Everything there is to say of one flow at `at_ms`. None is unknown."""
+    """The state of one flow at `at_ms`. None is unknown."""
 
     flow: str
     state: str
     at_ms: int
     members: int | None
-    workers: tuple[str, ...]  # those that were heard
+    workers: tuple[str, ...]  # those that answered
     lanes: tuple[LaneView, ...]
     partitions: tuple[PartitionStatus, ...]
     events: tuple[Event, ...]
@@ -53,12 +57,12 @@ class FlowView:
 
     @property
     def lag(self) -> int | None:
-        """In records; None when some source log's end is not known."""
+        """In records; None when the end of some source log is unknown."""
         return sum(p.lag for p in self.partitions) if all(p.known for p in self.partitions) else None
 
     @property
     def as_of_ms(self) -> int:
-        """How old the oldest word of the source on where its logs end is; 0 when there is none."""
+        """The oldest time at which the source reported a log end; 0 when it never did."""
         return min((p.as_of_ms for p in self.partitions), default=0)
 
     @property
@@ -76,35 +80,37 @@ class FlowView:
 
     @property
     def eta_s(self) -> float | None:
-        """Until the last partition has caught up; None when unknown or not in sight."""
+        """Seconds until the last partition has caught up; None when unknown, or when the lag does not shrink."""
         etas = [p.outlook.eta_s for p in self.partitions if p.lag]
         known = [eta for eta in etas if eta is not None]
         return None if self.lag is None or len(known) < len(etas) else max(known, default=0.0)
 
     @property
     def left_s(self) -> float | None:
-        """Until the first unmirrored record may expire; None when nothing that is behind expires."""
+        """Seconds until the first unmirrored record may expire; None when no unmirrored record expires."""
         return min((p.outlook.left_s for p in self.partitions if p.lag and p.outlook.left_s is not None), default=None)
 
 
-def overview(survey: Survey, workers: Sequence[WorkerStatus], at_ms: int, silent: Sequence[str] = ()) -> FlowView:
-    """One flow from its survey and the workers that were heard; `silent` are those that own a lane and were not."""
-    heard: list[tuple[WorkerStatus, FlowStatus]] = [
+def overview(
+    survey: Survey, workers: Sequence[WorkerStatus], at_ms: int, silent_workers: Sequence[str] = ()
+) -> FlowView:
+    """The view of one flow. `workers`: those that answered; `silent_workers`: those that own a lane and did not."""
+    statuses: list[_FlowOfWorker] = [
         (worker, flow)
         for worker in workers
         for flow in worker.flows
         if flow.flow == survey.flow and at_ms - worker.at_ms < STALE_MS and worker.state not in ("stopped", "failed")
     ]
-    told = {(p.topic, p.partition): p for _, flow in heard for p in flow.partitions}
-    asked = {(p.topic, p.partition): p for p in survey.partitions}
-    partitions = asked | {key: _fresher(p, asked.get(key)) for key, p in told.items()}
+    reported = {(p.topic, p.partition): p for _, flow in statuses for p in flow.partitions}
+    surveyed = {(p.topic, p.partition): p for p in survey.partitions}
+    partitions = surveyed | {key: _newest(p, surveyed.get(key)) for key, p in reported.items()}
     ordered = tuple(partitions[key] for key in sorted(partitions))
-    lanes = _lanes(survey, heard, ordered)
-    state = _state(survey, heard, lanes, silent)
-    events = _events(survey, heard, lanes, state, told, silent)
-    rates = [(flow.records_per_s, flow.bytes_per_s) for _, flow in heard]
+    lanes = _lanes(survey, statuses, ordered)
+    state = _state(survey, statuses, lanes, silent_workers)
+    events = _events(survey, statuses, lanes, state, reported, silent_workers)
+    rates = [(flow.records_per_s, flow.bytes_per_s) for _, flow in statuses]
     records, size = _sum([r for r, _ in rates]), _sum([b for _, b in rates])
-    if not heard:
+    if not statuses:
         measured = [p.outlook.out_per_s for p in survey.partitions]
         records = _sum(measured)
     return FlowView(
@@ -112,7 +118,7 @@ def overview(survey: Survey, workers: Sequence[WorkerStatus], at_ms: int, silent
         state,
         at_ms,
         None if survey.target_error else len(survey.members),
-        tuple(worker.worker or str(worker.pid) for worker, _ in heard),
+        tuple(worker.worker or str(worker.pid) for worker, _ in statuses),
         lanes,
         ordered,
         events,
@@ -122,26 +128,28 @@ def overview(survey: Survey, workers: Sequence[WorkerStatus], at_ms: int, silent
     )
 
 
-def _fresher(word: PartitionStatus, asked: PartitionStatus | None) -> PartitionStatus:
-    """A worker's word with the log end that the source told us, where that is newer than what the worker last heard."""
-    if asked is None or asked.high_watermark <= word.high_watermark or asked.as_of_ms < word.as_of_ms:
-        return word
-    return replace(word, high_watermark=asked.high_watermark, as_of_ms=asked.as_of_ms, outlook=asked.outlook)
+def _newest(reported: PartitionStatus, surveyed: PartitionStatus | None) -> PartitionStatus:
+    """A worker's report, with the surveyed log end where that is newer."""
+    if surveyed is None or surveyed.high_watermark <= reported.high_watermark or surveyed.as_of_ms < reported.as_of_ms:
+        return reported
+    return replace(
+        reported, high_watermark=surveyed.high_watermark, as_of_ms=surveyed.as_of_ms, outlook=surveyed.outlook
+    )
 
 
 def _lanes(
-    survey: Survey, heard: Sequence[tuple[WorkerStatus, FlowStatus]], partitions: Sequence[PartitionStatus]
+    survey: Survey, statuses: Sequence[_FlowOfWorker], partitions: Sequence[PartitionStatus]
 ) -> tuple[LaneView, ...]:
-    found = []
+    lanes = []
     assigned = {tp.partition: member for member in survey.members for tp in member.assignment}
     for number in range(survey.lanes):
         mine = [p for p in partitions if p.lane == number]
         lag = sum(p.lag for p in mine) if all(p.known for p in mine) else None
         claim = survey.claims.get(number)
-        word = next(((w, lane) for w, flow in heard for lane in flow.lanes if lane.lane == number), None)
+        reported = next(((w, lane) for w, flow in statuses for lane in flow.lanes if lane.lane == number), None)
         owner = claim.worker.split(" ")[0] if claim is not None else ""
-        if word is not None:
-            worker, lane = word
+        if reported is not None:
+            worker, lane = reported
             view = LaneView(
                 number,
                 worker.worker or str(worker.pid),
@@ -164,23 +172,23 @@ def _lanes(
                 len(mine),
                 lag,
             )
-        found.append(view)
-    return tuple(found)
+        lanes.append(view)
+    return tuple(lanes)
 
 
 def _state(
     survey: Survey,
-    heard: Sequence[tuple[WorkerStatus, FlowStatus]],
+    statuses: Sequence[_FlowOfWorker],
     lanes: Sequence[LaneView],
-    silent: Sequence[str],
+    silent_workers: Sequence[str],
 ) -> str:
     states = {lane.state for lane in lanes}
-    if survey.target_error and not heard:
+    if survey.target_error and not statuses:
         return UNKNOWN
-    if not heard and not survey.members:
+    if not statuses and not survey.members:
         return NO_WORKER
-    if silent and not heard:
-        return UNKNOWN  # a member that may be dead: the group will know when its session ends
+    if silent_workers and not statuses:
+        return UNKNOWN  # the member may be dead; the group notices when its session ends
     if states <= {"running", "owned"}:
         return MIRRORING
     return STARTING if "not owned" not in states and UNKNOWN not in states else INCOMPLETE
@@ -188,37 +196,37 @@ def _state(
 
 def _events(
     survey: Survey,
-    heard: Sequence[tuple[WorkerStatus, FlowStatus]],
+    statuses: Sequence[_FlowOfWorker],
     lanes: Sequence[LaneView],
     state: str,
-    told: Collection[tuple[str, int]],
-    silent: Sequence[str],
+    reported: Collection[tuple[str, int]],
+    silent_workers: Sequence[str],
 ) -> tuple[Event, ...]:
-    """The workers' events first; the clusters' account adds what they do not say."""
-    found = [e for worker, _ in heard for e in worker.events if e.flow in ("", survey.flow)]
-    known = {(e.name, e.entity) for e in found}
-    theirs = {f"{topic}-{number}" for topic, number in told}
+    """The workers' events, and those of the survey that they do not have; open ones first."""
+    events = [e for worker, _ in statuses for e in worker.events if e.flow in ("", survey.flow)]
+    known = {(e.name, e.entity) for e in events}
+    mirrored_now = {f"{topic}-{number}" for topic, number in reported}
     for event in survey.events:
         if (event.name, event.entity) in known:
             continue
-        if event.name in ("Parked", "RetentionAhead") and event.entity in theirs:
-            continue  # its worker runs and would say so
-        found.append(event)
+        if event.name in ("Parked", "RetentionAhead") and event.entity in mirrored_now:
+            continue  # its worker runs and does not report it
+        events.append(event)
     if state == NO_WORKER:
         last = max((c.claimed_at_ms for c in survey.claims.values()), default=0)
-        detail = "its group has no member" if last else "it never ran: there is no journal yet"
-        found.append(_own("NoWorker", survey, detail))
-    found += [
+        detail = "its worker group has no member" if last else "drlib mirror has never run for this flow"
+        events.append(_flow_event("NoWorker", survey, detail))
+    events += [
         Event("WorkerSilent", worker, "it did not answer", 0, None, kind_of("WorkerSilent").remedy, 1, survey.flow)
-        for worker in silent
+        for worker in silent_workers
     ]
     missing = [str(lane.lane) for lane in lanes if lane.state == "not owned"]
     if missing and state == INCOMPLETE:
-        found.append(_own("LaneUnowned", survey, f"lane {', '.join(missing)}"))
-    return tuple(sorted(found, key=lambda e: (e.resolved_ms is not None, -(e.resolved_ms or 0), e.opened_ms)))
+        events.append(_flow_event("LaneUnowned", survey, f"lane {', '.join(missing)}"))
+    return tuple(sorted(events, key=lambda e: (e.resolved_ms is not None, -(e.resolved_ms or 0), e.opened_ms)))
 
 
-def _own(name: str, survey: Survey, detail: str) -> Event:
+def _flow_event(name: str, survey: Survey, detail: str) -> Event:
     return Event(name, survey.flow, detail, 0, None, kind_of(name).remedy, 1, survey.flow)
 
 

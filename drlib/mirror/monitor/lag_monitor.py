@@ -1,14 +1,14 @@
-"""Looks at every partition of a flow once an interval: how far behind, how long to go, what retention leaves of it.
+"""Measure the lag of every partition of a flow at an interval, and forecast catching up and expiry of records.
 
 Rules:
-- Log ends, log starts and last stable offsets come with the fetches that run anyway. Where no answer came since the look
-  before (on a slow link one may take many seconds) they are asked for, all in one request a broker; and where that fails
-  too, `as_of_ms` says how old the last word is. A look at partitions that keep up costs no request, and at most half a
-  hundredth of a core.
-- The timestamp of the oldest unmirrored record is that of the batch at hand; only where a partition stands still is it
-  read from the source, once per position and for `PROBES` partitions a look, by a connection of its own.
-- What is known of retention (`drlib.mirror.monitor.retention`) goes on counting: a source that is cut off goes on deleting.
-- One event per partition, resolved when its reason is gone or its lane is (rules: `drlib.mirror.status.catch_up`).
+- Log ends, log starts and last stable offsets come with the fetch responses that arrive anyway. Where none arrived since the
+  last measurement (on a slow link one may take many seconds) they are requested, in one request a broker; where that fails too,
+  `as_of_ms` says how old they are. Measuring partitions without lag needs no request, and at most half a hundredth of a core.
+- The timestamp of the oldest unmirrored record comes from the batches in memory; only where a partition does not advance is it
+  read from the source, once per position and for `PROBES` partitions at a time, on a connection of its own.
+- The last known retention (`drlib.mirror.monitor.retention`) stays valid: a source that cannot be reached still deletes
+  records.
+- One event per partition, resolved when its cause ends or its lane is lost (rules: `drlib.mirror.status.catch_up`).
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _BASE_TIMESTAMP = struct.Struct(">q")
 _BASE_TIMESTAMP_AT = 27  # in the header of a batch of format 2
 
 
-class _Moments:
-    """A spread over the last two windows, at a few additions per batch."""
+class _SpreadCounter:
+    """Counts a `Spread` over the last two windows, at a few additions per batch."""
 
     __slots__ = ("count", "greatest", "last", "least", "previous", "total")
 
@@ -65,16 +65,19 @@ class _Moments:
     def spread(self) -> Spread | None:
         if not self.count:
             return self.previous
-        mine = Spread(self.last, self.least, self.total / self.count, self.greatest)
-        old = self.previous
-        if old is None:
-            return mine
+        current = Spread(self.last, self.least, self.total / self.count, self.greatest)
+        before = self.previous
+        if before is None:
+            return current
         return Spread(
-            self.last, min(old.least, mine.least), (old.mean + mine.mean) / 2, max(old.greatest, mine.greatest)
+            self.last,
+            min(before.least, current.least),
+            (before.mean + current.mean) / 2,
+            max(before.greatest, current.greatest),
         )
 
-    def turn(self) -> None:
-        """A window is over."""
+    def next_window(self) -> None:
+        """End the current window."""
         if self.count:
             self.previous = Spread(self.last, self.least, self.total / self.count, self.greatest)
         else:
@@ -83,8 +86,8 @@ class _Moments:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What is remembered of one partition between looks; survives claims, so that counters only grow."""
+class _Measurement:
+    """State of one partition between measurements; survives claims, so that counters only grow."""
 
     topic_id: TopicId | None = None
     samples: deque[Sample] = field(default_factory=deque)
@@ -92,22 +95,22 @@ class _Seen:
     records: int = 0
     bytes: int = 0
     last_mirrored_ms: int | None = None
-    covered: int = -1  # source offset behind that record
+    covered: int = -1  # source offset after that record
     probed: tuple[int, int] | None = None  # (source offset, timestamp)
-    record_bytes: float | None = None  # of the batch that was probed, where none was mirrored yet
+    record_bytes: float | None = None  # in the batch that was probed, where none was mirrored yet
     newest: PlannedBatch | None = None
-    latency: _Moments = field(default_factory=_Moments)
-    age: _Moments = field(default_factory=_Moments)
-    end: int = -1  # of the source's log, by the newest answer of whichever kind
+    latency: _SpreadCounter = field(default_factory=_SpreadCounter)
+    age: _SpreadCounter = field(default_factory=_SpreadCounter)
+    end: int = -1  # of the source's log, from the newest response of any kind
     start: int = -1
-    as_of_ms: int = 0  # when the source last said so
+    as_of_ms: int = 0  # when the source last reported it
     answers: int = 0
     pulse: LongPollCounter | None = None
     pulse_answers: int = 0
 
 
-class Forecasts:
-    """A duty of the flow; `streams` are the partitions of our lanes now."""
+class LagMonitor:
+    """Measures one flow; `streams` returns the partitions of this worker's lanes now."""
 
     def __init__(
         self,
@@ -121,28 +124,28 @@ class Forecasts:
         self._source = source
         self._events = events
         self._streams = streams
-        self._seen: dict[TopicPartition, _Seen] = {}
+        self._seen: dict[TopicPartition, _Measurement] = {}
         self._retention = RetentionWatch(settings, cluster, events, self._topics)
         self._totals: deque[tuple[float, int, int]] = deque()
-        self._looked_ms: int | None = None
-        self._turned = 0.0
+        self._measured_ms: int | None = None
+        self._window_started = 0.0
         self._leaders: dict[TopicPartition, int] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._open_events: set[tuple[str, str]] = set()
         self._transactions = OpenTransactions(settings, cluster, source, events)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Measure until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._looks())
+            tasks.create_task(self._repeat())
             tasks.create_task(self._retention.run())
 
     def _topics(self) -> frozenset[str]:
         return frozenset(stream.source.topic for stream in self._streams())
 
-    # -- what the lanes tell -------------------------------------------------------------------------------------
+    # -- what the lanes report -----------------------------------------------------------------------------------
 
     def acked(self, stream: PartitionStream, item: PlannedBatch) -> None:
-        """A batch stands on the target."""
+        """A batch was acknowledged by the target."""
         seen = self._of(stream.source)
         seen.records += item.batch.count
         seen.bytes += item.batch.size
@@ -150,7 +153,7 @@ class Forecasts:
         seen.latency.add(time.time() * 1000 - item.max_timestamp)
 
     def progressed(self, stream: PartitionStream) -> None:
-        """Something was fetched."""
+        """A batch was fetched."""
         if stream.queue and (newest := stream.queue[-1]) is not (seen := self._of(stream.source)).newest:
             seen.newest = newest
             seen.age.add(time.time() * 1000 - newest.max_timestamp)
@@ -161,7 +164,7 @@ class Forecasts:
         return self._of(partition).outlook
 
     def log(self, stream: PartitionStream) -> tuple[int, int, int]:
-        """Start and end of the source's log by the newest answer, and when that was; -1 for unknown."""
+        """Start and end of the source's log from the newest response, and its time; -1 for unknown."""
         seen = self._of(stream.source)
         return max(stream.log_start, seen.start), max(stream.high_watermark, seen.end), seen.as_of_ms
 
@@ -182,74 +185,83 @@ class Forecasts:
         (began, records, size), (now, records_now, size_now) = self._totals[0], self._totals[-1]
         return (records_now - records) / (now - began), (size_now - size) / (now - began)
 
-    # -- looking -------------------------------------------------------------------------------------------------
+    # -- measuring -----------------------------------------------------------------------------------------------
 
-    async def _looks(self) -> None:
+    async def _repeat(self) -> None:
         flow = str(self._settings.flow)
         while True:
             streams = list(self._streams())
             cost = 0.0
             try:
-                cost = await self._ask(streams)
-                began = time.thread_time()
-                self._look(streams)
-                cost += time.thread_time() - began
-                await self._transactions.look(streams)
+                cost = await self._query_source(streams)
+                started = time.thread_time()
+                self._measure_all(streams)
+                cost += time.thread_time() - started
+                await self._transactions.check(streams)
                 self._events.resolve("WatchFailed", flow, by="looks")
-            except Exception as error:  # whatever it is, mirroring does not end because watching failed
+            except Exception as error:  # no failure of the monitor may end the mirroring
                 self._leaders.clear()
                 self._events.open("WatchFailed", flow, f"{type(error).__name__}: {error}", by="looks")
             await asyncio.sleep(pause_s(self._settings.forecast_interval_ms / 1000, cost))
 
-    def _look(self, streams: Iterable[PartitionStream]) -> None:
+    def _measure_all(self, streams: Iterable[PartitionStream]) -> None:
         now = time.monotonic()
         now_ms = clock.now_ms()
-        told: set[tuple[str, str]] = set()
+        open_events: set[tuple[str, str]] = set()
         total_records = total_bytes = 0
         for stream in streams:
             seen = self._of(stream.source)
             if seen.topic_id is None:
                 seen.topic_id = stream.key.topic_id
-            elif seen.topic_id != stream.key.topic_id:  # made again: what was known is of another log
-                seen = self._seen[stream.source] = _Seen(stream.key.topic_id, records=seen.records, bytes=seen.bytes)
-            self._one(stream, seen, now, now_ms, told)
+            elif seen.topic_id != stream.key.topic_id:  # re-created: the earlier state is of another log
+                seen = self._seen[stream.source] = _Measurement(
+                    stream.key.topic_id, records=seen.records, bytes=seen.bytes
+                )
+            self._measure(stream, seen, now, now_ms, open_events)
         for seen in self._seen.values():
             total_records += seen.records
             total_bytes += seen.bytes
-        if now - self._turned > WINDOW_S:
-            self._turned = now
+        if now - self._window_started > WINDOW_S:
+            self._window_started = now
             for seen in self._seen.values():
-                seen.latency.turn()
-                seen.age.turn()
+                seen.latency.next_window()
+                seen.age.next_window()
         self._totals.append((now, total_records, total_bytes))
         while len(self._totals) > 2 and self._totals[1][0] < now - WINDOW_S / 3:
             self._totals.popleft()
-        for name, entity in self._told - told:
+        for name, entity in self._open_events - open_events:
             self._events.resolve(name, entity)
-        self._told = told
-        self._looked_ms = now_ms
+        self._open_events = open_events
+        self._measured_ms = now_ms
 
-    def _one(self, stream: PartitionStream, seen: _Seen, now: float, now_ms: int, told: set[tuple[str, str]]) -> None:
+    def _measure(
+        self,
+        stream: PartitionStream,
+        seen: _Measurement,
+        now: float,
+        now_ms: int,
+        open_events: set[tuple[str, str]],
+    ) -> None:
         before = seen.samples[-1] if seen.samples else None
-        if not self._unheard(stream):
+        if not self._is_stale(stream):
             seen.as_of_ms = now_ms
         seen.answers, seen.pulse = stream.responses, stream.long_poll
         seen.pulse_answers = stream.long_poll.responses if stream.long_poll is not None else 0
         end = seen.end = max(stream.high_watermark, seen.end)
-        mirrored = self._still_there(stream)
+        mirrored = self._oldest_to_mirror(stream)
         if end < 0:
             return
         if mirrored == end and before is not None and before.mirrored == before.end == end and seen.outlook.idle:
-            seen.samples[-1] = Sample(now, mirrored, end)  # nothing happens here: most partitions, most of the time
+            seen.samples[-1] = Sample(now, mirrored, end)  # idle, like most partitions most of the time
             return
-        start = max(stream.log_start, seen.start)  # what lies before it tells nothing of what is left
+        start = max(stream.log_start, seen.start)  # what expired says nothing about the rest
         oldest = oldest_unmirrored_ms(
             lag=end - mirrored,
             queued_ms=_first_timestamp(stream) if stream.mirrored >= start else None,
             probed_ms=seen.probed[1] if seen.probed is not None and seen.probed[0] == mirrored else None,
             mirrored=mirrored,
             end_before=None if before is None else before.end,
-            looked_before_ms=self._looked_ms,
+            measured_before_ms=self._measured_ms,
             last_mirrored_ms=seen.last_mirrored_ms if seen.covered >= start else None,
         )
         seen.outlook = forecast(
@@ -263,46 +275,44 @@ class Forecasts:
             warning_s=self._settings.retention_warning_s,
         )
         if seen.outlook.warning:
-            self._open(told, "RetentionAhead", str(stream.source), f"{seen.outlook.warning} (source offset {mirrored})")
+            entity = str(stream.source)
+            self._events.open("RetentionAhead", entity, f"{seen.outlook.warning} (source offset {mirrored})")
+            open_events.add(("RetentionAhead", entity))
 
-    def _open(self, told: set[tuple[str, str]], name: str, entity: str, detail: str) -> None:
-        self._events.open(name, entity, detail)
-        told.add((name, entity))
-
-    def _of(self, partition: TopicPartition) -> _Seen:
+    def _of(self, partition: TopicPartition) -> _Measurement:
         seen = self._seen.get(partition)
         if seen is None:
-            seen = self._seen[partition] = _Seen()
+            seen = self._seen[partition] = _Measurement()
         return seen
 
-    # -- asking the source ---------------------------------------------------------------------------------------
+    # -- querying the source -------------------------------------------------------------------------------------
 
-    async def _ask(self, streams: Iterable[PartitionStream]) -> float:
-        """For partitions that stand still: where their logs end, and one batch where nothing of them is at hand.
+    async def _query_source(self, streams: Iterable[PartitionStream]) -> float:
+        """For partitions that do not advance: their log ends, and one batch where none of them is in memory.
 
-        Returns what finding them took, in seconds.
+        Returns the processor time that selecting them took, in seconds.
         """
-        began = time.thread_time()
-        unheard = [stream for stream in streams if self._unheard(stream)]
-        cost = time.thread_time() - began
+        started = time.thread_time()
+        stale = [stream for stream in streams if self._is_stale(stream)]
+        cost = time.thread_time() - started
         try:
-            await self._log_ends(unheard)
-            began = time.thread_time()
+            await self._read_log_ends(stale)
+            started = time.thread_time()
             probes = [stream for stream in streams if self._wants_probe(stream)]
-            cost += time.thread_time() - began
+            cost += time.thread_time() - started
             for stream in probes[:PROBES]:
-                mirrored = self._still_there(stream)
+                mirrored = self._oldest_to_mirror(stream)
                 connection = await self._source.connection(await self._leader(stream.source), "forecast")
-                found = await first_batch(connection, stream.key.topic_id, stream.source, mirrored)
+                batch = await first_batch(connection, stream.key.topic_id, stream.source, mirrored)
                 seen = self._of(stream.source)
-                seen.probed = (mirrored, -1 if found is None else found[0])
-                seen.record_bytes = None if found is None else found[1]
+                seen.probed = (mirrored, -1 if batch is None else batch[0])
+                seen.record_bytes = None if batch is None else batch[1]
         except (DrlibError, TimeoutError, OSError, KeyError):
-            self._leaders.clear()  # gone or moved: the lanes tell what is wrong, and the look goes on without it
+            self._leaders.clear()  # gone or moved: the lanes report it
         return cost
 
-    def _unheard(self, stream: PartitionStream) -> bool:
-        """Did no answer come since the last look, neither of its own nor one that it waits in with others?"""
+    def _is_stale(self, stream: PartitionStream) -> bool:
+        """True where no fetch response came since the last measurement, neither its own nor one shared with others."""
         seen = self._of(stream.source)
         pulse = stream.long_poll
         return stream.responses == seen.answers and (
@@ -311,13 +321,13 @@ class Forecasts:
 
     def _wants_probe(self, stream: PartitionStream) -> bool:
         seen = self._of(stream.source)
-        mirrored = self._still_there(stream)
+        mirrored = self._oldest_to_mirror(stream)
         if not seen.samples or seen.samples[-1].mirrored != mirrored:
-            return False  # it moves: the batches that go over tell its age
+            return False  # it advances: the batches mirrored give its age
         known = _first_timestamp(stream) is not None or (seen.probed is not None and seen.probed[0] == mirrored)
         return not known and max(stream.high_watermark, seen.end) > mirrored
 
-    async def _log_ends(self, streams: Iterable[PartitionStream]) -> None:
+    async def _read_log_ends(self, streams: Iterable[PartitionStream]) -> None:
         by_node: dict[int, list[TopicPartition]] = {}
         for stream in streams:
             by_node.setdefault(await self._leader(stream.source), []).append(stream.source)
@@ -332,24 +342,24 @@ class Forecasts:
                 seen.end, seen.start = ends[partition], starts[partition]
                 seen.as_of_ms = clock.now_ms()
 
-    def _still_there(self, stream: PartitionStream) -> int:
-        """The oldest source offset that can still be mirrored: what retention took before it was read is lost already."""
+    def _oldest_to_mirror(self, stream: PartitionStream) -> int:
+        """The oldest source offset that can still be mirrored; earlier unmirrored records have expired."""
         return max(stream.mirrored, stream.log_start, self._of(stream.source).start)
 
     async def _leader(self, partition: TopicPartition) -> int:
         if partition not in self._leaders:
             metadata = await self._source.metadata([partition.topic])
-            for number, found in metadata.topics[partition.topic].partitions.items():
-                self._leaders[TopicPartition(partition.topic, number)] = found.leader
+            for number, described in metadata.topics[partition.topic].partitions.items():
+                self._leaders[TopicPartition(partition.topic, number)] = described.leader
         return self._leaders[partition]
 
 
 async def first_batch(
     connection: Connection, topic_id: TopicId, partition: TopicPartition, offset: int
 ) -> tuple[int, float] | None:
-    """Timestamp of the first record at or after `offset`, as its batch tells it, and mean bytes of a record there.
+    """Timestamp of the first record at or after `offset`, from its batch header, and mean bytes of a record in the batch.
 
-    The answer is one batch, which a broker sends whole. None when the broker has nothing there now.
+    The response is one batch, which a broker sends whole. None when the broker has no record there.
     """
     wanted = FetchPartition(topic_id, partition.partition, offset, 1)
     (answer,) = await requests.fetch(
@@ -363,7 +373,7 @@ async def first_batch(
 
 
 def _first_timestamp(stream: PartitionStream) -> int | None:
-    """Of the oldest batch that was fetched and is not acknowledged."""
+    """The timestamp of the oldest batch that was fetched and is not acknowledged."""
     first = stream.unacked[0] if stream.unacked else stream.queue[0] if stream.queue else None
     if first is None:
         return None

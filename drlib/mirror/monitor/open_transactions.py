@@ -1,9 +1,9 @@
-"""Finds the open transaction on the source that holds everything behind it back, and says how to end it.
+"""Find the open transaction on the source that holds back the records after it, and say how to end it.
 
 Rules: a partition whose last stable offset stays below its high watermark for longer than the flow's
-`drlib.open.transaction.warning.seconds` is asked about, a few partitions a look, once per offset that blocks. What the
-brokers do not tell (no right to describe, a coordinator that does not answer) is said as unknown. The source is only
-read: aborting is a person's decision.
+`drlib.open.transaction.warning.seconds` is described, a few partitions at a time, once for each blocking offset. What brokers
+do not say (no right to describe, a coordinator that does not answer) is reported as unknown. The source is only read: aborting
+is the operator's decision.
 Source: KIP-664 (DescribeProducers, ListTransactions, kafka-transactions.sh).
 """
 
@@ -25,7 +25,7 @@ from drlib.mirror.status.worker_status import EventLog
 from drlib.model import TopicPartition
 
 NAME = "OpenTransaction"
-LOOKS_AT_ONCE = 4
+DESCRIBED_AT_ONCE = 4
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class _Held:
     offset: int
     since: float
     since_ms: int
-    told: bool = False
+    reported: bool = False
 
 
 class OpenTransactions:
@@ -46,35 +46,37 @@ class OpenTransactions:
         self._events = events
         self._held: dict[TopicPartition, _Held] = {}
 
-    async def look(self, streams: Iterable[PartitionStream]) -> None:
-        """Compare the last stable offsets with those of the look before; open and resolve events."""
+    async def check(self, streams: Iterable[PartitionStream]) -> None:
+        """Compare the last stable offsets with those of the previous check; open and resolve events."""
         now = time.monotonic()
         blocked: dict[TopicPartition, PartitionStream] = {}
         for stream in streams:
             if 0 <= stream.last_stable < stream.high_watermark:
                 blocked[stream.source] = stream
-        for partition in [p for p, held in self._held.items() if p not in blocked or _moved(held, blocked[p])]:
+        for partition in [p for p, held in self._held.items() if p not in blocked or _advanced(held, blocked[p])]:
             del self._held[partition]
             self._events.resolve(NAME, str(partition))
-        asked = 0
+        described = 0
         for partition, stream in blocked.items():
             held = self._held.setdefault(partition, _Held(stream.last_stable, now, clock.now_ms()))
-            if not held.told and now - held.since >= self._after_s and asked < LOOKS_AT_ONCE:
-                asked += 1
-                held.told = True
-                await self._tell(stream, held)
+            if not held.reported and now - held.since >= self._after_s and described < DESCRIBED_AT_ONCE:
+                described += 1
+                held.reported = True
+                await self._report(stream, held)
 
-    async def _tell(self, stream: PartitionStream, held: _Held) -> None:
+    async def _report(self, stream: PartitionStream, held: _Held) -> None:
         partition = stream.source
         try:
-            detail = await self._who(partition, held)
+            detail = await self._describe(partition, held)
         except (DrlibError, TimeoutError, OSError, KeyError) as error:
-            detail = f"held back since {_clock(held.since_ms)} by a producer that could not be asked for ({error})"
+            detail = (
+                f"held back since {_clock(held.since_ms)} by an unknown producer (it could not be described: {error})"
+            )
         waiting = stream.high_watermark - held.offset
         self._events.open(
             NAME,
             str(partition),
-            f"offset {held.offset}: {detail}; {waiting} offsets wait behind it",
+            f"offset {held.offset}: {detail}; it holds back {waiting} offsets",
             remedy=(
                 "Let its application end it, or abort it: kafka-transactions.sh --bootstrap-server "
                 f"{','.join(self._cluster.bootstrap_servers)} abort --topic {partition.topic} "
@@ -82,7 +84,7 @@ class OpenTransactions:
             ),
         )
 
-    async def _who(self, partition: TopicPartition, held: _Held) -> str:
+    async def _describe(self, partition: TopicPartition, held: _Held) -> str:
         metadata = await self._source.metadata([partition.topic])
         leader = metadata.topics[partition.topic].partitions[partition.partition].leader
         connection = await self._source.connection(leader, "forecast")
@@ -91,7 +93,7 @@ class OpenTransactions:
             (s for s in states if s.txn_start_offset >= 0), key=lambda s: abs(s.txn_start_offset - held.offset)
         )
         if not open_ones:
-            return f"held back since {_clock(held.since_ms)}, and the leader names no open transaction"
+            return f"held back since {_clock(held.since_ms)}, and the leader reports no open transaction"
         producer = open_ones[0]
         name, since = "transactional ID unknown", f"held back since {_clock(held.since_ms)}"
         for node in metadata.brokers:
@@ -100,11 +102,11 @@ class OpenTransactions:
                 name = f"transactional ID {transactional_id}"
                 state = await requests.describe_transaction(coordinator, transactional_id)
                 if state.started_ms >= 0:
-                    since = f"open since {_clock(state.started_ms)}, its time-out is {state.timeout_ms / 1000:g} s"
+                    since = f"open since {_clock(state.started_ms)}, transaction time-out {state.timeout_ms / 1000:g} s"
         return f"producer ID {producer.producer_id} ({name}), {since}"
 
 
-def _moved(held: _Held, stream: PartitionStream) -> bool:
+def _advanced(held: _Held, stream: PartitionStream) -> bool:
     return stream.last_stable != held.offset
 
 

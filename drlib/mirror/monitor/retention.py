@@ -1,8 +1,8 @@
-"""How long the source keeps what a flow mirrors: the retention settings of its topics, read from beside the data path.
+"""Read the retention settings of a flow's source topics, beside the data path.
 
-Rules: asked on a thread of its own, once a minute and for every topic that is new. Each topic is answered by itself: one
-that may not be described is told (`WatchFailed`) and says nothing of the others. What was known last goes on counting.
-Not for: what follows from it (`drlib.mirror.status.catch_up`).
+Rules: read on a thread of its own, once a minute and for every new topic. A topic that may not be described is reported
+(`WatchFailed`) and does not affect the others. The last known settings stay valid.
+Not for: forecasts from it (`drlib.mirror.status.catch_up`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from drlib.mirror.status.worker_status import EventLog, pause_s
 from drlib.mirror.threads import in_daemon
 
 REFRESH_S = 60.0
-ADMIN_TIMEOUT_S = 60.0  # on a saturated link every one of an admin client's questions waits behind the data
+ADMIN_TIMEOUT_S = 60.0  # on a saturated link every admin request waits behind the data
 
 
 class RetentionWatch:
-    """Runs until cancelled; `known` is by source topic, `topics` tells which there are."""
+    """`run` reads until cancelled. `known`: retention by source topic; `topics` returns the topics mirrored now."""
 
     def __init__(
         self, settings: FlowSettings, cluster: ClusterSettings, events: EventLog, topics: Callable[[], frozenset[str]]
@@ -37,43 +37,43 @@ class RetentionWatch:
         self._topics = topics
 
     async def run(self) -> None:
-        asked: frozenset[str] = frozenset()
-        at = 0.0
+        read_topics: frozenset[str] = frozenset()
+        read_at = 0.0
         while True:
-            began = time.thread_time()
+            started = time.thread_time()
             topics = self._topics()
-            cost = time.thread_time() - began
-            if topics and (topics - asked or time.monotonic() - at > REFRESH_S):
-                asked, at = topics, time.monotonic()
+            cost = time.thread_time() - started
+            if topics and (topics - read_topics or time.monotonic() - read_at > REFRESH_S):
+                read_topics, read_at = topics, time.monotonic()
                 try:
                     await self._read(topics)
                 except Unreachable:
-                    asked = frozenset()  # the lanes tell that the source is gone
+                    read_topics = frozenset()  # the lanes report that the source is unreachable
                 except DrlibError as error:
-                    self._tell([error])
+                    self._report([error])
             await asyncio.sleep(pause_s(self._settings.forecast_interval_ms / 1000, cost))
 
     async def _read(self, topics: Collection[str]) -> None:
-        answers = await in_daemon(partial(self._ask, topics))
+        answers = await in_daemon(partial(self._read_blocking, topics))
         self.known = {**self.known, **{name: a for name, a in answers.items() if isinstance(a, Retention)}}
         refused = [a for a in answers.values() if isinstance(a, DrlibError)]
         for error in refused:
             if isinstance(error, Unreachable):
                 raise error
-        self._tell(refused)
+        self._report(refused)
 
-    def _ask(self, topics: Collection[str]) -> dict[str, Retention | DrlibError]:
+    def _read_blocking(self, topics: Collection[str]) -> dict[str, Retention | DrlibError]:
         with BulkAdmin(self._cluster, timeout_s=ADMIN_TIMEOUT_S) as cluster:
             return {
-                name: found if isinstance(found, DrlibError) else retention_in(found)
-                for name, found in cluster.topic_settings(topics).items()
+                name: config if isinstance(config, DrlibError) else retention_in(config)
+                for name, config in cluster.topic_settings(topics).items()
             }
 
-    def _tell(self, refused: Collection[DrlibError]) -> None:
+    def _report(self, refused: Collection[DrlibError]) -> None:
         flow = str(self._settings.flow)
         if not refused:
             self._events.resolve("WatchFailed", flow, by="retention")
             return
         first, *others = refused
-        more = f" It is so with {len(others)} other topics too." if others else ""
+        more = f" The same applies to {len(others)} other topics." if others else ""
         self._events.open("WatchFailed", flow, f"{first}{more}", by="retention")

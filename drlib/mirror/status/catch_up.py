@@ -1,11 +1,11 @@
-"""How far behind, how long to catch up, and whether retention gets there first: arithmetic on samples, no clock, no I/O.
+"""Forecast lag, the time to catch up, and the expiry of unmirrored records: arithmetic on samples, no clock, no I/O.
 
 Rules:
 - Lag in records counts source offsets that are not on the target; control records and gaps make it an upper bound.
-- Bytes are an estimate (mean size of mirrored records times lag), and so is all that rests on it.
-- A record expires, at the earliest, `retention.ms` after its own timestamp, and when `retention.bytes` were written
-  behind it; a broker deletes whole segments, so the real moment is never earlier.
-- What is not known is None. None for a time left means that nothing expires; `Left` tells the two apart.
+- Bytes are an estimate (mean size of mirrored records times lag), and so is everything computed from it.
+- A record expires, at the earliest, `retention.ms` after its own timestamp, or when `retention.bytes` were written after
+  it; a broker deletes whole segments, so it is never earlier.
+- Unknown is None; a time left of None means that nothing expires.
 Source: Kafka's `UnifiedLog.deleteRetentionMsBreachedSegments` and `deleteRetentionSizeBreachedSegments`.
 """
 
@@ -19,13 +19,13 @@ from typing import Final
 from drlib.kafka.admin.descriptions import ConfigValue
 
 UNLIMITED: Final = -1
-SHARE: Final = 0.1  # of a retention: less than this left is a warning, whatever the rates
-STUCK_S: Final = 5.0  # a lag without any progress for this long has no end in sight
+SHARE: Final = 0.1  # of a retention: less time left than this is a warning, whatever the rates
+STUCK_S: Final = 5.0  # a lag without any progress for this long is stuck
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What deletes records of a topic, as Kafka writes it: -1 for never. Compaction alone deletes by neither."""
+    """A topic's retention as Kafka has it: -1 for unlimited. Compaction alone deletes by neither."""
 
     ms: int = UNLIMITED
     bytes: int = UNLIMITED
@@ -33,7 +33,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A partition at one moment: source offset mirrored through and source log end; `left_s` as forecast then."""
+    """A partition at `at_s`: the mirrored source offset (exclusive), the source's log end, and the forecast time left."""
 
     at_s: float
     mirrored: int
@@ -42,8 +42,8 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """Seconds until the oldest unmirrored record expires, of `span_s` it has in all, by `rule`."""
+class TimeLeft:
+    """Seconds until the oldest unmirrored record expires by `rule`; `span_s` is the whole retention."""
 
     seconds: float
     span_s: float
@@ -52,7 +52,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """One partition's forecast. Rates are per second; None is unknown, or for `eta_s` no end in sight."""
+    """One partition's forecast. Rates are per second; None is unknown; `eta_s` is None also while the lag does not shrink."""
 
     lag_s: float | None = None
     lag_bytes: int | None = None
@@ -66,24 +66,24 @@ class Outlook:
 
     @property
     def idle(self) -> bool:
-        """Nothing behind, and nothing came or went lately."""
+        """No lag, and no traffic lately."""
         return self.lag_s == 0 and self.in_per_s == 0 and self.out_per_s == 0
 
 
 def retention_of(config: dict[str, str]) -> Retention:
-    """From a topic's effective configuration. A topic that is only compacted never loses by age or size."""
+    """The retention in a topic's effective configuration. A topic that is only compacted has none."""
     if "delete" not in [p.strip() for p in config.get("cleanup.policy", "delete").split(",")]:
         return Retention()
     return Retention(int(config.get("retention.ms", UNLIMITED)), int(config.get("retention.bytes", UNLIMITED)))
 
 
 def retention_in(settings: Iterable[ConfigValue]) -> Retention:
-    """The same from a topic's settings as its broker describes them."""
+    """The same from a topic's configuration as its broker describes it."""
     return retention_of({entry.name: entry.value for entry in settings if entry.value is not None})
 
 
 def rates(samples: Sequence[Sample]) -> tuple[float, float] | None:
-    """Records per second that came in and went over between the first and the last sample; None with fewer than two."""
+    """Records per second written to the source and mirrored, from the first to the last sample; None with fewer than two."""
     if len(samples) < 2 or samples[-1].at_s <= samples[0].at_s:
         return None
     first, last = samples[0], samples[-1]
@@ -101,24 +101,24 @@ def eta_s(lag: int, in_per_s: float, out_per_s: float) -> float | None:
 
 def time_left(
     retention: Retention, *, now_ms: int, oldest_ms: int | None, lag_bytes: int | None, in_bytes_per_s: float | None
-) -> Left | None:
-    """How long the oldest unmirrored record stays, by whichever rule comes first; None when nothing expires it.
+) -> TimeLeft | None:
+    """How long the oldest unmirrored record is kept, by whichever rule comes first; None when none applies.
 
-    Nothing known of its timestamp or of bytes leaves that rule out.
+    A rule whose input (timestamp, bytes) is unknown does not apply.
     """
-    found = []
+    candidates = []
     if retention.ms >= 0 and oldest_ms is not None and oldest_ms >= 0:
-        found.append(Left((oldest_ms + retention.ms - now_ms) / 1000, retention.ms / 1000, "retention.ms"))
+        candidates.append(TimeLeft((oldest_ms + retention.ms - now_ms) / 1000, retention.ms / 1000, "retention.ms"))
     if retention.bytes >= 0 and lag_bytes is not None and in_bytes_per_s:
         room = retention.bytes - lag_bytes
-        found.append(Left(room / in_bytes_per_s, retention.bytes / in_bytes_per_s, "retention.bytes"))
-    return min(found, key=lambda left: left.seconds, default=None)
+        candidates.append(TimeLeft(room / in_bytes_per_s, retention.bytes / in_bytes_per_s, "retention.bytes"))
+    return min(candidates, key=lambda left: left.seconds, default=None)
 
 
 def burn(samples: Sequence[Sample], left_s: float) -> float:
-    """Seconds of time left that are used up per second: 1 while nothing moves, below 0 when the mirror outruns it.
+    """How fast the time left shrinks, in seconds per second: 1 while nothing is mirrored, below 0 while it growth_bytes_per_s.
 
-    `left_s` is what is left at the last of `samples`.
+    `left_s` is the time left at the last of `samples`.
     """
     first = next((s for s in samples if s.left_s is not None), None)
     if first is None or first.left_s is None or samples[-1].at_s <= first.at_s:
@@ -127,21 +127,21 @@ def burn(samples: Sequence[Sample], left_s: float) -> float:
 
 
 def threshold_s(span_s: float, warning_s: float) -> float:
-    """Less time left than this is a warning: a share of the retention, or `warning_s` but at most half of it."""
+    """Less time left than this is a warning: `SHARE` of the retention, or `warning_s` but at most half the retention."""
     return max(SHARE * span_s, min(warning_s, span_s / 2))
 
 
-def warn(lag: int, left: Left | None, eta: float | None, samples: Sequence[Sample], warning_s: float) -> str:
-    """Why retention is ahead, in words; empty when it is not."""
+def warn(lag: int, left: TimeLeft | None, eta: float | None, samples: Sequence[Sample], warning_s: float) -> str:
+    """Why records will expire before they are mirrored, in words; empty where they will not."""
     if lag <= 0 or left is None:
         return ""
     if left.seconds <= 0:
-        return f"{left.rule} lets the oldest unmirrored record go now"
+        return f"the oldest unmirrored record may expire at any moment by {left.rule}"
     if left.seconds < threshold_s(left.span_s, warning_s):
         return f"the oldest unmirrored record expires in {_s(left.seconds)} by {left.rule}"
     speed = burn(samples, left.seconds)
     if eta is not None and eta > 0 and speed > 0 and len(samples) > 1 and left.seconds / speed < eta:
-        return f"catching up takes {_s(eta)}, {left.rule} reaches the oldest unmirrored record in {_s(left.seconds / speed)}"
+        return f"catching up takes {_s(eta)}, but {left.rule} reaches unmirrored records in {_s(left.seconds / speed)}"
     return ""
 
 
@@ -154,24 +154,26 @@ def outlook(
     retention: Retention | None,
     warning_s: float,
 ) -> Outlook:
-    """The forecast at the last of `samples` (oldest first, at least one). `retention` None is not known yet."""
+    """The forecast at the last of `samples` (oldest first, at least one). `retention` None is unknown."""
     last = samples[-1]
     lag = max(0, last.end - last.mirrored)
     measured = rates(samples)
-    coming, going = measured if measured is not None else (None, None)
+    incoming, outgoing = measured if measured is not None else (None, None)
     lag_bytes = 0 if lag == 0 else None if record_bytes is None else int(lag * record_bytes)
     eta = 0.0 if lag == 0 else None if measured is None else eta_s(lag, *measured)
-    stuck = lag > 0 and going == 0 and last.at_s - samples[0].at_s >= STUCK_S
+    stuck = lag > 0 and outgoing == 0 and last.at_s - samples[0].at_s >= STUCK_S
     left = None
     if lag and retention is not None:
-        grows = None if coming is None or record_bytes is None else coming * record_bytes
-        left = time_left(retention, now_ms=now_ms, oldest_ms=oldest_ms, lag_bytes=lag_bytes, in_bytes_per_s=grows)
+        growth_bytes_per_s = None if incoming is None or record_bytes is None else incoming * record_bytes
+        left = time_left(
+            retention, now_ms=now_ms, oldest_ms=oldest_ms, lag_bytes=lag_bytes, in_bytes_per_s=growth_bytes_per_s
+        )
     lag_s = 0.0 if lag == 0 else None if oldest_ms is None or oldest_ms < 0 else max(0.0, (now_ms - oldest_ms) / 1000)
     return Outlook(
         lag_s=lag_s,
         lag_bytes=lag_bytes,
-        in_per_s=coming,
-        out_per_s=going,
+        in_per_s=incoming,
+        out_per_s=outgoing,
         eta_s=eta,
         left_s=None if left is None else left.seconds,
         rule="" if left is None else left.rule,
@@ -217,13 +219,13 @@ def oldest_unmirrored_ms(
     probed_ms: int | None,
     mirrored: int,
     end_before: int | None,
-    looked_before_ms: int | None,
+    measured_before_ms: int | None,
     last_mirrored_ms: int | None,
 ) -> int | None:
-    """The timestamp of the oldest unmirrored record from what is at hand, cheapest exact source first.
+    """The timestamp of the oldest unmirrored record, from the cheapest exact source first.
 
-    A record that was fetched or read says it itself. Else, in a backlog that was there at the look before, it is about
-    as old as the last one mirrored; and what came after that look cannot have waited longer than since then.
+    A record that was fetched or probed has it. Else, in a backlog that existed at the previous measurement, it is about as old
+    as the last mirrored one; a record written after that measurement cannot have waited longer than since then.
     """
     if lag <= 0:
         return None
@@ -231,8 +233,8 @@ def oldest_unmirrored_ms(
         return queued_ms
     if probed_ms is not None:
         return probed_ms
-    if end_before is not None and looked_before_ms is not None and mirrored >= end_before:
-        return looked_before_ms if last_mirrored_ms is None else max(last_mirrored_ms, looked_before_ms)
+    if end_before is not None and measured_before_ms is not None and mirrored >= end_before:
+        return measured_before_ms if last_mirrored_ms is None else max(last_mirrored_ms, measured_before_ms)
     return last_mirrored_ms
 
 

@@ -1,10 +1,9 @@
-"""The worker's window: `/status` as JSON and `/metrics` for Prometheus, at one address, only where somebody asked for it.
+"""Serve a worker's `/status` as JSON and `/metrics` for Prometheus at one address, where one is configured.
 
-Rules: read-only, GET only, nothing of settings or secrets; loopback unless another address is written down. Requests are
-served on threads of their own; what they show is built on the event loop, and at most so often that it stays within the
-share of a core that telling may cost. A worker that does not answer in time answers 503. An address that is taken is an
-event and not the end of mirroring.
-Not for: control; there is nothing here that changes anything.
+Rules: read-only, GET only, no settings and no secrets; only at the address that is configured. Requests are served on threads
+of their own; the status is built on the event loop, at most so often that it stays within its share of a core. A status that is
+not built in time is answered with 503. An address that is taken is an event, and mirroring continues.
+Not for: control; nothing here changes anything.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ if TYPE_CHECKING:
 
 ANSWER_S = 5.0
 SCRAPE_SHARE = 0.01  # of a core
-FRESH_S = 0.2  # requests closer together than this see the same state
+FRESH_S = 0.2  # requests closer together than this get the same status
 
 
 class NoAnswer(Exception):
-    """The event loop did not get to it in time."""
+    """The event loop did not build the status in time."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def server_bind(self) -> None:
-        """Without the reverse look-up of our own name, which may take seconds where there is no DNS."""
+        """Bind without the reverse look-up of the host name, which may take seconds without DNS."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
         self.setup_environ()
@@ -48,11 +47,11 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 class _Quiet(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
-        """A scrape every few seconds is no news."""
+        """Log nothing: there is a scrape every few seconds."""
 
 
 class Endpoint:
-    """Open from `open` to `close`."""
+    """An HTTP server from `open` to `close`."""
 
     def __init__(self, address: str, snapshot: Callable[[], status.WorkerStatus]) -> None:
         host, port = parse_address(address)
@@ -74,7 +73,7 @@ class Endpoint:
     def open(
         cls, address: str, snapshot: Callable[[], status.WorkerStatus], events: status.EventLog
     ) -> Endpoint | None:
-        """None, and an event, when the address is taken or not ours. Raises `UsageError` when it is none."""
+        """Start serving; None, and an event, when the address cannot be bound. Raises `UsageError` when it is no HOST:PORT."""
         try:
             return cls(address, snapshot)
         except OSError as error:
@@ -86,38 +85,38 @@ class Endpoint:
         self._server.server_close()
 
     def state(self) -> status.WorkerStatus:
-        """The worker's state now, from any thread but the loop's. Raises `NoAnswer`."""
+        """The worker's status, from any thread but the event loop's. Raises `NoAnswer`."""
         with self._lock:
             if self._last is None or time.monotonic() >= self._again_at:
-                told: Future[tuple[status.WorkerStatus, float]] = Future()
+                result: Future[tuple[status.WorkerStatus, float]] = Future()
                 try:
-                    self._loop.call_soon_threadsafe(self._build, told)
-                    self._last, cost = told.result(ANSWER_S)
+                    self._loop.call_soon_threadsafe(self._build, result)
+                    self._last, cost = result.result(ANSWER_S)
                 except (TimeoutError, RuntimeError) as error:  # RuntimeError: the loop is closed
                     raise NoAnswer from error
                 self._again_at = time.monotonic() + status.pause_s(FRESH_S, cost)
             return self._last
 
     def _scraped(self) -> bytes:
-        """Writing thousands of partitions takes its time, so a page is good for a hundred times what it took."""
+        """The metrics page. Rendering thousands of partitions takes time, so a page is reused for a hundred times as long."""
         with self._scraping:
             if time.monotonic() >= self._page_until:
-                began = time.thread_time()
+                started = time.thread_time()
                 self._page = generate_latest(self._registry)
-                self._page_until = time.monotonic() + (time.thread_time() - began) / SCRAPE_SHARE
+                self._page_until = time.monotonic() + (time.thread_time() - started) / SCRAPE_SHARE
             return self._page
 
-    def _build(self, told: Future[tuple[status.WorkerStatus, float]]) -> None:
-        began = time.thread_time()
+    def _build(self, result: Future[tuple[status.WorkerStatus, float]]) -> None:
+        started = time.thread_time()
         try:
-            told.set_result((self._snapshot(), time.thread_time() - began))
+            result.set_result((self._snapshot(), time.thread_time() - started))
         except Exception as error:
-            told.set_exception(error)
+            result.set_exception(error)
 
     def _answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
         if environ.get("REQUEST_METHOD") != "GET":
-            return _text(start, "405 Method Not Allowed", "Only GET: there is nothing to change here.")
+            return _text(start, "405 Method Not Allowed", "Only GET is allowed.")
         try:
             if path == "/metrics":
                 body = self._scraped()
@@ -128,12 +127,12 @@ class Endpoint:
                 start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
                 return [body]
         except NoAnswer:
-            return _text(start, "503 Service Unavailable", "The worker is too busy to say how it is.")
-        return _text(start, "404 Not Found", "There are /status and /metrics.")
+            return _text(start, "503 Service Unavailable", "The worker did not report its status in time.")
+        return _text(start, "404 Not Found", "Use /status or /metrics.")
 
 
 def parse_address(address: str) -> tuple[str, int]:
-    """Host and port. Raises `UsageError` for anything but HOST:PORT; a port alone is not enough to be heard by others."""
+    """Host and port. Raises `UsageError` for anything but HOST:PORT; a port alone is refused."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise UsageError(

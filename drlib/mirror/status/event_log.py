@@ -1,13 +1,13 @@
-"""The log of what goes wrong and is over again: each fault is told once, by the name that a person can look up.
+"""Keep the events of a flow: each fault is one event that opens and resolves, under a name that an operator can look up.
 
 Rules:
-- A name comes from the literal table `event_kinds.KINDS`; what a person can do about it stands there, or came with the event.
-- One fault is one alert, however often it flaps: an event that comes back within `hold_s` of having gone was never
-  resolved, it only happened another time (`times`). It resolves as of when it went.
-- What several lanes notice at once is one event of their flow (`per_flow`), open as long as any of them reports it.
-- A report lives no longer than its reporter: who ends, or loses its turn, leaves (`leave`), and what nobody else reports
-  is over. Otherwise an event would stay open that nobody is left to resolve.
-- A fact that nobody can undo (data lost, a topic made again) stays open for `lasts_s` after it last happened.
+- Names come from the literal table `event_kinds.KINDS`; the remedy is the table's, or came with the event.
+- One fault is one alert, however often it flaps: an event that is reported again within `hold_s` of its end was never resolved,
+  it happened once more (`times`). It resolves as of its last end.
+- A fault that several lanes report is one event of their flow (`per_flow`), open as long as any of them reports it.
+- A report ends with its reporter: a reporter that ends, or loses its ownership, retracts its reports (`retract`), and an event
+  without any report is over. Otherwise it would stay open for ever.
+- An event that cannot be undone (data lost, a topic re-created) stays open for `lasts_s` after it last happened.
 Not for: deciding that something is wrong, nor for I/O: times come from `now`.
 """
 
@@ -55,89 +55,89 @@ class EventLog:
     by: str = ""
 
     def reporter(self, by: str) -> EventLog:
-        """The same log in the hands of `by`, who reports under this name."""
+        """The same log, for reports under the name `by`."""
         return replace(self, by=by)
 
     def register_lane(self, lane: str, flow: str) -> None:
-        """What `lane`, or `lane` and a generation (`lane.0`), reports of kinds of the whole flow is told of `flow`."""
+        """Reports of `per_flow` kinds about `lane`, or `lane` with a generation (`lane.0`), become events of `flow`."""
         self._flows[lane] = flow
 
     def open(self, name: str, entity: str, detail: str, *, remedy: str = "", by: str = "") -> bool:
-        """Report that it is so; True when that is a new alert. `by` tells reporters of one event apart."""
+        """Report an event; True when it is a new alert. `by` distinguishes reporters of one event."""
         kind = kind_of(name)
         entity, by = self._place(kind, entity, by or self.by)
         now = self._ms()
-        self._settle(now)
-        held = self._open.get((name, entity))
-        if held is None:
+        self._resolve_due(now)
+        entry = self._open.get((name, entity))
+        if entry is None:
             event = Event(name, entity, detail, now, remedy=remedy or kind.remedy, flow=self.flow)
             self._open[name, entity] = _Open(event, {by}, now)
             return True
-        again = held.quiet_ms is not None or (kind.lasts_s is not None and detail != held.event.detail)
-        held.event = replace(
-            held.event, detail=detail, remedy=remedy or held.event.remedy, times=held.event.times + again
+        repeated = entry.quiet_ms is not None or (kind.lasts_s is not None and detail != entry.event.detail)
+        entry.event = replace(
+            entry.event, detail=detail, remedy=remedy or entry.event.remedy, times=entry.event.times + repeated
         )
-        held.by.add(by)
-        held.quiet_ms = None
-        held.last_ms = now
+        entry.by.add(by)
+        entry.quiet_ms = None
+        entry.last_ms = now
         return False
 
     def resolve(self, name: str, entity: str, *, by: str = "") -> bool:
-        """Report that it is over; True when it was open and nobody else still reports it."""
+        """Report the end of an event; True when it was open and has no other reporter."""
         entity, by = self._place(kind_of(name), entity, by or self.by)
-        held = self._open.get((name, entity))
-        if held is None or held.quiet_ms is not None:
+        entry = self._open.get((name, entity))
+        if entry is None or entry.quiet_ms is not None:
             return False
-        held.by.discard(by)
-        if held.by:
+        entry.by.discard(by)
+        if entry.by:
             return False
-        held.quiet_ms = self._ms()
+        entry.quiet_ms = self._ms()
         return True
 
     def retract(self, by: str) -> None:
-        """`by` reports nothing any more: it ended, or somebody else looks now. Facts of its stay."""
-        self._withdraw(lambda reporter: reporter == by)
+        """End all reports of `by`, which ended or lost its ownership. Events with `lasts_s` stay."""
+        self._end_reports(lambda reporter: reporter == by)
 
     def retract_others(self, by: str) -> None:
-        """Nobody but `by` reports anything now: all the others ended. Facts stay."""
-        self._withdraw(lambda reporter: reporter != by)
+        """End all reports but those of `by`. Events with `lasts_s` stay."""
+        self._end_reports(lambda reporter: reporter != by)
 
-    def _withdraw(self, gone: Callable[[str], bool]) -> None:
-        for (name, _), held in self._open.items():
-            if kind_of(name).lasts_s is not None or held.quiet_ms is not None:
+    def _end_reports(self, ended: Callable[[str], bool]) -> None:
+        for (name, _), entry in self._open.items():
+            if kind_of(name).lasts_s is not None or entry.quiet_ms is not None:
                 continue
-            held.by = {reporter for reporter in held.by if not gone(reporter)}
-            if not held.by:
-                held.quiet_ms = self._ms()
+            entry.by = {reporter for reporter in entry.by if not ended(reporter)}
+            if not entry.by:
+                entry.quiet_ms = self._ms()
 
     def is_open(self, name: str, entity: str) -> bool:
-        """Is it open and reported now?"""
-        held = self._open.get((name, entity))
-        return held is not None and held.quiet_ms is None
+        """True while the event is open and reported."""
+        entry = self._open.get((name, entity))
+        return entry is not None and entry.quiet_ms is None
 
     def snapshot(self) -> tuple[Event, ...]:
         """Open events in the order they opened, then resolved ones."""
-        self._settle(self._ms())
-        return (*(held.event for held in self._open.values()), *self._resolved)
+        self._resolve_due(self._ms())
+        return (*(entry.event for entry in self._open.values()), *self._resolved)
 
     def _place(self, kind: Kind, entity: str, by: str) -> tuple[str, str]:
-        """The entity an event is told of, and its reporter: a lane by its own name, whatever generation it is in."""
+        """The entity of an event and its reporter; for `per_flow` kinds the flow, and the lane without its generation."""
         for lane in (entity, entity.rpartition(".")[0]) if kind.per_flow else ():
             if lane in self._flows:
                 return self._flows[lane], lane
         return entity, by
 
-    def _settle(self, now: int) -> None:
-        for key, held in list(self._open.items()):
+    def _resolve_due(self, now: int) -> None:
+        for key, entry in list(self._open.items()):
             kind = kind_of(key[0])
-            over: int | None = None
-            if held.quiet_ms is not None and now - held.quiet_ms >= kind.hold_s * 1000:
-                over = held.quiet_ms
-            elif kind.lasts_s is not None and now - held.last_ms >= kind.lasts_s * 1000:
-                over = now
-            if over is not None:
+            resolved_ms: int | None = None
+            if entry.quiet_ms is not None and now - entry.quiet_ms >= kind.hold_s * 1000:
+                resolved_ms = entry.quiet_ms
+            elif kind.lasts_s is not None and now - entry.last_ms >= kind.lasts_s * 1000:
+                resolved_ms = now
+            if resolved_ms is not None:
                 del self._open[key]
-                self._resolved.append(replace(held.event, resolved_ms=over))
+                self._resolved.append(replace(entry.event, resolved_ms=resolved_ms))
                 del self._resolved[:-100]
 
     def _ms(self) -> int:

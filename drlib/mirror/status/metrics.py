@@ -1,8 +1,8 @@
-"""A worker's state as Prometheus metrics, made when somebody scrapes.
+"""Export a worker's status as Prometheus metrics, built for each scrape.
 
-Rules: what MirrorMaker 2 measures has MirrorMaker 2's names, as its usual JMX exporter rules write them, and its labels
-(`topic` is the mirror topic's name), so that existing dashboards go on working; `source` is added, as MM2 does with
-add.source.alias.to.metrics. What MM2 does not measure begins with `drlib_`. Unknown is no sample, never 0.
+Rules: metrics that MirrorMaker 2 has keep its names, as its usual JMX exporter rules write them, and its labels (`topic` is the
+mirror topic's name), so that existing dashboards work; `source` is added, as MM2 does with add.source.alias.to.metrics. Other
+metrics begin with `drlib_`. An unknown value has no sample, never 0.
 Source: Kafka's `MirrorSourceMetrics`; Strimzi's kafka-mirror-maker-2-metrics.yaml.
 """
 
@@ -21,7 +21,7 @@ LABELS = ("source", "target", "topic", "partition")
 
 
 class WorkerCollector(Collector):
-    """Asks `state` at every scrape; costs nothing in between."""
+    """Calls `state` at every scrape; costs nothing in between."""
 
     def __init__(self, state: Callable[[], WorkerStatus]) -> None:
         self._state = state
@@ -31,12 +31,12 @@ class WorkerCollector(Collector):
 
 
 def families(state: WorkerStatus) -> list[Metric]:
-    """Every metric of one moment."""
+    """Every metric of one status."""
     per_partition = _Partitions()
     for flow in state.flows:
-        on = Flow.parse(flow.flow)
+        ends = Flow.parse(flow.flow)
         for partition in flow.partitions:
-            per_partition.add((on.source, on.target, partition.target_topic, str(partition.partition)), partition)
+            per_partition.add((ends.source, ends.target, partition.target_topic, str(partition.partition)), partition)
     return [*per_partition.families(), *_flows(state.flows), *_worker(state)]
 
 
@@ -59,21 +59,21 @@ class _Partitions:
         self.left = gauge(
             "drlib_retention_left_seconds", "Until the oldest unmirrored record may expire on the source."
         )
-        self.parked = gauge("drlib_partition_parked", "1 while the partition stands still before a record.")
+        self.parked = gauge("drlib_partition_parked", "1 while the partition is parked before a record.")
 
-    def add(self, labels: tuple[str, ...], found: PartitionStatus) -> None:
-        outlook = found.outlook
-        mean = found.bytes / found.records if found.records else None
-        self.record_count.add_metric(labels, found.records)
-        self.byte_count.add_metric(labels, found.bytes)
+    def add(self, labels: tuple[str, ...], status: PartitionStatus) -> None:
+        outlook = status.outlook
+        mean = status.bytes / status.records if status.records else None
+        self.record_count.add_metric(labels, status.records)
+        self.byte_count.add_metric(labels, status.bytes)
         if outlook.out_per_s is not None:
             self.record_rate.add_metric(labels, outlook.out_per_s)
             if mean is not None or not outlook.out_per_s:
                 self.byte_rate.add_metric(labels, outlook.out_per_s * (mean or 0))
-        self.latency.add(labels, found.latency)
-        self.age.add(labels, found.age)
-        if found.known:
-            self.lag.add_metric(labels, found.lag)
+        self.latency.add(labels, status.latency)
+        self.age.add(labels, status.age)
+        if status.known:
+            self.lag.add_metric(labels, status.lag)
         for family, value in (
             (self.lag_s, outlook.lag_s),
             (self.lag_bytes, outlook.lag_bytes),
@@ -82,7 +82,7 @@ class _Partitions:
         ):
             if value is not None:
                 family.add_metric(labels, value)
-        self.parked.add_metric(labels, bool(found.parked))
+        self.parked.add_metric(labels, bool(status.parked))
 
     def families(self) -> list[Metric]:
         own: list[Metric] = [self.record_count, self.record_rate, self.byte_count, self.byte_rate]
@@ -112,7 +112,8 @@ def _flows(flows: tuple[FlowStatus, ...]) -> list[Metric]:
     records = CounterMetricFamily("drlib_records", "Records mirrored by this worker.", labels=labels[:2])
     size = CounterMetricFamily("drlib_bytes", "Bytes mirrored by this worker, as batches.", labels=labels[:2])
     for flow in flows:
-        source, target = (on := Flow.parse(flow.flow)).source, on.target
+        ends = Flow.parse(flow.flow)
+        source, target = ends.source, ends.target
         records.add_metric((source, target), flow.records)
         size.add_metric((source, target), flow.bytes)
         for lane in flow.lanes:
@@ -129,6 +130,6 @@ def _worker(state: WorkerStatus) -> list[Metric]:
             events.add_metric((event.name, event.entity, event.flow), 1)
     count = GaugeMetricFamily("drlib_events_open", "Events that are open.")
     count.add_metric((), sum(event.resolved_ms is None for event in state.events))
-    told = GaugeMetricFamily("drlib_status_timestamp_seconds", "When the worker said all this.")
-    told.add_metric((), state.at_ms / 1000)
-    return [events, count, told]
+    reported = GaugeMetricFamily("drlib_status_timestamp_seconds", "When the worker reported this status.")
+    reported.add_metric((), state.at_ms / 1000)
+    return [events, count, reported]

@@ -1,8 +1,8 @@
-"""What a worker tells systemd: that it is ready, that it is alive, that it is stopping (sd_notify(3)).
+"""Notify systemd that a worker is ready, alive or stopping (sd_notify(3)).
 
-Rules: one datagram to the socket in NOTIFY_SOCKET, and nothing at all where there is none; the watchdog is fed from the
-event loop that mirrors, at half its interval, so that a loop that hangs is a worker that is restarted. A message that
-cannot be sent is not sent again: the next one says the same.
+Rules: one datagram to the socket in NOTIFY_SOCKET, nothing without one; the watchdog is notified from the event loop that
+mirrors, at half its interval, so that a worker whose loop hangs is restarted. A message that cannot be sent is dropped: the
+next one repeats it.
 Not for: any other service manager.
 """
 
@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class ServiceManager:
-    """`address` is a path or, with `@` in front, a name in the abstract namespace; empty when nobody listens.
+    """`address` is a path or, with `@` in front, a name in the abstract namespace; empty without systemd.
 
-    `watchdog_s` is the time after which a silent worker is restarted, 0 when nobody watches.
+    `watchdog_s`: after this time without a notification systemd restarts the worker; 0 without a watchdog.
     """
 
     address: str = ""
@@ -28,11 +28,11 @@ class ServiceManager:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> ServiceManager:
-        """As systemd started this process. A watchdog meant for another process is none of ours."""
-        found = os.environ if environment is None else environment
-        address = found.get("NOTIFY_SOCKET", "")
-        microseconds = found.get("WATCHDOG_USEC", "")
-        meant = found.get("WATCHDOG_PID", "") in ("", str(os.getpid()))
+        """From the variables that systemd sets. A watchdog for another process is ignored."""
+        variables = os.environ if environment is None else environment
+        address = variables.get("NOTIFY_SOCKET", "")
+        microseconds = variables.get("WATCHDOG_USEC", "")
+        meant = variables.get("WATCHDOG_PID", "") in ("", str(os.getpid()))
         watched = address and meant and microseconds.isdigit()
         return cls(address if address[:1] in ("/", "@") else "", int(microseconds) / 1e6 if watched else 0.0)
 
@@ -40,10 +40,10 @@ class ServiceManager:
         self._send(f"READY=1\nSTATUS={text}")
 
     def stopping(self) -> None:
-        self._send("STOPPING=1\nSTATUS=sending and journaling what was fetched")
+        self._send("STOPPING=1\nSTATUS=delivering records already fetched")
 
     def alive(self, now_s: float, text: str) -> None:
-        """Call it often, with the loop's time: it speaks twice in a watchdog's interval."""
+        """Notify the watchdog, twice in its interval. Call it often, with the event loop's time."""
         if self.watchdog_s and now_s >= self._next_s:
             self._next_s = now_s + self.watchdog_s / 2
             self._send(f"WATCHDOG=1\nSTATUS={text}")

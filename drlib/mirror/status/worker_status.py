@@ -1,10 +1,10 @@
-"""What a worker says of itself: typed, written atomically as JSON, read by `drlib status`, drills and the board.
+"""The status of a worker: typed, written atomically as JSON, read by `drlib status`, drills and the board.
 
-Rules: the file is 0600; a reader sees the whole old or the whole new state; an event stays in the list until it is
-resolved, and is then kept once more as resolved. Lag is what the source holds beyond the acknowledged position, in
-offsets of the source alone; it is an upper bound in records where the source log has gaps. Building and writing it is
-paced so that it never takes more than `SHARE` of a core, however many partitions there are; what it takes is time of the
-processor, so that a process that was stopped for a while, or waited for a disk, does not fall silent for long afterwards.
+Rules: the file has mode 0600; a reader sees the whole old or the whole new status; an event is listed while it is open, and
+afterwards as resolved. Lag is counted in source offsets beyond the acknowledged position; it is an upper bound in records where
+the source log has gaps. Building and writing the status is paced to take at most `SHARE` of a core, however many partitions
+there are. The pace is set by processor time, so that a process that was stopped, or waited for a disk, does not pause for long
+after.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = [
     "write",
 ]
 
-SHARE = 0.005  # of one core: what looking may cost, and what telling may
-LONGEST_S = 30.0  # between two looks, whatever they cost
+SHARE = 0.005  # of one core: for measuring, and again for reporting
+LONGEST_S = 30.0  # between two measurements or reports, whatever they cost
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Milliseconds: the last value, and the least, mean and greatest of the last minute or so."""
+    """Milliseconds: the last value, and the least, mean and greatest of about the last minute."""
 
     last: float
     least: float
@@ -51,38 +51,42 @@ class Spread:
 
 @dataclass(frozen=True)
 class PartitionStatus:
+    """A mirrored partition; offsets are of the source, -1 is unknown, `target_end` is of the target."""
+
     topic: str
     partition: int
     target_topic: str
     lane: int
     position: int  # next source offset to fetch
-    mirrored: int  # source read through and acknowledged on the target, exclusive
+    mirrored: int  # everything below is acknowledged on the target
     high_watermark: int
     target_end: int
     parked: str = ""
-    guarded: bool = False  # the target may have forgotten our claim: a foreign append would be detected, not prevented
-    last_stable: int = -1  # records from here on belong to transactions that are still open
+    guarded: bool = False  # the target may have forgotten the claim: a foreign append would be detected, not prevented
+    last_stable: int = -1  # records from here on may belong to open transactions
     log_start: int = -1
     records: int = 0  # mirrored by this worker since it started
     bytes: int = 0
     outlook: Outlook = field(default_factory=Outlook)
     latency: Spread | None = None  # from a record's timestamp to its acknowledgement on the target
     age: Spread | None = None  # from a record's timestamp to its arrival in the worker
-    as_of_ms: int = 0  # when the source last said where its log ends
+    as_of_ms: int = 0  # when the source last reported its log end
 
     @property
     def lag(self) -> int:
-        """Offsets still to come; those that retention took already never will."""
+        """Offsets still to be mirrored, without those that expired."""
         return max(0, self.high_watermark - max(self.mirrored, self.log_start))
 
     @property
     def known(self) -> bool:
-        """Has the source said where its log ends?"""
+        """True where the source has reported its log end."""
         return self.high_watermark >= 0
 
 
 @dataclass(frozen=True)
 class LaneStatus:
+    """A lane of this worker; producer ID and epoch are -1 without a claim."""
+
     lane: int
     state: str
     producer_id: int
@@ -91,6 +95,8 @@ class LaneStatus:
 
 @dataclass(frozen=True)
 class FlowStatus:
+    """A flow in this worker; `records` and `bytes` were mirrored since the worker started."""
+
     flow: str
     lanes: tuple[LaneStatus, ...]
     partitions: tuple[PartitionStatus, ...]
@@ -102,6 +108,8 @@ class FlowStatus:
 
 @dataclass(frozen=True)
 class WorkerStatus:
+    """Everything a worker reports at `at_ms`."""
+
     pid: int
     at_ms: int
     state: str
@@ -129,9 +137,9 @@ def decode(data: bytes) -> WorkerStatus:
 
 
 def pause_s(interval_s: float, cost_s: float) -> float:
-    """How long to rest after work that took `cost_s` of the processor, so that it takes at most `SHARE` of a core.
+    """How long to pause after work that took `cost_s` of processor time, so that it takes at most `SHARE` of a core.
 
-    At most `LONGEST_S`, or the interval where that is longer: whoever watches must not take a worker for dead.
+    At most `LONGEST_S`, or the interval where that is longer, so that the worker is not taken for dead.
     """
     return max(interval_s, min(LONGEST_S, cost_s / SHARE))
 
@@ -149,7 +157,7 @@ def write(path: Path, status: WorkerStatus) -> None:
 
 
 def read(path: Path) -> WorkerStatus:
-    """The last state written. Raises `UsageError` when there is none, or something else is there."""
+    """Read the last status written. Raises `UsageError` where there is no file, or it holds something else."""
     try:
         return decode(path.read_bytes())
     except FileNotFoundError:

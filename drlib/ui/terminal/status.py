@@ -1,7 +1,7 @@
-"""The state of flows on a terminal: one head line, what is behind, who owns what, and events with their remedies.
+"""Render the state of flows for a terminal: a head line, lag, lanes with their owners, and events with their remedies.
 
-Rules: the same picture once and in `--watch`; what is behind comes first and a long list says what it leaves out. Unknown
-is written as unknown. Sizes are estimates and say so. Text from outside never becomes markup.
+Rules: the same output once and with `--watch`; the greatest lag comes first, and a cut list says how many rows it leaves out.
+Unknown is written as unknown. Sizes are estimates and say so. Text from outside never becomes markup.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from drlib.mirror.status.worker_status import Event, PartitionStatus
 from drlib.ui import words
 
 ROWS: Final = 12
-STALE_MS: Final = 10_000  # of the source's word on where its logs end
+STALE_MS: Final = 10_000  # age of the log ends from which on the output says how old they are
 RESOLVED: Final = 3
 COLOURS: Final = {MIRRORING: "green", STARTING: "yellow", INCOMPLETE: "yellow", UNKNOWN: "magenta", NO_WORKER: "red"}
-NEVER: Final = "not in sight"
+NEVER: Final = "not at these rates"
 
 
 def render_status(views: Sequence[FlowView], *, rows: int = ROWS, footer: str = "") -> RenderableType:
-    """Every flow, one under the other. `rows`: how many partitions to show of each."""
+    """Every flow, one below the other. `rows`: how many partitions to show of each."""
     parts: list[RenderableType] = []
     for view in views:
         parts += [_head(view), Padding(_numbers(view), (0, 0, 0, 2))]
@@ -45,15 +45,13 @@ def render_status(views: Sequence[FlowView], *, rows: int = ROWS, footer: str = 
 
 def _head(view: FlowView) -> Text:
     members = "members unknown" if view.members is None else f"{view.members} worker{'' if view.members == 1 else 's'}"
-    heard = ""
+    answered = ""
     if view.members:
-        heard = (
-            ", heard" if len(view.workers) >= view.members else ", not heard" if not view.workers else ", some heard"
-        )
+        answered = f", {'all' if len(view.workers) >= view.members else len(view.workers) or 'none'} answering"
     return Text.assemble(
         (f" {view.state.upper()} ", f"bold reverse {COLOURS.get(view.state, 'magenta')}"),
         (f"  {words.one_line(view.flow)}", "bold"),
-        f"  {members}{heard}",
+        f"  {members}{answered}",
         (f"  {words.clock(view.at_ms)} UTC", "dim"),
     )
 
@@ -66,13 +64,13 @@ def _numbers(view: FlowView) -> Table:
     if view.partitions and view.as_of_ms and view.at_ms - view.as_of_ms > STALE_MS:
         stale = f", as of {words.duration((view.at_ms - view.as_of_ms) / 1000)} ago"
     if view.lag is None:
-        table.add_row("behind", words.UNKNOWN)
+        table.add_row("lag", words.UNKNOWN)
     elif view.lag == 0:
-        table.add_row("behind", f"nothing{stale}" if view.partitions else "nothing to mirror")
+        table.add_row("lag", f"0 records{stale}" if view.partitions else "nothing to mirror")
     else:
         size = "" if view.lag_bytes is None else f", about {words.size(view.lag_bytes)}"
-        age = "their age is unknown" if view.lag_s is None else f"the oldest {words.duration(view.lag_s)} old"
-        table.add_row("behind", f"{words.records(view.lag)}{size}, {age}{stale}")
+        age = "age unknown" if view.lag_s is None else f"the oldest is {words.duration(view.lag_s)} old"
+        table.add_row("lag", f"{words.records(view.lag)}{size}, {age}{stale}")
         table.add_row("caught up in", _eta(view))
         if view.left_s is not None:
             table.add_row("expires in", words.duration(max(0.0, view.left_s)))
@@ -82,9 +80,7 @@ def _numbers(view: FlowView) -> Table:
     table.add_row("rate", rate)
     guarded = sum(p.guarded for p in view.partitions)
     if guarded:
-        text = (
-            f"{guarded:,} partitions: their target may have forgotten our claim, so a stranger's write there would be"
-        )
+        text = f"{guarded:,} partitions: the target may have forgotten the claim, so a write by another client would be"
         table.add_row("guarded", f"{text} detected, not prevented")
     return table
 
@@ -97,14 +93,12 @@ def _eta(view: FlowView) -> str:
 
 
 def _lanes(view: FlowView) -> Table:
-    table = _table(
-        ("lane", 1), ("owner", 0), ("state", 0), ("epoch", 1), ("since", 0), ("partitions", 1), ("behind", 1)
-    )
+    table = _table(("lane", 1), ("owner", 0), ("state", 0), ("epoch", 1), ("since", 0), ("partitions", 1), ("lag", 1))
     for lane in view.lanes:
         colour = {"running": "green", "owned": "green", "not owned": "red"}.get(lane.state, "yellow")
         table.add_row(
             str(lane.lane),
-            Text(words.one_line(lane.owner or "nobody")),
+            Text(words.one_line(lane.owner or "none")),
             Text(lane.state, style=colour),
             str(lane.epoch) if lane.epoch >= 0 else "-",
             _since(lane.claimed_ms, view.at_ms),
@@ -115,7 +109,7 @@ def _lanes(view: FlowView) -> Table:
 
 
 def _since(at_ms: int, now_ms: int) -> str:
-    """The time of a recent moment, the day of an older one; UTC, as the head line says."""
+    """The time of day within the last 24 hours, else the date; UTC."""
     if not at_ms:
         return "-"
     return words.moment(at_ms)[11:19] if now_ms - at_ms < 86_400_000 else words.moment(at_ms)[:10]
@@ -124,59 +118,65 @@ def _since(at_ms: int, now_ms: int) -> str:
 def _partitions(view: FlowView, rows: int) -> RenderableType:
     table = _table(
         ("partition", 0),
-        ("behind", 1),
+        ("lag", 1),
         ("about", 1),
         ("oldest", 1),
         ("in, out/s", 1),
-        ("done in", 1),
+        ("caught up in", 1),
         ("expires in", 1),
     )
     worst = sorted(view.partitions, key=_urgency)
-    for found in worst[:rows]:
-        table.add_row(*_partition(found))
+    for partition in worst[:rows]:
+        table.add_row(*_partition(partition))
     rest = worst[rows:]
     if not rest:
         return table
-    behind = sum(1 for p in rest if p.lag or not p.known)
-    what = f"{behind:,} of them behind" if behind else "none of them behind"
-    return Group(table, Text(f"and {len(rest):,} partitions more, {what}", style="dim"))
+    lagging = sum(1 for p in rest if p.lag or not p.known)
+    which = f"{lagging:,} of them with lag" if lagging else "none of them with lag"
+    return Group(table, Text(f"and {len(rest):,} more partitions, {which}", style="dim"))
 
 
-def _urgency(found: PartitionStatus) -> tuple[object, ...]:
-    return (not found.parked, not found.outlook.warning, found.known, -found.lag, found.topic, found.partition)
+def _urgency(p: PartitionStatus) -> tuple[object, ...]:
+    return (not p.parked, not p.outlook.warning, p.known, -p.lag, p.topic, p.partition)
 
 
-def _partition(found: PartitionStatus) -> list[RenderableType]:
-    seen = found.outlook
-    name = Text(words.one_line(f"{found.topic}-{found.partition}"), style="red" if found.parked else "")
-    if not found.known:
+def _partition(status: PartitionStatus) -> list[RenderableType]:
+    outlook = status.outlook
+    name = Text(words.one_line(f"{status.topic}-{status.partition}"), style="red" if status.parked else "")
+    if not status.known:
         return [name, *[Text(words.UNKNOWN)] * 6]
-    if not found.lag:
-        return [name, "0", "-", "-", _rates(seen), "-", "-"]
-    eta = words.duration(seen.eta_s) if seen.eta_s is not None else words.UNKNOWN if seen.out_per_s is None else NEVER
-    left = "-" if seen.left_s is None else words.duration(max(0.0, seen.left_s))
+    if not status.lag:
+        return [name, "0", "-", "-", _rates(outlook), "-", "-"]
+    eta = (
+        words.duration(outlook.eta_s)
+        if outlook.eta_s is not None
+        else words.UNKNOWN
+        if outlook.out_per_s is None
+        else NEVER
+    )
+    left = "-" if outlook.left_s is None else words.duration(max(0.0, outlook.left_s))
     return [
         name,
-        words.count(found.lag),
-        words.size(seen.lag_bytes),
-        words.duration(seen.lag_s),
-        _rates(seen),
-        Text("parked" if found.parked else eta, style="red" if found.parked else ""),
-        Text(left, style="red" if seen.warning else ""),
+        words.count(status.lag),
+        words.size(outlook.lag_bytes),
+        words.duration(outlook.lag_s),
+        _rates(outlook),
+        Text("parked" if status.parked else eta, style="red" if status.parked else ""),
+        Text(left, style="red" if outlook.warning else ""),
     ]
 
 
-def _rates(seen: Outlook) -> str:
-    if seen.in_per_s is None or seen.out_per_s is None:
+def _rates(outlook: Outlook) -> str:
+    if outlook.in_per_s is None or outlook.out_per_s is None:
         return words.UNKNOWN
-    return ", ".join(f"{v:,.0f}" if v >= 9.95 or v == 0 else f"{v:,.1f}" for v in (seen.in_per_s, seen.out_per_s))
+    return ", ".join(f"{v:,.0f}" if v >= 9.95 or v == 0 else f"{v:,.1f}" for v in (outlook.in_per_s, outlook.out_per_s))
 
 
 def _groups(view: FlowView) -> RenderableType:
     table = _table(
         ("group", 0),
-        ("positions", 1),
-        ("behind", 1),
+        ("offsets", 1),
+        ("lag", 1),
         ("exact", 1),
         ("ahead of the mirror", 1),
         ("other", 1),
@@ -188,12 +188,12 @@ def _groups(view: FlowView) -> RenderableType:
             *(words.count(n) for n in (group.partitions, group.lag, group.exact, group.behind, group.other)),
             words.count(group.read_again),
         )
-    return table if table.row_count else Text("no group has a position on a mirrored topic", style="dim")
+    return table if table.row_count else Text("no group has a committed offset on a mirrored topic", style="dim")
 
 
 def _events(view: FlowView) -> RenderableType:
     if not view.events:
-        return Text("Nothing is wrong that could be seen.", style="dim")
+        return Text("No problem status.", style="dim")
     resolved = [event for event in view.events if event.resolved_ms is not None]
     shown = [*view.open_events, *resolved[:RESOLVED]]
     return Group(*(_event(event, view.at_ms) for event in shown))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from drlib.mirror.status.catch_up import (
-    Left,
     Outlook,
     Retention,
     Sample,
+    TimeLeft,
     burn,
     eta_s,
+    forecast,
     oldest_unmirrored_ms,
     outlook,
     rates,
@@ -38,17 +41,17 @@ HOUR, DAY = 3600.0, 86_400.0
         ({}, Retention()),
     ],
 )
-def test_retention_of_a_topic(config: dict[str, str], expected: Retention) -> None:
+def test_retention_of_topic_configurations(config: dict[str, str], expected: Retention) -> None:
     assert retention_of(config) == expected
 
 
-def test_rates_need_two_moments() -> None:
+def test_rates_need_two_samples() -> None:
     assert rates([Sample(0, 0, 0)]) is None
     assert rates([Sample(1, 0, 0), Sample(1, 5, 5)]) is None
     assert rates([Sample(0, 0, 100), Sample(5, 0, 100), Sample(10, 50, 200)]) == (10.0, 5.0)
 
 
-def test_eta() -> None:
+def test_eta_s_by_lag_and_rates() -> None:
     assert eta_s(0, 10, 0) == 0
     assert eta_s(100, 10, 20) == 10
     assert eta_s(100, 10, 10) is None
@@ -57,15 +60,15 @@ def test_eta() -> None:
 
 def test_time_left_by_age() -> None:
     left = time_left(Retention(ms=10_000), now_ms=NOW, oldest_ms=NOW - 4_000, lag_bytes=None, in_bytes_per_s=None)
-    assert left == Left(6.0, 10.0, "retention.ms")
+    assert left == TimeLeft(6.0, 10.0, "retention.ms")
 
 
 def test_time_left_by_size() -> None:
     left = time_left(Retention(bytes=1000), now_ms=NOW, oldest_ms=None, lag_bytes=400, in_bytes_per_s=100)
-    assert left == Left(6.0, 10.0, "retention.bytes")
+    assert left == TimeLeft(6.0, 10.0, "retention.bytes")
 
 
-def test_the_rule_that_comes_first_counts() -> None:
+def test_time_left_takes_the_earlier_rule() -> None:
     both = Retention(ms=10_000, bytes=1000)
     found = time_left(both, now_ms=NOW, oldest_ms=NOW - 4_000, lag_bytes=900, in_bytes_per_s=100)
     assert found is not None
@@ -73,13 +76,13 @@ def test_the_rule_that_comes_first_counts() -> None:
 
 
 @pytest.mark.parametrize("oldest", [None, -1])
-def test_nothing_is_left_out_of_thin_air(oldest: int | None) -> None:
+def test_time_left_without_timestamp_or_limit_is_none(oldest: int | None) -> None:
     assert time_left(Retention(10_000), now_ms=NOW, oldest_ms=oldest, lag_bytes=1, in_bytes_per_s=1) is None
     assert time_left(Retention(), now_ms=NOW, oldest_ms=NOW, lag_bytes=1, in_bytes_per_s=1) is None
     assert time_left(Retention(bytes=9), now_ms=NOW, oldest_ms=oldest, lag_bytes=1, in_bytes_per_s=0) is None
 
 
-def test_what_burns_the_time_left() -> None:
+def test_burn_by_progress() -> None:
     assert burn([Sample(0, 0, 9)], 90.0) == 1  # nothing measured: time alone
     assert burn([Sample(0, 0, 9, 100.0)], 90.0) == 1
     assert burn([Sample(0, 0, 9, 100.0), Sample(10, 0, 9)], 90.0) == 1
@@ -91,9 +94,7 @@ def test_what_burns_the_time_left() -> None:
     ("span", "warning", "expected"),
     [(7 * DAY, HOUR, 0.7 * DAY), (10 * HOUR, HOUR, HOUR), (HOUR, HOUR, HOUR / 2), (30, HOUR, 15), (30, 1, 3)],
 )
-def test_the_threshold_is_a_share_or_the_hours_asked_for_but_at_most_half(
-    span: float, warning: float, expected: float
-) -> None:
+def test_threshold_s_is_a_share_or_the_warning_time_up_to_half(span: float, warning: float, expected: float) -> None:
     assert threshold_s(span, warning) == pytest.approx(expected)
 
 
@@ -102,36 +103,36 @@ def moving(left: float, speed: float) -> list[Sample]:
     return [Sample(0, 0, 100, left + 10 * speed), Sample(10, 50, 200)]
 
 
-def test_no_warning_without_a_lag_or_a_retention() -> None:
-    assert warn(0, Left(0, 10, "retention.ms"), 0, [], HOUR) == ""
+def test_warn_without_lag_or_retention_is_empty() -> None:
+    assert warn(0, TimeLeft(0, 10, "retention.ms"), 0, [], HOUR) == ""
     assert warn(9, None, 10**9, [], HOUR) == ""
 
 
-def test_what_expires_now_and_what_expires_soon_is_a_warning() -> None:
-    assert "now" in warn(9, Left(-1, 10, "retention.ms"), 1, [], HOUR)
-    assert "expires in 4 s by retention.ms" in warn(9, Left(4, 10, "retention.ms"), 1, [], HOUR)
+def test_warn_expiry_now_and_soon() -> None:
+    assert "any moment" in warn(9, TimeLeft(-1, 10, "retention.ms"), 1, [], HOUR)
+    assert "expires in 4 s by retention.ms" in warn(9, TimeLeft(4, 10, "retention.ms"), 1, [], HOUR)
 
 
-def test_a_race_that_retention_wins_is_a_warning_days_before() -> None:
-    left = Left(3 * DAY, 7 * DAY, "retention.ms")
-    told = warn(9, left, 5 * DAY, moving(3 * DAY, 1.0), HOUR)
-    assert told == "catching up takes 5.0 days, retention.ms reaches the oldest unmirrored record in 3.0 days"
+def test_warn_retention_before_catching_up_days_ahead() -> None:
+    left = TimeLeft(3 * DAY, 7 * DAY, "retention.ms")
+    warning = warn(9, left, 5 * DAY, moving(3 * DAY, 1.0), HOUR)
+    assert warning == "catching up takes 5.0 days, but retention.ms reaches unmirrored records in 3.0 days"
 
 
-def test_a_race_that_the_mirror_wins_is_none() -> None:
-    left = Left(3 * DAY, 7 * DAY, "retention.ms")
+def test_warn_catching_up_before_retention_is_empty() -> None:
+    left = TimeLeft(3 * DAY, 7 * DAY, "retention.ms")
     assert warn(9, left, 2 * DAY, moving(3 * DAY, 1.0), HOUR) == ""
     # five days to go and three left, but every second of copying wins two: it never gets there
     assert warn(9, left, 5 * DAY, moving(3 * DAY, -1.0), HOUR) == ""
 
 
-def test_a_partition_that_stands_still_is_warned_of_by_its_threshold_not_at_once() -> None:
-    left = Left(3 * DAY, 7 * DAY, "retention.ms")
+def test_warn_stuck_partition_at_its_threshold() -> None:
+    left = TimeLeft(3 * DAY, 7 * DAY, "retention.ms")
     assert warn(9, left, None, moving(3 * DAY, 1.0), HOUR) == ""
-    assert warn(9, Left(0.5 * DAY, 7 * DAY, "retention.ms"), None, [], HOUR)
+    assert warn(9, TimeLeft(0.5 * DAY, 7 * DAY, "retention.ms"), None, [], HOUR)
 
 
-def test_an_outlook_in_one_piece() -> None:
+def test_outlook_has_every_value() -> None:
     samples = [Sample(0, 0, 1000), Sample(10, 100, 1050)]
     found = outlook(
         samples,
@@ -146,19 +147,19 @@ def test_an_outlook_in_one_piece() -> None:
     assert "catching up takes 3.2 min" in found.warning
 
 
-def test_without_a_lag_everything_is_nothing() -> None:
+def test_outlook_without_lag_is_zero() -> None:
     found = outlook(
         [Sample(0, 5, 5)], now_ms=NOW, oldest_ms=None, record_bytes=None, retention=Retention(ms=1), warning_s=HOUR
     )
     assert found == Outlook(lag_s=0.0, lag_bytes=0, eta_s=0.0)
 
 
-def test_what_is_not_known_is_none() -> None:
+def test_outlook_unknown_values_are_none() -> None:
     found = outlook([Sample(0, 0, 5)], now_ms=NOW, oldest_ms=None, record_bytes=None, retention=None, warning_s=HOUR)
     assert found == Outlook()
 
 
-def test_a_lag_without_progress_is_stuck_after_a_while() -> None:
+def test_outlook_lag_without_progress_is_stuck_after_stuck_s() -> None:
     def found(seconds: float) -> Outlook:
         samples = [Sample(0, 7, 9), Sample(seconds, 7, 12)]
         return outlook(samples, now_ms=NOW, oldest_ms=NOW, record_bytes=1, retention=Retention(), warning_s=HOUR)
@@ -172,7 +173,7 @@ def oldest(**given: int | None) -> int | None:
         "queued_ms": None,
         "probed_ms": None,
         "end_before": 100,
-        "looked_before_ms": 5000,
+        "measured_before_ms": 5000,
         "last_mirrored_ms": 100,
     }
     known |= given
@@ -183,7 +184,7 @@ def oldest(**given: int | None) -> int | None:
     )
 
 
-def test_the_oldest_unmirrored_record() -> None:
+def test_oldest_unmirrored_ms_by_source() -> None:
     assert oldest(lag=0, queued_ms=7) is None
     assert oldest(queued_ms=7, probed_ms=8) == 7
     assert oldest(probed_ms=8) == 8
@@ -191,7 +192,7 @@ def test_the_oldest_unmirrored_record() -> None:
     assert oldest(mirrored=100) == 5000  # came after the last look, however long the topic was idle before
     assert oldest(mirrored=100, last_mirrored_ms=6000) == 6000
     assert oldest(mirrored=50, last_mirrored_ms=None) is None
-    assert oldest(mirrored=50, end_before=None, looked_before_ms=None, last_mirrored_ms=None) is None
+    assert oldest(mirrored=50, end_before=None, measured_before_ms=None, last_mirrored_ms=None) is None
 
 
 @given(
@@ -202,7 +203,7 @@ def test_the_oldest_unmirrored_record() -> None:
     st.integers(-1, 10**12),
     st.integers(-1, 10**12),
 )
-def test_more_retention_never_leaves_less_time_and_a_warning_always_names_its_rule(
+def test_time_left_grows_with_retention_and_warning_names_its_rule(
     mirrored: int, behind: int, seconds: float, age: int, ms: int, size: int
 ) -> None:
     samples = [Sample(0, mirrored, mirrored + behind), Sample(seconds, mirrored + behind // 2, mirrored + behind)]
@@ -226,3 +227,20 @@ def test_more_retention_never_leaves_less_time_and_a_warning_always_names_its_ru
     if one.warning:
         assert "retention." in one.warning
         assert one.left_s is not None
+
+
+def test_forecast_window_drops_old_samples_and_keeps_two() -> None:
+    samples: deque[Sample] = deque()
+    for at_s in (0.0, 10.0, 20.0, 60.0):
+        found = forecast(
+            samples,
+            Sample(at_s, int(at_s), 100),
+            window_s=30.0,
+            now_ms=0,
+            oldest_ms=0,
+            record_bytes=None,
+            retention=Retention(ms=1000),
+            warning_s=HOUR,
+        )
+    assert [sample.at_s for sample in samples] == [20.0, 60.0]
+    assert samples[-1].left_s == found.left_s == 1.0

@@ -63,26 +63,28 @@ def errors_of_the_engine() -> set[str]:
     }
 
 
-def test_every_fault_the_engine_names_stands_in_the_table_and_the_reverse() -> None:
+def test_faults_page_has_every_fault_of_the_engine_and_no_other() -> None:
     """A new event or error of drlib/mirror needs a row in docs/faults.md: what the engine does, and the remedy."""
     text = TABLE.read_text(encoding="utf-8")
-    told = {name for names, _ in rows() for name in names}
+    documented = {name for names, _ in rows() for name in names}
     named = events_of_the_engine() | errors_of_the_engine() - INTERNAL
     assert {"TargetSlow", "Parked", "SourceCorrupt", "LaneLost"} <= named
-    assert events_of_the_engine() - set(KINDS) == set()  # what is not in the table of events is told without a meaning
+    assert (
+        events_of_the_engine() - set(KINDS) == set()
+    )  # what is not in the table of events is documented without a meaning
     named |= set(KINDS)
-    assert {n for n in named if n not in told and f"`{n}`" not in text} == set()
-    assert told - named - ERRORS_ELSEWHERE == set()
+    assert {n for n in named if n not in documented and f"`{n}`" not in text} == set()
+    assert documented - named - ERRORS_ELSEWHERE == set()
 
 
-def test_every_test_in_the_table_exists() -> None:
+def test_faults_page_names_existing_tests() -> None:
     source = "\n".join(path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py"))
     wanted = {test for _, tests in rows() for test in tests}
     assert len(wanted) > 15
     assert {test for test in wanted if f"def {test}(" not in source} == set()
 
 
-def test_every_row_has_a_remedy() -> None:
+def test_faults_page_every_row_has_a_remedy() -> None:
     for line in TABLE.read_text(encoding="utf-8").splitlines():
         cells = [c.strip() for c in line.strip("|").split("|")]
         if len(cells) == 5 and cells[1].startswith("`"):

@@ -1,4 +1,4 @@
-"""Each fault is told once: names from the table, hysteresis, facts that end by themselves."""
+"""Events: names from the table, hysteresis, reporters, and events that end by themselves."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def log() -> tuple[EventLog, Clock]:
 EVENT_CONSTANTS = ("REFUSED", "DELETED", "FORBIDDEN", "OFF", "DRIFT", "UNREADABLE", "UNLISTED")
 
 
-def test_every_event_the_package_opens_is_in_the_table() -> None:
+def test_kinds_has_every_event_the_package_opens() -> None:
     """An event is a promise of a meaning and a remedy: add the name to `KINDS` in drlib/mirror/status/event_kinds.py."""
     root = Path(drlib.__file__).parent
     found: dict[str, str] = {}
@@ -62,19 +62,19 @@ def test_every_event_the_package_opens_is_in_the_table() -> None:
     assert {name: where for name, where in found.items() if name not in KINDS} == {}
 
 
-def test_every_kind_says_what_it_means_and_what_to_do() -> None:
+def test_kinds_every_kind_has_meaning_and_remedy() -> None:
     for name, kind in KINDS.items():
         assert kind.meaning, name
         assert kind.remedy[0].isupper(), name
         assert kind.remedy.endswith("."), name
 
 
-def test_a_name_nobody_listed_claims_nothing_and_still_says_where_to_look() -> None:
+def test_kind_of_unlisted_name_has_a_remedy_only() -> None:
     assert kind_of("Nonsense").meaning == ""
     assert "output" in kind_of("Nonsense").remedy
 
 
-def test_an_event_carries_its_remedy_flow_and_times() -> None:
+def test_open_event_has_remedy_flow_and_times() -> None:
     events, clock = log()
     assert events.open("Parked", "t-0", "too large")
     (event,) = events.snapshot()
@@ -89,7 +89,7 @@ def test_an_event_carries_its_remedy_flow_and_times() -> None:
     assert (resolved.entity, resolved.resolved_ms) == ("t-0", gone_at)
 
 
-def test_flapping_every_second_for_a_minute_is_one_alert() -> None:
+def test_open_flapping_for_a_minute_is_one_alert() -> None:
     events, clock = log()
     news = 0
     for _ in range(60):
@@ -106,7 +106,7 @@ def test_flapping_every_second_for_a_minute_is_one_alert() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 60), st.floats(0, HOLD_S - 0.01)), min_size=1, max_size=40))
-def test_however_it_flaps_within_the_hold_it_is_one_alert_resolved_when_it_last_went(
+def test_open_flapping_within_hold_is_one_alert_resolved_at_its_last_end(
     flaps: list[tuple[float, float]],
 ) -> None:
     events, clock = log()
@@ -125,7 +125,7 @@ def test_however_it_flaps_within_the_hold_it_is_one_alert_resolved_when_it_last_
     assert event.resolved_ms == int(gone * 1000)
 
 
-def test_after_the_hold_it_is_another_alert() -> None:
+def test_open_after_hold_is_another_alert() -> None:
     events, clock = log()
     assert events.open("Parked", "t-0", "one")
     events.resolve("Parked", "t-0")
@@ -134,7 +134,7 @@ def test_after_the_hold_it_is_another_alert() -> None:
     assert [(e.detail, e.resolved_ms is None) for e in events.snapshot()] == [("two", True), ("one", False)]
 
 
-def test_what_many_lanes_notice_is_one_event_of_their_flow_until_the_last_has_recovered() -> None:
+def test_open_per_flow_event_stays_until_its_last_lane_resolves() -> None:
     events, clock = log()
     events.register_lane("lane", "A->B")
     events.register_lane("lane.1", "A->B")
@@ -153,14 +153,14 @@ def test_what_many_lanes_notice_is_one_event_of_their_flow_until_the_last_has_re
     assert events.snapshot()[0].resolved_ms is not None
 
 
-def test_lanes_keep_events_of_their_own_apart() -> None:
+def test_open_lane_events_are_separate() -> None:
     events, _ = log()
     events.register_lane("lane.0", "A->B")
     events.open("LaneLost", "lane.0", "taken over")
     assert events.snapshot()[0].entity == "lane.0"
 
 
-def test_a_fact_ends_by_itself_counted_from_the_last_time() -> None:
+def test_open_event_with_lasts_s_ends_by_itself_after_its_last_report() -> None:
     events, clock = log()
     events.open("SourceLoss", "t-0", "offsets 0 to 9")
     clock.at += 80_000
@@ -173,14 +173,14 @@ def test_a_fact_ends_by_itself_counted_from_the_last_time() -> None:
     assert events.snapshot()[0].resolved_ms is not None
 
 
-def test_a_lane_that_moved_to_its_next_generation_resolves_what_it_reported_before() -> None:
+def test_resolve_by_next_lane_generation() -> None:
     events, _ = log()
     events.register_lane("lane.7", "A->B")
     events.open("SourceUnreachable", "lane.7.0", "refused")
     assert events.resolve("SourceUnreachable", "lane.7.1")
 
 
-def test_who_ends_without_a_word_leaves_nothing_open_that_nobody_else_reports() -> None:
+def test_retract_ends_events_without_other_reporters() -> None:
     events, clock = log()
     events.register_lane("lane", "A->B")
     events.open("SourceUnreachable", "lane.0", "refused")
@@ -198,7 +198,7 @@ def test_who_ends_without_a_word_leaves_nothing_open_that_nobody_else_reports() 
     assert [e.name for e in events.snapshot() if e.resolved_ms is None] == ["LaneLost"]
 
 
-def test_a_fault_that_the_next_owner_sees_again_at_once_is_the_same_alert() -> None:
+def test_open_by_next_owner_within_hold_is_the_same_alert() -> None:
     events, clock = log()
     duty = events.reporter("GroupSyncFailed")
     assert duty.open("GroupLive", "g", "has members")
@@ -209,7 +209,7 @@ def test_a_fault_that_the_next_owner_sees_again_at_once_is_the_same_alert() -> N
     assert (event.resolved_ms, event.times) == (None, 2)
 
 
-def test_when_a_flow_begins_anew_only_what_its_worker_reports_stays_open() -> None:
+def test_retract_others_keeps_reports_of_the_worker() -> None:
     events, clock = log()
     events.open("DiscoveryFailed", "A->B", "refused")
     events.open("Parked", "t-0", "too large")
@@ -220,7 +220,7 @@ def test_when_a_flow_begins_anew_only_what_its_worker_reports_stays_open() -> No
     assert [e.name for e in events.snapshot() if e.resolved_ms is None] == ["SourceLoss", "FlowUnreachable"]
 
 
-def test_every_reporter_holds_the_same_log_however_many_were_resolved() -> None:
+def test_reporter_shares_the_log() -> None:
     events, clock = log()
     one, other = events.reporter("one"), events.reporter("other")
     for number in range(150):

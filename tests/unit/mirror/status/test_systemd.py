@@ -26,7 +26,7 @@ def heard(listener: socket.socket) -> list[str]:
             return found
 
 
-def test_ready_alive_twice_an_interval_and_stopping(systemd: socket.socket):
+def test_service_manager_ready_watchdog_twice_an_interval_and_stopping(systemd: socket.socket):
     environment = {"NOTIFY_SOCKET": systemd.getsockname(), "WATCHDOG_USEC": "2000000", "WATCHDOG_PID": str(os.getpid())}
     manager = ServiceManager.from_environment(environment)
     assert manager.watchdog_s == 2.0
@@ -37,7 +37,7 @@ def test_ready_alive_twice_an_interval_and_stopping(systemd: socket.socket):
     assert [message.split("\n")[0] for message in heard(systemd)] == ["READY=1", *["WATCHDOG=1"] * 3, "STOPPING=1"]
 
 
-def test_an_abstract_socket():
+def test_service_manager_abstract_socket():
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         name = f"drlib-test-{os.getpid()}"
         listener.bind(f"\0{name}")
@@ -55,14 +55,14 @@ def test_an_abstract_socket():
         {"WATCHDOG_USEC": "1000"},
     ],
 )
-def test_nobody_listens_and_nothing_fails(environment: dict[str, str]):
+def test_service_manager_without_socket_does_nothing(environment: dict[str, str]):
     manager = ServiceManager.from_environment(environment)
     manager.ready("x")
     manager.alive(1.0, "x")
     manager.stopping()
 
 
-def test_a_watchdog_of_another_process_is_not_fed(systemd: socket.socket):
+def test_service_manager_watchdog_of_another_process_is_ignored(systemd: socket.socket):
     environment = {"NOTIFY_SOCKET": systemd.getsockname(), "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"}
     ServiceManager.from_environment(environment).alive(1.0, "x")
     assert heard(systemd) == []

@@ -38,13 +38,13 @@ STATE = WorkerStatus(
 )
 
 
-def test_a_state_comes_back_whole(tmp_path: Path) -> None:
+def test_write_then_read_returns_the_same_status(tmp_path: Path) -> None:
     path = tmp_path / "status.json"
     status.write(path, STATE)
     assert status.read(path) == STATE
 
 
-def test_what_is_not_known_comes_back_as_not_known(tmp_path: Path) -> None:
+def test_write_then_read_keeps_unknown_values(tmp_path: Path) -> None:
     whole = PartitionStatus(
         *("flights", 0, "LEFT.flights", 0, 5, 5, 9, 5, "", False, 7, 2, 5, 50),
         Outlook(lag_s=1.5, eta_s=None, warning="soon"),
@@ -54,24 +54,24 @@ def test_what_is_not_known_comes_back_as_not_known(tmp_path: Path) -> None:
     assert status.decode(status.encode(state)) == state
 
 
-def test_lag_counts_what_can_still_come() -> None:
+def test_partition_lag_excludes_expired_offsets() -> None:
     lost = PartitionStatus("t", 0, "A.t", 0, 5, 5, 20, 5, log_start=15)
     assert lost.lag == 5
     assert lost.known
     assert not PartitionStatus("t", 0, "A.t", 0, 5, 5, -1, 5).known
 
 
-def test_looking_and_telling_take_at_most_a_hundredth_of_a_core_together() -> None:
+def test_pause_s_limits_measuring_and_reporting_to_a_hundredth_of_a_core() -> None:
     assert status.pause_s(0.25, 0.001) == 0.25
     assert status.pause_s(0.25, 0.02) == 4.0
 
 
-def test_no_look_is_so_dear_that_a_worker_seems_dead() -> None:
+def test_pause_s_is_bounded() -> None:
     assert status.pause_s(0.25, 31.0) == status.LONGEST_S
     assert status.pause_s(60.0, 31.0) == 60.0
 
 
-def test_only_the_owner_reads_it_and_no_draft_stays(tmp_path: Path) -> None:
+def test_write_file_mode_is_0600_and_no_temporary_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "status.json"
     status.write(path, STATE)
     status.write(path, STATE)
@@ -79,32 +79,32 @@ def test_only_the_owner_reads_it_and_no_draft_stays(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["status.json"]
 
 
-def test_a_state_that_cannot_be_put_there_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_write_failure_leaves_no_temporary_file(tmp_path: Path) -> None:
     (tmp_path / "status.json").mkdir()
     with pytest.raises(OSError, match="directory"):
         status.write(tmp_path / "status.json", STATE)
     assert [found.name for found in tmp_path.iterdir()] == ["status.json"]
 
 
-def test_lag_is_what_the_source_holds_beyond_the_mirrored_and_never_negative() -> None:
+def test_partition_lag_is_never_negative() -> None:
     assert [p.lag for flow in STATE.flows for p in flow.partitions] == [10, 1, 0]
     assert STATE.lag == 11
 
 
-def test_no_status_says_how_to_get_one(tmp_path: Path) -> None:
+def test_read_missing_file_names_the_option_that_writes_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no worker status at .*--status"):
         status.read(tmp_path / "status.json")
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"pid": 1', json.dumps({"pid": "x"})])
-def test_a_file_that_is_no_status_is_an_error_of_ours(tmp_path: Path, content: str) -> None:
+def test_read_other_file_is_a_usage_error(tmp_path: Path, content: str) -> None:
     path = tmp_path / "status.json"
     path.write_text(content)
     with pytest.raises(UsageError, match=r"status\.json is no worker status"):
         status.read(path)
 
 
-def test_resolved_events_are_kept_up_to_a_hundred_and_open_ones_all() -> None:
+def test_snapshot_keeps_all_open_and_a_hundred_resolved_events() -> None:
     at = 1_700_000_000.0
     log = EventLog(now=lambda: at)
     for number in range(250):

@@ -1,4 +1,4 @@
-"""What a person sees of a flow, and what is put together from the clusters' account and the workers'."""
+"""The view of a flow, from a survey and worker statuses, and how it is rendered."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def shown(*views: FlowView, width: int = 110, rows: int = 12) -> str:
     return out.getvalue()
 
 
-def test_a_worker_that_was_heard_knows_its_own_partitions_better() -> None:
+def test_overview_worker_status_replaces_surveyed_partitions() -> None:
     view = overview(survey(), [worker()], NOW)
     assert (view.state, view.workers, view.members) == (MIRRORING, ("host-7",), 1)
     assert [(p.partition, p.mirrored) for p in view.partitions] == [(0, 95), (1, 5)]
@@ -71,13 +71,13 @@ def test_a_worker_that_was_heard_knows_its_own_partitions_better() -> None:
 
 
 @pytest.mark.parametrize("old", [{"at_ms": NOW - 60_000}, {"state": "stopped"}, {"state": "failed"}])
-def test_what_a_worker_said_long_ago_or_last_is_not_how_it_is(old: dict[str, object]) -> None:
+def test_overview_stale_or_ended_worker_status_is_ignored(old: dict[str, object]) -> None:
     view = overview(survey(), [worker(**old)], NOW)  # type: ignore[arg-type]
     assert view.workers == ()
     assert view.partitions[0].mirrored == 90
 
 
-def test_without_a_worker_the_state_has_a_name_an_event_and_a_remedy() -> None:
+def test_overview_without_worker_is_no_worker_with_remedy() -> None:
     view = overview(survey(members=()), [], NOW)
     assert view.state == NO_WORKER
     (event,) = view.open_events
@@ -90,42 +90,42 @@ def test_without_a_worker_the_state_has_a_name_an_event_and_a_remedy() -> None:
     assert "10 records" in text
 
 
-def test_a_flow_that_never_ran_says_so() -> None:
+def test_overview_flow_that_never_ran_says_so() -> None:
     view = overview(survey(members=(), claims={}, partitions=()), [], NOW)
-    assert "never ran" in view.open_events[0].detail
+    assert "has never run" in view.open_events[0].detail
     assert "nothing to mirror" in shown(view)
 
 
-def test_a_lane_that_nobody_owns_is_named() -> None:
+def test_overview_unowned_lane_is_an_event() -> None:
     view = overview(survey(members=(member(1),)), [], NOW)
     assert view.state == INCOMPLETE
     assert [(e.name, e.detail) for e in view.open_events] == [("LaneUnowned", "lane 0")]
 
 
-def test_a_lane_that_is_claiming_is_starting() -> None:
+def test_overview_claiming_lane_is_starting() -> None:
     assert overview(survey(), [worker(lane_state="claiming")], NOW).state == STARTING
 
 
-def test_a_target_that_does_not_answer_leaves_what_the_worker_says_or_nothing() -> None:
+def test_overview_unreachable_target_uses_the_worker_status() -> None:
     silent = survey(members=(), claims={}, partitions=(), target_error="refused")
     assert overview(silent, [], NOW).state == UNKNOWN
     assert overview(silent, [], NOW).members is None
     assert overview(silent, [worker()], NOW).state == MIRRORING
 
 
-def test_a_source_that_does_not_answer_leaves_the_lag_unknown_not_zero() -> None:
+def test_overview_unreachable_source_makes_lag_unknown() -> None:
     view = overview(survey(partitions=(partition(0, 90, -1),), source_error="refused"), [], NOW)
     assert (view.lag, view.lag_bytes, view.lag_s, view.eta_s) == (None, None, None, None)
-    assert "behind  unknown" in shown(view)
+    assert "lag   unknown" in shown(view)
 
 
-def test_a_worker_that_owns_a_lane_and_does_not_answer_is_told() -> None:
+def test_overview_silent_worker_is_an_event() -> None:
     view = overview(survey(), [], NOW, ["host-7"])
     assert [(e.name, e.entity) for e in view.open_events] == [("WorkerSilent", "host-7")]
     assert view.state == UNKNOWN
 
 
-def test_the_same_event_is_told_once_and_a_running_worker_knows_best() -> None:
+def test_overview_event_of_worker_replaces_surveyed_event() -> None:
     loss = Event("SourceLoss", "orders-0", "offsets 1 to 2", NOW - 5000, flow=FLOW)
     parked = Event("Parked", "orders-0", "old news", NOW - 5000, flow=FLOW)
     other = Event("Parked", "orders-1", "stands", NOW - 5000, flow=FLOW)
@@ -136,7 +136,7 @@ def test_the_same_event_is_told_once_and_a_running_worker_knows_best() -> None:
     ]
 
 
-def test_open_events_come_first_with_since_when_cause_and_remedy() -> None:
+def test_render_status_open_events_come_first_with_cause_and_remedy() -> None:
     done = Event("LaneFault", FLOW, "gone", NOW - 90_000, NOW - 60_000, flow=FLOW)
     still = Event("Parked", "orders-0", "too large [bold]", NOW - 61_000, remedy="Do this.", times=3, flow=FLOW)
     text = shown(overview(survey(), [worker(done, still)], NOW))
@@ -146,34 +146,34 @@ def test_open_events_come_first_with_since_when_cause_and_remedy() -> None:
     assert text.index("open     Parked") < text.index("resolved LaneFault")
 
 
-def test_a_long_list_says_what_it_leaves_out_and_the_worst_comes_first() -> None:
+def test_render_status_long_list_is_cut_after_the_greatest_lag() -> None:
     many = tuple(partition(n, 0, 1000 if n == 77 else 0) for n in range(100))
     text = shown(overview(survey(partitions=many), [], NOW), rows=5)
-    assert "and 95 partitions more, none of them behind" in text
+    assert "and 95 more partitions, none of them with lag" in text
     assert text.index("orders-77") < text.index("orders-0 ")
 
 
-def test_partitions_that_are_only_guarded_are_counted() -> None:
+def test_render_status_counts_guarded_partitions() -> None:
     guarded = tuple(partition(n, 0, 0, guarded=n > 0) for n in range(3))
     assert "guarded  2 partitions" in shown(overview(survey(partitions=guarded), [], NOW))
 
 
-def test_a_worker_that_has_not_heard_from_the_source_is_corrected_and_says_how_old_its_word_is() -> None:
+def test_overview_stale_log_end_of_worker_is_replaced_by_survey() -> None:
     old, young = partition(0, 5, 5, as_of_ms=NOW - 30_000), partition(0, 5, 900, as_of_ms=NOW)
     word = replace(worker(), flows=(replace(worker().flows[0], partitions=(old,)),))
     assert overview(survey(partitions=(young,)), [word], NOW).lag == 895
     silent = overview(survey(partitions=(), source_error="refused"), [word], NOW)
     assert silent.as_of_ms == NOW - 30_000
-    assert "nothing, as of 30 s ago" in shown(silent)
+    assert "0 records, as of 30 s ago" in shown(silent)
 
 
-def test_groups_where_they_were_asked_for() -> None:
+def test_render_status_groups() -> None:
     groups = (GroupStatus("arrivals", 6, 12, 5, 1, 0, 7),)
     assert "arrivals" in shown(overview(survey(groups=groups), [], NOW))
-    assert "no group has a position" in shown(overview(survey(groups=()), [], NOW))
+    assert "no group has a committed offset" in shown(overview(survey(groups=()), [], NOW))
 
 
-def test_it_fits_a_terminal_of_eighty_columns() -> None:
+def test_render_status_fits_eighty_columns() -> None:
     long = replace(partition(0, 0, 10**9), topic="a-topic-with-quite-a-long-name-as-they-are-in-real-life")
     text = shown(overview(survey(partitions=(long,)), [], NOW), width=80)
     assert max(len(line) for line in text.splitlines()) <= 80
@@ -183,12 +183,12 @@ def test_it_fits_a_terminal_of_eighty_columns() -> None:
     ("seconds", "expected"),
     [(None, "unknown"), (0.42, "0.4 s"), (9.96, "10 s"), (99, "99 s"), (125, "2 min 05 s"), (12_000, "3 h 20 min")],
 )
-def test_durations(seconds: float | None, expected: str) -> None:
+def test_duration_texts(seconds: float | None, expected: str) -> None:
     assert words.duration(seconds) == expected
     assert words.duration(6.2 * 86_400) == "6 d 4 h"
 
 
-def test_sizes() -> None:
+def test_size_texts() -> None:
     assert [words.size(n) for n in (None, 512, 12_345, 999_960, 10**13)] == [
         "unknown",
         "512 B",
