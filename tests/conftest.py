@@ -6,7 +6,16 @@ took 277 ms once), and no test here is about time.
 
 from hypothesis import settings
 
-pytest_plugins = ["fix_lab", "fix_spark", "fix_engine", "fix_flows", "fix_guarded", "fix_spark_cluster", "fix_browser"]
+pytest_plugins = [
+    "fix_lab",
+    "fix_spark",
+    "fix_engine",
+    "fix_flows",
+    "fix_guarded",
+    "fix_spark_cluster",
+    "fix_browser",
+    "fix_actions",
+]
 
 settings.register_profile("drlib", deadline=None)
 settings.load_profile("drlib")

@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 from fix_engine import wait_for
+from testbed_actions import KERNEL
 from tiny_notebook import write_notebook
 
 from drlib.cli.app import app
@@ -36,7 +37,9 @@ lab_dir: str = ""  # a lab that runs
 topic: str = "orders"  # what is created
 partitions: int = 2
 """
-OPEN = """\
+OPEN = (
+    KERNEL
+    + """\
 import os
 from pathlib import Path
 import drlib
@@ -44,6 +47,7 @@ import drlib
 drill = drlib.open_drill(runbook, run_dir, lab_dir=lab_dir, topic=topic, partitions=partitions)
 drill.plan()
 """
+)
 STEPS = ("create", "place", "call", "move")
 
 
@@ -124,7 +128,8 @@ class Stage:
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         """`drlib`, with this stage's run folders."""
-        argv = [sys.executable, "-m", "drlib.cli", *map(str, arguments), "--runs-dir", str(self.runs)]
+        main = f"{KERNEL}from drlib.cli import main; main()"
+        argv = [sys.executable, "-c", main, *map(str, arguments), "--runs-dir", str(self.runs)]
         return subprocess.Popen(argv, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def drlib(self, *arguments: str | Path, code: int = 0) -> str:

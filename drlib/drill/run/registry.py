@@ -22,7 +22,7 @@ Kind = TypeVar("Kind", bound=DrillCall)
 Table = Mapping[str, "str | type[Kind]"]
 """From name to class, or to `module:Class` below `drlib.drill`."""
 
-ACTIONS: Final[Table[DrillAction]] = {
+ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     # failover
     "failover.triage": "actions.failover.triage:Triage",
     "source.fence": "actions.applications.fence_source:FenceSource",
@@ -74,7 +74,7 @@ ACTIONS: Final[Table[DrillAction]] = {
     "ordering.prove": "scenarios.ordering.actions:Prove",
 }
 
-PROBES: Final[Table[DrillProbe]] = {
+PROBES: Final[dict[str, str | type[DrillProbe]]] = {
     "cluster.answers": "actions.probes:ClusterAnswers",
     "cluster.serves": "actions.probes:ClusterServes",
     "topic.exists": "actions.probes:TopicExists",

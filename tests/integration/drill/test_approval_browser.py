@@ -8,13 +8,14 @@ import pytest
 import yaml
 from fix_browser import Notebooks, OpenPage
 from fix_engine import wait_for
+from testbed_actions import KERNEL
 
 from drlib.drill.run import approvals
 from drlib.runs import journal
 from drlib.runs.journal import JOURNAL
 
 SAID = ".jp-OutputArea-output"
-OPENED = "import drlib\n\ndrill = drlib.open_drill('{book}', '{run}', lab_dir='../.lab')\ndrill.board()"
+OPENED = KERNEL + "import drlib\n\ndrill = drlib.open_drill('{book}', '{run}', lab_dir='../.lab')\ndrill.board()"
 
 
 def written(notebooks: Notebooks, name: str) -> tuple[str, Path]:

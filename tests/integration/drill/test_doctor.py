@@ -171,7 +171,7 @@ def test_a_drill_may_begin_and_its_steady_state_holds(patient: Patient) -> None:
             "group.active",
             {"cluster": source, "group": patient.group, "within_seconds": 0.5},
             False,
-            "2 positions stand still",
+            "2 positions do not move",
         ),
         ("readiness.score", {"at_least": 100}, True, "scores 100 of 100"),
     ):

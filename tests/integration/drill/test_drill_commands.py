@@ -26,6 +26,7 @@ from drlib.runs import folder as folders
 from drlib.runs import journal
 from drlib.runs.journal import JOURNAL
 
+pytestmark = pytest.mark.usefixtures("topic_actions")
 PAUSE = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.02)"
 
 

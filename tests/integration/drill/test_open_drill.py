@@ -12,6 +12,7 @@ import yaml
 from fix_engine import create_topic, produce, wait_for
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
+from testbed_actions import KERNEL
 
 from drlib import open_drill
 from drlib.drill.plan.plan import Call, Drill, Mode, Step
@@ -29,6 +30,7 @@ from drlib.runs.abort import Abort
 from drlib.ui.console.board import Picture
 
 ALIASES = ("SOURCE", "TARGET")
+pytestmark = pytest.mark.usefixtures("topic_actions")
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +100,9 @@ def test_a_folder_is_run_by_its_own_plan_only(lab: Lab, tmp_path: Path) -> None:
         opened(lab, tmp_path, "c1", partitions=3)
 
 
-NOTEBOOK = """\
+NOTEBOOK = (
+    KERNEL
+    + """\
 import drlib
 drill = drlib.open_drill({runbook!r}, {run!r}, lab_dir={lab!r}, partitions=2)
 ---
@@ -108,6 +112,7 @@ drill.until("create-e1")
 ---
 drill.finish()
 """
+)
 
 
 def test_the_board_is_one_picture_that_papermill_keeps_as_it_ended(lab: Lab, tmp_path: Path) -> None:
@@ -170,7 +175,7 @@ def test_a_click_in_the_notebook_approves_what_waits_and_another_aborts(lab: Lab
     try:
         front = Front(client)
         opened = f"drill = drlib.open_drill({str(book)!r}, {str(tmp_path / 'run')!r}, lab_dir={str(lab.root)!r}, partitions=2)"
-        front.run(f"import drlib\n{opened}\ndrill.board()")
+        front.run(f"{KERNEL}import drlib\n{opened}\ndrill.board()")
         assert "waits for its approval" in front.run('drill.until("create-f2")')
         waits = "create-f2 (Create f2) waits for approval"
         assert waits in "\n".join(front.text)

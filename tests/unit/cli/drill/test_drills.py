@@ -25,6 +25,7 @@ from drlib.runbook.execution import outcome
 from drlib.runs import folder as folders
 from drlib.runs import lock as folder_lock
 
+pytestmark = pytest.mark.usefixtures("topic_actions")
 PARAMETERS = 'run_dir: str = ""\nrunbook: str = ""\nlab_dir: str = ""\ntopic: str = "orders"\npartitions: int = 2\n'
 STEP: dict[str, Any] = {
     "name": "create",
@@ -78,7 +79,10 @@ def refused(place: Path, code: int, *arguments: object) -> str:
         ({"aproval": True}, ["drill.steps.0.aproval: there is no such key", "Did you mean approval?"]),
         ({"action": "topic.craete"}, ["step create: topic.craete", "there is nothing of that name", "topic.create"]),
         ({"arguments": {"cluster": "RIGHT", "partitions": 2}}, ["its argument 'topic' is missing"]),
-        ({"arguments": {**STEP["arguments"], "partitions": "two"}}, ["two is no number of partitions"]),
+        (
+            {"arguments": {**STEP["arguments"], "partitions": "two"}},
+            ["partitions: 'two' is not a whole number from 1 on"],
+        ),
         ({"arguments": {**STEP["arguments"], "cluster": "UP"}}, ["UP", "There are: LEFT, RIGHT"]),
         ({"arguments": {**STEP["arguments"], "topic": "${tpoic}"}}, ["there is no parameter tpoic"]),
         ({"drill": {"flow": "LEFT->UP"}}, ["UP", "There are: LEFT, RIGHT"]),
