@@ -1,6 +1,6 @@
 """People at work: the live console of a notebook, and JupyterLab started so that it can be used at once.
 
-`drlib.ui.console(...)` opens one: this package is called like a function, whichever of the two was imported first.
+`drlib.console(...)` opens one: this package is called like a function, whichever of the two was imported first.
 Not for: what the state is (`drlib.ui.console.state`), and what runbooks leave behind, which is never a widget.
 """
 

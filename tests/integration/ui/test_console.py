@@ -43,7 +43,7 @@ def test_a_flow_is_told_with_its_lag_its_groups_and_the_death_of_its_worker(engi
     group = f"{engine.topics}.readers"
     with Cluster(ClusterSettings("L", tuple(left.split(",")))) as cluster:
         cluster.alter_group_offsets(group, {TopicPartition(engine.topics, p): CommittedOffset(50) for p in (0, 1)})
-    console = drlib.ui.console(engine.properties)
+    console = drlib.console(engine.properties)
 
     def told() -> bool:
         found = console.state.flows
@@ -67,7 +67,7 @@ def test_a_flow_is_told_with_its_lag_its_groups_and_the_death_of_its_worker(engi
 
 def test_live_it_looks_by_itself_and_closed_it_leaves_no_thread(engine: Engine, left: str, tmp_path: Path) -> None:
     create_topic(left, engine.topics, 1)
-    subject = drlib.ui.console(engine.properties, runs_dir=tmp_path).subject
+    subject = drlib.console(engine.properties, runs_dir=tmp_path).subject
     first, second = (Console(subject, attended=lambda: True) for _ in range(2))
     for console in (first, second):
         console.show()
@@ -100,7 +100,7 @@ def test_skewed_clocks_stamp_what_is_written_from_then_on_and_set_clocks_ends_it
         str(tmp_path / "pointer.json"), str(applications.history_path("stamps")), topic=topic, records_per_second=50.0
     )
     applications.start("stamps", spec)
-    console = drlib.ui.console(lab_dir=lab.root)
+    console = drlib.console(lab_dir=lab.root)
     try:
         wait_for("records of now", lambda: _stamp(left, topic) < 5, 20)
         with pytest.raises(UsageError, match="its name was not typed"):
@@ -125,7 +125,7 @@ def test_a_lab_that_has_just_started_is_told_as_it_is_and_one_taken_down_as_gone
     """A cluster has no group coordinator in its first second, and none for a moment after each start: that is no silence."""
     lab = lab_factory()
     lab.write_properties()
-    console = drlib.ui.console(lab_dir=lab.root, runs_dir=tmp_path)
+    console = drlib.console(lab_dir=lab.root, runs_dir=tmp_path)
     for _ in ("just started", "started again"):
         state = console.state
         assert [(one.state, one.members, one.groups) for one in state.flows] == [(NO_WORKER, 0, ())], state
@@ -163,7 +163,7 @@ def test_a_lab_that_has_just_started_is_told_as_it_is_and_one_taken_down_as_gone
 
 def test_what_a_runbook_leaves_behind_holds_pictures_and_no_widget(lab: Lab, tmp_path: Path) -> None:
     lab.write_properties()
-    console = f"import drlib\nconsole = drlib.ui.console(lab_dir={str(lab.root)!r}, runs_dir=run_dir)\nconsole"
+    console = f"import drlib\nconsole = drlib.console(lab_dir={str(lab.root)!r}, runs_dir=run_dir)\nconsole"
     threads = "import threading\nprint([one.name for one in threading.enumerate() if 'console' in one.name])"
     book = tiny_runbook(tmp_path, console, "console.show()", threads)
     done = execute(book, {}, runs_dir=tmp_path / "runs", lab_dir=None, on_progress=lambda *_: None)

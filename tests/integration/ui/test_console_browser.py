@@ -28,7 +28,7 @@ from drlib.runs import journal
 from drlib.ui.console import faults
 from drlib.ui.console.state import link_words
 
-CONSOLE = "import drlib\n\nconsole = drlib.ui.console(lab_dir='../.lab')\nconsole"
+CONSOLE = "import drlib\n\nconsole = drlib.console(lab_dir='../.lab')\nconsole"
 REGION = ".drlib-console"
 # From a click to the console's answer in the page, in milliseconds of the page's own clock.
 CLICK = """async label => {
