@@ -5,7 +5,7 @@ REPEATS ?= 3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo lab test incidents test-all bench soak mutants lint unit integration notebooks pictures docs lock clean
+.PHONY: help setup demo lab test incidents test-all bench soak mutants lint unit integration pictures docs lock clean
 
 help:
 	@echo "make demo   two real Kafka clusters, one dies, applications carry on; ends with a report"
@@ -38,16 +38,17 @@ demo: setup
 lab: setup
 	@$(BIN)/drlib notebook
 
-test: setup lint unit integration notebooks
+test: setup lint unit integration
 
 # Two at a time: an incident waits for its clusters about as long as it works.
 incidents: setup
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/integration/training/test_incidents.py tests/notebooks/test_game_day.py
 
 test-all: test
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "long or mm2" tests/integration tests/notebooks
-	$(BIN)/python -m pytest -q --nbval-lax notebooks/01_mirror_two_clusters.ipynb notebooks/04_consume_in_order.ipynb notebooks/07_size_the_link.ipynb \
-	  notebooks/05_find_duplicates.ipynb notebooks/06_analyse_lag.ipynb notebooks/08_audit_clusters.ipynb notebooks/09_follow_both_clusters.ipynb
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=30 -m "long or mm2" tests/integration tests/notebooks
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --nbval-lax notebooks/01_mirror_two_clusters.ipynb notebooks/04_consume_in_order.ipynb \
+	  notebooks/05_find_duplicates.ipynb notebooks/06_analyse_lag.ipynb notebooks/07_size_the_link.ipynb \
+	  notebooks/08_audit_clusters.ipynb notebooks/09_follow_both_clusters.ipynb
 
 bench: setup
 	$(BIN)/python -m bench --workloads "$(WORKLOADS)" --repeats $(REPEATS)
@@ -68,12 +69,10 @@ lint: setup
 unit: setup
 	$(BIN)/python -m pytest -q -n 2 tests/unit tests/contract tests/repository
 
+# Two at a time, a file in one of them: tests on brokers wait about as long as they work. The 30 slowest are printed.
 integration: setup
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not long and not mm2" tests/integration
-
-notebooks: setup
-	$(BIN)/python -m pytest -q -m "not long" tests/notebooks
-	$(BIN)/python -m pytest -q --nbval-lax notebooks/00_start_here.ipynb notebooks/02_fail_over.ipynb notebooks/03_fail_back.ipynb
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=30 -m "not long and not mm2" --nbval-lax \
+	  tests/integration tests/notebooks notebooks/00_start_here.ipynb notebooks/02_fail_over.ipynb notebooks/03_fail_back.ipynb
 
 docs: setup
 	$(BIN)/python docs/make_site.py
