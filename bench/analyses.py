@@ -124,22 +124,22 @@ def exact(spark: SparkSession, left: str, right: str, records: int) -> bool:
 
 def buckets(spark: SparkSession, left: str, right: str, records: int) -> bool:
     """In sums of a second, by Structured Streaming, one side after the other."""
-    from drlib.analysis.continuous.compare import look, plan_audit
+    from drlib.analysis.continuous.compare import compare_buckets, plan_audit
     from drlib.analysis.continuous.stream import BucketStream
-    from drlib.analysis.spark.topics import settings_of
+    from drlib.analysis.spark.topics import cluster_settings
     from drlib.mirror.offsets.map.load_maps import Maps
 
     plan = plan_audit(left, right, [(TOPIC, REMOTE)], Maps(), 1000)
     with tempfile.TemporaryDirectory() as folder:
         source, target = (
-            BucketStream(settings_of(where), topics, Path(folder, name), plan.bucket_ms)
+            BucketStream(cluster_settings(where), topics, Path(folder, name), plan.bucket_ms)
             for where, topics, name in ((left, plan.source, "source"), (right, plan.target, "target"))
         )
         for stream in (source, target):
-            stream.begin(spark)
+            stream.start(spark)
             while stream.running:
                 stream.wait(1)
-        report = look(spark, plan, source, target, Maps(), lag_s=300)
+        report = compare_buckets(spark, plan, source, target, Maps(), lag_s=300)
     read = sum(one.source_records for one in report.partitions), sum(one.target_records for one in report.partitions)
     return read == (records, records) and not report.findings and not report.failures
 
@@ -152,22 +152,22 @@ def duplicates(spark: SparkSession, left: str, right: str, _: int) -> bool:
 
 
 def lag(spark: SparkSession, left: str, _: str, records: int) -> bool:
-    """What stood in the source's log over time, against a reader near its beginning; no other topic is read."""
+    """What stood in the source's log over time, against a reader near its aligned_start; no other topic is read."""
     from pyspark.sql import functions as sf
 
-    from drlib.analysis.lag.frames import lags, sized, ticks
+    from drlib.analysis.lag.frames import lag_at, moments, record_sizes
     from drlib.analysis.spark.topics import read_topic
 
-    written = sized(read_topic(spark, left, TOPIC), TOPIC)
+    written = record_sizes(read_topic(spark, left, TOPIC), TOPIC)
     now = int(time.time() * 1000)
-    moments = ticks(spark, now - 7_200_000, now, 100)
+    at = moments(spark, now - 7_200_000, now, 100)
     readers = spark.range(PARTITIONS).select(
         sf.lit("reader").alias("reader"),
         sf.lit(TOPIC).alias("topic"),
         sf.col("id").cast("int").alias("partition"),
         sf.lit(1000).cast("long").alias("position"),
     )
-    behind = lags(written, readers.crossJoin(moments)).groupBy("at").agg(sf.sum("lag_records").alias("records"))
+    behind = lag_at(written, readers.crossJoin(at)).groupBy("at").agg(sf.sum("lag_records").alias("records"))
     last = behind.agg(sf.max_by("records", "at")).first()
     return last is not None and last[0] == records - 1000 * PARTITIONS
 
@@ -185,10 +185,10 @@ def measure(name: str, left: str, right: str, records: int, *, memory: str, skew
     """One analysis in this process. Raises RuntimeError where it does not find what is there."""
     from pyspark import SparkContext
 
-    from drlib.analysis.audit.compare import rehearse
+    from drlib.analysis.audit.compare import warm_up
     from drlib.analysis.spark.session import start_in_background
 
-    with start_in_background("bench", warm_up=rehearse, driver_memory=memory, long_runs=True).result() as spark:
+    with start_in_background("bench", warm_up=warm_up, driver_memory=memory, long_runs=True).result() as spark:
         gateway = SparkContext._gateway
         jvm = Meter([gateway.proc.pid] if gateway is not None else [])
         driver = Meter([os.getpid()])

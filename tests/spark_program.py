@@ -17,7 +17,9 @@ from drlib.analysis.spark.topics import read_topic
 def main(master: str, left: str, right: str, topic: str, remote: str) -> None:
     with spark_session("drlib on a cluster", master=master, driver_memory="1g") as spark:
         audit = audit_topics(spark, left, right, topic, remote)
-        sizes = lag.by_partition(lag.sized(read_topic(spark, left, topic), topic)).orderBy("partition").collect()
+        sizes = (
+            lag.partition_totals(lag.record_sizes(read_topic(spark, left, topic), topic)).orderBy("partition").collect()
+        )
         context = spark.sparkContext
         told = {
             "master": context.master,

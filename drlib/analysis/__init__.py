@@ -1,6 +1,7 @@
-"""Proofs over whole topics with PySpark: topics as DataFrames, and audits that end in pass, fail or unknown.
+"""Analyses of whole topics with PySpark: audits, duplicates and lag, each with a verdict pass, fail or unknown.
 
-Importing this package costs nothing: `result` and `duplicates_result` have the values and their verdict without Spark, and
-`jobs` how work on it is watched; what looks at records (`topics`, `contents`, `audit`, `duplicates`) brings PySpark in.
-Not for: live lag or positions, which are `drlib.kafka.admin`' and need no JVM.
+`spark` has the session, its jobs and topics as DataFrames; `audit` compares a mirrored topic with its source; `duplicates`
+finds duplicates and their cause; `continuous` follows both clusters with Structured Streaming; `lag` measures lag over time;
+`sessions` is what notebooks open. Importing this package does not import PySpark; the modules that compute on DataFrames do.
+Not for: live lag or positions, which `drlib.kafka.admin` reads without a JVM.
 """

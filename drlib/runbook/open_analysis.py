@@ -15,12 +15,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
+from drlib.analysis.sessions.analysed_flow import AnalysedFlow, open_flow
 from drlib.analysis.sessions.continuous_audit import ContinuousAudit
 from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
 from drlib.analysis.sessions.lag_analysis import LagAnalysis
-from drlib.analysis.sessions.lag_practice import practised
+from drlib.analysis.sessions.lag_practice import prepare_lag_practice
 from drlib.analysis.sessions.nightly_audit import NightlyAudit
-from drlib.analysis.sessions.place import AnalysisPlace, find_place
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession
 from drlib.errors import UsageError
 from drlib.runs import folder
@@ -47,9 +47,9 @@ def open_duplicates_audit(
     `allow` names causes that are no failure. `histories` are files of applications that log what they process. `plant`
     writes duplicates into a lab's own traffic.
     """
-    place = find_place(properties, lab_dir, flow, plant=plant)
+    analysed = open_flow(properties, lab_dir, flow, plant=plant)
     return _open(
-        lambda run: DuplicatesAudit(run, allow=allow, histories=histories), place, run_dir, name, topics, master
+        lambda run: DuplicatesAudit(run, allow=allow, histories=histories), analysed, run_dir, name, topics, master
     )
 
 
@@ -70,10 +70,10 @@ def open_nightly_audit(
     Records not mirrored yet are no loss while they span at most `lag_seconds`; a checkpoint may have `reread_allowed` records
     read again.
     """
-    place = find_place(properties, lab_dir, flow)
+    analysed = open_flow(properties, lab_dir, flow)
     return _open(
         lambda run: NightlyAudit(run, lag_seconds=lag_seconds, reread_allowed=reread_allowed),
-        place, run_dir, name, topics, master,
+        analysed, run_dir, name, topics, master,
     )  # fmt: skip
 
 
@@ -100,13 +100,13 @@ def open_continuous_audit(
         raise UsageError(
             "no folder for what is known from run to run", "the next run goes on from it", "Give one: -p state=FOLDER."
         )
-    place = find_place(properties, lab_dir, flow)
+    analysed = open_flow(properties, lab_dir, flow)
 
     def build(run: AnalysisRun) -> ContinuousAudit:
         state_dir = Path(state).expanduser().absolute() if state else run.run_dir / "following"
         return ContinuousAudit(run, state_dir, bucket_seconds=bucket_seconds, lag_seconds=lag_seconds)
 
-    return _open(build, place, run_dir, name, topics, master)
+    return _open(build, analysed, run_dir, name, topics, master)
 
 
 def open_lag_analysis(
@@ -128,26 +128,28 @@ def open_lag_analysis(
     `objective` is the age agreed on for the mirror, `horizon` how early a loss counts as a failure. A lab gets some traffic
     first, with a group that falls behind unless `slow_group` is false.
     """
-    place = find_place(properties, lab_dir, flow) if properties else practised(lab_dir, flow, slow=slow_group)
+    analysed = (
+        open_flow(properties, lab_dir, flow) if properties else prepare_lag_practice(lab_dir, flow, slow=slow_group)
+    )
     return _open(
         lambda run: LagAnalysis(run, window=window, objective=objective, horizon=horizon),
-        place, run_dir, name, topics, master,
+        analysed, run_dir, name, topics, master,
     )  # fmt: skip
 
 
 def _open(
     build: Callable[[AnalysisRun], Session],
-    place: AnalysisPlace,
+    analysed: AnalysedFlow,
     run_dir: str | Path,
     name: str,
     topics: Sequence[str],
     master: str,
 ) -> Session:
-    """Build the session in its folder; close `place` if that fails."""
+    """Build the session in its folder; close `analysed` if that fails."""
     with ExitStack() as undo:
-        undo.callback(place.close)
+        undo.callback(analysed.close)
         path = Path(run_dir).absolute() if run_dir else folder.create(Path("..") / "runs", name).path
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        session = build(AnalysisRun(name, path, place, topics, master, LiveBar()))
+        session = build(AnalysisRun(name, path, analysed, topics, master, LiveBar()))
         undo.pop_all()
         return session

@@ -1,9 +1,9 @@
-"""Are a flow's checkpoints exact? Each against the copies themselves: what stands in front of it, and what behind it.
+"""Are a flow's checkpoints exact? Each is judged against the copied records before and after it.
 
-Rules: a checkpoint says that position `upstream` on the source is position `downstream` on the target. It is exact when
-no copy of a record in front of `upstream` stands at or behind `downstream` (it would be read again), and no copy of one
-at or behind `upstream` stands in front of it (it would never be read). Copies are paired by content, so this holds whoever
-wrote the checkpoints. A partition without one pair cannot be judged. Only numbers come to the driver.
+Rules: a checkpoint says that position `upstream` on the source is position `downstream` on the target. It is exact when no
+copy of a record before `upstream` is at or after `downstream` (it would be read again), and no copy of a record at or after
+`upstream` is before `downstream` (it would be skipped). Copies are paired by content, so this holds for checkpoints of any
+writer. A partition without a pair cannot be judged. Only counts are collected.
 Not for: whether a checkpoint is recent.
 """
 
@@ -25,35 +25,37 @@ from drlib.model import TopicPartition
 def read_checkpoints(target: ClusterSettings, topic: str) -> tuple[Checkpoint, ...]:
     """The newest checkpoint of each group and partition in a checkpoints topic; empty where there is no such topic.
 
-    Raises `Unreachable`, and what the cluster refuses. Records that are no checkpoints are passed over, as
-    `MirrorClient` does.
+    Raises `Unreachable`, and what the cluster refuses. Records that are not checkpoints are skipped, as `MirrorClient` does.
     """
-    found: dict[tuple[str, TopicPartition], Checkpoint] = {}
+    newest: dict[tuple[str, TopicPartition], Checkpoint] = {}
     with Cluster(target) as cluster:
         if not cluster.topics([topic]):
             return ()
-        only = TopicPartition(topic, 0)  # MirrorMaker 2 writes all of them to partition 0
-        (start,), (end,) = cluster.log_starts([only]).values(), cluster.log_ends([only]).values()
+        partition = TopicPartition(topic, 0)  # MirrorMaker 2 writes all of them to partition 0
+        (start,), (end,) = cluster.log_starts([partition]).values(), cluster.log_ends([partition]).values()
         if start == end:
             return ()
-        for record in cluster.read({only: Range(start, end)}):
+        for record in cluster.read({partition: Range(start, end)}):
             try:
                 checkpoint = Checkpoint.decode(record.key, record.value)
             except MalformedRecord:
                 continue
-            found[checkpoint.group, checkpoint.partition] = checkpoint
-    return tuple(found[key] for key in sorted(found))
+            newest[checkpoint.group, checkpoint.partition] = checkpoint
+    return tuple(newest[key] for key in sorted(newest))
 
 
 def audit_checkpoints(
     grouped: DataFrame, remote_topic: str, checkpoints: Iterable[Checkpoint]
 ) -> tuple[CheckpointAudit, ...]:
-    """Judge those of `remote_topic` by `grouped`, the `contents` of the topic on both sides."""
-    asked: Sequence[Checkpoint] = [one for one in checkpoints if one.partition.topic == remote_topic]
-    if not asked:
+    """Judge those of `remote_topic` by `grouped`, the contents of the topic on both sides."""
+    chosen: Sequence[Checkpoint] = [each for each in checkpoints if each.partition.topic == remote_topic]
+    if not chosen:
         return ()
     table = grouped.sparkSession.createDataFrame(
-        [(n, one.partition.partition, one.upstream_offset, one.offset) for n, one in enumerate(asked)],
+        [
+            (n, checkpoint.partition.partition, checkpoint.upstream_offset, checkpoint.offset)
+            for n, checkpoint in enumerate(chosen)
+        ],
         "number int, partition int, upstream long, downstream long",
     )
     pairs = grouped.where("paired > 0").select(
@@ -65,16 +67,22 @@ def audit_checkpoints(
             )
         ),
     )
-    again = (sf.col("source") < sf.col("upstream")) & (sf.col("target") >= sf.col("downstream"))
-    passed = (sf.col("source") >= sf.col("upstream")) & (sf.col("target") < sf.col("downstream"))
+    re_read = (sf.col("source") < sf.col("upstream")) & (sf.col("target") >= sf.col("downstream"))
+    skipped = (sf.col("source") >= sf.col("upstream")) & (sf.col("target") < sf.col("downstream"))
     rows = (
         pairs.join(sf.broadcast(table), "partition")
         .groupBy("number")
-        .agg(sf.count_if(again).alias("again"), sf.count_if(passed).alias("passed"))
+        .agg(sf.count_if(re_read).alias("re_read"), sf.count_if(skipped).alias("skipped"))
         .collect()
     )
-    counts = {row["number"]: (row["again"], row["passed"]) for row in rows}
+    counts = {row["number"]: (row["re_read"], row["skipped"]) for row in rows}
     return tuple(
-        CheckpointAudit(one.group, one.partition, one.upstream_offset, one.offset, *counts.get(n, (None, None)))
-        for n, one in enumerate(asked)
+        CheckpointAudit(
+            checkpoint.group,
+            checkpoint.partition,
+            checkpoint.upstream_offset,
+            checkpoint.offset,
+            *counts.get(n, (None, None)),
+        )
+        for n, checkpoint in enumerate(chosen)
     )

@@ -1,13 +1,12 @@
-"""A mirrored topic against its source, record by record, without asking the engine that copied it.
+"""A mirrored topic against its source, record by record, independently of the engine that copied it.
 
-Rules: a record is identified by its partition and its `id` header, or without one by its content; identical records
-are told apart by their order (the n-th on LEFT is the n-th on RIGHT), so what the source itself holds twice is no
-duplicate. Content is key, value, headers in order, and timestamp, each by its own hash, so an altered record names the
-field. Nothing but counts and a bounded list of examples reaches the driver. Both sides are grouped by identity in one
-shuffle (a full outer join of aggregates); the only window is over the records of one partition and key.
-A read that fails because records vanished ends in `unknown`, never in a partial count.
-Not for: reading topics and passing over what sums prove alike (`staged_audit`); positions of groups (the drill's checker);
-proving the engine's own offset map.
+Rules: a record is identified by its partition and its `id` header, or without one by its content. Identical records are told
+apart by their order (the n-th on LEFT is the n-th on RIGHT), so what the source itself holds twice is no duplicate. Content
+is key, value, headers in order, and timestamp, each by its own hash, so the changed field of an altered record is known. Only
+counts and a bounded list of examples are collected. Both sides are grouped by identity in one shuffle (a full outer join of
+aggregates); the only window is over the records of one partition and key.
+A read that fails because records were deleted ends in `unknown`, never in a partial count.
+Not for: reading topics and skipping what sums prove equal (`staged`); positions of groups; proving the engine's offset map.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from pyspark.sql import functions as sf
 
 from drlib import clock
 from drlib.analysis.audit.checkpoints import audit_checkpoints
-from drlib.analysis.audit.compaction import Cleaners, taken
+from drlib.analysis.audit.compaction import Cleaners, mark_compacted
 from drlib.analysis.audit.result import AuditExample, AuditResult, Fault, PartitionAudit, conclude, unreadable
-from drlib.analysis.spark.contents import FIELDS, before, borders, contents, left_over
+from drlib.analysis.spark.contents import FIELDS, common_starts, group_contents, is_before, unpaired_offsets
 from drlib.analysis.spark.topics import TopicRange, field_hashes, with_identity
 from drlib.mirror.mm2.records import Checkpoint
 
 EXAMPLES = 20
 NO_CLEANER: Final = Cleaners()
-# What Spark's Kafka source says when the records it was to read are not there (any more), or nobody answers.
+# Messages of Spark's Kafka source for records that do not exist (any more) and for brokers that do not answer.
 UNREADABLE = (
     "data may have been lost",
     "KAFKA_DATA_LOSS",
@@ -43,41 +42,41 @@ UNREADABLE = (
 )
 
 
-def cleaners_of(here: TopicRange, there: TopicRange) -> Cleaners:
+def current_cleaners(source: TopicRange, target: TopicRange) -> Cleaners:
     """Which of the two topics is compacted, now."""
     return Cleaners(
-        here.delete_retention_ms if here.compacted else None,
-        there.delete_retention_ms if there.compacted else None,
+        source.delete_retention_ms if source.compacted else None,
+        target.delete_retention_ms if target.compacted else None,
         clock.now_ms(),
     )
 
 
-def failover_audit(
+def audit_frames(
     left: DataFrame,
     right: DataFrame,
     *,
-    left_start: Mapping[int, int] | None = None,
-    right_start: Mapping[int, int] | None = None,
+    source_start: Mapping[int, int] | None = None,
+    target_start: Mapping[int, int] | None = None,
     cleaners: Cleaners = NO_CLEANER,
     uncommitted: DataFrame | None = None,
     checkpoints: Sequence[Checkpoint] = (),
     remote_topic: str = "",
     examples: int = EXAMPLES,
 ) -> AuditResult:
-    """Compare the source topic with its mirror; both frames have `read_topic`'s columns.
+    """Compare the source topic (`left`) with its mirror (`right`); both frames have `read_topic`'s columns.
 
-    `left_start` and `right_start` are the first offsets that were read; above 0, what lies before the first record
-    found on both sides cannot be decided, and is counted as unseen instead of invented or missing. What `cleaners` can
-    have taken is no fault. `uncommitted` is the source with aborted records, to tell copies of those by their name.
-    `checkpoints` of `remote_topic` are judged by the same pairs. At most `examples` of each fault are listed. Spark's own
-    errors come through, except those of reading: they give verdict `unknown`.
+    `source_start` and `target_start` are the first offsets that were read. Where they are above 0, records before the first
+    record found on both sides cannot be decided and count as unseen instead of invented or missing. Records that `cleaners` can
+    have removed are no fault. `uncommitted` is the source including aborted records, to recognise copies of those.
+    `checkpoints` of `remote_topic` are judged by the same pairs. At most `examples` of each fault are listed.
+    Raises Spark's own errors, except those of reading: they give verdict `unknown`.
     """
-    grouped = contents(left, right).persist(StorageLevel.MEMORY_AND_DISK)
+    grouped = group_contents(left, right).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        result = _Audit(grouped, left_start or {}, right_start or {}, cleaners, uncommitted, examples).run()
+        result = _Audit(grouped, source_start or {}, target_start or {}, cleaners, uncommitted, examples).run()
         return replace(result, checkpoints=audit_checkpoints(grouped, remote_topic, checkpoints))
-    except Exception as error:  # a failed task surfaces as py4j's or as PySpark's own error, by where it failed
-        reason = reading_failure(str(error))
+    except Exception as error:  # a failed task raises py4j's or PySpark's error, depending on where it failed
+        reason = read_failure(str(error))
         if reason is None:
             raise
         return unreadable(reason)
@@ -85,8 +84,8 @@ def failover_audit(
         grouped.unpersist()
 
 
-def rehearse(spark: SparkSession) -> None:
-    """Audit one literal record against itself: the JVM then has loaded and compiled what an audit needs."""
+def warm_up(spark: SparkSession) -> None:
+    """Audit one literal record against itself, so that the JVM has loaded and compiled what an audit needs."""
     record = with_identity(
         spark.range(1).select(
             sf.lit(0).alias("partition"),
@@ -97,11 +96,11 @@ def rehearse(spark: SparkSession) -> None:
             sf.array(sf.struct(sf.lit("id").alias("key"), sf.lit(b"1").alias("value"))).alias("headers"),
         )
     )
-    failover_audit(record, record)
+    audit_frames(record, record)
 
 
-def reading_failure(text: str) -> str | None:
-    """The line of an error's text that says the records could not be read, or None when it is about something else."""
+def read_failure(text: str) -> str | None:
+    """The line of an error's text that says that records could not be read; None for any other error."""
     for line in text.splitlines():
         if any(sign in line for sign in UNREADABLE):
             return f"the records could not be read: {line.strip()[:300]}"
@@ -110,7 +109,7 @@ def reading_failure(text: str) -> str | None:
 
 @dataclass
 class _Tally:
-    """One partition's counts while they come in."""
+    """Counts of one partition, filled in step by step."""
 
     source: int = 0
     target: int = 0
@@ -128,13 +127,13 @@ class _Tally:
 
 
 class _Audit:
-    """One run over the grouped contents. Each method is one question, and at most two Spark jobs."""
+    """One run over the grouped contents. Each method answers one question with at most two Spark jobs."""
 
     def __init__(
         self,
         grouped: DataFrame,
-        left_start: Mapping[int, int],
-        right_start: Mapping[int, int],
+        source_start: Mapping[int, int],
+        target_start: Mapping[int, int],
         cleaners: Cleaners,
         uncommitted: DataFrame | None,
         examples: int,
@@ -142,8 +141,8 @@ class _Audit:
         self.contents = grouped
         self.cleaners = cleaners
         self.uncommitted = uncommitted
-        self.left_start = left_start
-        self.right_start = right_start
+        self.source_start = source_start
+        self.target_start = target_start
         self.limit = examples
         self.tallies: dict[int, _Tally] = {}
         self.examples: list[AuditExample] = []
@@ -152,7 +151,7 @@ class _Audit:
         self._count()
         self._order()
         if any(tally.source > tally.paired or tally.target > tally.paired for tally in self.tallies.values()):
-            self._explain()
+            self._classify_unpaired()
         return conclude((self._row(number, tally) for number, tally in self.tallies.items()), self.examples)
 
     def _count(self) -> None:
@@ -187,7 +186,7 @@ class _Audit:
             )
 
     def _order(self) -> None:
-        """Within a partition and key, a record's source offset must exceed that of every record before it."""
+        """Within a partition and key, a record's source offset must be greater than that of every record before it."""
         pair = sf.explode(
             sf.arrays_zip(
                 sf.slice("sources", sf.lit(1), sf.col("paired")).alias("source"),
@@ -207,11 +206,11 @@ class _Audit:
             sf.format_string("after source offset %d of the same key", sf.col("ahead")),
         )
 
-    def _explain(self) -> None:
-        """Name what did not pair off. Costs nothing on a clean copy: it is asked only when something is left."""
+    def _classify_unpaired(self) -> None:
+        """Classify records without a counterpart. Runs only if there are any, so a clean copy costs nothing."""
         kept = ["partition", "id", *FIELDS]
         lost = self.contents.where(sf.size("sources") > sf.col("paired")).select(
-            *kept, sf.explode(left_over("sources")).alias("source")
+            *kept, sf.explode(unpaired_offsets("sources")).alias("source")
         )
         if self.cleaners.none and all(tally.target == tally.paired for tally in self.tallies.values()):
             self._missing(lost)
@@ -220,9 +219,9 @@ class _Audit:
             *kept,
             (sf.col("paired") > 0).alias("again"),
             sf.get("targets", sf.lit(0)).alias("earliest"),
-            sf.explode(left_over("targets")).alias("target"),
+            sf.explode(unpaired_offsets("targets")).alias("target"),
         )
-        lost, extra = self._without_taken(lost, extra)
+        lost, extra = self._without_compacted(lost, extra)
         altered = _altered(lost, extra.where("not again").drop("earliest")).persist()
         known = self.contents.where((sf.size("sources") > 0) & sf.col("id").isNotNull()).select("partition", "id")
         extra = extra.join(altered.select("partition", "target"), ["partition", "target"], "left_anti")
@@ -235,7 +234,9 @@ class _Audit:
             self._report(altered, Fault.ALTERED, changed)
             self._report(extra.where("again or known"), Fault.DUPLICATED, sf.lit("on the target already"))
             invented = extra.where("not again and known is null")
-            unknown = before("target", {p: t.first_target for p, t in self.tallies.items() if self.left_start.get(p)})
+            unknown = is_before(
+                "target", {p: t.first_target for p, t in self.tallies.items() if self.source_start.get(p)}
+            )
             self._unseen(invented.where(unknown))
             self._invented(invented.where(~unknown))
             self._missing(lost.join(altered.select("partition", "source"), ["partition", "source"], "left_anti"))
@@ -243,55 +244,59 @@ class _Audit:
             altered.unpersist()
             extra.unpersist()
 
-    def _without_taken(self, lost: DataFrame, extra: DataFrame) -> tuple[DataFrame, DataFrame]:
-        """Both without what a cleaner explains, and without copies of records that the source may have had and has no
-        more: those are set aside, as nobody can say that they are too many."""
+    def _without_compacted(self, lost: DataFrame, extra: DataFrame) -> tuple[DataFrame, DataFrame]:
+        """Both without records that a log cleaner explains, and without copies whose source record may have been deleted.
+
+        The latter count as unseen: whether there are too many of them cannot be decided.
+        """
         last_source = {partition: tally.last_source for partition, tally in self.tallies.items()}
-        lost, extra = taken(self.contents, lost, extra, self.cleaners, last_source)
+        lost, extra = mark_compacted(self.contents, lost, extra, self.cleaners, last_source)
         if not self.cleaners.none:
             for records in (lost, extra.where("not again")):
-                for row in records.where("taken").groupBy("partition").count().collect():
+                for row in records.where("compacted").groupBy("partition").count().collect():
                     self.tallies[row["partition"]].compacted += row["count"]
         if self.cleaners.source_ms is not None:
             older = sf.col("again")
-        elif any(self.left_start.values()):
-            known = borders(self.contents)
-            nowhere = max((tally.target for tally in self.tallies.values()), default=0) + 2**62
-            limits = {p: known[p].target if p in known else nowhere for p, at in self.left_start.items() if at}
-            older = sf.col("again") & before("earliest", limits)
+        elif any(self.source_start.values()):
+            starts = common_starts(self.contents)
+            no_limit = max((tally.target for tally in self.tallies.values()), default=0) + 2**62
+            limits = {p: starts[p].target if p in starts else no_limit for p, at in self.source_start.items() if at}
+            older = sf.col("again") & is_before("earliest", limits)
         else:
-            return lost.where("not taken").drop("taken"), extra.where("again or not taken").drop("taken")
+            return lost.where("not compacted").drop("compacted"), extra.where("again or not compacted").drop(
+                "compacted"
+            )
         self._unseen(extra.where(older), always=True)
-        kept = extra.where((sf.col("again") | ~sf.col("taken")) & ~older)
-        return lost.where("not taken").drop("taken"), kept.drop("taken")
+        kept = extra.where((sf.col("again") | ~sf.col("compacted")) & ~older)
+        return lost.where("not compacted").drop("compacted"), kept.drop("compacted")
 
     def _invented(self, records: DataFrame) -> None:
-        """Copies of nothing that was committed; those of aborted records are told by that."""
+        """Copies of nothing that was committed; copies of aborted records say so."""
         if self.uncommitted is None or records.isEmpty():
             self._report(records, Fault.INVENTED, sf.lit("not on the source"))
             return
         hashes = [expression.alias(name) for name, expression in field_hashes().items()]
         aborted = self.uncommitted.select("partition", *hashes).distinct().withColumn("aborted", sf.lit(True))
-        told = records.join(aborted, ["partition", *FIELDS], "left")
+        marked = records.join(aborted, ["partition", *FIELDS], "left")
         what = sf.when(sf.col("aborted"), sf.lit("aborted on the source")).otherwise(sf.lit("not on the source"))
-        self._report(told, Fault.INVENTED, what)
+        self._report(marked, Fault.INVENTED, what)
 
     def _missing(self, lost: DataFrame) -> None:
-        unknown = before("source", {p: t.first_source for p, t in self.tallies.items() if self.right_start.get(p)})
+        unknown = is_before("source", {p: t.first_source for p, t in self.tallies.items() if self.target_start.get(p)})
         self._unseen(lost.where(unknown))
         missing = lost.where(~unknown)
-        hole = before("source", {p: t.last_source for p, t in self.tallies.items()})
+        hole = is_before("source", {p: t.last_source for p, t in self.tallies.items()})
         self._report(missing, Fault.MISSING, sf.when(hole, sf.lit("a hole")).otherwise(sf.lit("in the tail")))
         for row in missing.where(hole).groupBy("partition").count().collect():
             self.tallies[row["partition"]].holes = row["count"]
 
     def _unseen(self, records: DataFrame, *, always: bool = False) -> None:
-        if always or any(self.left_start.values()) or any(self.right_start.values()):
+        if always or any(self.source_start.values()) or any(self.target_start.values()):
             for row in records.groupBy("partition").count().collect():
                 self.tallies[row["partition"]].unseen += row["count"]
 
     def _report(self, records: DataFrame, fault: Fault, detail: Column) -> None:
-        """Count `records` for each partition as `fault`, and keep the first few as evidence."""
+        """Count `records` for each partition as `fault`, and keep the first few as examples."""
         for row in records.groupBy("partition").count().collect():
             self.tallies[row["partition"]].faults[fault] = row["count"]
         if not any(tally.faults[fault] for tally in self.tallies.values()):
@@ -321,7 +326,7 @@ class _Audit:
 
 
 def _altered(lost: DataFrame, extra: DataFrame) -> DataFrame:
-    """Pairs of records that are one record with other content: the same id, or three of the four fields the same.
+    """Pairs of one record with different content: the same id, or three of the four fields equal.
 
     Columns: partition, id, source, target, timestamp, changed array<string>. A record is in one pair at most.
     """
@@ -333,20 +338,20 @@ def _altered(lost: DataFrame, extra: DataFrame) -> DataFrame:
         return records.withColumnsRenamed({name: f"target_{name}" for name in ("id", *FIELDS)})
 
     columns = ["partition", "id", "source", "target", "timestamp", "changed"]
-    here = ranked(lost.where("id is not null"), "id", by="source")
-    there = ranked(extra.where("id is not null"), "id", by="target").withColumn("same", sf.col("id"))
+    source = ranked(lost.where("id is not null"), "id", by="source")
+    target = ranked(extra.where("id is not null"), "id", by="target").withColumn("same", sf.col("id"))
     differing = sf.array_compact(
         sf.array(*(sf.when(sf.col(name) != sf.col(f"target_{name}"), sf.lit(name)) for name in FIELDS))
     )
     by_id = (
-        here.withColumn("same", sf.col("id"))
-        .join(renamed(there), ["partition", "same", "nth"])
+        source.withColumn("same", sf.col("id"))
+        .join(renamed(target), ["partition", "same", "nth"])
         .withColumn("changed", differing)
         .select(*columns)
     )
 
     def without_one(records: DataFrame, side: str) -> DataFrame:
-        """Each record four times, as what is left of it without one of its fields."""
+        """Each record four times, each time without one of its fields."""
         rest = [
             sf.struct(
                 sf.lit(name).alias("field"), sf.xxhash64(*(other for other in FIELDS if other != name)).alias("rest")

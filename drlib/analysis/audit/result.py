@@ -1,8 +1,8 @@
-"""What an audit found, as frozen values, and the verdict they lead to. Pure: no Spark, no broker.
+"""The result of an audit as frozen values, and its verdict. Pure: no Spark, no broker.
 
-Rules: missing data is unknown, never pass. A number that could not be counted is None, never 0. A fault that was seen
-stays a fault, whatever else could not be seen. A tail that LEFT acknowledged and the mirror had not reached yet is the
-price of the failover (RPO), measured and not a fault of the copy; a hole before the tail is a fault.
+Rules: missing data is unknown, never pass. A number that could not be counted is None, never 0. A fault that was found stays a
+fault, whatever else could not be read. Records that LEFT acknowledged and the mirror had not reached yet are the price of
+a failover (RPO), measured and no fault of the copy; a hole before them is a fault.
 """
 
 from __future__ import annotations
@@ -51,7 +51,12 @@ class AuditExample:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAudit:
-    """One partition's counts in records; `rpo_seconds` is how much time its missing records span, 0.0 without any."""
+    """Counts of one partition in records.
+
+    `rpo_seconds` is the time its missing records span, 0.0 without any. `holes` are missing records with a mirrored one after
+    them. `unseen` are records whose counterpart is before the other side's pinned start, so undecidable. `compacted` are
+    records that a log cleaner removed from one side because a later one of their key exists.
+    """
 
     partition: int
     source_records: int
@@ -61,18 +66,21 @@ class PartitionAudit:
     duplicated: int
     out_of_order: int
     altered: int
-    holes: int  # missing records with a mirrored one behind them
-    unseen: int  # records whose counterpart lies before the other side's pinned start: undecidable
+    holes: int
+    unseen: int
     rpo_seconds: float
-    compacted: int = 0  # records that a cleaner took from one side, as a later one of their key is there
+    compacted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointAudit:
-    """One checkpoint: `re_read` records again, or `skipped`, by a group that goes on there; None where nobody can tell."""
+    """One checkpoint: a group that resumes there reads `re_read` records again and skips `skipped`; None: unknown.
+
+    `partition` is named as on the target.
+    """
 
     group: str
-    partition: TopicPartition  # as the target calls it
+    partition: TopicPartition
     upstream: int
     downstream: int
     re_read: int | None
@@ -113,12 +121,12 @@ class AuditResult:
 
 
 def unreadable(reason: str) -> AuditResult:
-    """The result of an audit that could not read what it had to compare."""
+    """The result of an audit that could not read its topics."""
     return AuditResult(Verdict.UNKNOWN, (reason,))
 
 
 def conclude(partitions: Iterable[PartitionAudit], examples: Iterable[AuditExample] = ()) -> AuditResult:
-    """Add the partitions up and decide: fail with any fault seen, else unknown with anything undecidable, else pass."""
+    """Add the partitions up and decide: fail with any fault, else unknown with anything undecidable, else pass."""
     rows = tuple(sorted(partitions, key=lambda row: row.partition))
     source = sum(row.source_records for row in rows)
     missing, holes = sum(row.missing for row in rows), sum(row.holes for row in rows)
@@ -137,7 +145,7 @@ def conclude(partitions: Iterable[PartitionAudit], examples: Iterable[AuditExamp
     if source == 0:
         doubts.append("the source holds no record to compare with")
     if unseen:
-        doubts.append(f"{unseen} records have no counterpart within the ranges that were still there to read")
+        doubts.append(f"{unseen} records have no counterpart in the ranges that could still be read")
     verdict = Verdict.FAIL if failures else Verdict.UNKNOWN if doubts else Verdict.PASS
     return AuditResult(
         verdict=verdict,

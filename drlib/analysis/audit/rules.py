@@ -1,13 +1,13 @@
-"""Do two logs hold the same records in the same order? Decided from sums of their pieces, without putting records side by side.
+"""Do two logs hold the same records in the same order? Decided from sums of their pieces, without comparing records. Pure.
 
-Rules: a piece is a run of records as they lie, `PIECE` of them or fewer. Of each record there are four numbers of 32 bits,
-the halves of two independent 64-bit hashes. `contents` are their sums: 128 bits that say nothing of order. `ordered` are
-their sums modulo a prime, number n of a piece counting `multiplier ** n` times, so that the sums of a log follow from those of
-its pieces, whatever their lengths. Both multipliers are drawn anew for each comparison: whoever wrote the records could not
-know them. Records in another order, like ones among them, are another polynomial of the multiplier; four of these agree by
-chance once in 2^124, or, were a log of 2^26 records made to have as many roots as it can, once in 2^10 for the two
-multipliers. Sequences agree when their counts and all eight sums do, and then so does all they begin with.
-Not for: saying what differs; whatever does not agree is compared record by record.
+Rules: a piece is a run of consecutive records, `PIECE` of them or fewer. Each record gives four 32-bit numbers, the halves of
+two independent 64-bit hashes. `contents` are their sums: 128 bits that are independent of order. `ordered` are their sums
+modulo a prime, number n of a piece multiplied by `multiplier ** n`, so that the sums of a log follow from those of its
+pieces, whatever their lengths. Both multipliers are drawn for each comparison: the writers of the records cannot know them.
+Records in another order, equal ones among them, are another polynomial of the multiplier; four of these agree by chance
+once in 2^124, or, for a log of 2^26 records made to have as many roots as possible, once in 2^10 for the two multipliers.
+Sequences agree when their counts and all eight sums do, and then so do all their prefixes.
+Not for: what differs; logs that do not agree are compared record by record.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from typing import Final
 
 PRIME: Final = 2**31 - 1  # a number of 32 bits times a weight below it fits into a long with its sign
 PIECE: Final = 65_536
-Four = tuple[int, int, int, int]
-Multipliers = tuple[int, int]  # of the halves of the first hash, and of the second
+FourSums = tuple[int, int, int, int]
+Multipliers = tuple[int, int]  # for the halves of the first hash and of the second
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Sums of records that follow each other: `first` and `last` are offsets, `newest_ms` the latest timestamp."""
+    """Sums of consecutive records: `first` and `last` are offsets, `newest_ms` the latest timestamp."""
 
     first: int
     last: int
     records: int
     newest_ms: int
-    contents: Four
-    ordered: Four
+    contents: FourSums
+    ordered: FourSums
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """The first `records` of a log, up to and with offset `last`; -1: none."""
+    """The first `records` of a log, up to and including offset `last` (-1: none)."""
 
     records: int
     last: int
     newest_ms: int
-    contents: Four
-    ordered: Four
+    contents: FourSums
+    ordered: FourSums
 
     def agrees(self, other: Prefix) -> bool:
         return (self.records, self.contents, self.ordered) == (other.records, other.contents, other.ordered)
@@ -54,9 +54,9 @@ NOTHING: Final = Prefix(0, -1, -1, (0, 0, 0, 0), (0, 0, 0, 0))
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What two logs begin with in common: `records` of them, that end at these offsets. `whole`: there is nothing else.
+    """The common prefix of two logs: `records` of them, ending at these offsets. `whole`: neither log has more.
 
-    `newest_is_behind`: no timestamp among them is later than all of the source's that follow.
+    `newest_is_behind`: no timestamp in it is later than all of the source's that follow.
     """
 
     records: int
@@ -66,38 +66,42 @@ class Agreement:
     newest_is_behind: bool
 
 
-def draw() -> Multipliers:
-    """Two numbers that nobody knew before."""
+def draw_multipliers() -> Multipliers:
+    """Two random numbers, unpredictable for the writers of the records."""
     return secrets.randbelow(PRIME - 2 * PIECE) + PIECE, secrets.randbelow(PRIME - 2 * PIECE) + PIECE
 
 
 def prefixes(pieces: Iterable[Piece], multipliers: Multipliers) -> Iterator[Prefix]:
-    """What ends with each piece; `pieces` may come in any order, but nothing of the log may be in two of them."""
-    at = NOTHING
+    """The prefix that ends with each piece; `pieces` in any order, each offset in one of them. Raises ValueError otherwise."""
+    prefix = NOTHING
     factors = (multipliers[0], multipliers[0], multipliers[1], multipliers[1])
-    for piece in sorted(pieces, key=lambda one: one.first):
-        if piece.first <= at.last:
+    for piece in sorted(pieces, key=lambda piece: piece.first):
+        if piece.first <= prefix.last:
             raise ValueError(f"offset {piece.first} is in two pieces")
-        scale = [pow(factor, at.records, PRIME) for factor in factors]
-        a, b, c, d = ((x + y * s) % PRIME for x, y, s in zip(at.ordered, piece.ordered, scale, strict=True))
-        e, f, g, h = (x + y for x, y in zip(at.contents, piece.contents, strict=True))
-        newest = max(at.newest_ms, piece.newest_ms)
-        at = Prefix(at.records + piece.records, piece.last, newest, (e, f, g, h), (a, b, c, d))
-        yield at
+        scale = [pow(factor, prefix.records, PRIME) for factor in factors]
+        a, b, c, d = ((x + y * s) % PRIME for x, y, s in zip(prefix.ordered, piece.ordered, scale, strict=True))
+        e, f, g, h = (x + y for x, y in zip(prefix.contents, piece.contents, strict=True))
+        newest = max(prefix.newest_ms, piece.newest_ms)
+        prefix = Prefix(prefix.records + piece.records, piece.last, newest, (e, f, g, h), (a, b, c, d))
+        yield prefix
 
 
 def agreement(source: Sequence[Piece], target: Sequence[Piece], multipliers: Multipliers) -> Agreement:
-    """All that both have, where that is the same; else the longest beginning after which one common piece still follows.
+    """The whole logs where they agree; else the longest common prefix that is followed by one more common piece.
 
-    What follows then begins with records that are on both sides, so that who compares it sees the last that agree.
+    So what follows begins with records that are on both sides, and an audit of the rest sees the last ones that agree.
     """
-    here = list(prefixes(source, multipliers))
-    there = {one.records: one for one in prefixes(target, multipliers)}
-    whole = here[-1] if here else NOTHING
-    other = max(there.values(), key=lambda one: one.records, default=NOTHING)
-    if whole.agrees(other):
-        return Agreement(whole.records, whole.last, other.last, True, True)
-    common = [(one, there[one.records]) for one in here if one.records in there and one.agrees(there[one.records])]
+    source_prefixes = list(prefixes(source, multipliers))
+    target_prefixes = {prefix.records: prefix for prefix in prefixes(target, multipliers)}
+    longest = source_prefixes[-1] if source_prefixes else NOTHING
+    target_longest = max(target_prefixes.values(), key=lambda prefix: prefix.records, default=NOTHING)
+    if longest.agrees(target_longest):
+        return Agreement(longest.records, longest.last, target_longest.last, True, True)
+    common = [
+        (prefix, target_prefixes[prefix.records])
+        for prefix in source_prefixes
+        if prefix.records in target_prefixes and prefix.agrees(target_prefixes[prefix.records])
+    ]
     before, after = common[-2] if len(common) > 1 else (NOTHING, NOTHING)
     following = max((piece.newest_ms for piece in source if piece.first > before.last), default=-1)
     return Agreement(before.records, before.last, after.last, False, before.newest_ms <= following)

@@ -1,9 +1,9 @@
-"""Both sides of a mirrored topic as sums of pieces, for `rules.sequence_sums`: one reading, no shuffle of records.
+"""Both sides of a mirrored topic as sums of pieces, for `audit.rules`: one read, no shuffle of records.
 
-Rules: a task of Kafka's source reads one stretch of one partition in the order of its offsets, so the row's number in its
-task is its rank in the stretch; a new stretch begins a new piece. Powers of the multipliers are looked up in two tables of
-256, as Spark's arithmetic has none of whole numbers. To the driver comes a row for each piece of 65,536 records.
-Not for: frames that are not read as they lie in a log; there a row's number means nothing.
+Rules: a task of Spark's Kafka source reads one range of one partition in offset order, so the row's number in its task is
+its rank in the range; a new range starts a new piece. Powers of the multipliers come from two tables of 256, because Spark
+has no modular exponentiation. Collected is one row per piece of 65,536 records.
+Not for: frames that are not read in offset order; a row's number means nothing there.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from drlib.analysis.audit.rules import PIECE, PRIME, Agreement, Multipliers, Piece, agreement, draw
-from drlib.analysis.spark.topics import TopicRange, Where, field_hashes, read_range, salted_hash
+from drlib.analysis.audit.rules import PIECE, PRIME, Agreement, Multipliers, Piece, agreement, draw_multipliers
+from drlib.analysis.spark.topics import ClusterRef, TopicRange, field_hashes, read_range, salted_hash
 
 _LOW: Final = 0xFFFFFFFF
-_DIGIT: Final = 256  # a rank in its piece has two of them
-_RANK: Final = 2**33 - 1  # what monotonically_increasing_id keeps for the row's number in its task
+_DIGIT: Final = 256  # a rank in its piece has two digits of this base
+_RANK: Final = 2**33 - 1  # the bits of monotonically_increasing_id that number the rows of a task
 _NUMBERS: Final = ("content_low", "content_high", "check_low", "check_high")
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class TopicSide:
     """A topic on one cluster."""
 
-    where: Where
+    where: ClusterRef
     pinned: TopicRange
 
 
-def agreements(
-    spark: SparkSession, source: Side, target: Side, *, read_committed: bool = True, split: bool = True
+def compare_sums(
+    spark: SparkSession, source: TopicSide, target: TopicSide, *, read_committed: bool = True, split: bool = True
 ) -> Mapping[int, Agreement]:
-    """By partition of either side, what both begin with in common; a partition without any record has none.
+    """By partition of either side, the common prefix; a partition without records on both sides has none.
 
-    `split`: large partitions are read by several tasks; where one of them differs, less can be said of what it begins with.
-    Spark's own errors come through.
+    `split`: large partitions are read by several tasks; where one of them differs, a shorter prefix is proven.
+    Raises Spark's own errors.
     """
-    multipliers = draw()
+    multipliers = draw_multipliers()
     sides = [
         _pieces(
             read_range(spark, side.where, side.pinned, read_committed=read_committed, split=split), multipliers
         ).withColumn("on_source", sf.lit(on_source))
         for side, on_source in ((source, True), (target, False))
     ]
-    found: dict[bool, dict[int, list[Piece]]] = {True: {}, False: {}}
+    pieces: dict[bool, dict[int, list[Piece]]] = {True: {}, False: {}}
     for row in sides[0].unionByName(sides[1]).collect():
         piece = Piece(
             first=row["first"],
@@ -57,11 +57,11 @@ def agreements(
             contents=tuple(row[name] for name in _NUMBERS),
             ordered=tuple(row[f"{name}_ordered"] % PRIME for name in _NUMBERS),
         )
-        found[row["on_source"]].setdefault(row["partition"], []).append(piece)
-    here, there = found[True], found[False]
+        pieces[row["on_source"]].setdefault(row["partition"], []).append(piece)
+    source_pieces, target_pieces = pieces[True], pieces[False]
     return {
-        number: agreement(here.get(number, []), there.get(number, []), multipliers)
-        for number in sorted({*here, *there})
+        number: agreement(source_pieces.get(number, []), target_pieces.get(number, []), multipliers)
+        for number in sorted({*source_pieces, *target_pieces})
     }
 
 

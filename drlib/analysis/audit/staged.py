@@ -1,14 +1,13 @@
-"""An audit of two topics in two stages: sums for everything, and record by record only what they leave open.
+"""An audit of two topics in two stages: sums for everything, then record by record only what they leave open.
 
-Rules: the verdict and all counts are those of `audit.failover_audit`. A partition whose sums agree (`rules.sequence_sums`)
-holds the same records in the same order, of which that audit says nothing but how many there are. Where only the beginnings
-agree, and what follows is at most missing or out of order, the rest is compared alone: each record of it is paired as
-among all, since what both begin with has paired off. Anything else has the whole of all open partitions compared, so that
-examples are the same too. With a cleaner on either side it is always the whole. A small topic is compared at once: sums would
-not pay. The first reading splits large partitions; one that does not agree then is summed up once more in one stretch,
-for only that shows how far it agrees.
-What is given up: a collision of all eight sums would hide a difference; record by record, one of a field's hash does.
-Not for: saying how the records of two frames differ (`audit`).
+Rules: verdict and counts are those of `audit_frames`. A partition whose sums agree (`audit.rules`) holds the same records in
+the same order, so only its record count matters. Where only prefixes agree, and what follows is at most missing or out of
+order, the rest is compared alone: its records pair as they would among all, since the prefixes have paired off. Otherwise all
+open partitions are compared whole, so that examples are the same too; with a log cleaner on either side always. A small topic
+is compared at once: sums would not pay. The first read splits large partitions; one that does not agree then is summed again
+by one task, because only that shows how far it agrees.
+Price: a collision of all eight sums hides a difference; record by record, a collision of one field's hash does.
+Not for: how the records of two frames differ (`compare`).
 """
 
 from __future__ import annotations
@@ -20,166 +19,184 @@ from typing import Final
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from drlib.analysis.audit.compare import EXAMPLES, cleaners_of, failover_audit, reading_failure
+from drlib.analysis.audit.compare import EXAMPLES, audit_frames, current_cleaners, read_failure
 from drlib.analysis.audit.result import AuditResult, CheckpointAudit, PartitionAudit, conclude, unreadable
 from drlib.analysis.audit.rules import Agreement
-from drlib.analysis.audit.sequences import Side, agreements
-from drlib.analysis.spark.session import shuffling
-from drlib.analysis.spark.topics import TopicRange, Where, longest_stretch, pin_range, read_range
+from drlib.analysis.audit.sequences import TopicSide, compare_sums
+from drlib.analysis.spark.session import shuffle_partitions
+from drlib.analysis.spark.topics import ClusterRef, TopicRange, max_offsets_per_task, pin_range, read_range
 from drlib.mirror.mm2.records import Checkpoint
 
-SUMS_FROM: Final = 200_000  # offsets of both sides; below, one more reading takes longer than it spares
+SUMS_FROM: Final = 200_000  # offsets of both sides; below, another read takes longer than it saves
 
 
 def audit_topics(
     spark: SparkSession,
-    left: Where,
-    right: Where,
+    left: ClusterRef,
+    right: ClusterRef,
     topic: str,
     remote_topic: str,
     *,
-    left_range: TopicRange | None = None,
-    right_range: TopicRange | None = None,
+    source_range: TopicRange | None = None,
+    target_range: TopicRange | None = None,
     read_committed: bool = True,
     checkpoints: Sequence[Checkpoint] = (),
     examples: int = EXAMPLES,
     sums_from: int = SUMS_FROM,
 ) -> AuditResult:
-    """Pin both topics' ranges (unless given), read them and compare; see `audit.failover_audit`.
+    """Pin both topics' ranges (unless given), read them and compare; see `audit_frames`.
 
-    Raises Unreachable or UsageError when a range cannot be pinned; a range that vanishes afterwards is `unknown`.
+    Raises Unreachable or UsageError when a range cannot be pinned; a range that is deleted afterwards is `unknown`.
     """
-    here = left_range or pin_range(left, topic, read_committed=read_committed)
-    there = right_range or pin_range(right, remote_topic, read_committed=read_committed)
-    work = _Stages(spark, Side(left, here), Side(right, there), read_committed, tuple(checkpoints), examples)
-    with shuffling(spark, here.offsets + there.offsets):
-        if here.offsets + there.offsets < sums_from:
-            return work.compare({**here.start, **there.start}, {})
+    source_pinned = source_range or pin_range(left, topic, read_committed=read_committed)
+    target_pinned = target_range or pin_range(right, remote_topic, read_committed=read_committed)
+    audit = _StagedAudit(
+        spark,
+        TopicSide(left, source_pinned),
+        TopicSide(right, target_pinned),
+        read_committed,
+        tuple(checkpoints),
+        examples,
+    )
+    with shuffle_partitions(spark, source_pinned.offsets + target_pinned.offsets):
+        if source_pinned.offsets + target_pinned.offsets < sums_from:
+            return audit.compare({**source_pinned.start, **target_pinned.start}, {})
         try:
-            return work.run()
-        except Exception as error:  # a failed task surfaces as py4j's or as PySpark's own error, by where it failed
-            reason = reading_failure(str(error))
+            return audit.run()
+        except Exception as error:  # a failed task raises py4j's or PySpark's error, depending on where it failed
+            reason = read_failure(str(error))
             if reason is None:
                 raise
             return unreadable(reason)
 
 
 @dataclass(frozen=True, slots=True)
-class _Stages:
+class _StagedAudit:
     spark: SparkSession
-    source: Side
-    target: Side
+    source: TopicSide
+    target: TopicSide
     read_committed: bool
     checkpoints: tuple[Checkpoint, ...]
     examples: int
 
     def run(self) -> AuditResult:
-        found = dict(self._sums(self.source, self.target, split=True))
-        again = [number for number, one in found.items() if not one.whole and self._was_split(number)]
-        if again:
-            found |= self._sums(*(_only(side, again) for side in (self.source, self.target)), split=False)
-        alike = {number: one for number, one in found.items() if one.whole}
-        rest = [number for number in found if number not in alike]
-        begun = {number: one for number, one in found.items() if not one.whole and self._may_be_cut(one)}
-        compared = self.compare(rest, begun) if rest else None
-        if compared is not None and begun and _more_than_an_end(compared, begun):
-            begun = {}
-            compared = self.compare(rest, begun)
+        agreements = dict(self._sums(self.source, self.target, split=True))
+        split_again = [number for number, each in agreements.items() if not each.whole and self._was_split(number)]
+        if split_again:
+            agreements |= self._sums(
+                *(_select_partitions(side, split_again) for side in (self.source, self.target)), split=False
+            )
+        equal = {number: each for number, each in agreements.items() if each.whole}
+        rest = [number for number in agreements if number not in equal]
+        prefixes = {
+            number: each for number, each in agreements.items() if not each.whole and self._can_skip_prefix(each)
+        }
+        compared = self.compare(rest, prefixes) if rest else None
+        if compared is not None and prefixes and _needs_whole(compared, prefixes):
+            prefixes = {}
+            compared = self.compare(rest, prefixes)
         if compared is not None and compared.source_records is None:
             return compared
-        rows = [_clean(number, one.records) for number, one in alike.items()]
+        rows = [_equal_partition(number, each.records) for number, each in equal.items()]
         if compared is not None:
-            rows += [_after(row, begun.get(row.partition)) for row in compared.per_partition]
+            rows += [_with_prefix(row, prefixes.get(row.partition)) for row in compared.per_partition]
         known = compared.checkpoints if compared else ()
         return replace(
             conclude(rows, compared.examples if compared else ()),
-            checkpoints=self._judged({**alike, **begun}, known),
+            checkpoints=self._judge_checkpoints({**equal, **prefixes}, known),
         )
 
-    def compare(self, partitions: Iterable[int], begun: Mapping[int, Agreement]) -> AuditResult:
-        """Record by record, in these partitions; of those that `begun` names, what comes behind that."""
+    def compare(self, partitions: Iterable[int], prefixes: Mapping[int, Agreement]) -> AuditResult:
+        """Record by record, in these partitions; where `prefixes` has the partition, only what follows the prefix."""
         wanted = set(partitions)
-        here = _behind(_only(self.source, wanted), {n: one.source_last + 1 for n, one in begun.items()})
-        there = _behind(_only(self.target, wanted), {n: one.target_last + 1 for n, one in begun.items()})
+        source = _from_offsets(
+            _select_partitions(self.source, wanted), {n: each.source_last + 1 for n, each in prefixes.items()}
+        )
+        target = _from_offsets(
+            _select_partitions(self.target, wanted), {n: each.target_last + 1 for n, each in prefixes.items()}
+        )
         left, right = (
             read_range(self.spark, side.where, side.pinned, read_committed=self.read_committed)
-            for side in (here, there)
+            for side in (source, target)
         )
-        whole = _only(self.source, wanted).pinned
+        whole = _select_partitions(self.source, wanted).pinned
         aborted = None
         if self.read_committed:
             aborted = read_range(self.spark, self.source.where, whole, read_committed=False)
-        return failover_audit(
+        return audit_frames(
             left,
             right,
-            left_start={n: at for n, at in here.pinned.start.items() if n in wanted and n not in begun},
-            right_start={n: at for n, at in there.pinned.start.items() if n in wanted and n not in begun},
-            cleaners=cleaners_of(here.pinned, there.pinned),
+            source_start={n: at for n, at in source.pinned.start.items() if n in wanted and n not in prefixes},
+            target_start={n: at for n, at in target.pinned.start.items() if n in wanted and n not in prefixes},
+            cleaners=current_cleaners(source.pinned, target.pinned),
             uncommitted=aborted,
-            checkpoints=[one for one in self._asked() if one.partition.partition in wanted],
+            checkpoints=[each for each in self._own_checkpoints() if each.partition.partition in wanted],
             remote_topic=self.target.pinned.topic,
             examples=self.examples,
         )
 
-    def _judged(self, agreed: Mapping[int, Agreement], known: Sequence[CheckpointAudit]) -> tuple[CheckpointAudit, ...]:
-        """Checkpoints by what both begin with in common, and by what was compared behind that."""
-        behind = {(one.group, one.partition): one for one in known}
-        asked = [one for one in self._asked() if one.partition.partition in agreed]
-        if asked:
-            upstream = [(one.partition.partition, one.upstream_offset) for one in asked]
-            downstream = [(one.partition.partition, one.offset) for one in asked]
-            source_ends = {n: (one.records, one.source_last + 1) for n, one in agreed.items()}
-            target_ends = {n: (one.records, one.target_last + 1) for n, one in agreed.items()}
+    def _judge_checkpoints(
+        self, agreed: Mapping[int, Agreement], known: Sequence[CheckpointAudit]
+    ) -> tuple[CheckpointAudit, ...]:
+        """Checkpoints by the common prefixes, plus what the comparison after them found."""
+        judged = {(each.group, each.partition): each for each in known}
+        checkpoints = [each for each in self._own_checkpoints() if each.partition.partition in agreed]
+        if checkpoints:
+            upstream = [(each.partition.partition, each.upstream_offset) for each in checkpoints]
+            downstream = [(each.partition.partition, each.offset) for each in checkpoints]
+            source_ends = {n: (each.records, each.source_last + 1) for n, each in agreed.items()}
+            target_ends = {n: (each.records, each.target_last + 1) for n, each in agreed.items()}
             before = _ranks(self.spark, self.source, upstream, source_ends, self.read_committed)
             after = _ranks(self.spark, self.target, downstream, target_ends, self.read_committed)
-            for one, here, there in zip(asked, before, after, strict=True):
-                rest = behind.get((one.group, one.partition))
-                again = max(here - there, 0) + ((rest.re_read or 0) if rest else 0)
-                passed = max(there - here, 0) + ((rest.skipped or 0) if rest else 0)
-                behind[one.group, one.partition] = CheckpointAudit(
-                    one.group, one.partition, one.upstream_offset, one.offset, again, passed
+            for each, source_rank, target_rank in zip(checkpoints, before, after, strict=True):
+                rest = judged.get((each.group, each.partition))
+                re_read = max(source_rank - target_rank, 0) + ((rest.re_read or 0) if rest else 0)
+                skipped = max(target_rank - source_rank, 0) + ((rest.skipped or 0) if rest else 0)
+                judged[each.group, each.partition] = CheckpointAudit(
+                    each.group, each.partition, each.upstream_offset, each.offset, re_read, skipped
                 )
         return tuple(
-            behind.get(
-                (one.group, one.partition),
-                CheckpointAudit(one.group, one.partition, one.upstream_offset, one.offset, None, None),
+            judged.get(
+                (each.group, each.partition),
+                CheckpointAudit(each.group, each.partition, each.upstream_offset, each.offset, None, None),
             )
-            for one in self._asked()
+            for each in self._own_checkpoints()
         )
 
-    def _sums(self, source: Side, target: Side, *, split: bool) -> Mapping[int, Agreement]:
-        return agreements(self.spark, source, target, read_committed=self.read_committed, split=split)
+    def _sums(self, source: TopicSide, target: TopicSide, *, split: bool) -> Mapping[int, Agreement]:
+        return compare_sums(self.spark, source, target, read_committed=self.read_committed, split=split)
 
-    def _asked(self) -> list[Checkpoint]:
-        return [one for one in self.checkpoints if one.partition.topic == self.target.pinned.topic]
+    def _own_checkpoints(self) -> list[Checkpoint]:
+        return [each for each in self.checkpoints if each.partition.topic == self.target.pinned.topic]
 
     def _was_split(self, number: int) -> bool:
         cores = self.spark.sparkContext.defaultParallelism
         ranges = (self.source.pinned, self.target.pinned)
         return any(
-            one.end.get(number, 0) - one.start.get(number, 0) > longest_stretch(one.offsets, cores) for one in ranges
+            each.end.get(number, 0) - each.start.get(number, 0) > max_offsets_per_task(each.offsets, cores)
+            for each in ranges
         )
 
-    def _may_be_cut(self, one: Agreement) -> bool:
+    def _can_skip_prefix(self, each: Agreement) -> bool:
         cleaned = self.source.pinned.compacted or self.target.pinned.compacted
-        return one.records > 0 and one.newest_is_behind and not cleaned
+        return each.records > 0 and each.newest_is_behind and not cleaned
 
 
 def _ranks(
     spark: SparkSession,
-    side: Side,
+    side: TopicSide,
     positions: Sequence[tuple[int, int]],
     ends: Mapping[int, tuple[int, int]],
     read_committed: bool,
 ) -> list[int]:
-    """How many records lie in front of each (partition, offset), of those up to the end: `ends` are (records, offset).
+    """How many records are before each (partition, offset), of those up to the end; `ends` are (records, offset).
 
-    Only what lies behind the first of a partition's positions is read.
+    Only records from the first position of a partition on are read.
     """
     lowest = {n: min(at for number, at in positions if number == n) for n, _ in positions}
     pinned = side.pinned
     first = {n: min(max(at, pinned.start[n]), ends[n][1]) for n, at in lowest.items()}
-    asked = _behind(_only(side, lowest), first)
+    asked = _from_offsets(_select_partitions(side, lowest), first)
     stop = {n: ends[n][1] if n in lowest else at for n, at in asked.pinned.end.items()}
     records = read_range(spark, side.where, replace(asked.pinned, end=stop), read_committed=read_committed)
     table = spark.createDataFrame(
@@ -197,30 +214,30 @@ def _ranks(
     return [ends[n][0] - behind.get(number, 0) for number, (n, _) in enumerate(positions)]
 
 
-def _more_than_an_end(compared: AuditResult, begun: Collection[int]) -> bool:
-    """Is there something behind what was left out that can only be told, or shown, from the whole?"""
+def _needs_whole(compared: AuditResult, prefixes: Collection[int]) -> bool:
+    """Did the rest of a partition contain anything that can only be classified with the whole partition?"""
     return any(
         row.invented or row.duplicated or row.altered or row.unseen
         for row in compared.per_partition
-        if row.partition in begun
+        if row.partition in prefixes
     )
 
 
-def _clean(number: int, records: int) -> PartitionAudit:
+def _equal_partition(number: int, records: int) -> PartitionAudit:
     return PartitionAudit(number, records, records, 0, 0, 0, 0, 0, 0, 0, 0.0)
 
 
-def _after(row: PartitionAudit, begun: Agreement | None) -> PartitionAudit:
-    """With the records that were left out, which are on both sides."""
-    if begun is None:
+def _with_prefix(row: PartitionAudit, prefixes: Agreement | None) -> PartitionAudit:
+    """With the records of the common prefix, which are on both sides."""
+    if prefixes is None:
         return row
     return replace(
-        row, source_records=row.source_records + begun.records, target_records=row.target_records + begun.records
+        row, source_records=row.source_records + prefixes.records, target_records=row.target_records + prefixes.records
     )
 
 
-def _only(side: Side, partitions: Collection[int]) -> Side:
-    """The others are read from their start to their start: a source of Kafka's wants a partition at least."""
+def _select_partitions(side: TopicSide, partitions: Collection[int]) -> TopicSide:
+    """Other partitions get an empty range: Spark's Kafka source needs every assigned partition to have one."""
     pinned = side.pinned
     return replace(
         side,
@@ -228,6 +245,6 @@ def _only(side: Side, partitions: Collection[int]) -> Side:
     )
 
 
-def _behind(side: Side, first: Mapping[int, int]) -> Side:
+def _from_offsets(side: TopicSide, first: Mapping[int, int]) -> TopicSide:
     start = {n: first.get(n, at) for n, at in side.pinned.start.items()}
     return replace(side, pinned=replace(side.pinned, start=start))

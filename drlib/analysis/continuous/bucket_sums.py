@@ -1,14 +1,14 @@
-"""Records as sums for each partition and stretch of time, kept in a folder so that no batch is ever counted twice.
+"""Records as sums per partition and bucket of time, stored so that no batch is ever counted twice.
 
-Rules: a batch's sums are one folder of Parquet, `batch-N`, replaced whole when the batch is run again: Structured Streaming
-runs a batch that was not committed again with the same offsets, and only folders of committed batches are read. A killed
-process therefore leaves nothing that counts twice, and nothing uncounted. Many batches are folded into one,
-`upto-N`, which counts once Spark's `_SUCCESS` is in it; what it was made of is deleted after that.
+Rules: the sums of a batch are one folder of Parquet, `batch-N`, overwritten when the batch is run again: Structured Streaming
+runs an uncommitted batch again with the same offsets, and only folders of committed batches are read. So a killed process
+leaves nothing that counts twice, and nothing uncounted. Many batches are folded into one, `upto-N`, which counts once Spark's
+`_SUCCESS` is in it; its inputs are deleted after that.
 Hashes are summed in halves of 32 bits, since Spark's sums of longs fail on overflow and decimals take a third of the
 speed; a bucket may hold 2^31 records. A record is *late* when an earlier batch had reached a later bucket of its partition.
 Columns of sums: topic string, partition int, bucket_ms long, records, bytes, content_low, content_high, check_low,
 check_high, first, last, changed_ms, late long.
-Not for: deciding what unequal sums mean (`rules.bucket_audit`).
+Not for: what unequal sums mean (`drlib.analysis.continuous.rules`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from drlib import clock
-from drlib.analysis.continuous.rules import Sums
+from drlib.analysis.continuous.rules import BucketSums
 from drlib.analysis.spark.topics import field_hashes, salted_hash
 
 PLACE: Final = ("topic", "partition", "bucket_ms")
@@ -35,11 +35,11 @@ _SCHEMA: Final = (
     " check_low long, check_high long, first long, last long, changed_ms long, late long, batch long"
 )
 _LOW: Final = 0xFFFFFFFF
-FOLD_AT: Final = 200  # batches: a day of batches every ten seconds is 43 of these
+FOLD_AT: Final = 200  # batches; with one every ten seconds a day folds 43 times
 
 
 def bucket_sums(records: DataFrame, bucket_ms: int) -> DataFrame:
-    """Sums of records that have `read_topic`'s columns and topic; without `changed_ms` and `late`, which are the folder's."""
+    """Sums of records with `read_topic`'s columns and topic; `SumsFolder` adds `changed_ms` and `late`."""
     at_ms = sf.unix_millis("timestamp")
     hashed = records.select(
         "topic",
@@ -68,8 +68,8 @@ def _size() -> Column:
     headers = sf.aggregate(
         sf.col("headers"),
         sf.lit(0),
-        lambda so_far, one: (
-            so_far + sf.octet_length(one["key"]) + sf.coalesce(sf.octet_length(one["value"]), sf.lit(0))
+        lambda total, header: (
+            total + sf.octet_length(header["key"]) + sf.coalesce(sf.octet_length(header["value"]), sf.lit(0))
         ),
     )
     sizes = [sf.coalesce(sf.octet_length(name), nothing) for name in ("key", "value")]
@@ -77,29 +77,29 @@ def _size() -> Column:
 
 
 class SumsFolder:
-    """The sums of one side. `write` is for the query's own thread, the rest for anybody's."""
+    """The sums of one side. `write` is for the thread of the streaming query, the rest for any thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._files = threading.Lock()
 
     def write(self, sums: DataFrame, batch: int) -> None:
-        """Keep the sums of `batch`, in the place of whatever an earlier attempt at it left; all before it are committed."""
+        """Store the sums of `batch`, replacing those of an earlier attempt; all batches before it are committed."""
         spark = sums.sparkSession
         if len(self._batches("batch", batch - 1)) >= FOLD_AT:
             self._fold(spark, batch - 1)
-        told = sums.withColumns(
+        numbered = sums.withColumns(
             {
                 "changed_ms": sf.lit(clock.now_ms()).cast("long"),
                 "late": sf.lit(None).cast("long"),
                 "batch": sf.lit(batch).cast("long"),
             }
         )
-        told.coalesce(1).write.mode("overwrite").parquet(str(self.path / f"batch-{batch}"))
+        numbered.coalesce(1).write.mode("overwrite").parquet(str(self.path / f"batch-{batch}"))
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """While inside, no file that `totals` names is deleted."""
+    def locked(self) -> Iterator[None]:
+        """Inside, no file that `totals` reads is deleted."""
         with self._files:
             yield
 
@@ -117,7 +117,7 @@ class SumsFolder:
         return spark.read.schema(_SCHEMA).parquet(*(str(path) for path in paths))
 
     def _fold(self, spark: SparkSession, upto: int) -> None:
-        """Sums of all batches `upto` that one as one folder; then without theirs."""
+        """Write the sums of all batches up to `upto` as one folder, then delete theirs."""
         if upto not in self._folds(upto):
             rows = _totals(self._rows(spark, upto)).withColumn("batch", sf.lit(upto).cast("long"))
             rows.coalesce(1).write.mode("overwrite").parquet(str(self.path / f"upto-{upto}"))
@@ -128,7 +128,7 @@ class SumsFolder:
                 shutil.rmtree(self.path / f"upto-{number}")
 
     def _folds(self, upto: int) -> list[int]:
-        """Folds that were written to their end."""
+        """Fold folders that were written completely."""
         return [n for n in self._batches("upto", upto) if (self.path / f"upto-{n}" / "_SUCCESS").exists()]
 
     def _batches(self, kind: str, upto: int) -> list[int]:
@@ -139,8 +139,8 @@ class SumsFolder:
 def _totals(rows: DataFrame) -> DataFrame:
     before = Window.partitionBy("topic", "partition").orderBy("batch").rangeBetween(Window.unboundedPreceding, -1)
     late = sf.when(sf.col("bucket_ms") < sf.max("bucket_ms").over(before), sf.col("records")).otherwise(sf.lit(0))
-    told = rows.withColumn("late", sf.coalesce("late", late))
-    return told.groupBy(*PLACE).agg(
+    numbered = rows.withColumn("late", sf.coalesce("late", late))
+    return numbered.groupBy(*PLACE).agg(
         *(sf.sum(name).alias(name) for name in COUNTS),
         sf.min("first").alias("first"),
         sf.max("last").alias("last"),
@@ -149,7 +149,7 @@ def _totals(rows: DataFrame) -> DataFrame:
     )
 
 
-def compared(source: DataFrame, target: DataFrame) -> DataFrame:
+def join_buckets(source: DataFrame, target: DataFrame) -> DataFrame:
     """A row for each bucket of either side: topic, partition, bucket_ms, source and target as structs, equal boolean."""
     fields = [name for name in COLUMNS if name not in PLACE]
     sides = [
@@ -157,22 +157,22 @@ def compared(source: DataFrame, target: DataFrame) -> DataFrame:
     ]
     same = [sf.col(f"source.{name}") == sf.col(f"target.{name}") for name in COUNTS]
     equal = same[0]
-    for one in same[1:]:
-        equal = equal & one
+    for column in same[1:]:
+        equal = equal & column
     return sides[0].join(sides[1], [*PLACE], "full_outer").withColumn("equal", sf.coalesce(equal, sf.lit(False)))
 
 
-def sums_of(found: Row | None) -> Sums | None:
-    """One side of a row of `compared`."""
-    if found is None:
+def row_sums(row: Row | None) -> BucketSums | None:
+    """One side of a row of `join_buckets`."""
+    if row is None:
         return None
-    return Sums(
-        records=found["records"],
-        bytes=found["bytes"],
-        content=(found["content_low"] + (found["content_high"] << 32)) % 2**64,
-        check=(found["check_low"] + (found["check_high"] << 32)) % 2**64,
-        first=found["first"],
-        last=found["last"],
-        changed_ms=found["changed_ms"],
-        late=found["late"],
+    return BucketSums(
+        records=row["records"],
+        bytes=row["bytes"],
+        content=(row["content_low"] + (row["content_high"] << 32)) % 2**64,
+        check=(row["check_low"] + (row["check_high"] << 32)) % 2**64,
+        first=row["first"],
+        last=row["last"],
+        changed_ms=row["changed_ms"],
+        late=row["late"],
     )

@@ -1,11 +1,10 @@
-"""Both sides of a flow followed as sums, and compared bucket by bucket, as far as both were read.
+"""Both sides of a flow followed as sums, and compared bucket by bucket as far as both were read.
 
-Rules: the plan is made once and kept: which topics, by their IDs, and from which offsets on, chosen by the mirror's map so that
-both sides begin with the same record. What is compared are the sums of committed batches, at the positions that Spark's
-checkpoints have; those positions and the map say what can be judged already (`rules.bucket_audit`). Buckets that are equal are
-counted where they lie; to the driver come a row for each partition and at most `limit` buckets that differ. More than
-those are unjudged, and told.
-Not for: starting and stopping (`bucket_stream`), or verdicts of a run (`drill.continuous_audit`).
+Rules: the plan is made once and kept: topics with their IDs, and start offsets chosen by the mirror's offset map so that both
+sides start with the same record. Compared are the sums of committed batches, at the positions in the checkpoints of the
+streaming queries; those positions and the offset map decide what can be judged already (`rules`). Collected are one row per
+partition and at most `limit` unequal buckets; the rest of them is counted as unjudged.
+Not for: starting and stopping queries (`stream`), verdicts of a run (`drlib.analysis.sessions.continuous_audit`).
 """
 
 from __future__ import annotations
@@ -17,24 +16,32 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from drlib.analysis.audit.compare import failover_audit
+from drlib.analysis.audit.compare import audit_frames
 from drlib.analysis.audit.result import AuditResult
-from drlib.analysis.continuous.bucket_sums import compared, sums_of
-from drlib.analysis.continuous.rules import Bucket, Finding, Reading, State, beginning, cut_at, judge
+from drlib.analysis.continuous.bucket_sums import join_buckets, row_sums
+from drlib.analysis.continuous.rules import (
+    Bucket,
+    BucketFinding,
+    BucketState,
+    ReadEnds,
+    aligned_start,
+    cut_at,
+    judge_bucket,
+)
 from drlib.analysis.continuous.stream import BucketStream, FollowedTopic
-from drlib.analysis.spark.topics import TopicRange, Where, pin_range, read_topic
+from drlib.analysis.spark.topics import ClusterRef, TopicRange, pin_range, read_topic
 from drlib.errors import StalePlan
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.model import TopicPartition
 
 LIMIT: Final = 10_000
-UNALIGNED: Final = "nobody can say which records the two logs begin with in common"
-COMPACTED: Final = "a cleaner takes records from either side; the exact audit knows which"
+UNALIGNED: Final = "the mirror's offset map does not say which records both logs start with"
+COMPACTED: Final = "a log cleaner removes records on either side; the nightly audit accounts for them"
 
 
 @dataclass(frozen=True, slots=True)
 class AuditPlan:
-    """What is followed. `unaligned`: partitions, as the source calls them, whose sides do not surely begin alike."""
+    """What is followed. `unaligned`: partitions, named as on the source, whose sides may not start with the same record."""
 
     bucket_ms: int
     source: tuple[FollowedTopic, ...]
@@ -42,16 +49,16 @@ class AuditPlan:
     unaligned: tuple[TopicPartition, ...] = ()
 
     def doubt(self, partition: TopicPartition) -> str:
-        """Why a difference there would prove nothing; empty where it would prove something."""
+        """Why a difference in the partition would prove nothing; empty where it would prove a fault."""
         if partition in self.unaligned:
             return UNALIGNED
-        cleaned = any(one.compacted for one in (*self.source, *self.target) if one.source == partition.topic)
+        cleaned = any(each.compacted for each in (*self.source, *self.target) if each.source == partition.topic)
         return COMPACTED if cleaned else ""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionBuckets:
-    """How many buckets a partition has and how many are equal; records and late records of either side."""
+    """How many buckets a partition has and how many are equal; records and late records of both sides."""
 
     partition: TopicPartition
     buckets: int
@@ -64,51 +71,58 @@ class PartitionBuckets:
 
 @dataclass(frozen=True, slots=True)
 class BucketReport:
-    """`findings` are of the buckets that are not equal, oldest first; `unjudged`: how many more there are."""
+    """`findings` are the unequal buckets, oldest first; `unjudged`: how many more there are.
+
+    `reading` is until when each side was read; `failures` are why a side is no longer read.
+    """
 
     partitions: tuple[PartitionBuckets, ...]
-    findings: tuple[Finding, ...]
-    reading: Reading
+    findings: tuple[BucketFinding, ...]
+    reading: ReadEnds
     unjudged: int = 0
-    failures: tuple[str, ...] = ()  # why a side is no longer read
+    failures: tuple[str, ...] = ()
 
-    def count(self, state: State, topic: str | None = None) -> int:
+    def count(self, state: BucketState, topic: str | None = None) -> int:
         """Buckets in that state, of one topic or of all."""
-        wanted = [one for one in self.findings if topic in (None, one.bucket.partition.topic)]
-        return sum(one.state is state for one in wanted)
+        wanted = [each for each in self.findings if topic in (None, each.bucket.partition.topic)]
+        return sum(each.state is state for each in wanted)
 
 
-def plan_audit(source: Where, target: Where, pairs: Iterable[tuple[str, str]], maps: Maps, bucket_ms: int) -> AuditPlan:
+def plan_audit(
+    source: ClusterRef, target: ClusterRef, pairs: Iterable[tuple[str, str]], maps: Maps, bucket_ms: int
+) -> AuditPlan:
     """Pin both sides of each (topic on the source, topic on the target). Raises what `pin_range` raises."""
-    here: list[FollowedTopic] = []
-    there: list[FollowedTopic] = []
+    source_topics: list[FollowedTopic] = []
+    target_topics: list[FollowedTopic] = []
     unaligned = []
     for topic, remote in pairs:
         left, right = pin_range(source, topic), pin_range(target, remote)
         starts = {}
         for number, start in left.start.items():
-            cut = beginning(maps.source(topic, number), start, right.start.get(number, 0))
+            cut = aligned_start(maps.source(topic, number), start, right.start.get(number, 0))
             if cut is None:
                 unaligned.append(TopicPartition(topic, number))
             starts[number] = (start, right.start.get(number, 0)) if cut is None else (cut.source, cut.target)
-        here.append(_followed(left, topic, {number: first for number, (first, _) in starts.items()}))
-        begun = {number: starts[number][1] if number in starts else first for number, first in right.start.items()}
-        there.append(_followed(right, topic, begun))
-    return AuditPlan(bucket_ms, tuple(here), tuple(there), tuple(unaligned))
+        source_topics.append(_followed(left, topic, {number: first for number, (first, _) in starts.items()}))
+        target_starts = {
+            number: starts[number][1] if number in starts else first for number, first in right.start.items()
+        }
+        target_topics.append(_followed(right, topic, target_starts))
+    return AuditPlan(bucket_ms, tuple(source_topics), tuple(target_topics), tuple(unaligned))
 
 
-def refuse_others(where: Where, topics: Iterable[FollowedTopic]) -> None:
-    """Raises `StalePlan` when a topic is not the one that was followed so far, and what `pin_range` raises."""
+def refuse_recreated(where: ClusterRef, topics: Iterable[FollowedTopic]) -> None:
+    """Raises `StalePlan` when a topic was re-created since the plan was made, and what `pin_range` raises."""
     for topic in topics:
         if pin_range(where, topic.name).topic_id != topic.topic_id:
             raise StalePlan(
-                f"topic {topic.name} is another one than the one that was followed",
-                "it was deleted and made again since",
-                "Begin in a new folder.",
+                f"topic {topic.name} was re-created since this audit began",
+                "its topic ID has changed, so its sums are of other records",
+                "Start again with an empty folder for `state`.",
             )
 
 
-def look(
+def compare_buckets(
     spark: SparkSession,
     plan: AuditPlan,
     source: BucketStream,
@@ -118,12 +132,14 @@ def look(
     lag_s: float,
     limit: int = LIMIT,
 ) -> BucketReport:
-    """Compare what was read so far. Spark's own errors come through."""
-    # When a side was read to its end is asked before its sums are taken: what is said to be read is then in them.
-    reading = Reading(source.read_to_ms(), target.read_to_ms())
-    with source.sums.reading(), target.sums.reading():
-        here, there = source.position(), target.position()
-        frame = compared(source.sums.totals(spark, here.batch), target.sums.totals(spark, there.batch)).persist()
+    """Compare what was read so far. Raises Spark's own errors."""
+    # Before the sums are read, so that everything read by then is in them.
+    read_ends = ReadEnds(source.read_to_ms(), target.read_to_ms())
+    with source.sums.locked(), target.sums.locked():
+        source_at, target_at = source.position(), target.position()
+        frame = join_buckets(
+            source.sums.totals(spark, source_at.batch), target.sums.totals(spark, target_at.batch)
+        ).persist()
         try:
             partitions = tuple(
                 PartitionBuckets(TopicPartition(row["topic"], row["partition"]), *tuple(row)[2:])
@@ -140,34 +156,38 @@ def look(
                 .orderBy("topic", "partition")
                 .collect()
             )
-            unequal = frame.where(~sf.col("equal")).orderBy("bucket_ms", "topic", "partition").limit(limit).collect()
+            unequal_rows = (
+                frame.where(~sf.col("equal")).orderBy("bucket_ms", "topic", "partition").limit(limit).collect()
+            )
         finally:
             frame.unpersist()
-    remote = {one.source: one.name for one in plan.target}
+    remote = {each.source: each.name for each in plan.target}
     cuts = {}
     findings = []
-    for row in unequal:
+    for row in unequal_rows:
         at = TopicPartition(row["topic"], row["partition"])
-        bucket = Bucket(at, row["bucket_ms"], sums_of(row["source"]), sums_of(row["target"]))
+        bucket = Bucket(at, row["bucket_ms"], row_sums(row["source"]), row_sums(row["target"]))
         if at not in cuts:
             copy = TopicPartition(remote[at.topic], at.partition)
             offsets = maps.source(at.topic, at.partition)
-            cuts[at] = cut_at(offsets, here.offsets.get(at, 0), there.offsets.get(copy, 0))
-        findings.append(judge(bucket, cuts[at], reading, lag_s=lag_s, doubt=plan.doubt(at)))
-    differing = sum(one.buckets - one.equal for one in partitions)
+            cuts[at] = cut_at(offsets, source_at.offsets.get(at, 0), target_at.offsets.get(copy, 0))
+        findings.append(judge_bucket(bucket, cuts[at], read_ends, lag_s=lag_s, doubt=plan.doubt(at)))
+    differing = sum(each.buckets - each.equal for each in partitions)
     failures = tuple(f"{side.where.alias}: {why}" for side in (source, target) if (why := side.failure()) is not None)
-    return BucketReport(partitions, tuple(findings), reading, differing - len(findings), failures)
+    return BucketReport(partitions, tuple(findings), read_ends, differing - len(findings), failures)
 
 
-def examine(spark: SparkSession, source: Where, target: Where, plan: AuditPlan, finding: Finding) -> AuditResult:
-    """The records of one bucket, compared one by one; those of other buckets between its offsets are left out.
+def compare_records(
+    spark: SparkSession, source: ClusterRef, target: ClusterRef, plan: AuditPlan, finding: BucketFinding
+) -> AuditResult:
+    """The records of one bucket, compared one by one; records of other buckets between its offsets are left out.
 
-    What has gone since from the log of either side makes it unknown.
+    Records that were deleted since make the result unknown.
     """
     bucket = finding.bucket
     frames: list[DataFrame | None] = []
     for where, topics, side in ((source, plan.source, bucket.source), (target, plan.target, bucket.target)):
-        name = next(one.name for one in topics if one.source == bucket.partition.topic)
+        name = next(each.name for each in topics if each.source == bucket.partition.topic)
         number = bucket.partition.partition
         if side is None:
             frames.append(None)
@@ -178,9 +198,9 @@ def examine(spark: SparkSession, source: Where, target: Where, plan: AuditPlan, 
     left, right = frames
     some = left if left is not None else right
     if some is None:
-        raise ValueError("a bucket has records on one side at least")
+        raise ValueError("a bucket has records on at least one side")
     nothing = some.where(sf.lit(False))
-    return failover_audit(left if left is not None else nothing, right if right is not None else nothing)
+    return audit_frames(left if left is not None else nothing, right if right is not None else nothing)
 
 
 def _followed(pinned: TopicRange, source: str, start: dict[int, int]) -> FollowedTopic:

@@ -1,16 +1,17 @@
-"""Whether a stretch of time of a partition came over whole, decided from sums of both sides.
+"""Was a bucket of time of a partition mirrored completely? Decided from sums of both sides. Pure.
 
-A bucket is what a partition holds with timestamps of one stretch: how many records, how many bytes, and two sums of 64-bit
-hashes of what is in them. Sums do not ask for order and do notice a second copy.
+A bucket is what a partition holds with timestamps of one interval: number of records, bytes, and two sums of 64-bit hashes of
+their contents. Sums do not depend on order and do notice a second copy.
 Rules:
 - Equal sums say that the same records were read on both sides, whatever is still to come.
-- Unequal sums are a fault only behind a *cut*: a position on either side such that what the mirror copied from before the one
-  stands before the other. The mirror's offset map gives it; a wrong map can accuse, and cannot make unequal sums equal.
+- Unequal sums are a fault only behind a *cut*: a pair of positions such that the copies of all records before the source
+  position are before the target position. The mirror's offset map gives it; a wrong map can report a false fault, but cannot
+  make unequal sums equal.
 - Without a cut, or beyond it, a bucket is *not yet* comparable, for `lag_s` at most after it last changed and provided that
-  both sides were read to their ends since; then it is overdue, which is as bad.
-- Where the two sides were not read from one beginning, or a cleaner runs, a difference proves nothing and is unknown.
+  both sides were read to their ends since; then it is overdue, which counts as a fault.
+- Where the two sides were not read from a common start, or a log cleaner runs, a difference proves nothing and is unknown.
 - A record with an altered timestamp moves to another bucket: one has a record less, another one more.
-Not for: which record it is; the exact audit says that of the offsets named here.
+Not for: which record differs; the record-by-record comparison finds it at the offsets given here.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _CUTS: Final = (TranslationKind.EXACT, TranslationKind.LOST)
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class BucketSums:
     """One side of a bucket. `content` and `check` are sums of independent hashes, modulo 2^64; `first` and `last` offsets.
 
-    `changed_ms`: when its last record was read, by this machine's clock. `late`: records that came after a batch which had
-    reached a later bucket already.
+    `changed_ms`: when its last record was read, by the local clock. `late`: records read after a batch that had reached a later
+    bucket.
     """
 
     records: int
@@ -45,31 +46,31 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """`partition` as the source calls it; a side that holds nothing of it is None."""
+    """`partition` is named as on the source; a side without records is None."""
 
     partition: TopicPartition
     start_ms: int
-    source: Sums | None
-    target: Sums | None
+    source: BucketSums | None
+    target: BucketSums | None
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What was mirrored from before the position `source` stands before the position `target`."""
+    """Copies of all records before `source` are before `target`."""
 
     source: int
     target: int
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """Until when each side was read to its end, in milliseconds since the epoch; None: it never was."""
+class ReadEnds:
+    """Until when each side was read to its end offsets, in epoch milliseconds; None: never."""
 
     source_ms: int | None = None
     target_ms: int | None = None
 
 
-class State(StrEnum):
+class BucketState(StrEnum):
     EQUAL = "equal"
     NOT_YET = "not yet"
     DIFFERS = "differs"
@@ -85,88 +86,90 @@ class Difference(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What is said of one bucket; `what` is of the target, None where nothing differs."""
+class BucketFinding:
+    """The judgement on one bucket; `what` is how the target differs, None where it does not."""
 
     bucket: Bucket
-    state: State
+    state: BucketState
     what: Difference | None = None
     why: str = ""
 
 
 def difference(bucket: Bucket) -> Difference | None:
-    """What sets the target's side apart, the coarsest first: of a count that is off, sizes and contents say nothing more."""
-    here, there = bucket.source, bucket.target
-    count, copied = here.records if here else 0, there.records if there else 0
+    """How the target's side differs, the coarsest first: with another record count, sizes and contents say nothing more."""
+    source, target = bucket.source, bucket.target
+    count, copied = source.records if source else 0, target.records if target else 0
     if count != copied:
         return Difference.FEWER if copied < count else Difference.MORE
-    if here is None or there is None:
+    if source is None or target is None:
         return None
-    if here.bytes != there.bytes:
+    if source.bytes != target.bytes:
         return Difference.BYTES
-    return Difference.CONTENT if (here.content, here.check) != (there.content, there.check) else None
+    return Difference.CONTENT if (source.content, source.check) != (target.content, target.check) else None
 
 
-def judge(bucket: Bucket, cut: Cut | None, reading: Reading, *, lag_s: float, doubt: str = "") -> Finding:
-    """`doubt` is why a difference in this partition would prove nothing, where it would not."""
+def judge_bucket(
+    bucket: Bucket, cut: Cut | None, read_ends: ReadEnds, *, lag_s: float, doubt: str = ""
+) -> BucketFinding:
+    """`doubt` is why a difference in this partition would prove nothing; empty where it would prove a fault."""
     what = difference(bucket)
     if what is None:
-        return Finding(bucket, State.EQUAL)
+        return BucketFinding(bucket, BucketState.EQUAL)
     if doubt:
-        return Finding(bucket, State.UNKNOWN, what, doubt)
+        return BucketFinding(bucket, BucketState.UNKNOWN, what, doubt)
     if cut is not None and _behind(bucket, cut):
-        return Finding(bucket, State.DIFFERS, what, "both sides were read past it")
-    if reading.source_ms is None or reading.target_ms is None:
-        return Finding(bucket, State.NOT_YET, what, "a side was never read to its end")
+        return BucketFinding(bucket, BucketState.DIFFERS, what, "both sides were read past it")
+    if read_ends.source_ms is None or read_ends.target_ms is None:
+        return BucketFinding(bucket, BucketState.NOT_YET, what, "one side was never read to its end")
     changed_ms = max(side.changed_ms for side in (bucket.source, bucket.target) if side is not None)
-    waited_s = (min(reading.source_ms, reading.target_ms) - changed_ms) / 1000
+    waited_s = (min(read_ends.source_ms, read_ends.target_ms) - changed_ms) / 1000
     if waited_s > lag_s:
-        return Finding(bucket, State.OVERDUE, what, f"it was read {waited_s:,.0f} s before both sides' ends were")
-    return Finding(bucket, State.NOT_YET, what, "the mirror has yet to pass it")
+        return BucketFinding(bucket, BucketState.OVERDUE, what, f"it has been unequal for {waited_s:,.0f} s")
+    return BucketFinding(bucket, BucketState.NOT_YET, what, "the mirror has not passed it yet")
 
 
 def _behind(bucket: Bucket, cut: Cut) -> bool:
-    here, there = bucket.source, bucket.target
-    return (here is None or here.last < cut.source) and (there is None or there.last < cut.target)
+    source, target = bucket.source, bucket.target
+    return (source is None or source.last < cut.source) and (target is None or target.last < cut.target)
 
 
 def cut_at(offsets: PartitionMap | None, source_read: int, target_read: int) -> Cut | None:
-    """The furthest cut that lies behind both positions read to; None where the map cannot say."""
-    there = offsets.forward(source_read) if offsets is not None else None
-    if offsets is None or there is None or there.offset is None:
+    """The furthest cut that both sides were read past; None where the offset map does not give one."""
+    translation = offsets.forward(source_read) if offsets is not None else None
+    if offsets is None or translation is None or translation.offset is None:
         return None
-    if there.kind is TranslationKind.BEHIND:
-        cut = Cut(source_read - there.records, there.offset)
-    elif there.kind in _CUTS:
-        cut = Cut(source_read, there.offset)
+    if translation.kind is TranslationKind.BEHIND:
+        cut = Cut(source_read - translation.records, translation.offset)
+    elif translation.kind in _CUTS:
+        cut = Cut(source_read, translation.offset)
     else:
         return None
     if cut.target <= target_read:
         return cut
-    found = _on_target(offsets.backward(target_read), target_read)
-    # Between the two there may be a gap; nothing of it was copied, and not all of it was read.
-    return Cut(min(found.source, cut.source), target_read) if found is not None else None
+    on_target = _on_target(offsets.backward(target_read), target_read)
+    # Between the two there may be a gap of records that were not copied.
+    return Cut(min(on_target.source, cut.source), target_read) if on_target is not None else None
 
 
-def beginning(offsets: PartitionMap | None, source_start: int, target_start: int) -> Cut | None:
-    """Where to begin reading, so that both sides begin with the same record; None where nobody can tell.
+def aligned_start(offsets: PartitionMap | None, source_start: int, target_start: int) -> Cut | None:
+    """Where to start reading so that both sides start with the same record; None where that is unknown.
 
-    `source_start` and `target_start` are the first offsets that are still there. Without a map, both logs have to begin at 0.
+    `source_start` and `target_start` are the log start offsets. Without a map, both logs have to start at 0.
     """
     if offsets is None or not offsets.segments():
         return Cut(0, 0) if source_start == target_start == 0 else None
-    there = offsets.forward(source_start)
-    if there.kind is TranslationKind.NEVER_MIRRORED:  # records of before the mirror began are not wanted over there
+    translation = offsets.forward(source_start)
+    if translation.kind is TranslationKind.NEVER_MIRRORED:  # older records are not expected on the target
         first = offsets.segments()[0]
         cut = Cut(first.source, first.target)
-    elif there.offset is not None and there.kind in (*_CUTS, TranslationKind.BEHIND):
-        cut = Cut(source_start, there.offset)
+    elif translation.offset is not None and translation.kind in (*_CUTS, TranslationKind.BEHIND):
+        cut = Cut(source_start, translation.offset)
     else:
         return None
     if cut.target >= target_start:
         return cut
-    found = _on_target(offsets.backward(target_start), target_start)
-    return found if found is not None and found.source >= source_start else None
+    on_target = _on_target(offsets.backward(target_start), target_start)
+    return on_target if on_target is not None and on_target.source >= source_start else None
 
 
 def _on_target(back: Translation, target: int) -> Cut | None:

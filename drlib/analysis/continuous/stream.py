@@ -1,12 +1,12 @@
-"""A cluster's topics followed by Structured Streaming, as sums for each partition and stretch of time.
+"""A cluster's topics followed by a streaming query, as sums per partition and bucket of time.
 
-Rules: one query a cluster, with a checkpoint and a folder of sums of its own, so that a cluster which is silent does not keep
-the other one from being read. Read committed: the connector asks for last stable offsets then, and control records are no
-rows. Where to begin is said once; from then on the checkpoint says it. Offsets that are no longer there fail the query
-(`failOnDataLoss`), and so do partitions that were added and have lost their beginning. There is no watermark: a record that
-comes late changes its bucket. A partition that holds more than its share is read by several tasks (`minPartitions`).
-A side was *read to its end* at a moment when its position is at, or past, the ends that its cluster told at that moment.
-Not for: folders on an object store; the folder is a path that this process and, on a Spark cluster, its executors share.
+Rules: one streaming query per cluster, with a checkpoint and a folder of sums of its own, so that an unreachable cluster does
+not stop the other one from being read. Read committed: the connector asks for last stable offsets then, and control records
+are not rows. Start offsets apply once; after that the checkpoint counts. Deleted offsets fail the query (`failOnDataLoss`), and
+so do partitions that were added and lost their first records. There is no watermark: a late record changes its bucket. A large
+partition is read by several tasks (`minPartitions`).
+A side was *read to its end* at a moment when its position is at or past the end offsets that the cluster had at that moment.
+Not for: folders on an object store; the folder is a path shared by this process and, on a Spark cluster, its executors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from drlib import clock
-from drlib.analysis.audit.compare import reading_failure
+from drlib.analysis.audit.compare import read_failure
 from drlib.analysis.continuous.bucket_sums import SumsFolder, bucket_sums
 from drlib.analysis.spark.topics import FETCH_MAX_WAIT_MS, TIMEOUT_S, java_options
 from drlib.errors import DrlibError
@@ -37,7 +37,7 @@ from drlib.model import TopicPartition
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
-BATCH_OFFSETS: Final = 2_000_000  # a side: what a restart reads again at most, and how soon a long backlog shows
+BATCH_OFFSETS: Final = 2_000_000  # per side and micro-batch: a restart reads at most so many again
 _READ_TO: Final = "read-to.json"
 _MOMENT: Final = TypeAdapter(int)
 
@@ -62,7 +62,7 @@ class Position:
 
 
 class BucketStream:
-    """One side. `begin` and `stop` may alternate, in this process and in the next one, on one `folder`."""
+    """One side. `start` and `stop` may alternate, in this process and in later ones, on one `folder`."""
 
     def __init__(
         self,
@@ -80,15 +80,16 @@ class BucketStream:
         self._bucket_ms = bucket_ms
         self._batch_offsets = batch_offsets
         self._query: StreamingQuery | None = None
-        self._asked: tuple[int, Mapping[TopicPartition, int]] | None = None  # a moment, and the ends then
+        self._pending_ends: tuple[int, Mapping[TopicPartition, int]] | None = None  # when, and the end offsets then
 
-    def begin(self, spark: SparkSession, every_s: float | None = None) -> None:
-        """Go on from where it stood: up to what is there now, or for good with a batch `every_s` seconds at most.
+    def start(self, spark: SparkSession, every_s: float | None = None) -> None:
+        """Resume from the checkpoint: up to the current end offsets, or continuously with a micro-batch `every_s` seconds at
+        most.
 
-        Returns when the query is started; `running`, `failure` and `stop` are about it. Raises `Unreachable` where the
-        cluster does not tell its ends.
+        Returns when the streaming query has started; `running`, `failure` and `stop` are about it. Raises `Unreachable` when
+        the cluster does not answer.
         """
-        self._ask()
+        self._read_ends()
         starts = {topic.name: {str(p): at for p, at in topic.start.items()} for topic in self.topics}
         partitions = sum(len(topic.start) for topic in self.topics)
         stream = (
@@ -110,14 +111,14 @@ class BucketStream:
             names[sf.col("topic")].alias("topic"), "partition", "offset", "timestamp", "key", "value", "headers"
         )
         writer = records.writeStream.option("checkpointLocation", str(self.folder / "checkpoint")).foreachBatch(
-            self._keep
+            self._write_batch
         )
         trigger = (
             {"availableNow": True} if every_s is None else {"processingTime": f"{round(every_s * 1000)} milliseconds"}
         )
         self._query = writer.trigger(**trigger).start()
 
-    def _keep(self, records: DataFrame, batch: int) -> None:
+    def _write_batch(self, records: DataFrame, batch: int) -> None:
         self.sums.write(bucket_sums(records, self._bucket_ms), batch)
 
     @property
@@ -125,15 +126,15 @@ class BucketStream:
         return self._query is not None and bool(self._query.isActive)
 
     def failure(self) -> str | None:
-        """Why the query ended by itself before its time; None where it did not."""
+        """Why the query failed; None where it did not."""
         error = self._query.exception() if self._query is not None and not self._query.isActive else None
         if error is None:
             return None
         text = str(error)
-        return reading_failure(text) or " ".join(text.split())[:300]
+        return read_failure(text) or " ".join(text.split())[:300]
 
     def wait(self, seconds: float) -> None:
-        """Until the query ends, or `seconds` have passed; what it failed of is `failure`'s to say."""
+        """Wait until the query ends, at most `seconds`; an error of it is left to `failure`."""
         from pyspark.errors import StreamingQueryException
 
         if self._query is not None:
@@ -143,44 +144,47 @@ class BucketStream:
                 return
 
     def stop(self) -> None:
-        """End the query; the batch it was at is run again by the next `begin`. May be repeated."""
+        """Stop the query; an uncommitted batch is run again by the next `start`. May be repeated."""
         if self._query is not None and self._query.isActive:
             self._query.stop()
 
     def position(self) -> Position:
-        """Where it stands: what `begin` of another process would go on from."""
+        """The committed position, from which the next `start` resumes."""
         starts = {TopicPartition(topic.name, p): at for topic in self.topics for p, at in topic.start.items()}
-        found = last_committed_batch(self.folder / "checkpoint")
-        return Position(-1, starts) if found is None else Position(found.batch, {**starts, **found.offsets})
+        checkpoint = last_committed_batch(self.folder / "checkpoint")
+        return (
+            Position(-1, starts) if checkpoint is None else Position(checkpoint.batch, {**starts, **checkpoint.offsets})
+        )
 
     def read_to_ms(self) -> int | None:
-        """The latest moment known at which everything on the cluster then was read; None: there is none.
+        """The latest known moment at which everything then on the cluster had been read; None: there is none.
 
-        Asks the cluster for its ends now, to be known once they are reached. A silent cluster leaves it as it was.
+        Reads the cluster's current end offsets, so that a later call can know that they were reached. While the cluster does
+        not answer, the moment stays as it was.
         """
-        self._reached()
-        if self._asked is None:
+        self._record_read_to()
+        if self._pending_ends is None:
             with contextlib.suppress(DrlibError):
-                self._ask()
-            self._reached()
+                self._read_ends()
+            self._record_read_to()
         path = self.folder / _READ_TO
         return _MOMENT.validate_json(path.read_bytes()) if path.exists() else None
 
-    def _ask(self) -> None:
+    def _read_ends(self) -> None:
         at_ms = clock.now_ms()
         with Cluster(self.where, timeout_s=TIMEOUT_S) as handle:
             names = [topic.name for topic in self.topics]
-            wanted = [
-                TopicPartition(name, n) for name, found in handle.topics(names).items() for n in range(found.partitions)
+            partitions = [
+                TopicPartition(name, n) for name, topic in handle.topics(names).items() for n in range(topic.partitions)
             ]
-            self._asked = at_ms, handle.log_ends(wanted, Isolation.READ_COMMITTED)
+            self._pending_ends = at_ms, handle.log_ends(partitions, Isolation.READ_COMMITTED)
 
-    def _reached(self) -> None:
-        """Keep the moment that was asked about, if its ends are behind by now."""
-        if self._asked is None:
+    def _record_read_to(self) -> None:
+        """Store the moment of the pending end offsets once they have been reached."""
+        if self._pending_ends is None:
             return
-        at_ms, ends = self._asked
-        stands = self.position().offsets
-        if all(stands.get(partition, 0) >= end for partition, end in ends.items()):
+        at_ms, ends = self._pending_ends
+        offsets = self.position().offsets
+        if all(offsets.get(partition, 0) >= end for partition, end in ends.items()):
             write_whole(self.folder / _READ_TO, _MOMENT.dump_json(at_ms))
-            self._asked = None
+            self._pending_ends = None

@@ -1,12 +1,12 @@
-"""Every duplicate of a mirror topic, and whose it is: the replicator's, the producer's, or nobody's that can be told.
+"""Every duplicate of a mirror topic and its cause: the replicator, the producer, or unknown.
 
-Rules: a record is known by its partition, content (key, value, headers, timestamp) and occurrence number, so no journal is
-needed, whoever mirrored the topic: of n like records on the target and m on the source, n - m were copied twice, and all
-but one of the m were written twice. With `segments`, the replicator's own map, each copy is told exactly: one that the map
-does not place is a second copy, and so a loss and a duplicate that cancel each other out in number are still seen.
-Nobody is blamed without proof: where the source lost its beginning, or its cleaner ran, what is alike is `unknown`.
-One shuffle for all records; only like ones are looked at further. Windows are of one partition.
-Not for: what is missing, altered or out of order (`audit`), nor what a group read again (`rewinds`).
+Rules: a record is identified by its partition, content (key, value, headers, timestamp) and occurrence number, so no journal
+is needed, whoever mirrored the topic: of n equal records on the target and m on the source, n - m were copied twice, and
+m - 1 were written twice. With `segments`, the replicator's own offset map, each copy is attributed exactly: a copy that the
+map does not place is a second copy, so a loss and a duplicate that cancel out in number are still found. No cause is given
+without proof: where the beginning of the source's log was deleted, or its log cleaner ran, duplicates are `unknown`.
+One shuffle of all records; only repeated ones are looked at further. Windows are within one partition.
+Not for: missing, altered or reordered records (`audit`), nor what a group read again (`rewinds`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from drlib.analysis.audit.compare import reading_failure
+from drlib.analysis.audit.compare import read_failure
 from drlib.analysis.duplicates.result import (
     Cause,
     DuplicateExample,
@@ -31,14 +31,14 @@ from drlib.analysis.duplicates.result import (
     step_for,
     unreadable,
 )
-from drlib.analysis.spark.contents import Borders, borders, contents
-from drlib.analysis.spark.session import shuffling
-from drlib.analysis.spark.topics import TopicRange, Where, pin_range, read_range
+from drlib.analysis.spark.contents import CommonStart, common_starts, group_contents
+from drlib.analysis.spark.session import shuffle_partitions
+from drlib.analysis.spark.topics import ClusterRef, TopicRange, pin_range, read_range
 from drlib.model import Segment
 
 EXAMPLES: Final = 20
-MOST_RANGES: Final = 1000
-MOST_PARTITIONS: Final = 40  # in the picture
+MAX_RANGES: Final = 1000
+MAX_PARTITIONS: Final = 40  # in the figure
 _BEYOND: Final = 2**62
 _COLUMNS: Final = ("partition", "id", "timestamp", "cause", "source", "target", "first")
 Segments = Mapping[int, Sequence[Segment]]
@@ -46,10 +46,10 @@ Segments = Mapping[int, Sequence[Segment]]
 
 def find_duplicates(
     spark: SparkSession,
-    target: Where,
+    target: ClusterRef,
     remote_topic: str,
     *,
-    source: Where | None = None,
+    source: ClusterRef | None = None,
     topic: str | None = None,
     target_range: TopicRange | None = None,
     source_range: TopicRange | None = None,
@@ -58,21 +58,21 @@ def find_duplicates(
     allowed: Collection[Cause] = (),
     examples: int = EXAMPLES,
 ) -> DuplicateReport:
-    """Pin the ranges (unless given), read them and look; without `source` the mirror topic alone, where causes are unknown.
+    """Pin the ranges (unless given), read them and search; without `source` only the mirror topic, with unknown causes.
 
-    Raises what `pin_range` raises; a range that vanishes afterwards is verdict `unknown`. See `duplicates_in`.
+    Raises what `pin_range` raises; a range that is deleted afterwards is verdict `unknown`. See `duplicates_in`.
     """
-    there = target_range or pin_range(target, remote_topic)
-    here = None
+    pinned_target = target_range or pin_range(target, remote_topic)
+    pinned_source = None
     if source is not None:
-        here = source_range or pin_range(source, topic or remote_topic)
-    with shuffling(spark, there.offsets + (here.offsets if here else 0)):
+        pinned_source = source_range or pin_range(source, topic or remote_topic)
+    with shuffle_partitions(spark, pinned_target.offsets + (pinned_source.offsets if pinned_source else 0)):
         return duplicates_in(
             remote_topic,
-            read_range(spark, target, there),
-            None if source is None or here is None else read_range(spark, source, here),
-            source_start=here.start if here else {},
-            source_compacted=here.compacted if here else False,
+            read_range(spark, target, pinned_target),
+            None if source is None or pinned_source is None else read_range(spark, source, pinned_source),
+            source_start=pinned_source.start if pinned_source else {},
+            source_compacted=pinned_source.compacted if pinned_source else False,
             segments=segments,
             rereads=rereads,
             allowed=allowed,
@@ -94,10 +94,10 @@ def duplicates_in(
 ) -> DuplicateReport:
     """The duplicates of `right`, the mirror topic, given `left`, its source; both have `read_topic`'s columns.
 
-    `segments` by partition are what the replicator's map says. `rereads` are added as the failover's. Causes in `allowed`
-    do not fail it. Spark's own errors come through, except those of reading: they give verdict `unknown`.
+    `segments` by partition are those of the replicator's offset map. `rereads` are added as cause failover. Causes in `allowed`
+    do not fail the search. Raises Spark's own errors, except those of reading: they give verdict `unknown`.
     """
-    grouped = contents(left, right).persist(StorageLevel.MEMORY_AND_DISK)
+    grouped = group_contents(left, right).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         return _search(
             topic,
@@ -111,7 +111,7 @@ def duplicates_in(
             examples,
         )
     except Exception as error:  # a failed task surfaces as py4j's or as PySpark's own error, by where it failed
-        reason = reading_failure(str(error))
+        reason = read_failure(str(error))
         if reason is None:
             raise
         return unreadable(topic, reason)
@@ -132,11 +132,11 @@ def _search(
 ) -> DuplicateReport:
     sums = grouped.agg(sf.sum(sf.size("sources")), sf.sum(sf.size("targets"))).first()
     sources, targets = (sums[0] or 0, sums[1] or 0) if sums is not None else (0, 0)
-    known = borders(grouped) if any(source_start.values()) else {}
-    alike = grouped.where((sf.size("sources") > 1) | (sf.size("targets") > 1)).drop("paired")
-    found = _found(alike, segments, known, source_start, source_compacted).persist()
+    known = common_starts(grouped) if any(source_start.values()) else {}
+    repeated = grouped.where((sf.size("sources") > 1) | (sf.size("targets") > 1)).drop("paired")
+    duplicates = _classify(repeated, segments, known, source_start, source_compacted).persist()
     try:
-        by_partition = found.groupBy("partition", "cause").agg(
+        by_partition = duplicates.groupBy("partition", "cause").agg(
             sf.count("*").alias("n"), sf.min("timestamp").alias("from"), sf.max("timestamp").alias("to")
         )
         rows = by_partition.collect()
@@ -145,10 +145,10 @@ def _search(
         numbers = sorted({row["partition"] for row in rows})
         per_partition = {p: sum(row["n"] for row in rows if row["partition"] == p) for p in numbers}
         step = step_for(max(row["to"] for row in rows) - min(row["from"] for row in rows)) if rows else 0
-        skip, ranges = _skip(found) if rows else ((), 0)
+        skip, ranges = _skip(duplicates) if rows else ((), 0)
         doubts = []
         if not has_source:
-            doubts.append("the source was not looked at, so no cause can be told")
+            doubts.append("the source was not read, so no cause is known")
         if targets == 0:
             doubts.append("the mirror topic holds no record")
         verdict, reasons = judge(counts, doubts, allowed)
@@ -161,27 +161,27 @@ def _search(
             target_records=targets,
             counts=counts,
             per_partition=per_partition,
-            examples=tuple(_examples(found, counts, examples)),
+            examples=tuple(_examples(duplicates, counts, examples)),
             skip=skip,
             skip_ranges=ranges,
-            heat=_heat(found, per_partition, step) if rows else (),
+            heat=_heat(duplicates, per_partition, step) if rows else (),
             step_ms=step,
             rereads=tuple(rereads),
         )
     finally:
-        found.unpersist()
+        duplicates.unpersist()
 
 
-def _found(
-    alike: DataFrame,
+def _classify(
+    repeated: DataFrame,
     segments: Segments | None,
-    known: Mapping[int, Borders],
+    known: Mapping[int, CommonStart],
     source_start: Mapping[int, int],
     source_compacted: bool,
 ) -> DataFrame:
     """One row for each duplicate: `_COLUMNS`."""
-    placed = _placed(alike, segments)
-    # Copies before the border may be of records that the source no longer has: as many as nothing else explains are.
+    placed = _map_copies(repeated, segments)
+    # Copies before the border may be of deleted source records: as many as nothing else explains.
     border = _limit({p: known[p].target if p in known else _BEYOND for p, at in source_start.items() if at})
     may_be_older = sf.size(sf.filter("outside", lambda at: at < border))
     frame = (
@@ -198,7 +198,7 @@ def _found(
     def rows(some: DataFrame, cause: Column) -> DataFrame:
         return some.withColumn("cause", cause).select(*_COLUMNS)
 
-    # Written twice: every source record but the first of its kind, and its copy where there is one.
+    # Written twice: every source record but the first of equal ones, and its copy where there is one.
     by_map = sf.transform(
         "mapped", lambda pair: sf.struct(pair["image"].alias("source"), pair["target"].alias("target"))
     )
@@ -209,17 +209,17 @@ def _found(
     written = pairs.select(
         "partition", "id", "timestamp", "first", sf.inline(sf.slice("pairs", sf.lit(2), sf.size("pairs")))
     )
-    # Copied twice: what the map does not place, and what is more than the source holds.
+    # Copied twice: copies that the map does not place, and copies in excess of the source records.
     surplus = sf.slice("counted", sf.col("open") + 1, sf.size("counted"))
     on_source = (sf.size("sources") > 0) | (sf.size("mapped") > 0)
     decided = on_source & sf.lit(not source_compacted)
-    blamed = sf.when(on_source, sf.col("loose")).otherwise(_no_offsets())
-    blamed = sf.concat(blamed, sf.when(decided, surplus).otherwise(_no_offsets()))
-    copied = frame.select("partition", "id", "timestamp", "first", sf.explode(blamed).alias("target"))
-    # Alike, and what would tell why is not there.
-    strange = sf.sort_array(sf.concat("loose", "outside"))
+    surplus_copies = sf.when(on_source, sf.col("loose")).otherwise(_no_offsets())
+    surplus_copies = sf.concat(surplus_copies, sf.when(decided, surplus).otherwise(_no_offsets()))
+    copied = frame.select("partition", "id", "timestamp", "first", sf.explode(surplus_copies).alias("target"))
+    # Equal records whose cause cannot be established.
+    unmapped_targets = sf.sort_array(sf.concat("loose", "outside"))
     unknown = (
-        sf.when(~on_source, sf.slice(strange, sf.lit(2), sf.size(strange)))
+        sf.when(~on_source, sf.slice(unmapped_targets, sf.lit(2), sf.size(unmapped_targets)))
         .when(
             sf.size("aside") > 0,
             sf.concat(
@@ -240,23 +240,26 @@ def _found(
     return reduce(DataFrame.unionByName, parts)
 
 
-def _placed(alike: DataFrame, segments: Segments | None) -> DataFrame:
-    """With `mapped` array<struct<image,target>>, the copies that the map places; `loose`, those in its reach that it does
-    not; `outside`, those before or behind what it tells of. Without a map all are outside."""
+def _map_copies(repeated: DataFrame, segments: Segments | None) -> DataFrame:
+    """With `mapped` array<struct<image,target>>, `loose` and `outside`, offsets on the target.
+
+    `mapped`: copies that the offset map places. `loose`: those within its range that it does not place. `outside`: those before
+    or after its range; without a map, all.
+    """
     if not segments or not any(segments.values()):
         empty = sf.array().cast("array<struct<image:bigint,target:bigint>>")
         return (
-            alike.withColumn("mapped", empty)
+            repeated.withColumn("mapped", empty)
             .withColumn("loose", _no_offsets())
             .withColumn("outside", sf.col("targets"))
         )
-    spark = alike.sparkSession
-    pieces = [(p, s.target, s.target_end, s.source) for p, found in segments.items() for s in found]
-    reach = [(p, found[0].target, found[-1].target_end) for p, found in segments.items() if found]
+    spark = repeated.sparkSession
+    pieces = [(p, s.target, s.target_end, s.source) for p, stretches in segments.items() for s in stretches]
+    reach = [(p, stretches[0].target, stretches[-1].target_end) for p, stretches in segments.items() if stretches]
     table = sf.broadcast(spark.createDataFrame(pieces, "on_partition int, begin long, stop long, image long"))
     bounds = sf.broadcast(spark.createDataFrame(reach, "partition int, lowest long, highest long"))
-    one = alike.select("*", sf.explode_outer("targets").alias("target"))
-    looked = one.join(bounds, "partition", "left").join(
+    copies = repeated.select("*", sf.explode_outer("targets").alias("target"))
+    located = copies.join(bounds, "partition", "left").join(
         table,
         (sf.col("partition") == sf.col("on_partition"))
         & (sf.col("target") >= sf.col("begin"))
@@ -267,7 +270,7 @@ def _placed(alike: DataFrame, segments: Segments | None) -> DataFrame:
     placed = sf.col("image").isNotNull()
     image = (sf.col("image") + sf.col("target") - sf.col("begin")).alias("image")
     pair = sf.struct(image, sf.col("target").alias("target"))
-    return looked.groupBy(*alike.columns).agg(
+    return located.groupBy(*repeated.columns).agg(
         sf.array_sort(sf.collect_list(sf.when(placed, pair))).alias("mapped"),
         sf.array_sort(sf.collect_list(sf.when(~placed & inside, sf.col("target")))).alias("loose"),
         sf.array_sort(sf.collect_list(sf.when(~placed & ~inside, sf.col("target")))).alias("outside"),
@@ -286,38 +289,38 @@ def _limit(limits: Mapping[int, int]) -> Column:
     return sf.coalesce(sf.create_map(*entries)[sf.col("partition")], sf.lit(0))
 
 
-def _examples(found: DataFrame, counts: Mapping[Cause, int], limit: int) -> Iterable[DuplicateExample]:
+def _examples(duplicates: DataFrame, counts: Mapping[Cause, int], limit: int) -> Iterable[DuplicateExample]:
     for cause in Cause:
         if not counts.get(cause) or cause is Cause.FAILOVER:
             continue
-        some = found.where(sf.col("cause") == cause.value)
+        some = duplicates.where(sf.col("cause") == cause.value)
         for row in some.orderBy("partition", sf.coalesce("target", "source")).limit(limit).collect():
             yield DuplicateExample(
                 cause, row["partition"], row["source"], row["target"], row["first"], row["id"], row["timestamp"]
             )
 
 
-def _skip(found: DataFrame) -> tuple[tuple[SkipRange, ...], int]:
-    """Stretches of the target that hold nothing but duplicates of one cause, and how many there are."""
-    there = found.where(sf.col("target").isNotNull()).select("partition", "cause", "target")
+def _skip(duplicates: DataFrame) -> tuple[tuple[SkipRange, ...], int]:
+    """Ranges of the target that hold only duplicates of one cause (at most `MAX_RANGES`), and how many there are."""
+    on_target = duplicates.where(sf.col("target").isNotNull()).select("partition", "cause", "target")
     number = sf.row_number().over(Window.partitionBy("partition", "cause").orderBy("target"))
     islands = (
-        there.withColumn("island", sf.col("target") - number)
+        on_target.withColumn("island", sf.col("target") - number)
         .groupBy("partition", "cause", "island")
         .agg(sf.min("target").alias("first"), (sf.max("target") + 1).alias("next"))
         .persist()
     )
     try:
-        rows = islands.orderBy("partition", "first").limit(MOST_RANGES).collect()
+        rows = islands.orderBy("partition", "first").limit(MAX_RANGES).collect()
         ranges = tuple(SkipRange(row["partition"], row["first"], row["next"], Cause(row["cause"])) for row in rows)
-        return ranges, len(rows) if len(rows) < MOST_RANGES else islands.count()
+        return ranges, len(rows) if len(rows) < MAX_RANGES else islands.count()
     finally:
         islands.unpersist()
 
 
-def _heat(found: DataFrame, per_partition: Mapping[int, int], step_ms: int) -> tuple[Heat, ...]:
+def _heat(duplicates: DataFrame, per_partition: Mapping[int, int], step_ms: int) -> tuple[Heat, ...]:
     """Counts by partition and step of time, of the partitions with most duplicates."""
-    shown = sorted(per_partition, key=lambda partition: -per_partition[partition])[:MOST_PARTITIONS]
+    shown = sorted(per_partition, key=lambda partition: -per_partition[partition])[:MAX_PARTITIONS]
     step = (sf.floor(sf.col("timestamp") / sf.lit(step_ms)) * step_ms).cast("bigint").alias("at")
-    rows = found.where(sf.col("partition").isin(shown)).groupBy("partition", step).count().collect()
+    rows = duplicates.where(sf.col("partition").isin(shown)).groupBy("partition", step).count().collect()
     return tuple(sorted((Heat(*row) for row in rows), key=lambda cell: (cell.partition, cell.at_ms)))

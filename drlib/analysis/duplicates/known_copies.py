@@ -1,32 +1,25 @@
-"""Which copy is whose, as the replicator's own map has it, for one topic of a flow of ours.
+"""Which copy belongs to which source record, from the mirror's own offset map.
 
-Rules: a partition whose map is in doubt, or that has none, is left out: what is counted then is what both logs hold. Read
-the map after the ranges were pinned, so that it reaches as far as they do.
-Not for: flows that MirrorMaker 2 runs, which keep no such map; there is none, and that is no error.
+Rules: partitions with a doubtful map, or without one, are left out; their duplicates are counted from both logs. Read the
+maps after pinning the ranges, so that they reach as far.
+Not for: flows of MirrorMaker 2, which keeps no such map; the result is empty, not an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from drlib.config.settings import MirrorSettings
-from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
-from drlib.model import Flow, Segment
-
-
-def known_copies(settings: MirrorSettings, flow: Flow) -> Maps:
-    """The maps of the flow as they are now; empty for one that never ran here. Raises `Unreachable`, `BrokerError`."""
-    return read_flow_maps(settings, flow)
+from drlib.model import Segment
 
 
 def segments(maps: Maps, topic: str, partitions: Iterable[int]) -> Mapping[int, Sequence[Segment]]:
-    """By partition of a source topic, the stretches that were mirrored; only of partitions that are known exactly."""
-    found: dict[int, Sequence[Segment]] = {}
+    """By partition of a source topic, the mirrored segments; only of partitions with an exact map."""
+    by_partition: dict[int, Sequence[Segment]] = {}
     for number in partitions:
         known = maps.source(topic, number)
         if known is None or known.doubtful or maps.refusal(topic, number) is not None:
             continue
         if stretches := tuple(known.segments()):
-            found[number] = stretches
-    return found
+            by_partition[number] = stretches
+    return by_partition

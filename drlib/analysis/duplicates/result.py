@@ -1,8 +1,8 @@
-"""What a search for duplicates found, as frozen values, and the verdict they lead to. Pure: no Spark, no broker.
+"""The result of a search for duplicates as frozen values, and its verdict. Pure: no Spark, no broker.
 
-Rules: a duplicate is a record, not a pair: of five alike, four. Each has one cause. What has no provable cause is
-`unknown` and never blamed on anybody. A number that could not be counted is None. Whatever is found fails unless the
-caller allows its cause; what could not be looked at is unknown, never pass.
+Rules: a duplicate is a record, not a pair: of five equal records, four are duplicates. Each has one cause; without proof it is
+`unknown`. A number that could not be counted is None. Any duplicate fails unless the caller allows its cause; what could
+not be read is unknown, never pass.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ WIDTHS_MS: Final = (100, 1000, 10_000, 60_000, 600_000, 3_600_000, 21_600_000, 8
 
 
 class Cause(StrEnum):
-    """Why a record is there, or was read, once more."""
+    """Why a record exists, or was read, once more."""
 
     REPLICATOR = "replicator"  # one source record is twice on the target
     PRODUCER = "producer"  # the source itself holds it twice, as after retries without idempotence
     FAILOVER = "failover"  # a group's position went back, so it read records again
-    UNKNOWN = "unknown"  # alike, and what would tell why is not there (any more)
+    UNKNOWN = "unknown"  # equal records, and the evidence for a cause is gone
 
 
 @dataclass(frozen=True, slots=True)
 class DuplicateExample:
-    """One duplicate. Offsets are None where the record is not; `first` is the offset of the record it repeats, on the
-    target, or on the source where the target has none."""
+    """One duplicate. Offsets are None on the side where the record is not.
+
+    `first` is the offset of the record it repeats, on the target, or on the source where the target has none.
+    """
 
     cause: Cause
     partition: int
@@ -43,7 +45,7 @@ class DuplicateExample:
 
 @dataclass(frozen=True, slots=True)
 class SkipRange:
-    """Nothing but duplicates of one cause at `first` <= offset < `next_offset` of the target's partition."""
+    """Only duplicates of one cause at `first` <= offset < `next_offset` of the target's partition."""
 
     partition: int
     first: int
@@ -64,8 +66,8 @@ class Heat:
 class Reread:
     """`group` went back in a partition: `records` of them, from `first` up to `next_offset`, were read again.
 
-    `cluster` and `topic` are where the records are that were read again; `how` says what showed it. `pending`: the
-    position stands there, and the records are still to be read again.
+    `cluster` and `topic` are where those records are; `how` is the evidence. `pending`: the committed offset is still there, so
+    the records are yet to be read again.
     """
 
     group: str
@@ -84,8 +86,8 @@ class Reread:
 class DuplicateReport:
     """Duplicates of a mirror topic, or of a topic alone. Counts are records and None where nothing could be read.
 
-    `exact`: which copy is whose was told by the replicator's own offset map, not by counting like records.
-    `step_ms`: how much time a cell of `heat` spans. `skip` and `examples` are bounded; `skip_ranges` counts all of them.
+    `exact`: copies were attributed by the replicator's own offset map, not by counting equal records. `step_ms`: the time a
+    cell of `heat` spans. `skip` and `examples` are bounded; `skip_ranges` counts all ranges.
     """
 
     topic: str
@@ -109,13 +111,13 @@ class DuplicateReport:
 
     @property
     def rate(self) -> float | None:
-        """Duplicates for each record of the target (of the source where the target is not the larger)."""
+        """Duplicates per record of the target, or of the source where that has more."""
         most = max(self.source_records or 0, self.target_records or 0)
         return None if self.total is None or not most else self.total / most
 
 
 def step_for(span_ms: int) -> int:
-    """How much time one column of a picture of `span_ms` should stand for: at most 60 of them, of a length with a name."""
+    """The time one column of a heat map of `span_ms` stands for: at most 60 columns, of a round length."""
     return next((width for width in WIDTHS_MS if span_ms < width * MOST_STEPS), -(-span_ms // MOST_STEPS))
 
 
@@ -127,15 +129,17 @@ def unreadable(topic: str, reason: str) -> DuplicateReport:
 def judge(
     counts: Mapping[Cause, int], doubts: Iterable[str] = (), allowed: Collection[Cause] = ()
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict and its reasons: any cause found and not allowed fails, else anything in doubt is unknown."""
-    words = {
+    """The verdict and its reasons: any cause found and not allowed fails, else any doubt is unknown."""
+    meanings = {
         Cause.REPLICATOR: "records are on the target more often than on the source",
-        Cause.PRODUCER: "records were written to the source again, alike in every byte and their timestamp",
+        Cause.PRODUCER: "records were written to the source again, with the same bytes and timestamp",
         Cause.FAILOVER: "records were read again by a group",
     }
-    failures = [f"{counts[c]} {what}" for c, what in words.items() if counts.get(c) and c not in allowed]
+    failures = [f"{counts[c]} {what}" for c, what in meanings.items() if counts.get(c) and c not in allowed]
     open_questions = [*doubts]
     if counts.get(Cause.UNKNOWN) and Cause.UNKNOWN not in allowed:
-        open_questions.append(f"{counts[Cause.UNKNOWN]} records have a like one, and what would tell why is gone")
+        open_questions.append(
+            f"{counts[Cause.UNKNOWN]} records equal another one, and the evidence for the cause is gone"
+        )
     verdict = Verdict.FAIL if failures else Verdict.UNKNOWN if open_questions else Verdict.PASS
     return verdict, (*failures, *open_questions)

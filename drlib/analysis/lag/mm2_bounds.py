@@ -1,8 +1,8 @@
-"""Lags that have two ends, because MirrorMaker 2's word is all there is: series with their lower end, judged by both.
+"""Lag with two bounds, where MirrorMaker 2's offset syncs are the only source: series with their lower bound, judged by both.
 
-Rules: as in `rules.mm2_lag`. Both ends are known over time, the lower one from where the mirror ends now: what it cannot have
-copied by now it had not copied then. So a MirrorMaker 2 that stands still is seen to fall behind for certain, and of one that
-runs little more is certain than what is left now. Of checkpoints the lower end is of the last moment.
+Rules: as in `mm2_lag`. Both bounds are known over time, the lower one from where the mirror ends now: what cannot be copied by
+now was not copied then. So for a stopped MirrorMaker 2 both bounds grow, and for a running one the lower bound is little more
+than what is left now. For checkpoints the lower bound is of the last moment only.
 """
 
 from __future__ import annotations
@@ -15,71 +15,80 @@ from pyspark.sql import DataFrame
 
 from drlib.analysis.lag import frames as lag
 from drlib.analysis.lag import mm2_positions
-from drlib.analysis.lag.mm2_lag import expired, judged, waiting
-from drlib.analysis.lag.mm2_offset_syncs import Told
+from drlib.analysis.lag.mm2_lag import copied_but_unread, judge_bounds, judge_deleted
+from drlib.analysis.lag.mm2_offset_syncs import OffsetSyncs
 from drlib.analysis.lag.result import CHECKPOINTED, Series
-from drlib.analysis.lag.trend import Point, read
+from drlib.analysis.lag.trend import Point, judge_lag
 from drlib.config.flow_settings import FlowSettings
 from drlib.model import TopicPartition
 from drlib.runs.check import Verdict
 
 
-def bounded(records: DataFrame, series: Sequence[Series], told: Told, moments: DataFrame) -> tuple[Series, ...]:
-    """`series` of the source with the lower end where MirrorMaker 2's word is all there is, and judged by both."""
-    if not told.stands or told.pairs is None:
-        return tuple(series)
-    flow = next(one.reader for one in series if one.mirror)
-    ceilings = mm2_positions.furthest(records, told.pairs, told.stands, flow)
-    least = lag.points(lag.lags(records, lag.held(ceilings, moments)))
-    found = []
-    for one in series:
-        if one.mirror and (stood := told.stands.get(one.partition)) is not None:
-            certain = tuple(point for point, _ in least[flow, one.partition])
-            reading = judged(read(one.points, one.limits), certain[-1], one.limits)
-            one = replace(
-                one, least=certain[-1], certain=certain, reading=expired(reading, stood, told.starts[one.partition])
-            )
-        found.append(one)
-    return tuple(found)
-
-
-def checkpointed(
-    series: Sequence[Series], here: Sequence[Series], told: Told, chosen: FlowSettings
+def with_lower_bounds(
+    records: DataFrame, series: Sequence[Series], syncs: OffsetSyncs, moments: DataFrame
 ) -> tuple[Series, ...]:
-    """`series` of the target; what a checkpoint leaves unread is at most that, for some of it had been read on the source."""
-    mirror = {one.partition: one.points[-1] for one in here if one.mirror}
-    groups = {(one.reader, one.partition): one.points[-1] for one in here if not one.mirror}
-    sources = {_copy(chosen, at): at for at in told.stands}
-    found = []
-    for one in series:
-        if one.reader.endswith(CHECKPOINTED) and (at := sources.get(one.partition)) is not None:
-            group = groups.get((one.reader.removesuffix(CHECKPOINTED), at))
-            last = one.points[-1]
-            low = Point(last.at_s, 0, 0, 0.0) if group is None else waiting(group, mirror[at])
+    """`series` of the source with the lower bound where only offset syncs are known, judged by both."""
+    if not syncs.positions or syncs.pairs is None:
+        return tuple(series)
+    flow = next(each.reader for each in series if each.mirror)
+    ceilings = mm2_positions.furthest_positions(records, syncs.pairs, syncs.positions, flow)
+    lower = lag.lag_points(lag.lag_at(records, lag.positions_at(ceilings, moments)))
+    judged = []
+    for each in series:
+        if each.mirror and (position := syncs.positions.get(each.partition)) is not None:
+            lower_bounds = tuple(point for point, _ in lower[flow, each.partition])
+            judgement = judge_bounds(judge_lag(each.points, each.limits), lower_bounds[-1], each.limits)
+            each = replace(
+                each,
+                lower_bound=lower_bounds[-1],
+                lower_bounds=lower_bounds,
+                judgement=judge_deleted(judgement, position, syncs.log_starts[each.partition]),
+            )
+        judged.append(each)
+    return tuple(judged)
+
+
+def judge_checkpointed(
+    series: Sequence[Series], on_source: Sequence[Series], syncs: OffsetSyncs, chosen: FlowSettings
+) -> tuple[Series, ...]:
+    """`series` of the target; what a checkpoint leaves unread is an upper bound, as some had been read on the source."""
+    mirror = {each.partition: each.points[-1] for each in on_source if each.mirror}
+    groups = {(each.reader, each.partition): each.points[-1] for each in on_source if not each.mirror}
+    sources = {_copy(chosen, at): at for at in syncs.positions}
+    judged = []
+    for each in series:
+        if each.reader.endswith(CHECKPOINTED) and (at := sources.get(each.partition)) is not None:
+            group = groups.get((each.reader.removesuffix(CHECKPOINTED), at))
+            last = each.points[-1]
+            low = Point(last.at_s, 0, 0, 0.0) if group is None else copied_but_unread(group, mirror[at])
             low = Point(
                 low.at_s, min(low.records, last.records), min(low.bytes, last.bytes), min(low.age_s, last.age_s)
             )
-            reading = judged(read(one.points, one.limits), low, one.limits)
-            if one.overtaken:
-                why = "retention has overtaken its checkpoint; whether it had read what was deleted is not known"
-                reading = replace(reading, verdict=Verdict.UNKNOWN, why=why, soonest_s=0.0, expected_s=None)
-            one = replace(one, least=low, reading=reading)
-        found.append(one)
-    return tuple(found)
+            judgement = judge_bounds(judge_lag(each.points, each.limits), low, each.limits)
+            if each.overtaken:
+                why = "retention has deleted records after its checkpoint; whether it had read them is unknown"
+                judgement = replace(judgement, verdict=Verdict.UNKNOWN, why=why, soonest_s=0.0, expected_s=None)
+            each = replace(each, lower_bound=low, judgement=judgement)
+        judged.append(each)
+    return tuple(judged)
 
 
-def without_checkpoint(series: Sequence[Series], told: Told, chosen: FlowSettings) -> list[str]:
-    """Groups that read what MirrorMaker 2 mirrors and that it would leave to begin anew."""
-    there = {(one.reader, one.partition) for one in series if one.reader.endswith(CHECKPOINTED)}
+def missing_checkpoints(series: Sequence[Series], syncs: OffsetSyncs, chosen: FlowSettings) -> list[str]:
+    """Groups that read what MirrorMaker 2 mirrors and have no checkpoint, as notes."""
+    checkpointed = {(each.reader, each.partition) for each in series if each.reader.endswith(CHECKPOINTED)}
     missing: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for one in series:
-        asked = not one.mirror and one.cluster == chosen.flow.source and chosen.mirrors_group(one.reader)
-        known = one.partition not in told.stands or (one.reader + CHECKPOINTED, _copy(chosen, one.partition)) in there
-        if asked and not known:
-            missing[one.reader, one.partition.topic].append(one.partition.partition)
+    for each in series:
+        expected = not each.mirror and each.cluster == chosen.flow.source and chosen.mirrors_group(each.reader)
+        known = (
+            each.partition not in syncs.positions
+            or (each.reader + CHECKPOINTED, _copy(chosen, each.partition)) in checkpointed
+        )
+        if expected and not known:
+            missing[each.reader, each.partition.topic].append(each.partition.partition)
     return [
-        f"on {chosen.flow.target} nothing is known of {group} in {topic}, partitions {', '.join(map(str, sorted(numbers)))}: "
-        "MirrorMaker 2 has no checkpoint of it, so it would begin anew there"
+        f"MirrorMaker 2 has no checkpoint of {group} on {chosen.flow.target} for {topic}, "
+        f"partitions {', '.join(map(str, sorted(numbers)))}: "
+        "it would start there from its auto.offset.reset"
         for (group, topic), numbers in sorted(missing.items())
     ]
 

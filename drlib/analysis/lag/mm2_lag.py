@@ -1,87 +1,91 @@
-"""How far MirrorMaker 2 is behind, from what it tells: bounds, since its offset syncs name a record only now and then.
+"""Bounds on how far MirrorMaker 2 is behind, from its offset syncs, which name a record only now and then. Pure.
 
-A pair (upstream, downstream) says that one source record stands there on the mirror. MM2 copies a partition in source order, so
-everything up to the pair is over, and what it has copied since stands behind the pair on the mirror.
+A pair (upstream, downstream) says that one source record is there on the mirror. MM2 copies a partition in source order, so
+everything up to the pair is copied, and what it has copied since is after the pair on the mirror.
 Rules:
-- At most everything behind the newest pair is still to come. The newest counts and not the furthest: a MirrorMaker 2 that was
-  set back, by a kill before its offsets were flushed, sends the rest again.
-- At least what is left when each offset behind the pair on the mirror is the copy of another record. Markers, records sent
-  twice and records of somebody else only make the truth larger than that.
-- A pair that does not fit the logs (the mirror or the source ends before it) speaks of topics that are gone: unknown.
-- Judged are both ends. Where they disagree the verdict is unknown; a loss that is foreseen rests on the upper end over time,
-  as long as something is behind for certain.
-Sources: `OffsetSyncWriter`, `MirrorSourceTask` of `connect.mirror`: a pair is written on the first record of a lifetime, every
+- Upper bound: everything after the newest pair is still to be copied. The newest pair counts, not the furthest: a MirrorMaker 2
+  that was set back, by a kill before its offsets were flushed, sends records again.
+- Lower bound: what is left when each offset after the pair on the mirror is the copy of another record. Control records,
+  records sent twice and records of other producers only make the true lag larger.
+- A pair that does not fit the logs (the mirror or the source ends before it) is about re-created topics: unknown.
+- Both bounds are judged. Where they disagree the verdict is unknown; a predicted loss rests on the upper bound over time, as
+  long as the lower bound is above zero.
+Sources: `OffsetSyncWriter`, `MirrorSourceTask` of `connect.mirror`: a pair is written for the first record of a task, every
 `offset.lag.max` records, after any gap, and with each commit for what was held back.
-Not for: translating positions (`rules.takeover.sparse`), or for flows of ours, whose journal is exact.
+Not for: translating positions (`drlib.mirror.offsets.map.sparse_syncs`), or for flows of drlib, whose journal is exact.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from drlib.analysis.lag.trend import Limits, Point, Reading, Trend, read
+from drlib.analysis.lag.trend import LagJudgement, Limits, Point, Trend, judge_lag
 from drlib.mirror.mm2.records import OffsetSync
 from drlib.runs.check import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
-    """MirrorMaker 2 stands at source position `position`, or up to `more` records behind it."""
+class Mm2Position:
+    """MirrorMaker 2 is at source position `position`, or up to `more` records after it."""
 
     position: int
     more: int
 
 
 @dataclass(frozen=True, slots=True)
-class NoStand:
-    """The pair says nothing of the topics as they are, and why."""
+class UnknownMm2Position:
+    """Why the pair says nothing about the present topics."""
 
     why: str
 
 
-def stand(sync: OffsetSync, source_end: int, mirror_end: int) -> Stand | NoStand:
-    """What the newest pair of a partition says, with both log ends read after it; the mirror's read last."""
+def mm2_position(sync: OffsetSync, source_end: int, mirror_end: int) -> Mm2Position | UnknownMm2Position:
+    """The position from a partition's newest pair, with both end offsets read after it, the mirror's last."""
     if sync.upstream_offset >= source_end:
-        return NoStand(
+        return UnknownMm2Position(
             f"the source ends at {source_end}, before offset {sync.upstream_offset} of its newest offset sync"
         )
     if sync.offset >= mirror_end:
-        return NoStand(f"the mirror ends at {mirror_end}, before offset {sync.offset} of its newest offset sync")
-    return Stand(sync.upstream_offset + 1, mirror_end - sync.offset - 1)
+        return UnknownMm2Position(
+            f"the mirror ends at {mirror_end}, before offset {sync.offset} of its newest offset sync"
+        )
+    return Mm2Position(sync.upstream_offset + 1, mirror_end - sync.offset - 1)
 
 
-def judged(most: Reading, least: Point, limits: Limits) -> Reading:
-    """The reading of a lag that is at most what `most` was read from, and at its last moment at least `least`."""
+def judge_bounds(most: LagJudgement, least: Point, limits: Limits) -> LagJudgement:
+    """The judgement on a lag of at most what `most` was computed from, and at its last moment at least `least`."""
     if most.verdict is not Verdict.FAIL:
         return most
-    now = read([least], limits).verdict is Verdict.FAIL
+    now = judge_lag([least], limits).verdict is Verdict.FAIL
     if now or (least.records and _foreseen(most, limits)):
         return most
-    why = f"at most: {most.why}; for certain {least.records} records and {least.age_s:.1f} s are behind"
+    why = f"upper bound: {most.why}; certain are only {least.records} records and {least.age_s:.1f} s"
     return replace(most, verdict=Verdict.UNKNOWN, why=why)
 
 
-def _foreseen(most: Reading, limits: Limits) -> bool:
-    """Does it fail by where it goes, rather than by where it stands?"""
+def _foreseen(most: LagJudgement, limits: Limits) -> bool:
+    """Is the failure a predicted loss, rather than the present lag?"""
     growing = most.age_per_s is not None and most.age_per_s.trend is Trend.GROWING
     return growing and most.soonest_s is not None and 0 < most.soonest_s <= limits.horizon_s
 
 
-def expired(reading: Reading, told: Stand, log_start: int) -> Reading:
-    """`reading` where the log now begins at `log_start`, which was read before the pair: is anything lost?"""
-    if told.position >= log_start:
+def judge_deleted(reading: LagJudgement, mirror: Mm2Position, log_start: int) -> LagJudgement:
+    """The judgement where the log now starts at `log_start`, which was read before the pair: were records lost?"""
+    if mirror.position >= log_start:
         return reading
-    gone = f"retention has deleted offsets {told.position} to {log_start}"
-    if told.position + told.more < log_start:
-        return replace(reading, verdict=Verdict.FAIL, why=f"{gone}, which were not read", soonest_s=0.0, expected_s=0.0)
-    why = f"{gone}, and the offset syncs do not say whether they had been copied"
+    deleted = f"retention has deleted offsets {mirror.position} to {log_start}"
+    if mirror.position + mirror.more < log_start:
+        return replace(
+            reading, verdict=Verdict.FAIL, why=f"{deleted}, which were not read", soonest_s=0.0, expected_s=0.0
+        )
+    why = f"{deleted}, and offset syncs do not say whether they had been copied"
     return replace(reading, verdict=Verdict.UNKNOWN, why=why, soonest_s=0.0, expected_s=None)
 
 
-def waiting(group: Point, mirror: Point) -> Point:
-    """What of a group's unread records stands on the mirror for certain: those the mirror has, by its own upper bound.
+def copied_but_unread(group: Point, mirror: Point) -> Point:
+    """A group's unread records that are certainly on the mirror: by the mirror's own upper bound.
 
-    `group` is its lag on the source; `mirror` the flow's at most on the same partition, both at one moment.
+    `group` is its lag on the source; `mirror` is the flow's upper bound on the same partition, both at one moment.
     """
     records = max(0, group.records - mirror.records)
     return Point(

@@ -1,11 +1,12 @@
-"""Lag of a flow and of the groups on both its sides, over time, judged: values, and how they are had from the clusters.
+"""The lag of a flow and of the groups on both sides, over time, judged: from the clusters to a `LagReport`.
 
-Rules: what is collected is one row per reader, partition and moment, never records. Only what lies behind the earliest
-position that is asked about is read. What could not be read (commits somebody may not see, a cluster that is away) is a note
-and leaves the verdict unknown at best. The newest point comes from the clusters themselves, so that one is there even if the
-cleaner took all history. Offsets are pinned: what is written meanwhile is not looked at.
-Partitions that no journal of ours knows are asked about at MirrorMaker 2's own topics (`mm2_told`): those lags have two ends.
-Not for: what lag is (`lag`), what it means (`rules.lag_trend`, `rules.mm2_lag`).
+Rules: collected is one row per reader, partition and moment, never records. Only records from the earliest needed position on
+are read. What could not be read (commits without authorization, an unreachable cluster) is a note, and the verdict unknown at
+best. The newest point comes from the clusters themselves, so there is one even if the log cleaner removed all history. Ranges
+are pinned: what is written meanwhile is not read.
+Partitions that drlib's journal does not know are looked up in MirrorMaker 2's own topics (`mm2_offset_syncs`): those lags have
+two bounds.
+Not for: what lag is (`frames`), what it means (`trend`, `mm2_lag`).
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from drlib import clock
-from drlib.analysis.audit.compare import reading_failure
+from drlib.analysis.audit.compare import read_failure
 from drlib.analysis.lag import frames as lag
 from drlib.analysis.lag import mm2_positions, positions
-from drlib.analysis.lag.mm2_bounds import bounded, checkpointed, without_checkpoint
-from drlib.analysis.lag.mm2_offset_syncs import Told, read_told
-from drlib.analysis.lag.result import CHECKPOINTED, Asked, HourOfLatency, LagReport, Series
-from drlib.analysis.lag.trend import Limits, read, shares
+from drlib.analysis.lag.mm2_bounds import judge_checkpointed, missing_checkpoints, with_lower_bounds
+from drlib.analysis.lag.mm2_offset_syncs import OffsetSyncs, read_offset_syncs
+from drlib.analysis.lag.result import CHECKPOINTED, HourOfLatency, LagReport, LagRequest, Series
+from drlib.analysis.lag.trend import Limits, judge_lag, partition_shares
 from drlib.analysis.spark.topics import pin_range, read_topic
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
@@ -43,13 +44,15 @@ from drlib.runs.check import Verdict
 
 ASK_S: Final = 15.0
 TRIES: Final = 3
-OURS: Final = "drlib-"  # groups of workers and leases
+OWN_GROUPS: Final = "drlib-"  # prefix of the groups of workers and leases
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One cluster's part. `records` and `held` (positions at each moment) are frames that stay in memory until it is over;
-    `starts`: where logs begin now."""
+    """One cluster's part. `records` and `held` (positions at each moment) are persisted until the report is done.
+
+    `starts`: log start offsets now.
+    """
 
     settings: ClusterSettings
     topics: tuple[str, ...]
@@ -59,52 +62,58 @@ class _Side:
     limits: Mapping[str, Limits]
 
 
-def analyse_lag(spark: SparkSession, settings: MirrorSettings, flow: Flow, asked: Asked | None = None) -> LagReport:
+def analyse_lag(
+    spark: SparkSession, settings: MirrorSettings, flow: Flow, asked: LagRequest | None = None
+) -> LagReport:
     """The lag of `flow`, and of all groups that read its topics on either side, from `asked.window_s` ago until now.
 
-    Records that expire between planning and reading are what a lag near its retention is like: it is planned anew, and after
-    `TRIES` of that the report holds nothing but why. Raises `UsageError` for topics that are not there or nothing to look at,
-    `Unreachable` when a cluster is away.
+    Records that expire between planning and reading are typical of a lag near its retention: the report is planned again, and
+    after `TRIES` of that it holds only the reason. Raises `UsageError` for topics that do not exist or when there are none,
+    `Unreachable` when a cluster does not answer.
     """
-    asked = asked or Asked()
+    asked = asked or LagRequest()
     why = ""
     for _ in range(TRIES):
         try:
             return _analysed(spark, settings, settings.flow(flow.source, flow.target), asked)
         except (PySparkException, Py4JJavaError) as error:
-            if (why := reading_failure(str(error)) or "") == "":
+            if (why := read_failure(str(error)) or "") == "":
                 raise
     until_ms = clock.now_ms()
     return LagReport(flow, until_ms - int(asked.window_s * 1000), until_ms, (), (), (), (why,))
 
 
-def _analysed(spark: SparkSession, settings: MirrorSettings, chosen: FlowSettings, asked: Asked) -> LagReport:
+def _analysed(spark: SparkSession, settings: MirrorSettings, chosen: FlowSettings, asked: LagRequest) -> LagReport:
     flow = chosen.flow
     source, target = settings.clusters[flow.source], settings.clusters[flow.target]
     until_ms = clock.now_ms()
     from_ms = until_ms - int(asked.window_s * 1000)
-    moments = lag.ticks(spark, from_ms, until_ms, asked.moments)
+    moments = lag.moments(spark, from_ms, until_ms, asked.moments)
     topics = _topics(source, chosen, asked.topics)
     copies = tuple(chosen.policy.remote_topic(flow.source, topic) for topic in topics)
     with Cluster(target) as cluster:
-        there = tuple(sorted(cluster.topics(copies)))
-    notes = [f"{flow.target} has no {copy}: nothing of it was mirrored" for copy in sorted(set(copies) - set(there))]
-    mirror, told = _mirror_positions(spark, settings, chosen, topics, until_ms, notes)
+        existing = tuple(sorted(cluster.topics(copies)))
+    notes = [
+        f"{flow.target} has no {copy}: no record of it was mirrored" for copy in sorted(set(copies) - set(existing))
+    ]
+    mirror, syncs = _mirror_positions(spark, settings, chosen, topics, until_ms, notes)
     sides: list[_Side] = []
-    kept: list[DataFrame] = []
+    persisted: list[DataFrame] = []
     try:
-        read_here = [mirror, *_group_positions(spark, source, topics, until_ms, notes, kept)]
-        sides.append(_side(spark, source, topics, reduce(DataFrame.unionByName, read_here), moments, asked, from_ms))
-        series = bounded(sides[0].records, _series(sides[0], str(flow)), told, moments)
-        read_there = _group_positions(spark, target, there, until_ms, notes, kept) if there else []
-        if told.stands:
+        source_readers = [mirror, *_group_positions(spark, source, topics, until_ms, notes, persisted)]
+        sides.append(
+            _side(spark, source, topics, reduce(DataFrame.unionByName, source_readers), moments, asked, from_ms)
+        )
+        series = with_lower_bounds(sides[0].records, _series(sides[0], str(flow)), syncs, moments)
+        target_readers = _group_positions(spark, target, existing, until_ms, notes, persisted) if existing else []
+        if syncs.positions:
             groups = {one.reader for one in series if not one.mirror and chosen.mirrors_group(one.reader)}
-            read_there.append(_by_checkpoint(spark, target, chosen, there, groups))
-        if read_there:
-            found = reduce(DataFrame.unionByName, read_there)
-            sides.append(_side(spark, target, there, found, moments, asked, from_ms))
-            series += checkpointed(_series(sides[1], str(flow)), series, told, chosen)
-        notes += without_checkpoint(series, told, chosen)
+            target_readers.append(_by_checkpoint(spark, target, chosen, existing, groups))
+        if target_readers:
+            positions_frame = reduce(DataFrame.unionByName, target_readers)
+            sides.append(_side(spark, target, existing, positions_frame, moments, asked, from_ms))
+            series += judge_checkpointed(_series(sides[1], str(flow)), series, syncs, chosen)
+        notes += missing_checkpoints(series, syncs, chosen)
         recent = sides[0].records.where(sf.unix_millis("timestamp") >= from_ms)
         return LagReport(
             flow,
@@ -112,13 +121,13 @@ def _analysed(spark: SparkSession, settings: MirrorSettings, chosen: FlowSetting
             until_ms,
             series,
             _latencies(lag.latency_by_hour(lag.latency(recent, mirror))),
-            shares([tuple(row) for row in lag.by_partition(recent).collect()]),
+            partition_shares([tuple(row) for row in lag.partition_totals(recent).collect()]),
             tuple(notes),
         )
     finally:
         for side in sides:
-            kept += [side.records, side.held]
-        for frame in kept:
+            persisted += [side.records, side.held]
+        for frame in persisted:
             frame.unpersist()
 
 
@@ -127,14 +136,18 @@ def _topics(source: ClusterSettings, chosen: FlowSettings, wanted: Collection[st
         names = tuple(sorted(cluster.topics(wanted)))
     if wanted is not None and (missing := sorted(set(wanted) - set(names))):
         raise UsageError(
-            f"{source.alias} has no topic {', '.join(missing)}", "it was deleted or misspelt", "Correct its name."
+            f"{source.alias} has no topic {', '.join(missing)}",
+            "it was deleted, or the name is wrong",
+            "Correct its name.",
         )
-    found = names if wanted is not None else tuple(name for name in names if chosen.mirrors_topic(name))
-    if not found:
+    chosen_topics = names if wanted is not None else tuple(name for name in names if chosen.mirrors_topic(name))
+    if not chosen_topics:
         raise UsageError(
-            f"{chosen.flow} mirrors nothing", "no topic of the source is chosen", "Name topics, or check 'topics'."
+            f"{chosen.flow} mirrors no topic",
+            "its filters choose no topic of the source",
+            "Name topics, or correct `topics` in the properties file.",
         )
-    return found
+    return chosen_topics
 
 
 def _mirror_positions(
@@ -144,17 +157,17 @@ def _mirror_positions(
     topics: Collection[str],
     until_ms: int,
     notes: list[str],
-) -> tuple[DataFrame, Told]:
-    """What the journal says of the past, and of now: the map has what stands beyond the last word of the journal.
+) -> tuple[DataFrame, OffsetSyncs]:
+    """Positions by the journal over time and by the offset maps now, which include copies after the last journal entry.
 
-    And of partitions it does not know, what MirrorMaker 2 says.
+    For partitions they do not know, those of MirrorMaker 2.
     """
     flow = chosen.flow
     with Cluster(settings.clusters[flow.source]) as cluster:
-        found = cluster.topics(topics)
-        every = [TopicPartition(topic.name, n) for topic in found.values() for n in range(topic.partitions)]
+        source_topics = cluster.topics(topics)
+        every = [TopicPartition(topic.name, n) for topic in source_topics.values() for n in range(topic.partitions)]
         starts, ends = cluster.log_starts(every), cluster.log_ends(every)
-    ids = {topic.topic_id: name for name, topic in found.items()}
+    ids = {topic.topic_id: name for name, topic in source_topics.items()}
     maps = read_flow_maps(settings, flow)
     newest = {
         (name, key.partition): at
@@ -162,19 +175,21 @@ def _mirror_positions(
         if (name := ids.get(key.topic_id)) is not None and (at := offsets.position) is not None
     }
     unknown = {at: starts[at] for at in every if ends[at] > starts[at] and (at.topic, at.partition) not in newest}
-    told = read_told(spark, settings, chosen, unknown) if unknown else Told()
-    notes += [f"where {flow} stands in {at} is not known: {told.why(at)}" for at in unknown if at not in told.stands]
-    newest |= {(at.topic, at.partition): one.position for at, one in told.stands.items()}
-    frames = [positions.now(spark, str(flow), newest, until_ms)]
-    if told.pairs is not None:
-        frames.append(mm2_positions.least(told.pairs, str(flow)))
+    syncs = read_offset_syncs(spark, settings, chosen, unknown) if unknown else OffsetSyncs()
+    notes += [
+        f"the position of {flow} in {at} is unknown: {syncs.why(at)}" for at in unknown if at not in syncs.positions
+    ]
+    newest |= {(at.topic, at.partition): position.position for at, position in syncs.positions.items()}
+    frames = [positions.current_positions(spark, str(flow), newest, until_ms)]
+    if syncs.pairs is not None:
+        frames.append(mm2_positions.proven_positions(syncs.pairs, str(flow)))
     journal = chosen.policy.journal_topic(flow.source)
     with Cluster(settings.clusters[flow.target]) as cluster:
-        kept = journal in cluster.topics([journal])
-    if kept:
+        has_journal = journal in cluster.topics([journal])
+    if has_journal:
         past = read_topic(spark, settings.clusters[flow.target], journal)
-        frames.append(positions.mirrored(past, str(flow), ids))
-    return reduce(DataFrame.unionByName, frames), told
+        frames.append(positions.mirror_positions(past, str(flow), ids))
+    return reduce(DataFrame.unionByName, frames), syncs
 
 
 def _group_positions(
@@ -183,17 +198,17 @@ def _group_positions(
     topics: Sequence[str],
     until_ms: int,
     notes: list[str],
-    kept: list[DataFrame],
+    persisted: list[DataFrame],
 ) -> list[DataFrame]:
-    """What groups have committed in `topics`, ever since the cluster remembers, and now; a frame each, none for no group."""
+    """What groups have committed in `topics`, over time and now; one frame each, none without groups."""
     try:
         with Cluster(settings) as cluster:
-            groups = [one.group for one in cluster.groups() if not one.group.startswith(OURS)]
+            groups = [listing.group for listing in cluster.groups() if not listing.group.startswith(OWN_GROUPS)]
         newest: dict[str, dict[tuple[str, int], int]] = defaultdict(dict)
-        for group, found in committed(settings, groups, ASK_S).items():
-            if isinstance(found, DrlibError):
-                raise found
-            for at, position in found.items():
+        for group, offsets in committed(settings, groups, ASK_S).items():
+            if isinstance(offsets, DrlibError):
+                raise offsets
+            for at, position in offsets.items():
                 if at.topic in topics:
                     newest[group][at.topic, at.partition] = position.offset
     except DrlibError as error:
@@ -201,13 +216,13 @@ def _group_positions(
         return []
     if not newest:
         return []
-    frames = [positions.now(spark, group, found, until_ms) for group, found in sorted(newest.items())]
+    frames = [positions.current_positions(spark, group, offsets, until_ms) for group, offsets in sorted(newest.items())]
     try:
         commits = positions.read_commits(spark, settings)
-        kept.append(commits)
+        persisted.append(commits)
         frames.append(commits.where(sf.col("topic").isin(*topics) & sf.col("reader").isin(*newest)))
     except DrlibError as error:
-        notes.append(f"what groups committed on {settings.alias} before now: {error}")
+        notes.append(f"earlier commits of groups on {settings.alias}: {error}")
     return frames
 
 
@@ -215,20 +230,20 @@ def _side(
     spark: SparkSession,
     settings: ClusterSettings,
     topics: Sequence[str],
-    heard: DataFrame,
+    positions_frame: DataFrame,
     moments: DataFrame,
-    asked: Asked,
+    asked: LagRequest,
     from_ms: int,
 ) -> _Side:
-    """Read of each partition what lies behind the earliest position, or was written since `from_ms`, whatever is earlier."""
-    held = lag.held(heard, moments).persist()
+    """Read each partition from the earliest position, or from `from_ms`, whichever is earlier."""
+    held = lag.positions_at(positions_frame, moments).persist()
     first = {
         (row["topic"], row["partition"]): row["first"]
         for row in held.groupBy("topic", "partition").agg(sf.min("position").alias("first")).collect()
     }
     with Cluster(settings) as cluster:
-        every = [TopicPartition(t.name, n) for t in cluster.topics(topics).values() for n in range(t.partitions)]
-        since = cluster.offsets_at(every, max(0, from_ms))
+        partitions = [TopicPartition(t.name, n) for t in cluster.topics(topics).values() for n in range(t.partitions)]
+        since = cluster.offsets_at(partitions, max(0, from_ms))
         limits = {
             name: Limits(
                 retention_s=None if (kept := retention_of(config)).ms < 0 else kept.ms / 1000,
@@ -248,38 +263,38 @@ def _side(
             written = since.get(at, -1)
             earliest = min(first.get((topic, number), end), end if written < 0 else written)
             begin[number] = min(max(earliest, pinned.start[number]), end)
-        frames.append(lag.sized(read_topic(spark, settings, topic, start=begin, end=pinned.end), topic))
+        frames.append(lag.record_sizes(read_topic(spark, settings, topic, start=begin, end=pinned.end), topic))
     return _Side(settings, tuple(topics), reduce(DataFrame.unionByName, frames).persist(), held, starts, limits)
 
 
 def _by_checkpoint(
-    spark: SparkSession, target: ClusterSettings, chosen: FlowSettings, there: Sequence[str], groups: Collection[str]
+    spark: SparkSession, target: ClusterSettings, chosen: FlowSettings, topics: Sequence[str], groups: Collection[str]
 ) -> DataFrame:
-    """Where `groups` would go on at the target by MirrorMaker 2's checkpoints, under names of their own."""
+    """Where `groups` would resume on the target by MirrorMaker 2's checkpoints, under names of their own."""
     topic = chosen.policy.checkpoints_topic(chosen.flow.source)
     with Cluster(target) as cluster:
         if not cluster.topics([topic]):
-            return positions.now(spark, "", {}, 0)
-    found = mm2_positions.checkpointed(read_topic(spark, target, topic), there)
-    mine = found.where(sf.col("reader").isin(*groups))
-    return mine.withColumn("reader", sf.concat("reader", sf.lit(CHECKPOINTED)))
+            return positions.current_positions(spark, "", {}, 0)
+    checkpoints = mm2_positions.checkpoint_positions(read_topic(spark, target, topic), topics)
+    chosen_groups = checkpoints.where(sf.col("reader").isin(*groups))
+    return chosen_groups.withColumn("reader", sf.concat("reader", sf.lit(CHECKPOINTED)))
 
 
 def _series(side: _Side, flow: str) -> tuple[Series, ...]:
-    points = lag.points(lag.lags(side.records, side.held))
-    found = []
-    for (reader, at), heard in sorted(points.items()):
+    points = lag.lag_points(lag.lag_at(side.records, side.held))
+    series = []
+    for (reader, at), pairs in sorted(points.items()):
         mirror = reader == flow
         limits = side.limits[at.topic] if mirror else replace(side.limits[at.topic], objective_s=None)
-        told = tuple(point for point, _ in heard)
-        reading = read(told, limits)
-        last = heard[-1][1]
+        history = tuple(point for point, _ in pairs)
+        judgement = judge_lag(history, limits)
+        last = pairs[-1][1]
         overtaken = last < side.starts[at]
         if overtaken:
             why = f"retention has deleted offsets {last} to {side.starts[at]}, which were not read"
-            reading = replace(reading, verdict=Verdict.FAIL, why=why, soonest_s=0.0, expected_s=0.0)
-        found.append(Series(side.settings.alias, reader, mirror, at, limits, told, reading, overtaken=overtaken))
-    return tuple(found)
+            judgement = replace(judgement, verdict=Verdict.FAIL, why=why, soonest_s=0.0, expected_s=0.0)
+        series.append(Series(side.settings.alias, reader, mirror, at, limits, history, judgement, overtaken=overtaken))
+    return tuple(series)
 
 
 def _latencies(hours: DataFrame) -> tuple[HourOfLatency, ...]:

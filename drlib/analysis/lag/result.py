@@ -1,25 +1,25 @@
-"""Lag as it was found and judged: values, for those who show it. How they are had is `lag_report`."""
+"""The result of a lag analysis as frozen values. `report` computes them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.analysis.lag.trend import HORIZON_S, Limits, Point, Reading, Share
+from drlib.analysis.lag.trend import HORIZON_S, LagJudgement, Limits, Point, Share
 from drlib.model import Flow, TopicPartition
 from drlib.runs.check import Verdict
 
 MOMENTS: Final = 120
 WINDOW_S: Final = 86400.0
-CHECKPOINTED: Final = ", by its checkpoint"  # behind a group's name: where it would go on, and not where it reads
+CHECKPOINTED: Final = ", by its checkpoint"  # suffix of a group's name: where it would resume, not where it reads
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
     """The lag of one reader on one partition, oldest point first. `reader` is the flow, or a group on `cluster`.
 
-    With `least`, `points` are what it was at most, and `least` what it is for certain at the last of them; `certain` is that
-    over time, at those of the moments at which it is known. `overtaken`: the log begins behind its position now.
+    With `lower_bound`, `points` are upper bounds and `lower_bound` is of the last of them; `lower_bounds` are those over time,
+    at the moments where they are known. `overtaken`: the log now starts after its position.
     """
 
     cluster: str
@@ -28,15 +28,15 @@ class Series:
     partition: TopicPartition
     limits: Limits
     points: tuple[Point, ...]
-    reading: Reading
-    least: Point | None = None
-    certain: tuple[Point, ...] = ()
+    judgement: LagJudgement
+    lower_bound: Point | None = None
+    lower_bounds: tuple[Point, ...] = ()
     overtaken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class HourOfLatency:
-    """Milliseconds from a record's timestamp until it was known to be on the other side, of what was written in one hour."""
+    """Milliseconds from a record's timestamp until it was known to be on the other side, for records of one hour."""
 
     topic: str
     hour_ms: int
@@ -50,7 +50,7 @@ class HourOfLatency:
 
 @dataclass(frozen=True, slots=True)
 class LagReport:
-    """`notes`: what could not be looked at."""
+    """`notes`: what could not be read."""
 
     flow: Flow
     from_ms: int
@@ -62,8 +62,8 @@ class LagReport:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of all; nothing to judge, or something that could not be looked at, is unknown."""
-        found = {one.reading.verdict for one in self.series}
+        """The worst of all series; no series, or a note, is unknown."""
+        found = {one.judgement.verdict for one in self.series}
         if Verdict.FAIL in found:
             return Verdict.FAIL
         known = self.series and not self.notes and Verdict.UNKNOWN not in found
@@ -79,13 +79,13 @@ class LagReport:
 
     @property
     def bounded(self) -> bool:
-        """Is any of it known between two ends only?"""
-        return any(one.least is not None for one in self.series)
+        """Is any lag known by two bounds only?"""
+        return any(one.lower_bound is not None for one in self.series)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What to look at: `topics` of the source (all that are mirrored when None), the last `window_s`, and what is agreed."""
+class LagRequest:
+    """`topics` of the source (None for all that are mirrored), the last `window_s`, the agreed limits, and how many moments."""
 
     topics: tuple[str, ...] | None = None
     window_s: float = WINDOW_S

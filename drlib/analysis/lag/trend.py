@@ -1,15 +1,15 @@
-"""Does a lag grow, how surely, and when does retention reach it? Arithmetic on a few hundred points, no clock, no I/O.
+"""Does a lag grow, how certainly, and when does retention reach it? Arithmetic on a few hundred points. Pure.
 
 Rules:
-- A slope has an interval, or there is none: least squares, with Student's t for the interval, and as many independent points as
-  the residuals' own likeness leaves (first-order autocorrelation), because a lag of now is like the lag of a minute ago.
-- Growing and shrinking are said only when the whole interval is on one side of 0; everything between is steady. Too few points
-  are unknown, never steady.
-- Age cannot grow faster than time passes: what is read next is never older than what was read before it.
-- The soonest loss is what the upper end of the interval gives; it is what a warning rests on.
-- What is not known is unknown; a lag of nothing cannot be lost.
+- A slope has a confidence interval, or there is none: least squares, with Student's t, and as many independent points as the
+  first-order autocorrelation of the residuals leaves, because a lag now resembles the lag a minute ago.
+- A lag is growing or shrinking only when the whole interval is on one side of 0; otherwise it is steady. Too few points are
+  unknown, never steady.
+- Age cannot grow faster than time passes: the next unread record is never older than the one before it.
+- The soonest loss comes from the upper end of the interval; warnings rest on it.
+- A lag of nothing cannot be lost.
 Source: Bayley & Hammersley, "The effective number of independent observations in an autocorrelated time series" (1946).
-Not for: forecasting from rates in a running worker (`rules.forecast`), or reading lag out of logs
+Not for: forecasting from rates in a running worker (`drlib.mirror.status.catch_up`), or reading lag from logs
 (`drlib.analysis.lag.frames`).
 """
 
@@ -27,8 +27,8 @@ from drlib.runs.check import Verdict
 
 CONFIDENCE: Final = 0.95
 LEAST_POINTS: Final = 8
-HORIZON_S: Final = 86400.0  # a loss that may come within a day is somebody's business today
-HOT: Final = 2.0  # times the share that is due to a partition
+HORIZON_S: Final = 86400.0  # a loss that may come within a day needs action today
+HOT: Final = 2.0  # times an even share
 
 
 class Trend(StrEnum):
@@ -55,7 +55,7 @@ class Slope:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A lag at one moment: epoch seconds, records, bytes, and the age in seconds of what is read next (0 for none)."""
+    """A lag at one moment: epoch seconds, records, bytes, and the age in seconds of the next unread record (0 for none)."""
 
     at_s: float
     records: int
@@ -65,7 +65,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a lag is held against; None for no such limit. `objective_s`: the age that was agreed on."""
+    """What a lag is judged against; None for no limit. `objective_s`: the agreed age."""
 
     retention_s: float | None = None
     retention_bytes: int | None = None
@@ -74,8 +74,8 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """One partition's lag of one reader, judged. Times until a loss in seconds from the last point; None for never."""
+class LagJudgement:
+    """The judgement on one reader's lag in one partition. Times until a loss in seconds from the last point; None for never."""
 
     verdict: Verdict
     why: str
@@ -88,7 +88,9 @@ class Reading:
 
 
 def slope(points: Sequence[tuple[float, float]], confidence: float = CONFIDENCE) -> Slope | None:
-    """The least-squares slope of (x, y) with its interval; None with fewer than `LEAST_POINTS` or without any width in x."""
+    """The least-squares slope of (x, y) with its interval; None with fewer than `LEAST_POINTS` points or without any width in
+    x.
+    """
     count = len(points)
     if count < LEAST_POINTS:
         return None
@@ -99,18 +101,18 @@ def slope(points: Sequence[tuple[float, float]], confidence: float = CONFIDENCE)
     value = sum((x - x0) * (y - y0) for x, y in points) / width
     residuals = [y - y0 - value * (x - x0) for x, y in points]
     squares = sum(r * r for r in residuals)
-    likeness = 0.0
+    autocorrelation = 0.0
     if squares > 0:
-        likeness = sum(a * b for a, b in pairwise(residuals)) / squares
-    likeness = min(max(likeness, 0.0), 0.99)
-    independent = max(3.0, count * (1 - likeness) / (1 + likeness))
+        autocorrelation = sum(a * b for a, b in pairwise(residuals)) / squares
+    autocorrelation = min(max(autocorrelation, 0.0), 0.99)
+    independent = max(3.0, count * (1 - autocorrelation) / (1 + autocorrelation))
     error = sqrt(squares / (count - 2) / width * count / independent)
     reach = student_t(confidence, independent - 2) * error
     return Slope(value, value - reach, value + reach, count, independent)
 
 
 def student_t(confidence: float, freedom: float) -> float:
-    """The two-sided quantile of Student's t; by Cornish-Fisher, within 1 % from 4 degrees of freedom on, exact for 1 and 2."""
+    """Two-sided quantile of Student's t, by Cornish-Fisher: within 1 % from 4 degrees of freedom on, exact for 1 and 2."""
     if freedom <= 1:
         from math import pi, tan
 
@@ -127,21 +129,21 @@ def student_t(confidence: float, freedom: float) -> float:
     return z + sum(term / freedom ** (power + 1) for power, term in enumerate(terms))
 
 
-def until(limit: float, value: float, per_s: float) -> float | None:
-    """Seconds until `value`, growing by `per_s`, is at `limit`; 0 when it is there, None when it never will be."""
+def seconds_until(limit: float, value: float, per_s: float) -> float | None:
+    """Seconds until `value`, growing by `per_s`, reaches `limit`; 0 when it has, None when it never will."""
     if value >= limit:
         return 0.0
     return (limit - value) / per_s if per_s > 0 else None
 
 
-def read(points: Sequence[Point], limits: Limits) -> Reading:
-    """The verdict on one series, oldest first.
+def judge_lag(points: Sequence[Point], limits: Limits) -> LagJudgement:
+    """The judgement on one series, oldest point first.
 
-    Fail: older than the objective, or retention is reached, or may be within the horizon. Unknown: no point, or something is
-    behind and there are too few points to say where it goes. Else pass.
+    Fail: older than the objective, or retention deletes unread records, or may within the horizon. Unknown: no point, or
+    something is behind and there are too few points for a slope. Else pass.
     """
     if not points:
-        return Reading(Verdict.UNKNOWN, "nothing is known of this lag", None, Trend.UNKNOWN, None, None)
+        return LagJudgement(Verdict.UNKNOWN, "there is no point of this lag", None, Trend.UNKNOWN, None, None)
     last = points[-1]
     by_records = slope([(p.at_s, p.records) for p in points])
     by_age = slope([(p.at_s, p.age_s) for p in points])
@@ -149,11 +151,11 @@ def read(points: Sequence[Point], limits: Limits) -> Reading:
     trend = _trend(by_records, by_age)
     soonest, expected = _losses(last, limits, by_age, by_bytes)
     verdict, why = _verdict(last, limits, by_age, soonest, expected)
-    return Reading(verdict, why, last, trend, by_records, by_age, soonest, expected)
+    return LagJudgement(verdict, why, last, trend, by_records, by_age, soonest, expected)
 
 
 def _trend(by_records: Slope | None, by_age: Slope | None) -> Trend:
-    """Growing in either way is growing: fewer records may be older, and as many of them more recent."""
+    """Growing in records or in age is growing: fewer records may be older, and as many of them more recent."""
     if by_records is None or by_age is None:
         return Trend.UNKNOWN
     return Trend.GROWING if Trend.GROWING in (by_records.trend, by_age.trend) else by_records.trend
@@ -165,7 +167,7 @@ def _losses(
     if not last.records:
         return None, None
     soonest, expected = inf, inf
-    for limit, value, found, most in (
+    for limit, value, slope, greatest in (
         (limits.retention_s, last.age_s, by_age, 1.0),
         (limits.retention_bytes, float(last.bytes), by_bytes, inf),
     ):
@@ -173,9 +175,9 @@ def _losses(
             continue
         if value >= limit:
             return 0.0, 0.0
-        if found is not None:
-            soonest = min(soonest, _or_never(until(limit, value, min(found.high, most))))
-            expected = min(expected, _or_never(until(limit, value, min(found.value, most))))
+        if slope is not None:
+            soonest = min(soonest, _or_never(seconds_until(limit, value, min(slope.high, greatest))))
+            expected = min(expected, _or_never(seconds_until(limit, value, min(slope.value, greatest))))
     return (None if soonest == inf else soonest), (None if expected == inf else expected)
 
 
@@ -187,21 +189,21 @@ def _verdict(
     last: Point, limits: Limits, by_age: Slope | None, soonest: float | None, expected: float | None
 ) -> tuple[Verdict, str]:
     if soonest == 0:
-        return Verdict.FAIL, "retention is deleting what was not read yet"
+        return Verdict.FAIL, "retention is deleting unread records"
     growing = by_age is not None and by_age.trend is Trend.GROWING
     if growing and soonest is not None and soonest <= limits.horizon_s:
-        mean = "" if expected is None else f", {expected / 3600:.1f} h if it goes on as it did"
+        mean = "" if expected is None else f", {expected / 3600:.1f} h at the present rate"
         return Verdict.FAIL, f"retention may reach it in {soonest / 3600:.1f} h{mean}"
     if limits.objective_s is not None and last.age_s > limits.objective_s:
-        return Verdict.FAIL, f"{last.age_s:.1f} s behind, agreed were {limits.objective_s:g} s"
+        return Verdict.FAIL, f"{last.age_s:.1f} s behind; the objective is {limits.objective_s:g} s"
     if last.records and by_age is None:
-        return Verdict.UNKNOWN, "too few points to say where this lag goes"
+        return Verdict.UNKNOWN, "too few points for a trend"
     return Verdict.PASS, "nothing is behind" if not last.records else "behind, and not growing towards a loss"
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A partition's part of its topic's records and bytes. `times`: of what is due to one of so many partitions."""
+    """A partition's part of its topic's records and bytes. `times`: its bytes relative to an even share."""
 
     topic: str
     partition: int
@@ -214,14 +216,14 @@ class Share:
         return self.times >= HOT
 
 
-def shares(counts: Sequence[tuple[str, int, int, int]]) -> tuple[Share, ...]:
-    """From (topic, partition, records, bytes), every partition of a topic among them: the busiest first."""
+def partition_shares(counts: Sequence[tuple[str, int, int, int]]) -> tuple[Share, ...]:
+    """From (topic, partition, records, bytes) of every partition of a topic: the busiest first."""
     totals: dict[str, tuple[int, int]] = {}
     for topic, _, _, size in counts:
         partitions, total = totals.get(topic, (0, 0))
         totals[topic] = (partitions + 1, total + size)
-    found = [
+    rows = [
         Share(topic, partition, records, size, size * totals[topic][0] / totals[topic][1] if totals[topic][1] else 0.0)
         for topic, partition, records, size in counts
     ]
-    return tuple(sorted(found, key=lambda share: (-share.times, share.topic, share.partition)))
+    return tuple(sorted(rows, key=lambda share: (-share.times, share.topic, share.partition)))

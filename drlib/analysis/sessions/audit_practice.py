@@ -1,9 +1,9 @@
-"""What an analysis looks at on a lab: a little traffic, mirrored, and on demand duplicates planted in it.
+"""Traffic for an audit on a lab: a few topics, mirrored, and optionally with duplicates planted in them.
 
-Rules: everything is written once; a lab that has these topics already is looked at as it is. What is planted is known in
-number, so that a search can be checked against it: a stretch written twice by a producer, one copied twice onto the target,
-and a group that goes on at the target behind where it was. The mirror is stopped before anything is looked at.
-Not for: clusters that are no lab.
+Rules: everything is written once; a lab that has these topics already is used as it is. The planted duplicates are counted, so
+that a search can be checked: a range written twice by a producer, one copied twice onto the target, and a group that resumes
+on the target before its position. The mirror is stopped before anything is read.
+Not for: clusters that are not a lab.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PATIENCE_S: Final = 60.0
 
 
 @dataclass(frozen=True)
-class Practice:
+class AuditPractice:
     """The traffic of `flow` on `lab`."""
 
     lab: Lab
@@ -58,7 +58,7 @@ class Practice:
         return self.mirrors.path if self.mirrors.path.exists() else self.mirrors.write()
 
     def prepare(self, plant: bool) -> None:
-        """Write and mirror, where nothing is there yet; with `plant`, duplicates too. Raises `Unreachable`."""
+        """Write and mirror, unless the topics exist; with `plant`, duplicates too. Raises `Unreachable`."""
         with Cluster(self.lab.clusters[self.flow.source].settings()) as source:
             if source.topics([ORDERS.name]):
                 return
@@ -68,28 +68,28 @@ class Practice:
         for topic in (ORDERS, PRICES):
             _write(left, topic, _records(topic, began_ms))
         _write_transactions(left.bootstrap, PAYMENTS, _records(PAYMENTS, began_ms))
-        if plant:  # what a producer without idempotence does when an acknowledgement is lost
-            stretch = list(_records(ORDERS, began_ms))[2000 : 2000 + PLANTED[Cause.PRODUCER]]
-            _write(left, ORDERS, stretch)
+        if plant:  # as a producer without idempotence does when an acknowledgement is lost
+            records = list(_records(ORDERS, began_ms))[2000 : 2000 + PLANTED[Cause.PRODUCER]]
+            _write(left, ORDERS, records)
         abort = Abort(self.lab.root)
         self.mirrors.start(abort)
-        wait_on_lab(abort, "everything is mirrored", self._crossed, _PATIENCE_S, self.lab.root)
+        wait_on_lab(abort, "everything is mirrored", self._all_mirrored, _PATIENCE_S, self.lab.root)
         positions = self._read_half(abort)
         what = f"the positions of {GROUP} are on {self.flow.target}"
         wait_on_lab(abort, what, lambda: self._checkpoints_are_exact(positions), _PATIENCE_S, self.lab.root)
         self.mirrors.stop()
         if plant:
             self._copy_twice()
-            self._go_back()
+            self._rewind_group()
 
     def _ends(self) -> dict[TopicPartition, int]:
         return log_ends(self.lab.clusters[self.flow.source], [topic.name for topic in TOPICS])
 
-    def _crossed(self) -> bool:
+    def _all_mirrored(self) -> bool:
         return self.mirrors.crossed(self.flow, self._ends())
 
     def _read_half(self, abort: Abort) -> dict[TopicPartition, int]:
-        """Commit the group's positions on the source: half of each partition of the orders."""
+        """Commit half of each partition of the orders for the group; returns those positions."""
         positions = {partition: end // 2 for partition, end in self._ends().items() if partition.topic == ORDERS.name}
         source = self.lab.clusters[self.flow.source]
         what = f"the positions of {GROUP} are committed on {self.flow.source}"
@@ -104,30 +104,30 @@ class Practice:
 
     def _checkpoints(self) -> dict[TopicPartition, int | None]:
         target = self.lab.clusters[self.flow.target].settings()
-        told = read_checkpoints(target, POLICY.checkpoints_topic(self.flow.source))
-        return {one.partition: one.offset for one in told if one.group == GROUP}
+        checkpoints = read_checkpoints(target, POLICY.checkpoints_topic(self.flow.source))
+        return {each.partition: each.offset for each in checkpoints if each.group == GROUP}
 
     def _copy_twice(self) -> None:
-        """What a replicator does that goes on from an old position."""
+        """Plant what a replicator does that resumes from an old position."""
         remote = POLICY.remote_topic(self.flow.source, ORDERS.name)
         cluster = self.lab.clusters[self.flow.target]
         with Cluster(cluster.settings()) as target:
             at = TopicPartition(remote, 2)
-            stretch = list(target.read({at: Range(100, 100 + PLANTED[Cause.REPLICATOR])}))
-        _write(cluster, TopicSpec(remote, ORDERS.partitions), stretch)
+            records = list(target.read({at: Range(100, 100 + PLANTED[Cause.REPLICATOR])}))
+        _write(cluster, TopicSpec(remote, ORDERS.partitions), records)
 
-    def _go_back(self) -> None:
-        """What a group does that is moved by sparse offset syncs: it goes on a little behind where it was."""
-        there = {at: offset for at, offset in self._checkpoints().items() if offset is not None}
-        behind = min(there, key=lambda at: at.partition)
+    def _rewind_group(self) -> None:
+        """Plant what a group does that is moved by sparse offset syncs: it resumes a little before its position."""
+        positions = {at: offset for at, offset in self._checkpoints().items() if offset is not None}
+        rewound = min(positions, key=lambda at: at.partition)
         target = self.lab.clusters[self.flow.target]
-        place_group(target, GROUP, {**there, behind: there[behind] - PLANTED[Cause.FAILOVER]})
-        ends = log_ends(target, {partition.topic for partition in there})
-        place_group(target, GROUP, {partition: ends[partition] for partition in there})
+        place_group(target, GROUP, {**positions, rewound: positions[rewound] - PLANTED[Cause.FAILOVER]})
+        ends = log_ends(target, {partition.topic for partition in positions})
+        place_group(target, GROUP, {partition: ends[partition] for partition in positions})
 
 
 def _records(topic: TopicSpec, began_ms: int) -> Iterable[Record]:
-    """The same each time: keys and values that are missing or empty among them, an ID and a null in the headers."""
+    """Always the same records; some keys and values are null or empty, headers have an ID and a null."""
     many = _RECORDS[topic.name]
     compacted = topic is PRICES
     for n in range(many):

@@ -1,7 +1,7 @@
-"""Every duplicate of a flow's mirror topics, in a notebook: how many, whose, where, when, and which ranges can be skipped.
+"""Every duplicate of a flow's mirror topics, in a notebook: how many, their causes, where, when, and which ranges to skip.
 
-Rules: as `analysis_session`. A flow of ours is judged by its map as far as that is certain, any other by what both logs
-hold. A cause in `allow` is a price and no failure. What was found is in the run's folder, `duplicates.json`.
+Rules: as in `session`. A flow of drlib is judged by its offset map as far as that is exact, any other by what both logs hold. A
+cause in `allow` is a price and no failure. The results are in the run's folder, `duplicates.json`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from typing import Final
 from pydantic import TypeAdapter
 from pyspark.sql import SparkSession
 
-from drlib.analysis.audit.compare import reading_failure
-from drlib.analysis.duplicates.find import find_duplicates
-from drlib.analysis.duplicates.known_copies import known_copies, segments
+from drlib.analysis.audit.compare import read_failure
+from drlib.analysis.duplicates.find import MAX_RANGES, find_duplicates
+from drlib.analysis.duplicates.known_copies import segments
 from drlib.analysis.duplicates.result import Cause, DuplicateReport, Reread
 from drlib.analysis.duplicates.rewinds import GroupCommits, find_rereads
-from drlib.analysis.sessions.place import Pair
-from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row, absent
+from drlib.analysis.sessions.analysed_flow import TopicPair
+from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row, missing_topic
 from drlib.errors import UsageError
 from drlib.files import write_whole
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.lab.checker.history_files import read_history
 from drlib.lab.checker.rereads import reread_ranges
+from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import Records
 from drlib.runs.table import Table
 
-FOUND: Final = "duplicates.json"
+RESULT_FILE: Final = "duplicates.json"
 SHOWN: Final = 50
 _REPORTS: Final = TypeAdapter(dict[str, DuplicateReport])
 _CLEAN: Final[Mapping[Cause, str]] = {
@@ -42,8 +43,10 @@ _CLEAN: Final[Mapping[Cause, str]] = {
 
 
 class DuplicatesAudit(AnalysisSession):
-    """`histories` are files of applications that write down what they process; without them a group is judged by its
-    committed positions."""
+    """`allow` names causes that are no failure.
+
+    `histories` are files of applications that log what they process; without them a group is judged by its committed offsets.
+    """
 
     def __init__(
         self,
@@ -55,26 +58,26 @@ class DuplicatesAudit(AnalysisSession):
         self._allowed = tuple(_cause(each) for each in allow)
         self._histories = tuple(Path(path) for path in histories)
         super().__init__(run)
-        self._blind = ""  # why no group's positions could be looked at
+        self._groups_unread = ""  # why groups' positions could not be read
         self.reports: dict[str, DuplicateReport] = {}
 
     def find(self) -> Table:
-        """Look at every topic, once; how many duplicates there are, and whose."""
+        """Search every topic, once; the number of duplicates by cause."""
         self._pin()
         if not self.reports:
-            known = known_copies(self.place.settings, self.place.flow)
+            maps = read_flow_maps(self.analysed.settings, self.analysed.flow)
             commits = self._commits()
-            found = {}
+            reports = {}
             try:
                 for pair in self._pairs:
                     if not pair.absent:
-                        look = partial(self._look, pair=pair, known=known, commits=commits)
-                        found[pair.topic] = self._jobs.run(pair.topic, look)
+                        search = partial(self._search_topic, pair=pair, maps=maps, commits=commits)
+                        reports[pair.topic] = self._jobs.run(pair.topic, search)
             finally:
                 if commits is not None:
                     commits.close()
-            self.reports = found
-            write_whole(self.run_dir / FOUND, _REPORTS.dump_json(found, indent=1))
+            self.reports = reports
+            write_whole(self.run_dir / RESULT_FILE, _REPORTS.dump_json(reports, indent=1))
         rows: list[Row] = [
             {
                 "topic": topic,
@@ -89,71 +92,70 @@ class DuplicatesAudit(AnalysisSession):
             }
             for topic, report in self.reports.items()
         ]
-        return Table(f"Duplicates of {self.place.flow}", rows, self._blind)
+        return Table(f"Duplicates of {self.analysed.flow}", rows, self._groups_unread)
 
     def examples(self, limit: int = 10) -> Table:
         """A few of each topic and cause, with the record each repeats."""
         rows: list[Row] = []
-        for topic, report in self._found().items():
+        for topic, report in self._searched().items():
             for cause in Cause:
-                some = [one for one in report.examples if one.cause is cause]
+                some = [each for each in report.examples if each.cause is cause]
                 rows += [
                     {
                         "topic": topic,
                         "cause": cause.value,
-                        "partition": one.partition,
-                        "on the source": "-" if one.source_offset is None else f"{one.source_offset:,}",
-                        "on the target": "-" if one.target_offset is None else f"{one.target_offset:,}",
-                        "repeats": one.first,
-                        "record": "-" if one.record_id is None else str(one.record_id),
+                        "partition": each.partition,
+                        "on the source": "-" if each.source_offset is None else f"{each.source_offset:,}",
+                        "on the target": "-" if each.target_offset is None else f"{each.target_offset:,}",
+                        "repeats": each.first,
+                        "record": "-" if each.record_id is None else str(each.record_id),
                     }
-                    for one in some[:limit]
+                    for each in some[:limit]
                 ]
-        return Table("Examples" if rows else "There is no duplicate to show", rows)
+        return Table("Examples" if rows else "There is no duplicate", rows)
 
     def skip(self) -> Table:
-        """The stretches of the mirror topics that hold nothing but duplicates: a consumer loses nothing by skipping them."""
+        """Ranges of the mirror topics that hold only duplicates: a consumer loses nothing by skipping them."""
         rows: list[Row] = []
         more = 0
-        for topic, report in self._found().items():
+        for report in self._searched().values():
             rows += [
                 {
                     "topic": report.topic,
-                    "partition": one.partition,
-                    "from": one.first,
-                    "before": one.next_offset,
-                    "records": one.next_offset - one.first,
-                    "cause": one.cause.value,
+                    "partition": each.partition,
+                    "from": each.first,
+                    "before": each.next_offset,
+                    "records": each.next_offset - each.first,
+                    "cause": each.cause.value,
                 }
-                for one in report.skip[:SHOWN]
+                for each in report.skip[:SHOWN]
             ]
             more += report.skip_ranges - len(report.skip[:SHOWN])
-            del topic
-        note = f"{more:,} more are in {FOUND}, or beyond what it keeps" if more else ""
+        note = f"{more:,} more; the first {MAX_RANGES:,} of a topic are in {RESULT_FILE}" if more else ""
         return Table("Ranges to skip" if rows else "There is no range to skip", rows, note)
 
     def groups(self) -> Table:
-        """Groups that read records again, and what shows it."""
+        """Groups that read records again, with the evidence."""
         rows: list[Row] = [
             {
-                "group": one.group,
-                "on": one.cluster,
-                "topic": one.topic,
-                "partition": one.partition,
-                "from": one.first,
-                "before": one.next_offset,
-                "records": one.records,
-                "": "still to be read again" if one.pending else "read again",
-                "evidence": one.how,
+                "group": each.group,
+                "on": each.cluster,
+                "topic": each.topic,
+                "partition": each.partition,
+                "from": each.first,
+                "before": each.next_offset,
+                "records": each.records,
+                "": "yet to be read again" if each.pending else "read again",
+                "evidence": each.how,
             }
-            for report in self._found().values()
-            for one in report.rereads
+            for report in self._searched().values()
+            for each in report.rereads
         ]
-        return Table("Read again by groups" if rows else "No group's position went back", rows, self._blind)
+        return Table("Read again by groups" if rows else "No group's position went back", rows, self._groups_unread)
 
     def conclude(self) -> Table:
         """The verdict, with `scorecard.json`."""
-        self._found()
+        self._searched()
         checks = [check for pair in self._pairs for check in self._checks(pair)]
         reports = self.reports.values()
         totals = [[r.source_records, r.target_records, r.total] for r in reports]
@@ -161,45 +163,51 @@ class DuplicatesAudit(AnalysisSession):
         produced, mirrored, duplicated = sums or (None, None, None)
         return self._conclude(checks, Records(produced=produced, mirrored=mirrored, duplicated=duplicated))
 
-    def _found(self) -> dict[str, DuplicateReport]:
+    def _searched(self) -> dict[str, DuplicateReport]:
         if not self.reports:
             self.find()
         return self.reports
 
     def _commits(self) -> GroupCommits | None:
-        """What groups committed on both sides; None, and `_blind` says why, where a cluster does not show it."""
-        source, target = self.place.source, self.place.target
+        """What groups committed on both sides; None, with the reason in `_blind`, where a cluster refuses."""
+        source, target = self.analysed.source, self.analysed.target
         try:
             return self._jobs.run("positions of groups", lambda spark: GroupCommits(spark, source, target))
         except ClusterRefused as error:
-            self._blind = f"No group's position could be looked at: {error}"
+            self._groups_unread = f"Committed offsets of groups could not be read: {error}"
             return None
 
-    def _look(self, spark: SparkSession, pair: Pair, known: Maps, commits: GroupCommits | None) -> DuplicateReport:
-        source, target = self.place.source, self.place.target
-        here, there = self._range(source.alias, pair.topic), self._range(target.alias, pair.remote)
+    def _search_topic(
+        self, spark: SparkSession, pair: TopicPair, maps: Maps, commits: GroupCommits | None
+    ) -> DuplicateReport:
+        source, target = self.analysed.source, self.analysed.target
+        pinned_source, pinned_target = self._range(source.alias, pair.topic), self._range(target.alias, pair.remote)
         try:
-            rereads = find_rereads(spark, source, target, here, there, commits) if commits is not None else ()
-        except Exception as error:  # py4j's or PySpark's own; what could not be read makes the search itself unknown
-            if reading_failure(str(error)) is None:
+            rereads = (
+                find_rereads(spark, source, target, pinned_source, pinned_target, commits)
+                if commits is not None
+                else ()
+            )
+        except Exception as error:  # py4j's or PySpark's; if records cannot be read, the search is unknown anyway
+            if read_failure(str(error)) is None:
                 raise
             rereads = ()
-        told = self._from_histories(pair)
-        heard = {one.group for one in told}
+        from_histories = self._from_histories(pair)
+        logged_groups = {reread.group for reread in from_histories}
         return find_duplicates(
             spark,
             target,
             pair.remote,
             source=source,
             topic=pair.topic,
-            source_range=here,
-            target_range=there,
-            segments=segments(known, pair.topic, here.start),
-            rereads=(*told, *(one for one in rereads if one.group not in heard)),
+            source_range=pinned_source,
+            target_range=pinned_target,
+            segments=segments(maps, pair.topic, pinned_source.start),
+            rereads=(*from_histories, *(reread for reread in rereads if reread.group not in logged_groups)),
             allowed=self._allowed,
         )
 
-    def _from_histories(self, pair: Pair) -> tuple[Reread, ...]:
+    def _from_histories(self, pair: TopicPair) -> tuple[Reread, ...]:
         if not self._histories:
             return ()
         history = read_history(*self._histories)
@@ -209,23 +217,23 @@ class DuplicatesAudit(AnalysisSession):
             )
         return tuple(
             Reread(
-                one.group,
-                one.cluster,
-                one.topic,
-                one.partition,
-                one.first,
-                one.next_offset,
-                one.records,
-                one.at_ms,
+                each.group,
+                each.cluster,
+                each.topic,
+                each.partition,
+                each.first,
+                each.next_offset,
+                each.records,
+                each.at_ms,
                 "its own history",
             )
-            for one in reread_ranges(history.consumed or ())
-            if one.topic in (pair.topic, pair.remote)
+            for each in reread_ranges(history.consumed or ())
+            if each.topic in (pair.topic, pair.remote)
         )
 
-    def _checks(self, pair: Pair) -> list[Check]:
+    def _checks(self, pair: TopicPair) -> list[Check]:
         if pair.absent:
-            return [absent(pair)]
+            return [missing_topic(pair)]
         report = self.reports[pair.topic]
         if report.counts is None:
             return [
@@ -238,13 +246,13 @@ class DuplicatesAudit(AnalysisSession):
             evidence = f"{count:,} of {report.target_records:,} records"
             if count:
                 verdict = Verdict.CONDITIONS if cause in self._allowed else Verdict.FAIL
-            elif cause is Cause.FAILOVER and self._blind:
-                verdict, evidence = Verdict.UNKNOWN, self._blind
+            elif cause is Cause.FAILOVER and self._groups_unread:
+                verdict, evidence = Verdict.UNKNOWN, self._groups_unread
             waiting = sum(one.records for one in report.rereads if one.pending)
             if cause is Cause.FAILOVER and waiting:
-                evidence += f"; {waiting:,} stand to be read again"
+                evidence += f"; {waiting:,} are yet to be read again"
             checks.append(Check(name=f"{pair.topic}: {clean}", verdict=verdict, evidence=evidence))
-        told = "the mirror's own map" if report.exact else "content and occurrence number"
+        evidence_kind = "the mirror's own map" if report.exact else "content and occurrence number"
         doubts = [reason for reason in report.reasons if report.verdict is Verdict.UNKNOWN]
         if report.counts[Cause.UNKNOWN] and not doubts:
             doubts = [report.reasons[-1]]
@@ -252,7 +260,7 @@ class DuplicatesAudit(AnalysisSession):
             Check(
                 name=f"{pair.topic}: every duplicate has a cause",
                 verdict=Verdict.UNKNOWN if doubts else Verdict.PASS,
-                evidence="; ".join(doubts) or f"told by {told}",
+                evidence="; ".join(doubts) or f"by {evidence_kind}",
             )
         )
         return checks

@@ -1,7 +1,7 @@
-"""How far a flow and the groups on both its sides are behind, in a notebook: over time, where it goes, and who is at risk.
+"""The lag of a flow and of the groups on both its sides, in a notebook: over time, its trend, and what may be lost.
 
-Rules: as `analysis_session`. The clusters are looked at once; everything shown is of that moment and of the time before it. The
-objective is the mirror's; groups are held against retention alone, because how far behind a group may be is its own business.
+Rules: as in `session`. The clusters are read once; everything shown is of that moment and of the time before it. The objective
+applies to the mirror only; groups are judged against retention alone, because how far a group may be behind is its own matter.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from drlib.analysis.lag.report import analyse_lag
-from drlib.analysis.lag.result import Asked, LagReport, Series
+from drlib.analysis.lag.result import LagReport, LagRequest, Series
 from drlib.analysis.lag.trend import Slope
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row
 from drlib.config.quantities import format_bytes, format_seconds, seconds
@@ -19,12 +19,16 @@ from drlib.runs.scorecard import Records
 from drlib.runs.table import Table
 
 SHOWN: Final = 12
-BOUNDED: Final = "MirrorMaker 2 names only some of what it copies: behind at most so many, and for certain so many"
+BOUNDED: Final = (
+    "MirrorMaker 2 writes offset syncs only now and then: `records behind` is an upper bound, `for certain` a lower"
+)
 
 
 class LagAnalysis(AnalysisSession):
-    """`window` is how far it looks back, `objective` the age agreed on for the mirror, `horizon` how early a loss is told: as
-    people write times, "5m", "24h". Raises `UsageError` for what is no time."""
+    """`window` is how far it looks back, `objective` the age agreed on for the mirror, `horizon` how early a loss is a failure.
+
+    They are durations such as "5m", "24h". Raises `UsageError` for anything else.
+    """
 
     def __init__(
         self,
@@ -34,7 +38,7 @@ class LagAnalysis(AnalysisSession):
         objective: str = "",
         horizon: str = "24h",
     ) -> None:
-        self._wanted = Asked(
+        self._request = LagRequest(
             topics=tuple(run.topics) or None,
             window_s=seconds(window, "window"),
             objective_s=seconds(objective, "objective") if objective else None,
@@ -45,17 +49,19 @@ class LagAnalysis(AnalysisSession):
 
     @property
     def report(self) -> LagReport:
-        """What was found; the first time it is asked for, it is looked for."""
+        """The report, computed when it is first asked for."""
         if self._report is None:
-            place, wanted = self.place, self._wanted
-            self._report = self._jobs.run("lag", lambda spark: analyse_lag(spark, place.settings, place.flow, wanted))
+            analysed, request = self.analysed, self._request
+            self._report = self._jobs.run(
+                "lag", lambda spark: analyse_lag(spark, analysed.settings, analysed.flow, request)
+            )
         return self._report
 
     def now(self) -> Table:
-        """Each reader of each topic as it is now: its partitions together, the worst verdict of them."""
+        """Each reader of each topic now: the sum of its partitions, and the worst judgement of them."""
         rows: list[Row] = []
         for (cluster, reader, topic), series in _grouped(self.report.series).items():
-            last = [one.points[-1] for one in series]
+            last = [each.points[-1] for each in series]
             worst = _worst(series)
             rows.append(
                 {
@@ -67,57 +73,59 @@ class LagAnalysis(AnalysisSession):
                     "bytes": format_bytes(sum(point.bytes for point in last)),
                     "oldest": format_seconds(max(point.age_s for point in last)),
                     "worst partition": worst.partition.partition,
-                    "verdict": worst.reading.verdict.value,
-                    "why": worst.reading.why,
+                    "verdict": worst.judgement.verdict.value,
+                    "why": worst.judgement.why,
                 }
             )
-        said = [BOUNDED] * self.report.bounded + list(self.report.notes)
-        return Table(f"Behind {self.place.flow}, now", rows, "; ".join(said))
+        notes = [BOUNDED] * self.report.bounded + list(self.report.notes)
+        return Table(f"Behind {self.analysed.flow}, now", rows, "; ".join(notes))
 
     def partitions(self, limit: int = SHOWN) -> Table:
-        """Where lag goes, partition by partition: the slope with its interval, and when retention would be reached."""
+        """The trend partition by partition: the slope with its interval, and when retention would be reached."""
         rows: list[Row] = []
         order = sorted(self.report.series, key=_urgency)
-        for one in order[:limit]:
-            found = one.reading
+        for series in order[:limit]:
+            judgement = series.judgement
             rows.append(
                 {
-                    "reader": one.reader,
-                    "on": one.cluster,
-                    "partition": str(one.partition),
-                    "records behind": one.points[-1].records,
-                    **_certain(self.report, [one]),
-                    "it is": found.trend.value,
-                    "records/s (95 %)": _interval(found.records_per_s),
-                    "age, s/s (95 %)": _interval(found.age_per_s),
-                    "retention": "none" if one.limits.retention_s is None else format_seconds(one.limits.retention_s),
-                    "soonest loss in": _in(found.soonest_s),
-                    "expected in": _in(found.expected_s),
-                    "verdict": found.verdict.value,
+                    "reader": series.reader,
+                    "on": series.cluster,
+                    "partition": str(series.partition),
+                    "records behind": series.points[-1].records,
+                    **_certain(self.report, [series]),
+                    "trend": judgement.trend.value,
+                    "records/s (95 %)": _interval(judgement.records_per_s),
+                    "age, s/s (95 %)": _interval(judgement.age_per_s),
+                    "retention": "none"
+                    if series.limits.retention_s is None
+                    else format_seconds(series.limits.retention_s),
+                    "soonest loss in": _in(judgement.soonest_s),
+                    "expected in": _in(judgement.expected_s),
+                    "verdict": judgement.verdict.value,
                 }
             )
         more = len(order) - len(rows)
-        return Table("Where it goes", rows, f"And {more} more partitions that are less urgent." if more > 0 else "")
+        return Table("Trend", rows, f"{more} more partitions are less urgent." if more > 0 else "")
 
     def latency(self) -> Table:
         """How long records took to be known on the other side, by the hour they were written in."""
         rows: list[Row] = [
             {
-                "topic": one.topic,
-                "hour (UTC)": _hour(one.hour_ms),
-                "records": one.records,
-                "not over yet": one.unread,
-                "p50 ms": one.p50,
-                "p95 ms": one.p95,
-                "p99 ms": one.p99,
-                "greatest ms": one.greatest,
+                "topic": each.topic,
+                "hour (UTC)": _hour(each.hour_ms),
+                "records": each.records,
+                "not mirrored yet": each.unread,
+                "p50 ms": each.p50,
+                "p95 ms": each.p95,
+                "p99 ms": each.p99,
+                "greatest ms": each.greatest,
             }
-            for one in self.report.latencies
+            for each in self.report.latencies
         ]
         known = (
-            "MirrorMaker 2 said so, at most"
+            "MirrorMaker 2's offset sync (an upper bound)"
             if self.report.bounded
-            else "the journal knew it was over (to about a second)"
+            else "the journal had it as mirrored (to about a second)"
         )
         return Table(f"From a record's timestamp until {known}", rows)
 
@@ -125,53 +133,57 @@ class LagAnalysis(AnalysisSession):
         """What share of its topic each partition has; the busiest first."""
         rows: list[Row] = [
             {
-                "partition": f"{one.topic}-{one.partition}",
-                "records": one.records,
-                "bytes": format_bytes(one.bytes),
-                "times what is due": round(one.times, 2),
-                "hot": one.hot,
+                "partition": f"{each.topic}-{each.partition}",
+                "records": each.records,
+                "bytes": format_bytes(each.bytes),
+                "times an even share": round(each.times, 2),
+                "hot": each.hot,
             }
-            for one in self.report.shares[:limit]
+            for each in self.report.shares[:limit]
         ]
-        return Table("What was written in this time", rows)
+        return Table("Written in this time", rows)
 
     def conclude(self) -> Table:
         """The verdict, with `scorecard.json`."""
         checks = [
             Check(
                 name=f"{reader} on {cluster}: {topic}",
-                verdict=(worst := _worst(series)).reading.verdict,
-                evidence=f"partition {worst.partition.partition}: {worst.reading.why}",
+                verdict=(worst := _worst(series)).judgement.verdict,
+                evidence=f"partition {worst.partition.partition}: {worst.judgement.why}",
             )
             for (cluster, reader, topic), series in _grouped(self.report.series).items()
         ]
         checks += [
-            Check(name="everything could be looked at", verdict=Verdict.UNKNOWN, evidence=n) for n in self.report.notes
+            Check(name="everything could be read", verdict=Verdict.UNKNOWN, evidence=n) for n in self.report.notes
         ]
         if not checks:
-            nothing = "no reader of these topics is known"
-            checks.append(Check(name="somebody reads these topics", verdict=Verdict.UNKNOWN, evidence=nothing))
+            nothing = "no group has a committed offset in these topics"
+            checks.append(Check(name="a group reads these topics", verdict=Verdict.UNKNOWN, evidence=nothing))
         return self._conclude(checks, Records(produced=sum(share.records for share in self.report.shares)))
 
 
 def _certain(report: LagReport, series: Sequence[Series]) -> Row:
-    """The lower end, where a report has one: the same number where a lag is exact."""
+    """The lower bound, where a report has one: the same number where a lag is exact."""
     if not report.bounded:
         return {}
-    return {"for certain": sum((one.points[-1] if one.least is None else one.least).records for one in series)}
+    return {
+        "for certain": sum(
+            (each.points[-1] if each.lower_bound is None else each.lower_bound).records for each in series
+        )
+    }
 
 
 def _grouped(series: Sequence[Series]) -> dict[tuple[str, str, str], list[Series]]:
-    found: dict[tuple[str, str, str], list[Series]] = {}
-    for one in sorted(series, key=lambda s: (not s.mirror, s.cluster, s.reader, s.partition)):
-        found.setdefault((one.cluster, one.reader, one.partition.topic), []).append(one)
-    return found
+    groups: dict[tuple[str, str, str], list[Series]] = {}
+    for each in sorted(series, key=lambda s: (not s.mirror, s.cluster, s.reader, s.partition)):
+        groups.setdefault((each.cluster, each.reader, each.partition.topic), []).append(each)
+    return groups
 
 
-def _urgency(one: Series) -> tuple[int, float, float]:
+def _urgency(each: Series) -> tuple[int, float, float]:
     order = {Verdict.FAIL: 0, Verdict.UNKNOWN: 1, Verdict.PASS: 2}
-    soonest = one.reading.soonest_s
-    return order[one.reading.verdict], float("inf") if soonest is None else soonest, -one.points[-1].age_s
+    soonest = each.judgement.soonest_s
+    return order[each.judgement.verdict], float("inf") if soonest is None else soonest, -each.points[-1].age_s
 
 
 def _worst(series: Sequence[Series]) -> Series:
@@ -182,8 +194,8 @@ def _interval(slope: Slope | None) -> str:
     return "too few points" if slope is None else f"{slope.value:+.3g} ({slope.low:+.3g} to {slope.high:+.3g})"
 
 
-def _in(found: float | None) -> str:
-    return "-" if found is None else format_seconds(found)
+def _in(in_s: float | None) -> str:
+    return "-" if in_s is None else format_seconds(in_s)
 
 
 def _hour(at_ms: int) -> str:

@@ -1,10 +1,10 @@
-"""What a lag analysis looks at on a lab: live traffic whose mirror stands still for a while, and a group that reads it.
+"""Traffic for a lag analysis on a lab: live records, a mirror that is stopped for a while, and a group that reads them.
 
-Rules: records are written as time passes, for lag is about time; one partition gets more than half of them. The mirror is a
-worker of its own that is stopped and started again; everything has crossed before anybody looks. The group is a real consumer
-that commits; as a slow one it reads less than is written, and retention of an hour will come for it. Run again on the same
-lab it adds to what is there.
-Not for: clusters that are no lab.
+Rules: records are written at a steady rate, because lag is about time; one partition gets more than half of them. The mirror is
+a worker of its own that is stopped and started again; everything is mirrored before it is read. The group is a real consumer
+that commits; a slow one reads less than is written, and a retention of an hour will reach it. Running it again on the same
+lab adds to what is there.
+Not for: clusters that are not a lab.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, Producer
 
-from drlib.analysis.sessions.place import AnalysisPlace, lab_for, place_on
+from drlib.analysis.sessions.analysed_flow import AnalysedFlow, attach_lab, lab_flow
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.lab import Lab
@@ -30,14 +30,14 @@ from drlib.runs.waiting import wait_on_lab
 TOPIC: Final = TopicSpec("readings", 4, {"retention.ms": "3600000"})
 GROUP: Final = "dashboards"
 RATE: Final = 400  # records per second
-READ_SLOWLY: Final = 150  # of them, by a slow group
+SLOW_RATE: Final = 150  # records per second that a slow group reads
 HEALTHY_S: Final = 8.0
-AWAY_S: Final = 8.0
-BACK_S: Final = 5.0
+STOPPED_S: Final = 8.0
+RESTARTED_S: Final = 5.0
 VALUE: Final = b"x" * 200
 HOT: Final = (0, 0, 0, 0, 0, 0, 1, 1, 2, 3)  # six of ten records to partition 0
 _COMMIT_S: Final = 1.0
-_LOOK_S: Final = 0.05
+_POLL_S: Final = 0.05
 _PATIENCE_S: Final = 60.0
 
 
@@ -59,13 +59,13 @@ class LagPractice:
 
     def run(self) -> None:
         """About half a minute. Raises `Unreachable` when the lab does not keep up."""
-        here = self.lab.clusters[self.flow.source]
+        source = self.lab.clusters[self.flow.source]
         abort = Abort(self.lab.root)
-        create_topics(here.bootstrap, [TOPIC])
-        producer = Producer({**here.settings().confluent(), "linger.ms": 5, "log_level": 0})
+        create_topics(source.bootstrap, [TOPIC])
+        producer = Producer({**source.settings().confluent(), "linger.ms": 5, "log_level": 0})
         consumer = Consumer(
             {
-                **here.settings().confluent(),
+                **source.settings().confluent(),
                 "group.id": GROUP,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
@@ -77,9 +77,9 @@ class LagPractice:
             self.mirrors.start(abort)
             self._live(abort, producer, consumer, HEALTHY_S)
             self.mirrors.stop()
-            self._live(abort, producer, consumer, AWAY_S)
+            self._live(abort, producer, consumer, STOPPED_S)
             self.mirrors.start(abort)
-            self._live(abort, producer, consumer, BACK_S)
+            self._live(abort, producer, consumer, RESTARTED_S)
             if not self.slow:
                 wait_on_lab(
                     abort, f"{GROUP} has read all", lambda: self._read_all(consumer), _PATIENCE_S, self.lab.root
@@ -87,7 +87,9 @@ class LagPractice:
         finally:
             consumer.close()
         ends = self._ends()
-        wait_on_lab(abort, "all has crossed", lambda: self.mirrors.crossed(self.flow, ends), _PATIENCE_S, self.lab.root)
+        wait_on_lab(
+            abort, "everything is mirrored", lambda: self.mirrors.crossed(self.flow, ends), _PATIENCE_S, self.lab.root
+        )
         self.mirrors.stop()
 
     def _live(self, abort: Abort, producer: Producer, consumer: Consumer, seconds: float) -> None:
@@ -98,20 +100,20 @@ class LagPractice:
                 producer.produce(TOPIC.name, value=VALUE, partition=HOT[written % len(HOT)])
                 written += 1
             producer.poll(0)
-            allowed = int((now - began) * READ_SLOWLY) - read if self.slow else 1000
+            allowed = int((now - began) * SLOW_RATE) - read if self.slow else 1000
             if allowed > 0:
-                read += len(consumer.consume(allowed, timeout=_LOOK_S))
+                read += len(consumer.consume(allowed, timeout=_POLL_S))
             if read and now - committed > _COMMIT_S:
                 consumer.commit(asynchronous=False)
                 committed = now
-            abort.wait(_LOOK_S)
+            abort.wait(_POLL_S)
         producer.flush(_PATIENCE_S)
         if read:
             consumer.commit(asynchronous=False)
 
     def _read_all(self, consumer: Consumer) -> bool:
         ends = self._ends()
-        if consumer.consume(5000, timeout=_LOOK_S):
+        if consumer.consume(5000, timeout=_POLL_S):
             consumer.commit(asynchronous=False)
         with Cluster(self.lab.clusters[self.flow.source].settings()) as cluster:
             positions = cluster.group_offsets(GROUP)
@@ -121,13 +123,17 @@ class LagPractice:
         return log_ends(self.lab.clusters[self.flow.source], [TOPIC.name])
 
 
-def practised(lab_dir: str, flow: str, *, slow: bool = True) -> AnalysisPlace:
-    """The lab in `lab_dir`, started where none runs, after this traffic. Raises `UsageError` for what is no flow of a lab."""
+def prepare_lag_practice(lab_dir: str, flow: str, *, slow: bool = True) -> AnalysedFlow:
+    """The lab in `lab_dir`, started if it is not running, after this traffic. Raises `UsageError` for a flow it lacks."""
     if not lab_dir:
-        raise UsageError("no clusters were given", "there is nothing to look at", "Give properties, or lab_dir.")
+        raise UsageError(
+            "no clusters were given",
+            "an analysis needs a properties file or a lab",
+            "Give properties=FILE or lab_dir=FOLDER.",
+        )
     wanted = Flow.parse(flow)
     with ExitStack() as undo:
-        lab = lab_for(Path(lab_dir), wanted, undo)
+        lab = attach_lab(Path(lab_dir), wanted, undo)
         practice = LagPractice(lab, wanted, slow)
         practice.run()
-        return place_on(lab, wanted, practice.properties, undo)
+        return lab_flow(lab, wanted, practice.properties, undo)

@@ -1,9 +1,9 @@
 """Do the two clusters agree? A flow's topics against their sources, record by record, and its checkpoints, in a notebook.
 
-Rules: as `analysis_session`. Each question is a check of its own: lost, invented, copied twice, out of order, altered,
-checkpoints exact. What a mirror has yet to copy is no loss: it is a price as long as it spans at most `lag_seconds`. A
+Rules: as in `session`. Each question is a check of its own: lost, invented, copied twice, out of order, altered,
+checkpoints exact. Records not mirrored yet are no loss: they are a price as long as they span at most `lag_seconds`. A
 checkpoint that has records read again is a price only up to `reread_allowed`, as MirrorMaker 2's sparse ones have; one
-that has records skipped fails. What was found is in the run's folder, `audit.json`.
+that has records skipped fails. The results are in the run's folder, `audit.json`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pyspark.sql import SparkSession
 from drlib.analysis.audit.checkpoints import read_checkpoints
 from drlib.analysis.audit.result import AuditResult, CheckpointAudit
 from drlib.analysis.audit.staged import audit_topics
-from drlib.analysis.sessions.place import Pair
-from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row, absent
+from drlib.analysis.sessions.analysed_flow import TopicPair
+from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row, missing_topic
 from drlib.files import write_whole
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import Records
 from drlib.runs.table import Table
 
-FOUND: Final = "audit.json"
+RESULT_FILE: Final = "audit.json"
 _RESULTS: Final = TypeAdapter(dict[str, AuditResult])
 _QUESTIONS: Final = (
     ("invented", "nothing was invented"),
@@ -37,6 +37,8 @@ _QUESTIONS: Final = (
 
 
 class NightlyAudit(AnalysisSession):
+    """`lag_seconds` and `reread_allowed` are what is a price, not a fault."""
+
     def __init__(
         self,
         run: AnalysisRun,
@@ -50,84 +52,86 @@ class NightlyAudit(AnalysisSession):
         self.results: dict[str, AuditResult] = {}
 
     def compare(self) -> Table:
-        """Read both sides of every topic, once, and say what differs."""
+        """Read both sides of every topic, once, and count what differs."""
         self._pin()
         if not self.results:
-            policy = self.place.flow_settings.policy
-            told = read_checkpoints(self.place.target, policy.checkpoints_topic(self.place.flow.source))
-            found = {}
+            policy = self.analysed.flow_settings.policy
+            checkpoints = read_checkpoints(self.analysed.target, policy.checkpoints_topic(self.analysed.flow.source))
+            results = {}
             for pair in self._pairs:
                 if not pair.absent:
-                    found[pair.topic] = self._jobs.run(pair.topic, partial(self._look, pair=pair, told=told))
-            self.results = found
-            write_whole(self.run_dir / FOUND, _RESULTS.dump_json(found, indent=1))
-        source, target = self.place.flow.source, self.place.flow.target
+                    results[pair.topic] = self._jobs.run(
+                        pair.topic, partial(self._audit_topic, pair=pair, checkpoints=checkpoints)
+                    )
+            self.results = results
+            write_whole(self.run_dir / RESULT_FILE, _RESULTS.dump_json(results, indent=1))
+        source, target = self.analysed.flow.source, self.analysed.flow.target
         rows: list[Row] = [
             {
                 "topic": topic,
-                f"on {source}": one.source_records,
-                f"on {target}": one.target_records,
-                "lost": _holes(one),
-                "yet to cross": None if one.missing is None else one.missing - (_holes(one) or 0),
-                "invented": one.invented,
-                "copied twice": one.duplicated,
-                "out of order": one.out_of_order,
-                "altered": one.altered,
-                "compacted away": one.compacted,
-                "verdict": one.verdict.value,
+                f"on {source}": result.source_records,
+                f"on {target}": result.target_records,
+                "lost": _holes(result),
+                "not mirrored yet": None if result.missing is None else result.missing - (_holes(result) or 0),
+                "invented": result.invented,
+                "copied twice": result.duplicated,
+                "out of order": result.out_of_order,
+                "altered": result.altered,
+                "compacted away": result.compacted,
+                "verdict": result.verdict.value,
             }
-            for topic, one in self.results.items()
+            for topic, result in self.results.items()
         ]
         return Table(f"{source} and {target}, record by record", rows)
 
     def partitions(self) -> Table:
-        """The same for each partition that is not as it should be, or all of them where all are."""
+        """The same for each partition that differs, or for all of them where none does."""
         rows: list[Row] = []
-        for topic, one in self._compared().items():
-            for row in one.per_partition:
+        for topic, result in self._compared().items():
+            for row in result.per_partition:
                 faults = {
                     "lost": row.holes,
                     "invented": row.invented,
                     "copied twice": row.duplicated,
                     "out of order": row.out_of_order,
                     "altered": row.altered,
-                    "cannot be told": row.unseen,
+                    "undecidable": row.unseen,
                 }
                 rows.append({"topic": topic, "partition": row.partition, "records": row.source_records, **faults})
         wrong = [row for row in rows if any(list(row.values())[3:])]
         return Table("Partitions that differ" if wrong else "No partition differs", wrong or rows)
 
     def evidence(self, limit: int = 20) -> Table:
-        """Records that show what is wrong."""
+        """Records that show the faults."""
         rows: list[Row] = [
             {
                 "topic": topic,
-                "fault": one.fault.value,
-                "partition": one.partition,
-                "on the source": "-" if one.source_offset is None else f"{one.source_offset:,}",
-                "on the target": "-" if one.target_offset is None else f"{one.target_offset:,}",
-                "record": "-" if one.record_id is None else str(one.record_id),
-                "what": one.detail,
+                "fault": example.fault.value,
+                "partition": example.partition,
+                "on the source": "-" if example.source_offset is None else f"{example.source_offset:,}",
+                "on the target": "-" if example.target_offset is None else f"{example.target_offset:,}",
+                "record": "-" if example.record_id is None else str(example.record_id),
+                "what": example.detail,
             }
-            for topic, found in self._compared().items()
-            for one in found.examples[:limit]
+            for topic, result in self._compared().items()
+            for example in result.examples[:limit]
         ]
-        return Table("Evidence" if rows else "There is nothing to show: no record differs", rows)
+        return Table("Evidence" if rows else "No record differs", rows)
 
     def checkpoints(self) -> Table:
         """Each group's newest checkpoints against the copies they point at."""
         rows: list[Row] = [
             {
-                "group": one.group,
-                "partition": str(one.partition),
-                "on the source": one.upstream,
-                "on the target": one.downstream,
-                "would read again": one.re_read,
-                "would skip": one.skipped,
-                "verdict": one.verdict.value,
+                "group": checkpoint.group,
+                "partition": str(checkpoint.partition),
+                "on the source": checkpoint.upstream,
+                "on the target": checkpoint.downstream,
+                "would read again": checkpoint.re_read,
+                "would skip": checkpoint.skipped,
+                "verdict": checkpoint.verdict.value,
             }
-            for found in self._compared().values()
-            for one in found.checkpoints
+            for result in self._compared().values()
+            for checkpoint in result.checkpoints
         ]
         return Table("Checkpoints" if rows else "No group has a checkpoint for these topics", rows)
 
@@ -148,73 +152,75 @@ class NightlyAudit(AnalysisSession):
             self.compare()
         return self.results
 
-    def _look(self, spark: SparkSession, pair: Pair, told: Sequence[Checkpoint]) -> AuditResult:
-        source, target = self.place.source, self.place.target
+    def _audit_topic(self, spark: SparkSession, pair: TopicPair, checkpoints: Sequence[Checkpoint]) -> AuditResult:
+        source, target = self.analysed.source, self.analysed.target
         return audit_topics(
             spark,
             source,
             target,
             pair.topic,
             pair.remote,
-            left_range=self._range(source.alias, pair.topic),
-            right_range=self._range(target.alias, pair.remote),
-            checkpoints=told,
+            source_range=self._range(source.alias, pair.topic),
+            target_range=self._range(target.alias, pair.remote),
+            checkpoints=checkpoints,
         )
 
-    def _checks(self, pair: Pair) -> list[Check]:
+    def _checks(self, pair: TopicPair) -> list[Check]:
         if pair.absent:
-            return [absent(pair)]
-        one = self.results[pair.topic]
-        if one.missing is None:
-            return [Check(name=f"{pair.topic}: it was read", verdict=Verdict.UNKNOWN, evidence="; ".join(one.reasons))]
-        undecided = sum(row.unseen for row in one.per_partition)
-        doubt = Verdict.UNKNOWN if undecided or not one.source_records else Verdict.PASS
-        holes = _holes(one) or 0
-        checks = [self._lost(pair.topic, one, holes, doubt)]
+            return [missing_topic(pair)]
+        result = self.results[pair.topic]
+        if result.missing is None:
+            return [
+                Check(name=f"{pair.topic}: it was read", verdict=Verdict.UNKNOWN, evidence="; ".join(result.reasons))
+            ]
+        undecided = sum(row.unseen for row in result.per_partition)
+        doubt = Verdict.UNKNOWN if undecided or not result.source_records else Verdict.PASS
+        holes = _holes(result) or 0
+        checks = [self._lost_check(pair.topic, result, holes, doubt)]
         for field, clean in _QUESTIONS:
-            count = getattr(one, field)
+            count = getattr(result, field)
             verdict = Verdict.FAIL if count else doubt if field in ("invented", "duplicated") else Verdict.PASS
-            evidence = f"{count:,} of {one.target_records:,} records"
+            evidence = f"{count:,} of {result.target_records:,} records"
             if verdict is Verdict.UNKNOWN:
-                evidence += f"; {undecided:,} have no counterpart that is still there to read"
+                evidence += f"; {undecided:,} have a counterpart that can no longer be read"
             checks.append(Check(name=f"{pair.topic}: {clean}", verdict=verdict, evidence=evidence))
-        if one.checkpoints:
-            checks.append(self._exact(pair.topic, one.checkpoints))
+        if result.checkpoints:
+            checks.append(self._checkpoints_check(pair.topic, result.checkpoints))
         return checks
 
-    def _lost(self, topic: str, one: AuditResult, holes: int, doubt: Verdict) -> Check:
+    def _lost_check(self, topic: str, result: AuditResult, holes: int, doubt: Verdict) -> Check:
         name = f"{topic}: nothing was lost"
-        tail = (one.missing or 0) - holes
-        evidence = f"{holes:,} of {one.source_records:,} records"
-        if one.compacted:
-            evidence += f"; {one.compacted:,} were compacted away on one side"
-        if tail:
-            evidence += f"; {tail:,} are yet to cross, {one.rpo_seconds:,.1f} s of traffic"
-        if not one.source_records:
+        not_mirrored_yet = (result.missing or 0) - holes
+        evidence = f"{holes:,} of {result.source_records:,} records"
+        if result.compacted:
+            evidence += f"; {result.compacted:,} were compacted away on one side"
+        if not_mirrored_yet:
+            evidence += f"; {not_mirrored_yet:,} are not mirrored yet, {result.rpo_seconds:,.1f} s of traffic"
+        if not result.source_records:
             return Check(name=name, verdict=Verdict.UNKNOWN, evidence="the source holds no record to compare with")
-        late = tail > 0 and (one.rpo_seconds or 0.0) > self._lag_seconds
+        late = not_mirrored_yet > 0 and (result.rpo_seconds or 0.0) > self._lag_seconds
         if holes or late:
             return Check(name=name, verdict=Verdict.FAIL, evidence=evidence)
-        verdict = doubt if doubt is Verdict.UNKNOWN else Verdict.CONDITIONS if tail else Verdict.PASS
+        verdict = doubt if doubt is Verdict.UNKNOWN else Verdict.CONDITIONS if not_mirrored_yet else Verdict.PASS
         return Check(name=name, verdict=verdict, evidence=evidence)
 
-    def _exact(self, topic: str, told: Sequence[CheckpointAudit]) -> Check:
-        again = max((one.re_read or 0 for one in told), default=0)
-        skipped = max((one.skipped or 0 for one in told), default=0)
-        unknown = sum(one.re_read is None for one in told)
+    def _checkpoints_check(self, topic: str, checkpoints: Sequence[CheckpointAudit]) -> Check:
+        re_read = max((each.re_read or 0 for each in checkpoints), default=0)
+        skipped = max((each.skipped or 0 for each in checkpoints), default=0)
+        unknown = sum(each.re_read is None for each in checkpoints)
         evidence = (
-            f"{len(told)} checkpoints; at most {again:,} records read again and {skipped:,} skipped by one of them"
+            f"{len(checkpoints)} checkpoints; at most {re_read:,} records read again and {skipped:,} skipped by one"
         )
         verdict = Verdict.PASS
-        if skipped or again > self._reread_allowed:
+        if skipped or re_read > self._reread_allowed:
             verdict = Verdict.FAIL
         elif unknown:
-            verdict, evidence = Verdict.UNKNOWN, f"{evidence}; {unknown} have no copy to be judged by"
-        elif again:
+            verdict, evidence = Verdict.UNKNOWN, f"{evidence}; {unknown} have no copied record to compare with"
+        elif re_read:
             verdict = Verdict.CONDITIONS
         return Check(name=f"{topic}: checkpoints are exact", verdict=verdict, evidence=evidence)
 
 
-def _holes(one: AuditResult) -> int | None:
-    """Missing records that others have overtaken; None where nothing was read."""
-    return None if one.missing is None else sum(row.holes for row in one.per_partition)
+def _holes(result: AuditResult) -> int | None:
+    """Missing records with a mirrored one after them; None where nothing was read."""
+    return None if result.missing is None else sum(row.holes for row in result.per_partition)

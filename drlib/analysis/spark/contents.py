@@ -1,10 +1,10 @@
-"""Two topics as one frame of what they hold: a row for each content of each partition, with its offsets on either side.
+"""Two topics as one frame: a row for each distinct content of each partition, with its offsets on both sides.
 
-Rules: content is key, value, headers in order and timestamp, each by its own hash (256 bits in all), within a partition
-and under one `id` header; offsets are ascending, so the n-th occurrence on one side stands for the n-th on the other.
-One shuffle. Nothing comes to the driver but counts and bounded lists. Where a side was not read from its log's beginning,
-`borders` says from where on both sides are known.
-Not for: judging (`audit`, `duplicates`).
+Rules: content is key, value, headers in order and timestamp, each by its own hash (256 bits in all), within a partition and
+under one `id` header. Offsets are ascending, so the n-th occurrence on one side pairs with the n-th on the other. One
+shuffle. Only counts and bounded lists are collected. Where a side was not read from the beginning of its log,
+`common_starts` gives the first offsets from which both sides are known.
+Not for: judging (`drlib.analysis.audit.compare`, `drlib.analysis.duplicates.find`).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ FIELDS = ("key", "value", "headers", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
-class Borders:
-    """Of one partition: the first offset on either side whose record is surely on the other side's range too."""
+class CommonStart:
+    """In one partition, the first offset on each side whose record is certainly in the other side's range."""
 
     source: int
     target: int
 
 
-def contents(left: DataFrame | None, right: DataFrame) -> DataFrame:
+def group_contents(left: DataFrame | None, right: DataFrame) -> DataFrame:
     """Columns: partition, id, a hash for each of `FIELDS` (timestamp in ms), sources, targets array<long>, paired int.
 
-    Both frames have `read_topic`'s columns; without `left` nothing is known of the source.
+    Both frames have `read_topic`'s columns; without `left` the source is unknown.
     """
     hashes = field_hashes()
     fields = ["partition", "id", *FIELDS]
@@ -51,22 +51,22 @@ def contents(left: DataFrame | None, right: DataFrame) -> DataFrame:
     return grouped.withColumn("paired", sf.least(sf.size("sources"), sf.size("targets")))
 
 
-def borders(grouped: DataFrame) -> dict[int, Borders]:
-    """By partition, from the contents that each side holds once; a partition without any such has none."""
+def common_starts(grouped: DataFrame) -> dict[int, CommonStart]:
+    """By partition, from the contents that each side holds exactly once; a partition without any is left out."""
     once = grouped.where((sf.size("sources") == 1) & (sf.size("targets") == 1))
     first = once.groupBy("partition").agg(
         sf.min(sf.get("sources", sf.lit(0))).alias("source"), sf.min(sf.get("targets", sf.lit(0))).alias("target")
     )
-    return {row["partition"]: Borders(row["source"], row["target"]) for row in first.collect()}
+    return {row["partition"]: CommonStart(row["source"], row["target"]) for row in first.collect()}
 
 
-def left_over(offsets: str) -> Column:
-    """The offsets that found no counterpart: those after the first `paired`."""
+def unpaired_offsets(offsets: str) -> Column:
+    """The offsets without a counterpart: those after the first `paired`."""
     return sf.slice(offsets, sf.col("paired") + 1, sf.size(offsets))
 
 
-def before(offset: str | Column, limits: Mapping[int, int | None]) -> Column:
-    """Whether a record's offset lies before its partition's limit; a partition without a limit has none before it."""
+def is_before(offset: str | Column, limits: Mapping[int, int | None]) -> Column:
+    """Whether an offset is below the limit of its partition; false in a partition without a limit."""
     known = [(sf.lit(partition), sf.lit(limit)) for partition, limit in limits.items() if limit is not None]
     if not known:
         return sf.lit(False)

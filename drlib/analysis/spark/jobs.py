@@ -1,9 +1,9 @@
-"""Spark jobs that are watched while they run, and that end when whoever waits for them is interrupted.
+"""Spark jobs that report progress and are cancelled when the caller is interrupted.
 
-Rules: a job runs on a thread of its own, so that the one that waits can look at Spark's status tracker and be interrupted
-between two looks; an interrupt cancels the job group, stages and tasks with it, waits until they are gone and is then
-raised. One piece of work at a time. The session may still be starting: waiting for it is part of the work.
-Not for: following what a streaming query does.
+Rules: work runs on a thread of its own, so that the caller can poll Spark's status tracker and be interrupted. An interrupt
+cancels the job group with its stages and tasks, waits until they have ended and is then raised. One piece of work at a time.
+The session may still be starting; waiting for it is part of the work.
+Not for: streaming queries.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Answer = TypeVar("Answer")
-LOOK_S: Final = 0.1
+POLL_S: Final = 0.1
 _END_S: Final = 30.0
 
 
 class SparkFailed(DrlibError):
-    """A Spark job failed for a reason of its own, and not because records could not be read."""
+    """A Spark job failed for a reason other than records that could not be read."""
 
     def __init__(self, what: str, why: str) -> None:
         lines = [line.strip() for line in why.splitlines() if line.strip() and not line.strip().startswith("at ")]
         super().__init__(
-            f"Spark failed at {what}",
-            " ".join(lines[:2])[:500] or "it did not say why",
-            "Run it again; with fewer topics or more memory if it ran out of that.",
+            f"Spark failed: {what}",
+            " ".join(lines[:2])[:500] or "Spark gave no reason",
+            "Run it again, with fewer topics or more driver memory if it ran out of memory.",
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a piece of work is: `done` of the `tasks` that Spark knows of so far, after `seconds`."""
+class JobProgress:
+    """`done` of the `tasks` that Spark knows of so far, after `seconds`; `over` when the work has ended."""
 
     what: str
     done: int
@@ -48,34 +48,37 @@ class Progress:
     over: bool = False
 
 
-Teller = Callable[[Progress], None]
+OnProgress = Callable[[JobProgress], None]
 
 
-class Jobs:
-    """Work on one session, given as the future that starting it in the background gave. `tell` is told how far it is."""
+class SparkJobs:
+    """Work on one session, given as the future of `start_in_background`. `tell` is called with each progress."""
 
-    def __init__(self, session: Future[SparkSession], tell: Teller = lambda _: None) -> None:
+    def __init__(self, session: Future[SparkSession], tell: OnProgress = lambda _: None) -> None:
         self._session = session
         self._tell = tell
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="spark-jobs")
 
     def run(self, what: str, work: Callable[[SparkSession], Answer]) -> Answer:
-        """Do `work` and give what it gives. Raises what it raises, and what starting Spark raised."""
+        """Run `work` and return its result. Raises what it raises, and what starting Spark raised.
+
+        PySpark's and py4j's errors become `SparkFailed`.
+        """
         group = f"drlib-{secrets.token_hex(6)}"
         began = time.monotonic()
         running = self._pool.submit(self._grouped, group, what, work)
         try:
-            while not wait([running], LOOK_S).done:
-                self._tell(self._look(group, what, began, over=False))
+            while not wait([running], POLL_S).done:
+                self._tell(self._progress(group, what, began, over=False))
             answer = running.result()
-            self._tell(self._look(group, what, began, over=True))
+            self._tell(self._progress(group, what, began, over=True))
             return answer
         except BaseException:
             self._cancel(group, running)
             raise
 
     def close(self) -> None:
-        """Let the thread go; the session is its owner's to stop. Safe to repeat."""
+        """Stop the thread; the session stays. May be repeated."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _grouped(self, group: str, what: str, work: Callable[[SparkSession], Answer]) -> Answer:
@@ -89,26 +92,26 @@ class Jobs:
         except (PySparkException, Py4JJavaError) as error:
             raise SparkFailed(what, str(error)) from error
 
-    def _look(self, group: str, what: str, began: float, *, over: bool) -> Progress:
+    def _progress(self, group: str, what: str, began: float, *, over: bool) -> JobProgress:
         done = tasks = 0
         if self._session.done():
             tracker = self._session.result().sparkContext.statusTracker()
             for job in tracker.getJobIdsForGroup(group):
                 info = tracker.getJobInfo(job)
                 for stage in info.stageIds if info is not None else ():
-                    seen = tracker.getStageInfo(stage)
-                    if seen is not None and info is not None:
-                        done += seen.numCompletedTasks
-                        # a stage that a finished job did not need, as its result was there, is nothing left to do
-                        tasks += seen.numCompletedTasks if info.status == "SUCCEEDED" else seen.numTasks
-        return Progress(what, done, tasks, time.monotonic() - began, over)
+                    stage_info = tracker.getStageInfo(stage)
+                    if stage_info is not None and info is not None:
+                        done += stage_info.numCompletedTasks
+                        # a finished job skips stages whose result was cached
+                        tasks += stage_info.numCompletedTasks if info.status == "SUCCEEDED" else stage_info.numTasks
+        return JobProgress(what, done, tasks, time.monotonic() - began, over)
 
     def _cancel(self, group: str, running: Future[Answer]) -> None:
-        """End it and wait for its end; work that asks Spark for another job meanwhile is cancelled again."""
+        """Cancel the job group until the work has ended: it may ask Spark for another job meanwhile."""
         end = time.monotonic() + _END_S
         while not running.done() and time.monotonic() < end:
             if running.cancel():
                 return
             if self._session.done() and self._session.exception() is None:
                 self._session.result().sparkContext.cancelJobGroup(group)
-            wait([running], LOOK_S)
+            wait([running], POLL_S)

@@ -1,13 +1,13 @@
-"""A Spark session on this machine: quick to start, silent, reachable from nowhere else.
+"""A Spark session in this process: quick to start, silent, reachable from this machine only.
 
-Rules: everything the JVM prints goes to an unlinked log, whose end is shown only when the start fails. A local master
-listens on 127.0.0.1 only. The JVM dies with this process (it watches its standard input). One session a process:
-asking again returns the one that runs, so a notebook cell can be run twice.
-A session is either quick to start or made for long reading (`long_runs`): with the second Java compiler a million records are
-read and hashed twice as fast, and starting takes longer.
-Measured on two cores, from nothing to the first aggregate: 8.6 s with the JVM's own settings, 7.2 s with those below
-(the C1 compiler only, the serial collector). A class-data archive does not help: Spark adds an incubator module, and
-the JVM then keeps none.
+Rules: the JVM's output goes to an unlinked log, whose last lines are shown only when the start fails. A local master listens
+on 127.0.0.1 only. The JVM ends with this process (it watches its standard input). One session per process: asking again
+returns the running one, so a notebook cell can be run twice.
+A session either starts quickly or is made for long reads (`long_runs`): with the C2 compiler a million records are read and
+hashed twice as fast, and starting takes longer.
+Measured on two cores, from nothing to the first aggregate: 8.6 s with the JVM's own settings, 7.2 s with those below (C1
+compiler only, serial collector). A class-data archive does not help: Spark adds an incubator module, and the JVM then writes
+no archive.
 Not for: submitting to a cluster that has its own launcher; pass `master` for one that this process can drive.
 """
 
@@ -34,7 +34,7 @@ JAVA_FIRST, JAVA_LAST = 17, 23  # Spark 4.0 needs 17; 24 removed the security ma
 JVM_OPTIONS = "-XX:+UseSerialGC -XX:-UsePerfData"
 QUICK_OPTIONS = f"-XX:TieredStopAtLevel=1 {JVM_OPTIONS}"
 SHUFFLE_PARTITIONS = 4
-SHUFFLED_OFFSETS = 1_000_000  # to a partition of a shuffle: sorted within a heap of 1 GiB that two tasks share
+SHUFFLED_OFFSETS = 1_000_000  # per shuffle partition: sorted within a heap of 1 GiB that two tasks share
 _starting = Lock()
 
 
@@ -47,9 +47,9 @@ def spark_session(
     settings: Mapping[str, str] | None = None,
     long_runs: bool = False,
 ) -> SparkSession:
-    """The session of this process, started if there is none. It is a context manager: leaving it stops it.
+    """The session of this process, started if there is none. A context manager: leaving it stops the session.
 
-    `settings` are Spark's own keys and count before those set here; without `connector` no topic can be read.
+    `settings` are Spark's own keys and override those set here; without `connector` no topic can be read.
     Raises MissingDependency when there is no Java 17..23, no connector jar, or the JVM does not start.
     """
     from pyspark import SparkConf, SparkContext
@@ -57,41 +57,41 @@ def spark_session(
     from pyspark.sql import SparkSession
 
     with _starting:
-        if SparkContext._active_spark_context is not None:  # "active session" is a thread's own; the context is not
+        if SparkContext._active_spark_context is not None:  # the active session is per thread, the context per process
             return SparkSession.builder.getOrCreate()
         conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(app_name)
         java = JVM_OPTIONS if long_runs else QUICK_OPTIONS
         conf.setAll(_settings(master, driver_memory, java, jars.classpath("spark") if connector else ()))
         conf.setAll(list((settings or {}).items()))
-        gateway = SparkContext._gateway  # the JVM of a session that was stopped serves the next one
+        gateway = SparkContext._gateway  # the JVM of a stopped session is used again
         if gateway is None:
             with tempfile.TemporaryFile() as log:
-                environment = _with_java(_java_home())
+                environment = _set_java_home(_java_home())
                 try:
                     gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
                 except Exception as error:
                     raise MissingDependency(
                         "Spark did not start",
-                        _last_words(log) or str(error),
+                        _log_tail(log) or str(error),
                         "Run 'drlib doctor' to see what is missing",
                     ) from error
                 finally:
-                    _restore(environment)
+                    _restore_java_home(environment)
         context = SparkContext(gateway=gateway, conf=conf)
         context.setLogLevel("ERROR")
         return SparkSession(context)
 
 
 def is_running() -> bool:
-    """Does this process have a session already? Whoever finds one uses it, and leaves it to its owner to stop."""
+    """Has this process a session already? One that was found running belongs to its owner, who stops it."""
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None
 
 
 @contextmanager
-def shuffling(spark: SparkSession, offsets: int) -> Iterator[None]:
-    """Inside, shuffles have as many partitions as that many records need; Spark joins those that turn out small."""
+def shuffle_partitions(spark: SparkSession, offsets: int) -> Iterator[None]:
+    """Inside, shuffles have as many partitions as `offsets` records need; Spark coalesces small ones."""
     key = "spark.sql.shuffle.partitions"
     before = spark.conf.get(key)
     spark.conf.set(key, str(max(int(before or SHUFFLE_PARTITIONS), -(-offsets // SHUFFLED_OFFSETS))))
@@ -109,10 +109,10 @@ def start_in_background(
     driver_memory: str = "2g",
     long_runs: bool = False,
 ) -> Future[SparkSession]:
-    """Start the session on a thread while something else runs; `.result()` returns it, or raises what starting raised.
+    """Start the session on a thread; `.result()` returns it, or raises what starting raised.
 
     `warm_up` runs on the new session, so that the JVM has loaded and compiled what the first query needs:
-    `drlib.analysis.audit.compare.rehearse` saves a first audit 5 s of CPU.
+    `drlib.analysis.audit.compare.warm_up` saves a first audit 5 s of CPU.
     """
 
     def start() -> SparkSession:
@@ -144,8 +144,8 @@ def _settings(master: str, driver_memory: str, java: str, connector: tuple[Path,
 
 
 def _java_home() -> Path:
-    """The first Java that Spark can run on: JAVA_HOME's, else the one on the PATH."""
-    seen = []
+    """The first Java that Spark can run on: that of JAVA_HOME, else the one on the PATH."""
+    unsuitable = []
     for java in (Path(os.environ.get("JAVA_HOME", ""), "bin", "java"), Path(which("java") or "")):
         if not java.is_file():
             continue
@@ -153,29 +153,29 @@ def _java_home() -> Path:
         major = jars.java_feature_release(banner)
         if major is not None and JAVA_FIRST <= major <= JAVA_LAST:
             return java.resolve().parent.parent
-        seen.append(f"{java} is Java {major}")
+        unsuitable.append(f"{java} is Java {major}")
     raise MissingDependency(
         "Spark needs Java",
-        f"it runs on Java {JAVA_FIRST} to {JAVA_LAST}, and {'; '.join(seen) or 'no java was found'}",
+        f"it runs on Java {JAVA_FIRST} to {JAVA_LAST}, and {'; '.join(unsuitable) or 'no java was found'}",
         "Install a Java 17 runtime, or set JAVA_HOME to one",
     )
 
 
-def _with_java(home: Path) -> str | None:
-    """Point spark-submit at `home`; returns what JAVA_HOME was. PySpark takes the environment from nowhere else."""
+def _set_java_home(home: Path) -> str | None:
+    """Point spark-submit at `home`; returns the former JAVA_HOME. PySpark reads the environment only."""
     former = os.environ.get("JAVA_HOME")
     os.environ["JAVA_HOME"] = str(home)
     return former
 
 
-def _restore(former: str | None) -> None:
+def _restore_java_home(former: str | None) -> None:
     if former is None:
         os.environ.pop("JAVA_HOME", None)
     else:
         os.environ["JAVA_HOME"] = former
 
 
-def _last_words(log: BinaryIO) -> str:
+def _log_tail(log: BinaryIO) -> str:
     log.seek(0)
     lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
     return " / ".join(lines[-3:])

@@ -38,8 +38,8 @@ def lag_figure(report: LagReport, *, groups: bool = False) -> go.Figure:
     if not series:
         return figures.empty(title, "Nothing is known of it.")
     most = ""
-    if any(one.least is not None for one in series):
-        both = "at most (thick) and for certain (thin)" if any(one.certain for one in series) else "at most"
+    if any(one.lower_bound is not None for one in series):
+        both = "at most (thick) and for certain (thin)" if any(one.lower_bounds for one in series) else "at most"
         most = f"{both}, as MirrorMaker 2 tells it"
     figure = figures.blank(f"{title}: age of what is read next{', ' * bool(most)}{most}", height=_HEIGHT)
     ends = []
@@ -48,8 +48,8 @@ def lag_figure(report: LagReport, *, groups: bool = False) -> go.Figure:
         name = f"{one.reader} on {one.cluster}, {one.partition}" if groups else str(one.partition)
         _draw(figure, name, one.points, {"color": colour, "width": 2, "dash": dash})
         ends.append((log10(seconds[-1]), f"{name}: {_said(one)}", colour))
-        if one.certain:
-            _draw(figure, f"{name}, for certain", one.certain, {"color": colour, "width": 1, "dash": dash})
+        if one.lower_bounds:
+            _draw(figure, f"{name}, for certain", one.lower_bounds, {"color": colour, "width": 1, "dash": dash})
     limits = _limits(series)
     low, high = _range(series, [seconds for seconds, _, _ in limits])
     _name_ends(figure, ends, low, high)
@@ -126,8 +126,8 @@ def _draw(figure: go.Figure, name: str, points: Sequence[Point], line: dict[str,
 
 def _said(one: Series) -> str:
     last = one.points[-1]
-    if one.least is not None and last.records:
-        return f"{one.least.records:,} to {last.records:,} records, at most {format_seconds(last.age_s)}"
+    if one.lower_bound is not None and last.records:
+        return f"{one.lower_bound.records:,} to {last.records:,} records, at most {format_seconds(last.age_s)}"
     return f"{format_seconds(last.age_s)}, {last.records:,} records" if last.records else "nothing behind"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any, Final
 
-from drlib.analysis.spark.jobs import Progress
+from drlib.analysis.spark.jobs import JobProgress
 from drlib.ui import words
 
 LEAST_S: Final = 0.25
@@ -19,7 +19,7 @@ _WIDTH: Final = 24
 
 
 class LiveBar:
-    """Call it with each `Progress`; work of another name gets a line of its own."""
+    """Call it with each `JobProgress`; work of another name gets a line of its own."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -27,7 +27,7 @@ class LiveBar:
         self._handle: Any = None
         self._drawn = float("-inf")
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: JobProgress) -> None:
         if progress.what != self._what:
             self._what, self._handle, self._drawn = progress.what, None, float("-inf")
         if not progress.over and self._clock() - self._drawn < LEAST_S:
@@ -49,7 +49,7 @@ class LiveBar:
 class Bar:
     """One state, as text and as HTML."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: JobProgress) -> None:
         self._progress = progress
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from record_frames import BEGIN, Record, frame, mirrored, placed_again, source
 from second_opinion import second_opinion
 
 from drlib.analysis.audit.compaction import Cleaners
-from drlib.analysis.audit.compare import failover_audit
+from drlib.analysis.audit.compare import audit_frames
 from drlib.analysis.audit.result import AuditResult, Fault, Verdict
 from drlib.analysis.spark.topics import DAY_MS, with_identity
 from drlib.mirror.mm2.records import Checkpoint
@@ -19,7 +19,7 @@ from drlib.model import TopicPartition
 
 
 def audit(spark: SparkSession, left: list[Record], right: list[Record], **starts: dict[int, int]) -> AuditResult:
-    return failover_audit(frame(spark, left), frame(spark, right), **starts)
+    return audit_frames(frame(spark, left), frame(spark, right), **starts)
 
 
 def found(result: AuditResult) -> dict[Fault, int]:
@@ -209,14 +209,14 @@ def test_several_faults_at_once_are_told_apart(spark: SparkSession) -> None:
 
 def test_examples_are_bounded_and_counts_are_not(spark: SparkSession) -> None:
     left = source(True)
-    result = failover_audit(frame(spark, left), frame(spark, mirrored(left)[40:]), examples=3)
+    result = audit_frames(frame(spark, left), frame(spark, mirrored(left)[40:]), examples=3)
     assert result.missing == 40
     assert [example.source_offset for example in result.examples] == [0, 1, 2]
 
 
 def test_what_the_source_no_longer_has_is_unknown_and_not_invented(spark: SparkSession) -> None:
     left = source(True)
-    result = audit(spark, left[10:], mirrored(left), left_start={0: 10, 1: 0})
+    result = audit(spark, left[10:], mirrored(left), source_start={0: 10, 1: 0})
     assert result.verdict is Verdict.UNKNOWN
     assert found(result) == {}
     assert result.per_partition[0].unseen == 10
@@ -224,7 +224,7 @@ def test_what_the_source_no_longer_has_is_unknown_and_not_invented(spark: SparkS
 
 def test_what_the_target_no_longer_has_is_unknown_and_not_missing(spark: SparkSession) -> None:
     left = source(True)
-    result = audit(spark, left, mirrored(left)[10:], right_start={0: 13, 1: 3})
+    result = audit(spark, left, mirrored(left)[10:], target_start={0: 13, 1: 3})
     assert result.verdict is Verdict.UNKNOWN
     assert found(result) == {}
     assert result.per_partition[0].unseen == 10
@@ -232,7 +232,7 @@ def test_what_the_target_no_longer_has_is_unknown_and_not_missing(spark: SparkSe
 
 def test_a_fault_stays_a_fault_when_something_is_unseen(spark: SparkSession) -> None:
     left = source(True)
-    result = audit(spark, left[10:], drop(mirrored(left)), left_start={0: 10})
+    result = audit(spark, left[10:], drop(mirrored(left)), source_start={0: 10})
     assert result.verdict is Verdict.FAIL
     assert found(result) == {Fault.MISSING: 1}
 
@@ -280,7 +280,7 @@ def test_what_a_cleaner_took_on_either_side_is_no_fault(spark: SparkSession) -> 
         *mirrored(cleaned(whole[2], 60)),
         *mirrored(cleaned(whole[3], 50)),
     ]
-    result = failover_audit(frame(spark, left), frame(spark, right), cleaners=BOTH)
+    result = audit_frames(frame(spark, left), frame(spark, right), cleaners=BOTH)
     assert (result.verdict, found(result)) == (Verdict.PASS, {})
     assert result.compacted == 50 + 6 + 50 + 30
     # the same without any cleaner is what it looks like
@@ -292,16 +292,16 @@ def test_what_a_cleaner_took_on_either_side_is_no_fault(spark: SparkSession) -> 
 def test_a_cleaner_excuses_no_loss_of_the_last_record_of_a_key_and_no_young_tombstone(spark: SparkSession) -> None:
     whole = keyed()
     lost = [record for record in mirrored(whole) if record.offset - 3 != 52]
-    result = failover_audit(frame(spark, whole), frame(spark, lost), cleaners=TARGET_ONLY)
+    result = audit_frames(frame(spark, whole), frame(spark, lost), cleaners=TARGET_ONLY)
     assert (result.verdict, found(result)) == (Verdict.FAIL, {Fault.MISSING: 1})
     assert (result.examples[0].source_offset, result.examples[0].detail) == (52, "a hole")
     # a deletion that is too young to have been cleaned away: somebody lost the key
     young = Cleaners(None, 11 * DAY_MS, NOW_MS)
     longer = [*whole, replace(whole[0], offset=60, at_ms=6000)]
     gone = [record for record in mirrored(longer) if record.key != b"key-9"]
-    kept = failover_audit(frame(spark, longer), frame(spark, gone), cleaners=young)
+    kept = audit_frames(frame(spark, longer), frame(spark, gone), cleaners=young)
     assert (kept.verdict, found(kept)) == (Verdict.FAIL, {Fault.MISSING: 6})
-    old = failover_audit(frame(spark, longer), frame(spark, gone), cleaners=TARGET_ONLY)
+    old = audit_frames(frame(spark, longer), frame(spark, gone), cleaners=TARGET_ONLY)
     assert (old.verdict, old.compacted) == (Verdict.PASS, 6)
 
 
@@ -311,9 +311,9 @@ def test_with_a_cleaner_on_the_source_a_copy_too_many_is_unknown_and_an_altered_
 ) -> None:
     whole = keyed()
     again = placed_again([*whole[:30], whole[20], *whole[30:]])
-    result = failover_audit(frame(spark, whole), frame(spark, again), cleaners=SOURCE_ONLY)
+    result = audit_frames(frame(spark, whole), frame(spark, again), cleaners=SOURCE_ONLY)
     assert (result.verdict, found(result)) == (Verdict.UNKNOWN, {})
-    flipped = failover_audit(
+    flipped = audit_frames(
         frame(spark, whole),
         frame(spark, [*whole[:55], replace(whole[55], value=b"x"), *whole[56:]]),
         cleaners=SOURCE_ONLY,
@@ -324,14 +324,14 @@ def test_with_a_cleaner_on_the_source_a_copy_too_many_is_unknown_and_an_altered_
 def test_alike_records_whose_first_one_is_gone_from_the_source_are_not_called_duplicates(spark: SparkSession) -> None:
     left = source(False, 1)
     assert left[7].row()[2:] == left[8].row()[2:]
-    result = audit(spark, left[8:], mirrored(left), left_start={0: 8})
+    result = audit(spark, left[8:], mirrored(left), source_start={0: 8})
     assert (result.verdict, found(result)) == (Verdict.UNKNOWN, {})
 
 
 def test_a_copy_of_an_aborted_record_is_told_as_that(spark: SparkSession) -> None:
     left = source(False, 1)
     committed = [*left[:20], *left[21:]]
-    result = failover_audit(frame(spark, committed), frame(spark, mirrored(left)), uncommitted=frame(spark, left))
+    result = audit_frames(frame(spark, committed), frame(spark, mirrored(left)), uncommitted=frame(spark, left))
     assert found(result) == {Fault.INVENTED: 1}
     assert (result.examples[0].target_offset, result.examples[0].detail) == (23, "aborted on the source")
 
@@ -348,7 +348,7 @@ def test_a_checkpoint_that_is_off_by_one_is_found_and_an_exact_one_is_not(spark:
         Checkpoint("elsewhere", TopicPartition("LEFT.orders", 5), 0, 0),
         Checkpoint("another topic", TopicPartition("LEFT.other", 0), 0, 9),
     ]
-    result = failover_audit(
+    result = audit_frames(
         frame(spark, left), frame(spark, mirrored(left)), checkpoints=told, remote_topic="LEFT.orders"
     )
     judged = {one.group: (one.re_read, one.skipped, one.verdict) for one in result.checkpoints}
@@ -375,7 +375,7 @@ def test_one_of_each_fault_in_a_million_records_is_found_and_nothing_else_is(spa
         sf.when(sf.col("id") % 101 != 0, text).alias("value"),
         sf.array(sf.struct(sf.lit("note").alias("key"), text.alias("value"))).alias("headers"),
     )
-    clean = failover_audit(with_identity(base), with_identity(base.withColumn("offset", sf.col("offset") + 1)))
+    clean = audit_frames(with_identity(base), with_identity(base.withColumn("offset", sf.col("offset") + 1)))
     assert (clean.verdict, found(clean), clean.source_records) == (Verdict.PASS, {}, 1_000_000)
 
     def number(offset: int, partition: int):  # type: ignore[no-untyped-def]
@@ -388,7 +388,7 @@ def test_one_of_each_fault_in_a_million_records_is_found_and_nothing_else_is(spa
     torn = (
         base.where(~number(50_000, 0)).withColumn("value", value).withColumn("timestamp", timestamp).unionByName(again)
     )
-    result = failover_audit(with_identity(base), with_identity(torn))
+    result = audit_frames(with_identity(base), with_identity(torn))
     assert found(result) == {Fault.MISSING: 1, Fault.ALTERED: 2, Fault.DUPLICATED: 1}
     seen = {(one.fault, one.partition, one.source_offset, one.detail) for one in result.examples}
     assert seen == {

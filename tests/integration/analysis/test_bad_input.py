@@ -20,10 +20,10 @@ from repository_root import ROOT
 
 from drlib.analysis.lag import report as lag_report
 from drlib.analysis.lag.report import analyse_lag
-from drlib.analysis.lag.result import Asked
+from drlib.analysis.lag.result import LagRequest
+from drlib.analysis.sessions.analysed_flow import AnalysedFlow, open_flow
 from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
 from drlib.analysis.sessions.nightly_audit import NightlyAudit
-from drlib.analysis.sessions.place import AnalysisPlace, find_place
 from drlib.analysis.sessions.session import AnalysisRun
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin.cluster import Cluster
@@ -66,8 +66,8 @@ def properties(folder: Path, left: str, right: str, topics: str) -> Path:
     return path
 
 
-def place_of(lab: Lab, folder: Path, topics: str) -> AnalysisPlace:
-    return find_place(str(properties(folder, *bootstraps(lab), topics)), "", FLOW)
+def place_of(lab: Lab, folder: Path, topics: str) -> AnalysedFlow:
+    return open_flow(str(properties(folder, *bootstraps(lab), topics)), "", FLOW)
 
 
 def checks(folder: Path) -> dict[str, Verdict]:
@@ -158,7 +158,7 @@ def test_odd_records_and_an_empty_topic_have_a_lag_that_is_counted_right(
     consumer.commit(offsets=[TopicPartition("odd", 0, 1), TopicPartition("void", 0, 0)], asynchronous=False)
     consumer.close()
     settings = load_mirror_settings(properties(tmp_path, left, right, "odd, void"))
-    report = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), Asked(("odd", "void"), window_s=60.0, moments=20))
+    report = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), LagRequest(("odd", "void"), window_s=60.0, moments=20))
     group = {one.partition.topic: one.points[-1] for one in report.groups}
     assert (group["odd"].records, group["odd"].bytes) == (4, 1 + 5_000_000)
     assert (group["void"].records, group["void"].bytes, group["void"].age_s) == (0, 0, 0.0)
@@ -193,13 +193,13 @@ def test_records_that_expire_while_a_lag_is_read_are_read_again_without_them(
     monkeypatch.setattr(lag_report, "pin_range", expires)
     settings = load_mirror_settings(properties(tmp_path, left, right, "expiring"))
     most = 1
-    report = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), Asked(("expiring",), window_s=60.0, moments=20))
+    report = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), LagRequest(("expiring",), window_s=60.0, moments=20))
     (group,) = report.groups
     assert group.points[-1].records == 30 - 6
-    assert (group.reading.verdict, group.overtaken) == (Verdict.FAIL, True)
-    assert "retention has deleted offsets 2 to 6" in group.reading.why
+    assert (group.judgement.verdict, group.overtaken) == (Verdict.FAIL, True)
+    assert "retention has deleted offsets 2 to 6" in group.judgement.why
     most = 10**9
-    never = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), Asked(("expiring",), window_s=60.0, moments=20))
+    never = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), LagRequest(("expiring",), window_s=60.0, moments=20))
     assert (never.verdict, never.series) == (Verdict.UNKNOWN, ())
     assert any("could not be read" in note for note in never.notes)
 

@@ -20,12 +20,12 @@ from repository_root import ROOT
 
 from drlib.analysis.continuous import bucket_sums as sums_module
 from drlib.analysis.continuous.bucket_sums import COUNTS, PLACE, bucket_sums
-from drlib.analysis.continuous.rules import Difference, State
+from drlib.analysis.continuous.rules import BucketState, Difference
 from drlib.analysis.continuous.stream import BucketStream, FollowedTopic
+from drlib.analysis.sessions.analysed_flow import AnalysedFlow
 from drlib.analysis.sessions.continuous_audit import ContinuousAudit
-from drlib.analysis.sessions.place import AnalysisPlace
 from drlib.analysis.sessions.session import AnalysisRun
-from drlib.analysis.spark.topics import pin_range, read_topic, settings_of
+from drlib.analysis.spark.topics import cluster_settings, pin_range, read_topic
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import LeaseHeld, StalePlan
 from drlib.model import Flow
@@ -72,11 +72,11 @@ def stream(bootstrap: str, topic: str, folder: Path) -> BucketStream:
     found = FollowedTopic(
         topic, topic, pin_range(bootstrap, topic).topic_id, False, dict.fromkeys(range(PARTITIONS), 0)
     )
-    return BucketStream(settings_of(bootstrap), [found], folder, MINUTE_MS, batch_offsets=400)
+    return BucketStream(cluster_settings(bootstrap), [found], folder, MINUTE_MS, batch_offsets=400)
 
 
 def read_on(spark: SparkSession, one: BucketStream) -> None:
-    one.begin(spark)
+    one.start(spark)
     wait_for("the ends are read", lambda: not one.running)
     assert one.failure() is None
     assert one.read_to_ms() is not None
@@ -168,8 +168,8 @@ def test_a_mirror_is_followed_and_what_differs_is_named(spark: SparkSession, eng
         folder = tmp_path / name
         folder.mkdir()
         settings = load_mirror_settings(engine.properties)
-        place = AnalysisPlace(settings, Flow(engine.source, engine.target), lambda: None)
-        return ContinuousAudit(AnalysisRun("continuous-audit", folder, place, [topic]), tmp_path / "state")
+        analysed = AnalysedFlow(settings, Flow(engine.source, engine.target), lambda: None)
+        return ContinuousAudit(AnalysisRun("continuous-audit", folder, analysed, [topic]), tmp_path / "state")
 
     def seen(audit: ContinuousAudit) -> set[object]:
         (row,) = audit.compare().rows
@@ -209,7 +209,7 @@ def test_a_mirror_is_followed_and_what_differs_is_named(spark: SparkSession, eng
         assert (row["buckets"], row["equal"], row["differs"]) == (24, 23, 1)
         assert audit.report is not None
         (found,) = audit.report.findings
-        assert (found.state, found.what) == (State.DIFFERS, Difference.MORE)
+        assert (found.state, found.what) == (BucketState.DIFFERS, Difference.MORE)
         assert (found.bucket.partition.partition, found.bucket.start_ms) == (0, BEGIN_MS + 3 * MINUTE_MS)
         (shown,) = audit.evidence().rows
         assert (shown["fault"], shown["on the source"]) == ("invented", "-")
@@ -228,13 +228,13 @@ from pathlib import Path
 from pyspark import SparkContext
 from drlib.analysis.continuous.stream import BucketStream, FollowedTopic
 from drlib.analysis.spark.session import spark_session
-from drlib.analysis.spark.topics import settings_of
+from drlib.analysis.spark.topics import cluster_settings
 
 bootstrap, topic, folder = sys.argv[1:]
 spark = spark_session("followed")
 topics = [FollowedTopic(topic, topic, "", False, {0: 0, 1: 0})]
-one = BucketStream(settings_of(bootstrap), topics, Path(folder), 60000, batch_offsets=200)
-one.begin(spark, 0.01)
+one = BucketStream(cluster_settings(bootstrap), topics, Path(folder), 60000, batch_offsets=200)
+one.start(spark, 0.01)
 print(SparkContext._gateway.proc.pid, flush=True)
 while one.running:
     one.wait(1)

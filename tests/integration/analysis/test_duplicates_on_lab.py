@@ -13,14 +13,15 @@ from pyspark.sql import SparkSession
 from testbed_mm2 import FACTORS, ends
 
 from drlib.analysis.duplicates.find import find_duplicates
-from drlib.analysis.duplicates.known_copies import known_copies, segments
+from drlib.analysis.duplicates.known_copies import segments
 from drlib.analysis.duplicates.result import Cause, DuplicateReport, Verdict
 from drlib.analysis.duplicates.rewinds import GroupCommits, find_rereads
-from drlib.analysis.spark.topics import pin_range, settings_of
+from drlib.analysis.spark.topics import cluster_settings, pin_range
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.lab.mm2 import MirrorMaker2
+from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.model import Flow, TopicPartition
 
 PARTITIONS = 3
@@ -70,7 +71,7 @@ def test_planted_duplicates_beside_our_engine_are_found_by_number_and_by_its_map
     assert (clean.verdict, found(clean)) == (Verdict.PASS, {Cause.PRODUCER: 15})
     again = {1: orders(900)[1][40:60]}
     write(engine.right, remote, again)  # somebody else copies a stretch once more
-    told = segments(known_copies(settings, flow), topic, range(PARTITIONS))
+    told = segments(read_flow_maps(settings, flow), topic, range(PARTITIONS))
     assert {p: sum(s.count for s in some) for p, some in told.items()} == dict.fromkeys(range(PARTITIONS), 305)
     for known in (None, told):
         report = find_duplicates(spark, engine.right, remote, source=engine.left, topic=topic, segments=known)
@@ -100,7 +101,7 @@ def test_positions_that_went_back_are_what_groups_read_again_or_will(
     }
     for group, positions in stands.items():
         for bootstrap, name, offset in positions:
-            with Cluster(settings_of(bootstrap)) as cluster:
+            with Cluster(cluster_settings(bootstrap)) as cluster:
                 cluster.alter_group_offsets(f"{group}-{tag}", {TopicPartition(name, 0): CommittedOffset(offset)})
     with GroupCommits(spark, left, right) as commits:
         found = find_rereads(spark, left, right, pin_range(left, topic), pin_range(right, remote), commits)
@@ -132,7 +133,7 @@ def test_what_the_real_mirror_maker_copies_again_is_found_and_is_its_own(spark: 
     try:
         wait_for("everything is copied", lambda: ends(engine) >= 915, 120)
         assert maker.stop(), maker.log_tail()
-        with Cluster(settings_of(engine.right)) as cluster:
+        with Cluster(cluster_settings(engine.right)) as cluster:
             assert cluster.delete_topic(f"mm2-offsets.{engine.source}.internal")
         maker.start()
         wait_for("everything is copied again", lambda: ends(engine) >= 1830, 120)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from drlib.analysis.lag import frames as lag
 from drlib.analysis.lag import positions
 from drlib.analysis.lag.report import analyse_lag
-from drlib.analysis.lag.result import Asked
+from drlib.analysis.lag.result import LagRequest
 from drlib.analysis.lag.trend import Trend
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
@@ -57,8 +57,12 @@ def test_lag_is_counted_in_records_bytes_and_seconds_at_every_moment(spark: Spar
         ("group", 0, 50, 51),
         ("group", 0, 60, 10),  # set back: the newest word counts
     )
-    moments = lag.ticks(spark, BEGIN_S * 1000, (BEGIN_S + 100) * 1000, 10)
-    rows = lag.lags(records, lag.held(heard, moments)).withColumn("second", sf.unix_seconds("at") - BEGIN_S).collect()
+    moments = lag.moments(spark, BEGIN_S * 1000, (BEGIN_S + 100) * 1000, 10)
+    rows = (
+        lag.lag_at(records, lag.positions_at(heard, moments))
+        .withColumn("second", sf.unix_seconds("at") - BEGIN_S)
+        .collect()
+    )
     found = {(r["reader"], r["partition"], r["second"]): (r["lag_records"], r["lag_bytes"], r["lag_s"]) for r in rows}
     assert found["mirror", 0, 10] == (6, 600, 5.0)  # 0 to 10 are there, 5 is the next one
     assert found["mirror", 0, 20] == (3, 300, 2.0)
@@ -92,7 +96,7 @@ def test_positions_are_read_from_the_bytes_of_journal_and_commits(spark: SparkSe
     ]
     rows = [(bytearray(entry.key()), bytearray(entry.value()), 3) for entry in entries]
     journal = stamped(spark.createDataFrame(rows, "key binary, value binary, second long"), "timestamp")
-    (found,) = positions.mirrored(journal, "A->B", {known: "flights", UUID(int=0): "other"}).collect()
+    (found,) = positions.mirror_positions(journal, "A->B", {known: "flights", UUID(int=0): "other"}).collect()
     assert (found["reader"], found["topic"], found["partition"], found["position"]) == (
         "A->B",
         "flights",
@@ -109,7 +113,7 @@ def test_positions_are_read_from_the_bytes_of_journal_and_commits(spark: SparkSe
     value = (3).to_bytes(2) + (2**35).to_bytes(8) + bytes(14)
     commits = [(key(1), value), (key(1), None), (key(2), value), (None, value), (key(1), (9).to_bytes(2) + value[2:])]
     frame = spark.createDataFrame([(k, v, 3) for k, v in commits], "key binary, value binary, second long")
-    (commit,) = positions.committed(stamped(frame, "timestamp")).collect()
+    (commit,) = positions.committed_positions(stamped(frame, "timestamp")).collect()
     assert (commit["reader"], commit["topic"], commit["partition"], commit["position"]) == ("gré", "flights", 7, 2**35)
 
 
@@ -150,15 +154,15 @@ def test_a_mirror_that_stopped_on_a_topic_of_a_minute_is_foreseen_to_lose_record
     later = send(e.left, topic, 12)
 
     settings, flow = load_mirror_settings(e.properties), Flow(e.source, e.target)
-    report = analyse_lag(spark, settings, flow, Asked((topic,), window_s=20.0, moments=40))
+    report = analyse_lag(spark, settings, flow, LagRequest((topic,), window_s=20.0, moments=40))
     mirror = {one.partition.partition: one for one in report.mirror}
     behind = {number: one.points[-1].records for number, one in mirror.items()}
     assert sum(behind.values()) == later
-    assert mirror[0].reading.trend is Trend.GROWING
-    assert mirror[0].reading.verdict is Verdict.FAIL, mirror[0].reading
-    assert "retention may reach it" in mirror[0].reading.why
-    assert mirror[0].reading.soonest_s is not None
-    assert mirror[0].reading.soonest_s < 60
+    assert mirror[0].judgement.trend is Trend.GROWING
+    assert mirror[0].judgement.verdict is Verdict.FAIL, mirror[0].judgement
+    assert "retention may reach it" in mirror[0].judgement.why
+    assert mirror[0].judgement.soonest_s is not None
+    assert mirror[0].judgement.soonest_s < 60
     assert report.verdict is Verdict.FAIL
     assert mirror[0].points[-1].bytes == behind[0] * 100
     group = {one.partition.partition: one.points[-1].records for one in report.groups if one.cluster == e.source}
@@ -172,10 +176,10 @@ def test_a_mirror_that_stopped_on_a_topic_of_a_minute_is_foreseen_to_lose_record
     other = fresh_topic("other")  # which nobody mirrors
     create_topic(e.left, other, 1)
     send(e.left, other, 0.1, hot=10)
-    unknown = analyse_lag(spark, settings, flow, Asked((other,), window_s=20.0, moments=40))
+    unknown = analyse_lag(spark, settings, flow, LagRequest((other,), window_s=20.0, moments=40))
     assert (unknown.verdict, unknown.series) == (Verdict.UNKNOWN, ())
-    assert [word in " ".join(unknown.notes) for word in ("nothing of it was mirrored", "no journal of ours")] == [
-        True
-    ] * 2
+    assert [
+        word in " ".join(unknown.notes) for word in ("no record of it was mirrored", "there is no drlib journal")
+    ] == [True] * 2
     with pytest.raises(UsageError, match="has no topic"):
-        analyse_lag(spark, settings, flow, Asked((fresh_topic("none"),)))
+        analyse_lag(spark, settings, flow, LagRequest((fresh_topic("none"),)))

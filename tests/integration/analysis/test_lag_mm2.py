@@ -13,9 +13,9 @@ from testbed_mm2 import FACTORS, PARTITIONS, consume_some, copies, wait_for_copi
 
 from drlib.analysis.audit.checkpoints import read_checkpoints
 from drlib.analysis.lag import mm2_positions
-from drlib.analysis.lag.mm2_lag import Stand
+from drlib.analysis.lag.mm2_lag import Mm2Position
 from drlib.analysis.lag.report import analyse_lag
-from drlib.analysis.lag.result import CHECKPOINTED, Asked, LagReport
+from drlib.analysis.lag.result import CHECKPOINTED, LagReport, LagRequest
 from drlib.config.settings import load_mirror_settings
 from drlib.lab.mm2 import MirrorMaker2
 from drlib.mirror.mm2.records import Checkpoint, OffsetSync
@@ -42,10 +42,10 @@ def test_the_truth_is_between_both_ends(spark: SparkSession, engine: Engine, mm2
     create_topic(engine.left, topic, PARTITIONS, retention_ms="604800000")
     produce(engine.left, topic, 3000, partitions=PARTITIONS)
     settings, flow = load_mirror_settings(engine.properties), Flow(engine.source, engine.target)
-    asked = Asked((topic,), window_s=60.0, moments=60)
+    asked = LagRequest((topic,), window_s=60.0, moments=60)
     before = analyse_lag(spark, settings, flow, asked)
     assert (before.verdict, before.mirror) == (Verdict.UNKNOWN, ())
-    assert any("no journal of ours" in note for note in before.notes)
+    assert any("there is no drlib journal" in note for note in before.notes)
 
     group = f"g-{topic}"
     position = consume_some(engine.left, topic, group, 2000)  # before it starts: it looks for groups every ten minutes
@@ -66,12 +66,12 @@ def test_the_truth_is_between_both_ends(spark: SparkSession, engine: Engine, mm2
     produce(engine.left, topic, 900, partitions=PARTITIONS, first=3160)
     report = analyse_lag(spark, settings, flow, asked)
     check(report, engine, behind=900)
-    assert all(one.least is not None and one.least.records >= 300 - LAG_MAX for one in report.mirror)
+    assert all(one.lower_bound is not None and one.lower_bound.records >= 300 - LAG_MAX for one in report.mirror)
     for one in report.mirror:  # both ends over time, and what was written since it died is certain as soon as it was
-        assert one.certain[-1] == one.least
+        assert one.lower_bounds[-1] == one.lower_bound
         upper = {point.at_s: point for point in one.points}
-        assert all(low.records <= upper[low.at_s].records for low in one.certain)
-        assert all(low.age_s <= upper[low.at_s].age_s for low in one.certain)
+        assert all(low.records <= upper[low.at_s].records for low in one.lower_bounds)
+        assert all(low.age_s <= upper[low.at_s].age_s for low in one.lower_bounds)
 
     by_checkpoint = {one.partition: one for one in report.groups if one.reader == group + CHECKPOINTED}
     assert set(by_checkpoint) == {TopicPartition(remote, number) for number in position}
@@ -81,9 +81,9 @@ def test_the_truth_is_between_both_ends(spark: SparkSession, engine: Engine, mm2
         assert found.cluster == engine.target
         assert found.points[-1].records == len(there[number]) - one.offset
         unread = len(there[number]) - position[number]  # both logs begin at 0 and have no gaps
-        assert found.least is not None
-        assert found.least.records <= unread <= found.points[-1].records
-        assert found.least.records >= unread - LAG_MAX
+        assert found.lower_bound is not None
+        assert found.lower_bound.records <= unread <= found.points[-1].records
+        assert found.lower_bound.records >= unread - LAG_MAX
 
 
 def check(report: LagReport, engine: Engine, *, behind: int) -> None:
@@ -95,14 +95,14 @@ def check(report: LagReport, engine: Engine, *, behind: int) -> None:
     assert {one.partition.partition for one in report.mirror} == set(left)
     for one in report.mirror:
         number, most = one.partition.partition, one.points[-1]
-        assert one.least is not None
-        assert one.least.records <= left[number] <= most.records
-        assert most.records - one.least.records <= LAG_MAX
+        assert one.lower_bound is not None
+        assert one.lower_bound.records <= left[number] <= most.records
+        assert most.records - one.lower_bound.records <= LAG_MAX
         if left[number]:
             written = source[number][len(target[number])][3] / 1000
             age = most.at_s - written
-            assert one.least.age_s - 0.001 <= age <= most.age_s + 0.001
-        assert one.reading.verdict is not Verdict.FAIL, one.reading
+            assert one.lower_bound.age_s - 0.001 <= age <= most.age_s + 0.001
+        assert one.judgement.verdict is not Verdict.FAIL, one.judgement
 
 
 def test_bytes_of_pairs_and_checkpoints_are_read_and_others_passed_over(spark: SparkSession) -> None:
@@ -116,9 +116,11 @@ def test_bytes_of_pairs_and_checkpoints_are_read_and_others_passed_over(spark: S
         (b"\x00\x7fno", b"\xff" * 16, 10),
     ]
     frame = spark.createDataFrame(rows, "key binary, value binary, offset long")
-    told = mm2_positions.pairs(frame.withColumn("timestamp", sf.timestamp_seconds(sf.lit(1_790_000_000))), ["flüge"])
+    told = mm2_positions.offset_sync_pairs(
+        frame.withColumn("timestamp", sf.timestamp_seconds(sf.lit(1_790_000_000))), ["flüge"]
+    )
     assert told.count() == 2
-    assert mm2_positions.newest(told) == (syncs[2],)
+    assert mm2_positions.newest_pairs(told) == (syncs[2],)
 
     copy = TopicPartition("A.flüge", 7)
     said = [Checkpoint("gré", copy, 150, 251, "note"), Checkpoint("g", TopicPartition("A.other", 7), 1, 1)]
@@ -129,7 +131,9 @@ def test_bytes_of_pairs_and_checkpoints_are_read_and_others_passed_over(spark: S
         (None, None, 5),
     ]
     frame = spark.createDataFrame(bytes_of, "key binary, value binary, offset long")
-    found = mm2_positions.checkpointed(frame.withColumn("timestamp", sf.current_timestamp()), ["A.flüge"]).collect()
+    found = mm2_positions.checkpoint_positions(
+        frame.withColumn("timestamp", sf.current_timestamp()), ["A.flüge"]
+    ).collect()
     assert [(r["reader"], r["topic"], r["partition"], r["position"]) for r in found] == [("gré", "A.flüge", 7, 251)]
 
     ends = {
@@ -142,9 +146,9 @@ def test_bytes_of_pairs_and_checkpoints_are_read_and_others_passed_over(spark: S
     }  # the first offset it may not have copied, by how many more it may have
     there = [("flüge", more, offset) for more in ends for offset in (0, 5, 6, 9, 12)]
     records = spark.createDataFrame(there, "topic string, partition int, offset long")
-    stands = {TopicPartition("flüge", more): Stand(3, more) for more in ends}
+    stands = {TopicPartition("flüge", more): Mm2Position(3, more) for more in ends}
     said = pairs(spark, *(Said(more, 1, 2, 40 + more) for more in ends))
-    rows = mm2_positions.furthest(records, said, stands, "A->B").collect()
+    rows = mm2_positions.furthest_positions(records, said, stands, "A->B").collect()
     assert {row["partition"]: row["position"] for row in rows} == ends
 
 
@@ -185,6 +189,6 @@ def test_how_far_it_can_have_come_by_a_moment_is_what_the_mirror_has_room_for(
 ) -> None:
     records = spark.createDataFrame([("flüge", 0, n) for n in range(20)], "topic string, partition int, offset long")
     last = said[-1]
-    stands = {TopicPartition("flüge", 0): Stand(last.upstream + 1, end - last.downstream - 1)}
-    rows = mm2_positions.furthest(records, pairs(spark, *said), stands, "A->B").collect()
+    stands = {TopicPartition("flüge", 0): Mm2Position(last.upstream + 1, end - last.downstream - 1)}
+    rows = mm2_positions.furthest_positions(records, pairs(spark, *said), stands, "A->B").collect()
     assert {int(row["at"].timestamp()): row["position"] for row in rows} == furthest

@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 from second_opinion import second_opinion
 
 from drlib.analysis.duplicates.result import Cause
-from drlib.analysis.sessions.audit_practice import PLANTED, TOPICS, Practice
+from drlib.analysis.sessions.analysed_flow import AnalysedFlow, open_flow
+from drlib.analysis.sessions.audit_practice import PLANTED, TOPICS, AuditPractice
 from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
 from drlib.analysis.sessions.nightly_audit import NightlyAudit
-from drlib.analysis.sessions.place import AnalysisPlace, find_place
 from drlib.analysis.sessions.session import AnalysisRun
-from drlib.analysis.spark.jobs import Jobs, Progress
+from drlib.analysis.spark.jobs import JobProgress, SparkJobs
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range
@@ -34,16 +34,16 @@ BEGIN_MS = 1_790_000_000_000
 
 
 @pytest.fixture(scope="module")
-def practised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def prepare_lag_practice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A lab with the practice traffic and the duplicates planted in it."""
     with Lab(tmp_path_factory.mktemp("practice") / "lab") as lab:
-        Practice(lab, Flow("LEFT", "RIGHT")).prepare(plant=True)
+        AuditPractice(lab, Flow("LEFT", "RIGHT")).prepare(plant=True)
         yield lab
 
 
 @pytest.fixture
-def place(practised: Lab) -> AnalysisPlace:
-    return find_place("", str(practised.root), FLOW)
+def analysed(prepare_lag_practice: Lab) -> AnalysedFlow:
+    return open_flow("", str(prepare_lag_practice.root), FLOW)
 
 
 def verdicts(run_dir: Path) -> dict[str, Verdict]:
@@ -52,11 +52,11 @@ def verdicts(run_dir: Path) -> dict[str, Verdict]:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("spark")
-def test_the_audit_of_real_topics_says_what_duckdb_says(place: AnalysisPlace, tmp_path: Path) -> None:
-    audit = NightlyAudit(AnalysisRun("nightly-audit", tmp_path, place))
+def test_the_audit_of_real_topics_says_what_duckdb_says(analysed: AnalysedFlow, tmp_path: Path) -> None:
+    audit = NightlyAudit(AnalysisRun("nightly-audit", tmp_path, analysed))
     audit.ranges()
     audit.compare()
-    source, target = place.source, place.target
+    source, target = analysed.source, analysed.target
     for topic, result in audit.results.items():
         sides = []
         for settings, name in ((source, topic), (target, f"LEFT.{topic}")):
@@ -89,10 +89,10 @@ def test_the_audit_of_real_topics_says_what_duckdb_says(place: AnalysisPlace, tm
 @pytest.mark.long
 @pytest.mark.usefixtures("spark")
 def test_planted_duplicates_are_found_by_number_cause_and_place_and_a_rerun_reads_the_same(
-    place: AnalysisPlace, practised: Lab, tmp_path: Path
+    analysed: AnalysedFlow, prepare_lag_practice: Lab, tmp_path: Path
 ) -> None:
-    told: list[Progress] = []
-    audit = DuplicatesAudit(AnalysisRun("duplicates-audit", tmp_path, place, tell=told.append))
+    told: list[JobProgress] = []
+    audit = DuplicatesAudit(AnalysisRun("duplicates-audit", tmp_path, analysed, tell=told.append))
     assert len(audit.ranges().rows) == 2 * len(TOPICS)
     audit.find()
     found = {topic: dict(report.counts or {}) for topic, report in audit.reports.items()}
@@ -129,12 +129,12 @@ def test_planted_duplicates_are_found_by_number_cause_and_place_and_a_rerun_read
     assert [one.what for one in told if one.over] == ["positions of groups", "orders", "payments", "prices"]
     assert all(one.done == one.tasks > 0 for one in told if one.over and one.what != "positions of groups")
 
-    producer = Producer({"bootstrap.servers": practised.clusters["LEFT"].bootstrap, "log_level": 0})
+    producer = Producer({"bootstrap.servers": prepare_lag_practice.clusters["LEFT"].bootstrap, "log_level": 0})
     for _ in range(2):  # written after the ranges were pinned: no business of this audit
         producer.produce("prices", b"1", b"late", 0, timestamp=BEGIN_MS)
     assert producer.flush(30) == 0
     rerun = DuplicatesAudit(
-        AnalysisRun("duplicates-audit", tmp_path, place), allow=("producer", "replicator", "failover")
+        AnalysisRun("duplicates-audit", tmp_path, analysed), allow=("producer", "replicator", "failover")
     )
     rerun.conclude()
     assert {t: r.counts for t, r in rerun.reports.items()} == {t: r.counts for t, r in audit.reports.items()}
@@ -144,11 +144,11 @@ def test_planted_duplicates_are_found_by_number_cause_and_place_and_a_rerun_read
 @pytest.mark.long
 @pytest.mark.usefixtures("spark")
 def test_odd_records_are_compared_as_they_are_and_what_cannot_be_told_never_passes(
-    practised: Lab, tmp_path: Path
+    prepare_lag_practice: Lab, tmp_path: Path
 ) -> None:
     """Null keys, tombstones, bytes that are no text, five megabytes; a topic without a record, one whose beginning expired
     after it was pinned, and one that the target does not have."""
-    left, right = (practised.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT"))
+    left, right = (prepare_lag_practice.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT"))
     big = {"max_message_bytes": "6000000", "retention_ms": "-1"}
     for bootstrap, prefix in ((left, ""), (right, "LEFT.")):
         for topic in ("odd-bytes", "odd-empty", "odd-expired"):
@@ -166,8 +166,8 @@ def test_odd_records_are_compared_as_they_are_and_what_cannot_be_told_never_pass
         f"clusters = LEFT, RIGHT\nLEFT.bootstrap.servers = {left}\nRIGHT.bootstrap.servers = {right}\n"
         "LEFT->RIGHT.enabled = true\ntopics = odd-.*\n"
     )
-    place = find_place(str(file), "", FLOW)
-    audit = NightlyAudit(AnalysisRun("nightly-audit", tmp_path, place))
+    analysed = open_flow(str(file), "", FLOW)
+    audit = NightlyAudit(AnalysisRun("nightly-audit", tmp_path, analysed))
     audit.ranges()
     cut = TopicPartition("odd-expired", 0, 5)
     admin = AdminClient({"bootstrap.servers": left, "log_level": 0})
@@ -181,26 +181,28 @@ def test_odd_records_are_compared_as_they_are_and_what_cannot_be_told_never_pass
     assert told["odd-expired: it was read"] is Verdict.UNKNOWN
     assert told["odd-missing is on both clusters"] is Verdict.UNKNOWN
     (tmp_path / "again").mkdir()
-    search = DuplicatesAudit(AnalysisRun("duplicates-audit", tmp_path / "again", place, ["odd-bytes", "odd-expired"]))
+    search = DuplicatesAudit(
+        AnalysisRun("duplicates-audit", tmp_path / "again", analysed, ["odd-bytes", "odd-expired"])
+    )
     search.conclude()
     assert search.reports["odd-bytes"].total == 0
     with pytest.raises(UsageError, match=r"RIGHT has no topic LEFT\.odd-missing"):
-        place.pairs(["odd-missing"])
+        analysed.pairs(["odd-missing"])
     with pytest.raises(UsageError, match="LEFT has no topic nowhere"):
-        place.pairs(["nowhere"])
+        analysed.pairs(["nowhere"])
 
 
 @pytest.mark.long
 def test_a_cluster_that_is_down_and_clusters_nobody_named_are_said_in_a_sentence(
-    practised: Lab, tmp_path: Path
+    prepare_lag_practice: Lab, tmp_path: Path
 ) -> None:
     file = tmp_path / "mirror.properties"
     file.write_text(
-        f"clusters = LEFT, RIGHT\nLEFT.bootstrap.servers = {practised.clusters['LEFT'].bootstrap}\n"
+        f"clusters = LEFT, RIGHT\nLEFT.bootstrap.servers = {prepare_lag_practice.clusters['LEFT'].bootstrap}\n"
         "RIGHT.bootstrap.servers = 127.0.0.1:1\nLEFT->RIGHT.enabled = true\ntopics = orders\n"
     )
     with pytest.raises(Unreachable, match="RIGHT") as caught:
-        find_place(str(file), "", FLOW).pairs()
+        open_flow(str(file), "", FLOW).pairs()
     assert caught.value.exit_code == 11
     for properties, lab_dir, flow in (
         ("", "", FLOW),
@@ -209,7 +211,7 @@ def test_a_cluster_that_is_down_and_clusters_nobody_named_are_said_in_a_sentence
         (str(file), "", "A->B"),
     ):
         with pytest.raises(UsageError):
-            find_place(properties, lab_dir, flow)
+            open_flow(properties, lab_dir, flow)
 
 
 def test_an_interrupt_cancels_the_job_and_the_next_one_runs(spark: SparkSession) -> None:
@@ -218,15 +220,15 @@ def test_an_interrupt_cancels_the_job_and_the_next_one_runs(spark: SparkSession)
     session: Future[SparkSession] = Future()
     session.set_result(spark)
 
-    def press(progress: Progress) -> None:
+    def press(progress: JobProgress) -> None:
         if progress.tasks and not progress.over:
             raise KeyboardInterrupt
 
-    jobs = Jobs(session, press)
+    jobs = SparkJobs(session, press)
     with pytest.raises(KeyboardInterrupt):
         jobs.run("for ever", lambda one: one.range(10**13).selectExpr("sum(id % 7)").collect())
     assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
-    told: list[Progress] = []
-    jobs = Jobs(session, told.append)
+    told: list[JobProgress] = []
+    jobs = SparkJobs(session, told.append)
     assert jobs.run("short", lambda one: one.range(1000).count()) == 1000
     assert told[-1].over

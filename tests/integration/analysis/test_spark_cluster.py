@@ -40,7 +40,7 @@ def test_an_audit_on_a_cluster_says_what_it_says_here(
             )
         assert producer.flush(30) == 0
     here = audit_topics(spark, left, right, topic, remote)
-    sizes = lag.by_partition(lag.sized(read_topic(spark, left, topic), topic)).orderBy("partition").collect()
+    sizes = lag.partition_totals(lag.record_sizes(read_topic(spark, left, topic), topic)).orderBy("partition").collect()
     there = spark_cluster.submit("spark_program.py", left, right, topic, remote)
     assert there["master"] == spark_cluster.master
     assert there["executors"] == 2

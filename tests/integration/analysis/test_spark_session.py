@@ -17,10 +17,10 @@ import contextlib
 import sys
 from pathlib import Path
 from pyspark import SparkContext
-from drlib.analysis.audit.compare import rehearse
+from drlib.analysis.audit.compare import warm_up
 from drlib.analysis.spark.session import spark_session, start_in_background
 
-first = start_in_background("first", warm_up=rehearse).result()
+first = start_in_background("first", warm_up=warm_up).result()
 jvm = SparkContext._gateway.proc.pid
 print(first.range(5).count(), jvm)
 sockets = set()

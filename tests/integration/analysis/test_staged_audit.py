@@ -14,10 +14,10 @@ from pyspark.sql import functions as sf
 from drlib.analysis.audit import sequences
 from drlib.analysis.audit import staged as staged_audit
 from drlib.analysis.audit.result import AuditResult, Verdict
-from drlib.analysis.audit.sequences import Side, agreements
+from drlib.analysis.audit.sequences import TopicSide, compare_sums
 from drlib.analysis.audit.staged import audit_topics
 from drlib.analysis.spark import topics as topics_module
-from drlib.analysis.spark.topics import longest_stretch, pin_range, read_range
+from drlib.analysis.spark.topics import max_offsets_per_task, pin_range, read_range
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.model import TopicPartition
 
@@ -148,18 +148,18 @@ def test_partitions_that_agree_or_lag_are_judged_as_if_all_was_compared(
 ) -> None:
     topic = fresh_topic("ends")
     remote = fill(left, right, topic, ENDS)
-    found = agreements(spark, Side(left, pin_range(left, topic)), Side(right, pin_range(right, remote)))
+    found = compare_sums(spark, TopicSide(left, pin_range(left, topic)), TopicSide(right, pin_range(right, remote)))
     assert [number for number, one in found.items() if one.whole] == [0]
     assert [found[n].records for n in range(1, 10)] == [128, 160, 128, 96, 96, 64, 64, 0, 0]
     compared: list[int] = []
-    exact = staged_audit.failover_audit
+    exact = staged_audit.audit_frames
 
     def counted(*args: object, **more: object) -> AuditResult:
         result: AuditResult = exact(*args, **more)  # type: ignore[arg-type]
         compared.append(result.source_records or 0)
         return result
 
-    monkeypatch.setattr(staged_audit, "failover_audit", counted)
+    monkeypatch.setattr(staged_audit, "audit_frames", counted)
     staged, whole = both_ways(spark, left, right, topic, remote)
     assert staged == whole
     assert whole.verdict is Verdict.FAIL
@@ -182,7 +182,7 @@ def test_whatever_differs_is_named_as_if_all_was_compared(
 def test_a_partition_that_holds_most_is_read_by_several_tasks(
     spark: SparkSession, left: str, right: str, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topics_module, "SMALLEST_STRETCH", 100)
+    monkeypatch.setattr(topics_module, "MIN_OFFSETS_PER_TASK", 100)
     topic = fresh_topic("skewed")
     remote = f"LEFT.{topic}"
     records = [record for n in range(9) for record in log(n)]
@@ -192,7 +192,7 @@ def test_a_partition_that_holds_most_is_read_by_several_tasks(
         for number in (0, 1, 3):
             write(bootstrap, name, number, log(number))
     pinned = pin_range(left, topic)
-    most = longest_stretch(pinned.offsets, 2)
+    most = max_offsets_per_task(pinned.offsets, 2)
     assert most == 800
     tasks = {
         split: read_range(spark, left, pinned, split=split)

@@ -13,7 +13,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from drlib.analysis.audit.compare import rehearse
+from drlib.analysis.audit.compare import warm_up
 from drlib.analysis.audit.result import Fault, Verdict
 from drlib.analysis.audit.staged import audit_topics
 from drlib.analysis.spark.session import spark_session, start_in_background
@@ -196,7 +196,7 @@ def test_records_that_vanish_are_unknown_and_never_skipped(
     admin.delete_records([cut])[cut].result(30)
 
     # pinned before they went: the read fails
-    stale = audit_topics(spark, left, right, topic, remote, left_range=before)
+    stale = audit_topics(spark, left, right, topic, remote, source_range=before)
     assert stale.verdict is Verdict.UNKNOWN
     assert (stale.missing, stale.source_records) == (None, None)
     assert "could not be read" in stale.reasons[0]
@@ -205,7 +205,7 @@ def test_records_that_vanish_are_unknown_and_never_skipped(
     assert partial.verdict is Verdict.UNKNOWN
     assert (partial.invented, partial.missing, partial.source_records) == (0, 0, 80)
     assert sum(row.unseen for row in partial.per_partition) == 20
-    with pytest.raises(UsageError, match="begin after the end"):
+    with pytest.raises(UsageError, match="start after the requested end"):
         read_topic(spark, left, topic, end={0: 10, 1: 10})
 
 
@@ -221,7 +221,7 @@ def test_a_topic_or_a_cluster_that_is_not_there_is_said_in_a_sentence(
 
 def test_asking_again_gives_the_session_that_runs(spark: SparkSession) -> None:
     assert spark_session("another name") is spark
-    warmed: Future[SparkSession] = start_in_background("a third name", warm_up=rehearse)
+    warmed: Future[SparkSession] = start_in_background("a third name", warm_up=warm_up)
     assert warmed.result(60) is spark
 
 

@@ -56,11 +56,11 @@ class Proof:
 
     def warm_up(self) -> None:
         """Start Spark while something else runs."""
-        from drlib.analysis.audit.compare import rehearse
+        from drlib.analysis.audit.compare import warm_up
         from drlib.analysis.spark.session import start_in_background
 
         if self._session is None:
-            self._session = start_in_background("failover-drill", warm_up=rehearse)
+            self._session = start_in_background("failover-drill", warm_up=warm_up)
 
     @property
     def report(self) -> CheckReport | None:

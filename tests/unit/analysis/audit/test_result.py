@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drlib.analysis.audit.compare import reading_failure
+from drlib.analysis.audit.compare import read_failure
 from drlib.analysis.audit.result import PartitionAudit, Verdict, conclude, unreadable
 
 CLEAN = PartitionAudit(
@@ -70,8 +70,8 @@ def test_what_could_not_be_read_has_no_numbers() -> None:
 
 def test_only_errors_of_reading_are_unknown() -> None:
     lost = "Job aborted\n  Caused by: Cannot fetch offset 3. Some data may have been lost because they expired\n at x"
-    assert reading_failure(lost) == (
+    assert read_failure(lost) == (
         "the records could not be read: Caused by: Cannot fetch offset 3. Some data may have been lost because they expired"
     )
-    assert reading_failure("[UNRESOLVED_COLUMN] a column 'keys' cannot be resolved") is None
-    assert reading_failure("java.lang.OutOfMemoryError: Java heap space") is None
+    assert read_failure("[UNRESOLVED_COLUMN] a column 'keys' cannot be resolved") is None
+    assert read_failure("java.lang.OutOfMemoryError: Java heap space") is None

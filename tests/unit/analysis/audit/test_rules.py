@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from drlib.analysis.audit.rules import PIECE, PRIME, Four, Multipliers, Piece, agreement, draw
+from drlib.analysis.audit.rules import PIECE, PRIME, FourSums, Multipliers, Piece, agreement, draw_multipliers
 
 Content = tuple[int, int]  # two hashes of 64 bits
 
@@ -33,20 +33,20 @@ def piece(log: Sequence[Content], first: int, by: Multipliers, shift: int) -> Pi
     return Piece(2 * first + shift, last + shift, len(log), last, four(sums), four(ordered))
 
 
-def four(numbers: Sequence[int]) -> Four:
+def four(numbers: Sequence[int]) -> FourSums:
     a, b, c, d = numbers
     return a, b, c, d
 
 
 def test_the_same_records_agree_however_they_are_cut_and_wherever_they_lie() -> None:
-    log, by = contents(200), draw()
+    log, by = contents(200), draw_multipliers()
     for places in ([], [100], [1, 2, 3, 150], list(range(1, 200))):
         found = agreement(cut(log, [64, 128], by), cut(log, places, by, shift=7), by)
         assert (found.records, found.source_last, found.target_last, found.whole) == (200, 398, 405, True)
 
 
 def test_pieces_may_come_in_any_order_but_nothing_twice() -> None:
-    log, by = contents(50), draw()
+    log, by = contents(50), draw_multipliers()
     pieces = cut(log, [10, 30], by)
     assert agreement(pieces[::-1], pieces, by).whole
     with pytest.raises(ValueError, match="in two pieces"):
@@ -69,7 +69,7 @@ def test_pieces_may_come_in_any_order_but_nothing_twice() -> None:
     ],
 )
 def test_no_change_agrees(change) -> None:  # type: ignore[no-untyped-def]
-    log, by = contents(200), draw()
+    log, by = contents(200), draw_multipliers()
     assert not agreement(cut(log, [64, 128], by), cut(change(log), [64, 128], by), by).whole
     assert not agreement(cut(change(log), [64, 128], by), cut(log, [64, 128], by), by).whole
 
@@ -82,12 +82,12 @@ def test_like_records_that_changed_places_so_that_plain_weights_would_balance_do
     for power in (0, 1, 2):
         places = [[n**power for n, one in enumerate(log) if one == c] for log in (here, there)]
         assert sum(places[0]) == sum(places[1])
-    by = draw()
+    by = draw_multipliers()
     assert not agreement(cut(here, [], by), cut(there, [], by), by).whole
 
 
 def test_what_both_begin_with_ends_a_piece_before_the_last_that_agrees() -> None:
-    log, by = contents(300), draw()
+    log, by = contents(300), draw_multipliers()
     here, there = cut(log, [50, 100, 150, 200], by), cut(log[:230], [50, 100, 150, 200], by, shift=3)
     found = agreement(here, there, by)
     assert (found.records, found.source_last, found.target_last) == (150, 2 * 149, 2 * 149 + 3)
@@ -99,7 +99,7 @@ def test_what_both_begin_with_ends_a_piece_before_the_last_that_agrees() -> None
 
 
 def test_the_latest_time_may_lie_in_what_both_begin_with() -> None:
-    log, by = contents(300), draw()
+    log, by = contents(300), draw_multipliers()
     here = cut(log, [100, 200], by)
     early = Piece(here[0].first, here[0].last, 100, 10**6, here[0].contents, here[0].ordered)
     there = cut(log[:290], [100, 200], by)
@@ -108,11 +108,11 @@ def test_the_latest_time_may_lie_in_what_both_begin_with() -> None:
 
 
 def test_empty_logs_agree_on_nothing() -> None:
-    found = agreement([], [], draw())
+    found = agreement([], [], draw_multipliers())
     assert (found.records, found.whole) == (0, True)
 
 
 def test_multipliers_are_new_each_time_and_no_power_of_one_small_number() -> None:
-    drawn = {number for _ in range(50) for number in draw()}
+    drawn = {number for _ in range(50) for number in draw_multipliers()}
     assert len(drawn) > 90
     assert all(PIECE <= number < PRIME - PIECE for number in drawn)

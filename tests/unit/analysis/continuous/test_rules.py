@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from drlib.analysis.continuous.rules import (
     Bucket,
+    BucketFinding,
+    BucketState,
+    BucketSums,
     Cut,
     Difference,
-    Finding,
-    Reading,
-    State,
-    Sums,
-    beginning,
+    ReadEnds,
+    aligned_start,
     cut_at,
     difference,
-    judge,
+    judge_bucket,
 )
 from drlib.mirror.journal.entries import Ack, ClaimId, Entry, Placement, Run, SourceLoss, SourcePartition
 from drlib.mirror.offsets.map.offset_map import PartitionMap
@@ -28,11 +28,11 @@ from drlib.model import TopicPartition
 
 AT = TopicPartition("orders", 0)
 P, C = SourcePartition(UUID(int=1), 0), ClaimId(9, 0)
-HERE = Sums(records=10, bytes=100, content=7, check=9, first=20, last=29, changed_ms=1_000_000)
+HERE = BucketSums(records=10, bytes=100, content=7, check=9, first=20, last=29, changed_ms=1_000_000)
 THERE = replace(HERE, first=50, last=59, changed_ms=1_001_000)
 SHORT = replace(THERE, records=9, last=58)
 PASSED = Cut(30, 60)
-READ = Reading(1_100_000, 1_100_000)  # 99 s after it last changed
+READ = ReadEnds(1_100_000, 1_100_000)  # 99 s after it last changed
 
 
 def mapped(*entries: Entry) -> PartitionMap:
@@ -43,9 +43,9 @@ def mapped(*entries: Entry) -> PartitionMap:
 
 
 def judged(
-    source: Sums | None, target: Sums | None, cut: Cut | None = None, reading: Reading = READ, **more: str
-) -> Finding:
-    return judge(Bucket(AT, 0, source, target), cut, reading, lag_s=300, **more)
+    source: BucketSums | None, target: BucketSums | None, cut: Cut | None = None, reading: ReadEnds = READ, **more: str
+) -> BucketFinding:
+    return judge_bucket(Bucket(AT, 0, source, target), cut, reading, lag_s=300, **more)
 
 
 @pytest.mark.parametrize(
@@ -62,51 +62,54 @@ def judged(
     ],
 )
 def test_what_sets_the_target_apart_is_told_by_the_coarsest(
-    source: Sums | None, target: Sums | None, what: Difference | None
+    source: BucketSums | None, target: BucketSums | None, what: Difference | None
 ) -> None:
     assert difference(Bucket(AT, 0, source, target)) is what
     found = judged(source, target, Cut(1000, 1000))
-    assert (found.state, found.what) == (State.DIFFERS if what else State.EQUAL, what)
+    assert (found.state, found.what) == (BucketState.DIFFERS if what else BucketState.EQUAL, what)
 
 
 def test_equal_sums_are_equal_whatever_is_to_come() -> None:
-    assert judged(HERE, THERE, None, Reading()).state is State.EQUAL
-    assert judged(HERE, THERE, Cut(0, 0), Reading(), doubt="a cleaner").state is State.EQUAL
+    assert judged(HERE, THERE, None, ReadEnds()).state is BucketState.EQUAL
+    assert judged(HERE, THERE, Cut(0, 0), ReadEnds(), doubt="a cleaner").state is BucketState.EQUAL
 
 
 @pytest.mark.parametrize(
     ("cut", "state"),
     [
-        (PASSED, State.DIFFERS),
-        (Cut(29, 60), State.NOT_YET),  # its last record on the source is the first that the mirror has yet to copy
-        (Cut(30, 58), State.NOT_YET),  # the target holds one of it that was copied from behind the cut
-        (None, State.NOT_YET),
+        (PASSED, BucketState.DIFFERS),
+        (
+            Cut(29, 60),
+            BucketState.NOT_YET,
+        ),  # its last record on the source is the first that the mirror has yet to copy
+        (Cut(30, 58), BucketState.NOT_YET),  # the target holds one of it that was copied from behind the cut
+        (None, BucketState.NOT_YET),
     ],
 )
-def test_a_difference_is_a_fault_only_where_both_sides_were_passed(cut: Cut | None, state: State) -> None:
+def test_a_difference_is_a_fault_only_where_both_sides_were_passed(cut: Cut | None, state: BucketState) -> None:
     assert judged(HERE, SHORT, cut).state is state
 
 
 @pytest.mark.parametrize(
     ("source_ms", "target_ms", "state"),
     [
-        (1_302_000, 1_302_000, State.OVERDUE),
-        (1_301_000, 1_302_000, State.NOT_YET),  # 300 s are allowed
-        (9_000_000, 1_200_000, State.NOT_YET),  # the target was not read since
-        (1_200_000, 9_000_000, State.NOT_YET),
-        (None, 9_000_000, State.NOT_YET),
-        (9_000_000, None, State.NOT_YET),
+        (1_302_000, 1_302_000, BucketState.OVERDUE),
+        (1_301_000, 1_302_000, BucketState.NOT_YET),  # 300 s are allowed
+        (9_000_000, 1_200_000, BucketState.NOT_YET),  # the target was not read since
+        (1_200_000, 9_000_000, BucketState.NOT_YET),
+        (None, 9_000_000, BucketState.NOT_YET),
+        (9_000_000, None, BucketState.NOT_YET),
     ],
 )
 def test_a_difference_that_nobody_can_judge_is_overdue_once_both_ends_were_read_long_after(
-    source_ms: int | None, target_ms: int | None, state: State
+    source_ms: int | None, target_ms: int | None, state: BucketState
 ) -> None:
-    assert judged(HERE, SHORT, None, Reading(source_ms, target_ms)).state is state
+    assert judged(HERE, SHORT, None, ReadEnds(source_ms, target_ms)).state is state
 
 
 def test_a_difference_that_proves_nothing_is_unknown_and_says_why() -> None:
     found = judged(HERE, SHORT, PASSED, doubt="a cleaner")
-    assert (found.state, found.what, found.why) == (State.UNKNOWN, Difference.FEWER, "a cleaner")
+    assert (found.state, found.what, found.why) == (BucketState.UNKNOWN, Difference.FEWER, "a cleaner")
 
 
 # Source 10..14, a marker at 15, 16..17; on the target 1..5, 6..7.
@@ -143,18 +146,18 @@ def test_without_a_map_there_is_no_cut() -> None:
     ],
 )
 def test_both_sides_begin_with_the_same_record(source_start: int, target_start: int, cut: Cut) -> None:
-    assert beginning(mapped(*TWO_RUNS), source_start, target_start) == cut
+    assert aligned_start(mapped(*TWO_RUNS), source_start, target_start) == cut
 
 
 def test_what_was_lost_before_the_first_copy_is_looked_at() -> None:
     offsets = mapped(SourceLoss(P, 0, 10, 0), *TWO_RUNS)
-    assert beginning(offsets, 4, 0) == Cut(4, 1)
+    assert aligned_start(offsets, 4, 0) == Cut(4, 1)
 
 
 def test_without_a_map_only_whole_logs_begin_alike() -> None:
-    assert beginning(None, 0, 0) == Cut(0, 0)
-    assert beginning(None, 5, 0) is None
-    assert beginning(PartitionMap(), 0, 3) is None
+    assert aligned_start(None, 0, 0) == Cut(0, 0)
+    assert aligned_start(None, 5, 0) is None
+    assert aligned_start(PartitionMap(), 0, 3) is None
 
 
 @given(

@@ -12,7 +12,7 @@ def test_one_duplicate_fails_unless_its_cause_is_allowed(cause: Cause) -> None:
     verdict, (reason,) = judge({cause: 1})
     assert (verdict, reason.split()[0]) == (Verdict.FAIL, "1")
     assert judge({cause: 1}, allowed=(cause,)) == (Verdict.PASS, ())
-    assert judge({cause: 1}, ["the source was not looked at"])[0] is Verdict.FAIL
+    assert judge({cause: 1}, ["the source was not read"])[0] is Verdict.FAIL
 
 
 def test_what_cannot_be_told_is_unknown() -> None:

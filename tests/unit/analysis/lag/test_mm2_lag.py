@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import random
 
-from drlib.analysis.lag.mm2_lag import NoStand, Stand, expired, judged, stand, waiting
-from drlib.analysis.lag.trend import Limits, Point, read
+from drlib.analysis.lag.mm2_lag import (
+    Mm2Position,
+    UnknownMm2Position,
+    copied_but_unread,
+    judge_bounds,
+    judge_deleted,
+    mm2_position,
+)
+from drlib.analysis.lag.trend import Limits, Point, judge_lag
 from drlib.mirror.mm2.offset_syncs import OffsetSyncWriter
 from drlib.mirror.mm2.records import OffsetSync
 from drlib.model import TopicPartition
@@ -40,8 +47,8 @@ def test_the_truth_is_between_both_ends_whatever_mirror_maker_did() -> None:
                     (newest,) = writer.take_due()
                     at, mirror_end = at + 1, mirror_end + 1
         assert newest is not None
-        found = stand(newest, source[-1] + 1, mirror_end)
-        assert isinstance(found, Stand)
+        found = mm2_position(newest, source[-1] + 1, mirror_end)
+        assert isinstance(found, Mm2Position)
         behind = [offset for offset in source if offset >= found.position]
         most, least = len(behind), max(0, len(behind) - found.more)
         left = len(source) - at
@@ -56,12 +63,12 @@ def test_the_truth_is_between_both_ends_whatever_mirror_maker_did() -> None:
 
 def test_a_pair_that_does_not_fit_the_logs_says_nothing() -> None:
     sync = OffsetSync(AT, 150, 251)
-    assert stand(sync, 151, 252) == Stand(151, 0)
-    assert stand(sync, 200, 300) == Stand(151, 48)
-    gone, again = stand(sync, 150, 300), stand(sync, 200, 251)
-    assert isinstance(gone, NoStand)
+    assert mm2_position(sync, 151, 252) == Mm2Position(151, 0)
+    assert mm2_position(sync, 200, 300) == Mm2Position(151, 48)
+    gone, again = mm2_position(sync, 150, 300), mm2_position(sync, 200, 251)
+    assert isinstance(gone, UnknownMm2Position)
     assert "the source ends at 150" in gone.why
-    assert isinstance(again, NoStand)
+    assert isinstance(again, UnknownMm2Position)
     assert "the mirror ends at 251" in again.why
 
 
@@ -70,32 +77,32 @@ def points(age: float, per_minute: float) -> list[Point]:
 
 
 def test_only_what_both_ends_say_is_a_verdict() -> None:
-    late = read(points(90.0, 0.0), LIMITS)
+    late = judge_lag(points(90.0, 0.0), LIMITS)
     assert late.verdict is Verdict.FAIL
-    assert judged(late, Point(1740.0, 80, 1000, 61.0), LIMITS).verdict is Verdict.FAIL
-    doubt = judged(late, Point(1740.0, 80, 1000, 59.0), LIMITS)
+    assert judge_bounds(late, Point(1740.0, 80, 1000, 61.0), LIMITS).verdict is Verdict.FAIL
+    doubt = judge_bounds(late, Point(1740.0, 80, 1000, 59.0), LIMITS)
     assert doubt.verdict is Verdict.UNKNOWN
-    assert "for certain 80 records and 59.0 s" in doubt.why
-    fine = read(points(30.0, 0.0), LIMITS)
-    assert judged(fine, Point(1740.0, 0, 0, 0.0), LIMITS) == fine
-    growing = read(points(1.0, 50.0), Limits(retention_s=3600.0))  # a minute older by almost a minute each minute
+    assert "certain are only 80 records and 59.0 s" in doubt.why
+    fine = judge_lag(points(30.0, 0.0), LIMITS)
+    assert judge_bounds(fine, Point(1740.0, 0, 0, 0.0), LIMITS) == fine
+    growing = judge_lag(points(1.0, 50.0), Limits(retention_s=3600.0))  # a minute older by almost a minute each minute
     assert "retention may reach it" in growing.why
-    assert judged(growing, Point(1740.0, 1, 10, 1.0), Limits(retention_s=3600.0)) == growing
-    assert judged(growing, Point(1740.0, 0, 0, 0.0), Limits(retention_s=3600.0)).verdict is Verdict.UNKNOWN
-    lost = read(points(3601.0, 0.0), LIMITS)
-    assert judged(lost, Point(1740.0, 1, 10, 1.0), LIMITS).verdict is Verdict.UNKNOWN
-    assert judged(lost, Point(1740.0, 1, 10, 3600.0), LIMITS).verdict is Verdict.FAIL
+    assert judge_bounds(growing, Point(1740.0, 1, 10, 1.0), Limits(retention_s=3600.0)) == growing
+    assert judge_bounds(growing, Point(1740.0, 0, 0, 0.0), Limits(retention_s=3600.0)).verdict is Verdict.UNKNOWN
+    lost = judge_lag(points(3601.0, 0.0), LIMITS)
+    assert judge_bounds(lost, Point(1740.0, 1, 10, 1.0), LIMITS).verdict is Verdict.UNKNOWN
+    assert judge_bounds(lost, Point(1740.0, 1, 10, 3600.0), LIMITS).verdict is Verdict.FAIL
 
 
 def test_what_retention_deleted_is_lost_only_beyond_what_may_have_been_copied() -> None:
-    fine = read(points(30.0, 0.0), LIMITS)
-    assert expired(fine, Stand(100, 20), 100) == fine
-    assert expired(fine, Stand(100, 20), 120).verdict is Verdict.UNKNOWN
-    gone = expired(fine, Stand(100, 20), 121)
+    fine = judge_lag(points(30.0, 0.0), LIMITS)
+    assert judge_deleted(fine, Mm2Position(100, 20), 100) == fine
+    assert judge_deleted(fine, Mm2Position(100, 20), 120).verdict is Verdict.UNKNOWN
+    gone = judge_deleted(fine, Mm2Position(100, 20), 121)
     assert (gone.verdict, gone.soonest_s) == (Verdict.FAIL, 0.0)
     assert "offsets 100 to 121" in gone.why
 
 
 def test_a_group_finds_on_the_mirror_what_has_crossed_for_certain() -> None:
-    assert waiting(Point(9.0, 500, 5000, 44.0), Point(9.0, 120, 1000, 7.0)) == Point(9.0, 380, 4000, 44.0)
-    assert waiting(Point(9.0, 100, 5000, 44.0), Point(9.0, 120, 1000, 7.0)) == Point(9.0, 0, 0, 0.0)
+    assert copied_but_unread(Point(9.0, 500, 5000, 44.0), Point(9.0, 120, 1000, 7.0)) == Point(9.0, 380, 4000, 44.0)
+    assert copied_but_unread(Point(9.0, 100, 5000, 44.0), Point(9.0, 120, 1000, 7.0)) == Point(9.0, 0, 0, 0.0)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from drlib.analysis.lag.trend import Limits, Point, Trend, read, shares, slope, student_t, until
+from drlib.analysis.lag.trend import Limits, Point, Trend, judge_lag, partition_shares, seconds_until, slope, student_t
 from drlib.runs.check import Verdict
 
 HOUR = 3600.0
@@ -69,7 +69,7 @@ def test_students_t_is_the_one_in_the_tables(freedom: float, expected: float) ->
 
 def test_a_lag_of_hours_on_a_topic_of_a_day_is_foreseen_hours_before_the_loss() -> None:
     day = Limits(retention_s=24 * HOUR)
-    found = read(series(10, 0.0, 0.9 * HOUR, noise=60), day)  # nine hours behind after ten
+    found = judge_lag(series(10, 0.0, 0.9 * HOUR, noise=60), day)  # nine hours behind after ten
     assert found.verdict is Verdict.FAIL
     assert found.trend is Trend.GROWING
     assert found.expected_s == pytest.approx(15 * HOUR / 0.9, rel=0.05)
@@ -78,52 +78,59 @@ def test_a_lag_of_hours_on_a_topic_of_a_day_is_foreseen_hours_before_the_loss() 
     assert found.soonest_s <= found.expected_s
     assert "may reach it in" in found.why
     # the same lag that does not grow loses nothing, however long it is
-    steady = read(series(10, 9 * HOUR, 0.0, noise=60), day)
+    steady = judge_lag(series(10, 9 * HOUR, 0.0, noise=60), day)
     assert (steady.verdict, steady.trend) == (Verdict.PASS, Trend.STEADY)
     # and one that will be a week about it is for another day
-    assert read(series(10, 0.0, 0.05 * HOUR), day).verdict is Verdict.PASS
+    assert judge_lag(series(10, 0.0, 0.05 * HOUR), day).verdict is Verdict.PASS
 
 
 def test_age_never_grows_faster_than_time() -> None:
-    found = read(series(2, 0.0, 3 * HOUR), Limits(retention_s=24 * HOUR))
+    found = judge_lag(series(2, 0.0, 3 * HOUR), Limits(retention_s=24 * HOUR))
     assert found.soonest_s == pytest.approx((24 - 3 * 23 / 12) * HOUR, rel=0.01)
 
 
 def test_what_expires_now_is_a_failure_and_nothing_behind_is_none() -> None:
-    assert read(series(2, 25 * HOUR, 0.0), Limits(retention_s=24 * HOUR)).soonest_s == 0
+    assert judge_lag(series(2, 25 * HOUR, 0.0), Limits(retention_s=24 * HOUR)).soonest_s == 0
     done = [Point(step * 300.0, 0, 0, 0.0) for step in range(24)]
-    found = read(done, Limits(retention_s=1.0, retention_bytes=1))
+    found = judge_lag(done, Limits(retention_s=1.0, retention_bytes=1))
     assert (found.verdict, found.soonest_s, found.expected_s) == (Verdict.PASS, None, None)
 
 
 def test_retention_by_size_counts_as_well() -> None:
     points = [Point(step * 60.0, step, step * 1000, 1.0) for step in range(60)]
-    found = read(points, Limits(retention_bytes=100_000))
+    found = judge_lag(points, Limits(retention_bytes=100_000))
     assert found.expected_s == pytest.approx((100_000 - 59_000) / (1000 / 60), rel=0.01)
 
 
 def test_missing_data_is_unknown() -> None:
-    assert read([], Limits()).verdict is Verdict.UNKNOWN
-    few = read(series(1, 100.0, 0.0)[:3], Limits(retention_s=HOUR * 24))
+    assert judge_lag([], Limits()).verdict is Verdict.UNKNOWN
+    few = judge_lag(series(1, 100.0, 0.0)[:3], Limits(retention_s=HOUR * 24))
     assert (few.verdict, few.trend) == (Verdict.UNKNOWN, Trend.UNKNOWN)
-    assert read(series(1, 100.0, 0.0)[:3], Limits(objective_s=10)).verdict is Verdict.FAIL
+    assert judge_lag(series(1, 100.0, 0.0)[:3], Limits(objective_s=10)).verdict is Verdict.FAIL
 
 
 def test_until() -> None:
-    assert (until(10, 4, 2), until(10, 10, 2), until(10, 4, 0), until(10, 4, -1)) == (3, 0, None, None)
+    assert (seconds_until(10, 4, 2), seconds_until(10, 10, 2), seconds_until(10, 4, 0), seconds_until(10, 4, -1)) == (
+        3,
+        0,
+        None,
+        None,
+    )
 
 
 def test_a_partition_with_twice_its_share_is_hot() -> None:
-    found = shares([("a", 0, 10, 100), ("a", 1, 60, 700), ("a", 2, 10, 100), ("a", 3, 10, 100), ("b", 0, 5, 5)])
+    found = partition_shares(
+        [("a", 0, 10, 100), ("a", 1, 60, 700), ("a", 2, 10, 100), ("a", 3, 10, 100), ("b", 0, 5, 5)]
+    )
     assert (found[0].topic, found[0].partition, found[0].hot) == ("a", 1, True)
     assert found[0].times == pytest.approx(2.8)
     assert [share.hot for share in found[1:]] == [False] * 4
-    assert shares([("a", 0, 0, 0)])[0].times == 0
+    assert partition_shares([("a", 0, 0, 0)])[0].times == 0
 
 
 def test_a_lag_that_gets_older_grows_though_its_records_do_not() -> None:
     points = [Point(step * 10.0, 500 + step % 2, 1000, step * 5.0) for step in range(40)]
-    found = read(points, Limits(retention_s=HOUR))
+    found = judge_lag(points, Limits(retention_s=HOUR))
     assert found.trend is Trend.GROWING
     assert found.records_per_s is not None
     assert found.records_per_s.trend is Trend.STEADY

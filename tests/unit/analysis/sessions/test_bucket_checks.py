@@ -7,33 +7,33 @@ from dataclasses import replace
 import pytest
 
 from drlib.analysis.continuous.compare import BucketReport, PartitionBuckets
-from drlib.analysis.continuous.rules import Bucket, Difference, Finding, Reading, State
+from drlib.analysis.continuous.rules import Bucket, BucketFinding, BucketState, Difference, ReadEnds
 from drlib.analysis.sessions.bucket_checks import read_check, topic_checks
 from drlib.model import TopicPartition
 from drlib.runs.check import Verdict
 
 AT = TopicPartition("orders", 0)
-ALL_EQUAL = BucketReport((PartitionBuckets(AT, 5, 5, 100, 100, 0, 0),), (), Reading(1, 1))
+ALL_EQUAL = BucketReport((PartitionBuckets(AT, 5, 5, 100, 100, 0, 0),), (), ReadEnds(1, 1))
 
 
-def with_one(state: State, topic: str = "orders", **more: int) -> BucketReport:
-    found = Finding(Bucket(TopicPartition(topic, 0), 60_000, None, None), state, Difference.FEWER, "it is so")
+def with_one(state: BucketState, topic: str = "orders", **more: int) -> BucketReport:
+    found = BucketFinding(Bucket(TopicPartition(topic, 0), 60_000, None, None), state, Difference.FEWER, "it is so")
     counts = PartitionBuckets(AT, 6, 5, 100, 100, 0, 0)
-    return BucketReport((counts,), (found,), Reading(1, 1), **more)
+    return BucketReport((counts,), (found,), ReadEnds(1, 1), **more)
 
 
 @pytest.mark.parametrize(
     ("report", "whole", "in_time"),
     [
         (ALL_EQUAL, Verdict.PASS, Verdict.PASS),
-        (with_one(State.DIFFERS), Verdict.FAIL, Verdict.PASS),
-        (with_one(State.UNKNOWN), Verdict.UNKNOWN, Verdict.PASS),
-        (with_one(State.NOT_YET), Verdict.PASS, Verdict.CONDITIONS),
-        (with_one(State.OVERDUE), Verdict.PASS, Verdict.FAIL),
-        (with_one(State.DIFFERS, "others"), Verdict.PASS, Verdict.PASS),
-        (with_one(State.DIFFERS, unjudged=3), Verdict.FAIL, Verdict.PASS),
+        (with_one(BucketState.DIFFERS), Verdict.FAIL, Verdict.PASS),
+        (with_one(BucketState.UNKNOWN), Verdict.UNKNOWN, Verdict.PASS),
+        (with_one(BucketState.NOT_YET), Verdict.PASS, Verdict.CONDITIONS),
+        (with_one(BucketState.OVERDUE), Verdict.PASS, Verdict.FAIL),
+        (with_one(BucketState.DIFFERS, "others"), Verdict.PASS, Verdict.PASS),
+        (with_one(BucketState.DIFFERS, unjudged=3), Verdict.FAIL, Verdict.PASS),
         (replace(ALL_EQUAL, unjudged=3), Verdict.UNKNOWN, Verdict.PASS),
-        (BucketReport((), (), Reading(1, 1)), Verdict.UNKNOWN, Verdict.PASS),
+        (BucketReport((), (), ReadEnds(1, 1)), Verdict.UNKNOWN, Verdict.PASS),
     ],
 )
 def test_a_topic_is_judged_by_its_own_buckets(report: BucketReport, whole: Verdict, in_time: Verdict) -> None:
@@ -41,7 +41,7 @@ def test_a_topic_is_judged_by_its_own_buckets(report: BucketReport, whole: Verdi
 
 
 def test_what_differs_is_named_with_its_time() -> None:
-    first, _ = topic_checks(with_one(State.DIFFERS), "orders")
+    first, _ = topic_checks(with_one(BucketState.DIFFERS), "orders")
     assert first.evidence == "5 of 6 buckets are equal; 1 differ, the oldest orders-0 from 1970-01-01 00:01:00"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from drlib.analysis.duplicates.result import Cause, DuplicateReport, Heat
-from drlib.analysis.spark.jobs import Progress, SparkFailed
+from drlib.analysis.spark.jobs import JobProgress, SparkFailed
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import Kind, Records, Rpo, RtoSeconds, Scorecard
 from drlib.ui.figures import figures
@@ -68,15 +68,15 @@ def test_without_a_duplicate_the_map_says_so_and_many_partitions_are_counted() -
 
 
 def test_a_line_says_how_far_spark_is() -> None:
-    assert repr(Bar(Progress("orders", 0, 0, 2.0))) == "orders: waiting for Spark, 2.00 s"
-    assert "6 of 12 tasks" in repr(Bar(Progress("orders", 6, 12, 2.0)))
-    assert repr(Bar(Progress("orders", 12, 12, 3.0, over=True))) == "orders: done, 12 tasks in 3.00 s"
-    assert "&lt;b&gt;" in Bar(Progress("<b>", 1, 2, 1.0))._repr_mimebundle_()["text/html"]
+    assert repr(Bar(JobProgress("orders", 0, 0, 2.0))) == "orders: waiting for Spark, 2.00 s"
+    assert "6 of 12 tasks" in repr(Bar(JobProgress("orders", 6, 12, 2.0)))
+    assert repr(Bar(JobProgress("orders", 12, 12, 3.0, over=True))) == "orders: done, 12 tasks in 3.00 s"
+    assert "&lt;b&gt;" in Bar(JobProgress("<b>", 1, 2, 1.0))._repr_mimebundle_()["text/html"]
 
 
 def test_a_failure_of_spark_is_a_sentence_and_no_stack() -> None:
     error = SparkFailed("orders", "java.lang.OutOfMemoryError: Java heap space\n\tat one.two.Three\n\tat four.Five\n")
-    assert str(error).startswith("Spark failed at orders: java.lang.OutOfMemoryError: Java heap space. ")
+    assert str(error).startswith("Spark failed: orders: java.lang.OutOfMemoryError: Java heap space. ")
     assert "one.two" not in str(error)
 
 

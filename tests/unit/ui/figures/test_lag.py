@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import log10
 
 from drlib.analysis.lag.result import HourOfLatency, LagReport, Series
-from drlib.analysis.lag.trend import Limits, Point, read
+from drlib.analysis.lag.trend import Limits, Point, judge_lag
 from drlib.model import Flow, TopicPartition
 from drlib.runs.check import Verdict
 from drlib.ui.figures.lag import lag_figure, latency_figure, worst
@@ -18,7 +18,7 @@ LIMITS = Limits(retention_s=86400, objective_s=30)
 def series(partition: int, slope: float, *, group: str = "") -> Series:
     points = tuple(Point(BEGIN_S + 60 * n, int(slope * n), int(100 * slope * n), slope * n) for n in range(30))
     where = ("RIGHT", group, False) if group else ("LEFT", "LEFT->RIGHT", True)
-    return Series(*where, TopicPartition("orders", partition), LIMITS, points, read(points, LIMITS))
+    return Series(*where, TopicPartition("orders", partition), LIMITS, points, judge_lag(points, LIMITS))
 
 
 def report(*found: Series, latencies: tuple[HourOfLatency, ...] = ()) -> LagReport:
@@ -80,7 +80,7 @@ def test_a_report_is_as_good_as_its_worst_part_and_what_was_not_seen_is_no_pass(
 
 def test_a_lag_with_two_ends_is_named_as_one() -> None:
     most = series(0, 1.0)
-    bounded = replace(most, least=Point(most.points[-1].at_s, 3, 300, 2.0))
+    bounded = replace(most, lower_bound=Point(most.points[-1].at_s, 3, 300, 2.0))
     figure = lag_figure(report(bounded))
     assert "at most, as MirrorMaker 2 tells it" in figure.layout.title.text
     assert "orders-0: 3 to 29 records, at most 29 s" in [a.text for a in figure.layout.annotations]
@@ -90,7 +90,7 @@ def test_a_lag_with_two_ends_is_named_as_one() -> None:
 def test_a_lag_with_two_ends_over_time_is_drawn_as_both() -> None:
     most = series(0, 1.0)
     certain = (Point(most.points[-2].at_s, 0, 0, 0.0), Point(most.points[-1].at_s, 3, 300, 2.0))
-    figure = lag_figure(report(replace(most, least=certain[-1], certain=certain)))
+    figure = lag_figure(report(replace(most, lower_bound=certain[-1], lower_bounds=certain)))
     assert "at most (thick) and for certain (thin), as MirrorMaker 2 tells it" in figure.layout.title.text
     upper, lower = figure.data
     assert (upper.line.color, upper.line.width, lower.line.width) == (lower.line.color, 2, 1)
