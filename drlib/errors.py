@@ -1,6 +1,6 @@
-"""The one error tree: every error a user can meet says what happened, why, and the next command.
+"""The error tree of drlib: every error that a user can meet says what happened, why, and the next command.
 
-Rules: an error a person can cause or meet is a `DrlibError` with three sentences and an exit code; the CLI prints
+Rules: an error that a user can cause or meet is a `DrlibError` with three sentences and an exit code; the CLI prints
 `str(error)` on one line and never a traceback. Broker error codes become these errors in one place,
 `drlib.kafka.protocol.error_codes`.
 Not for: programming errors, which stay ordinary exceptions and do print a traceback.
@@ -12,10 +12,10 @@ from typing import ClassVar
 
 
 class DrlibError(Exception):
-    """Something a user can act on.
+    """An error that a user can act on.
 
-    `what` happened, `why` it did, and the `remedy`: the next command or edit. `retriable` says that the same call may
-    succeed later without anybody changing anything.
+    `what` happened, `why` it did, and the `remedy`: the next command or edit. `retriable`: the same call may succeed later
+    without any change.
     """
 
     exit_code: ClassVar[int] = 1
@@ -36,13 +36,13 @@ class DrlibError(Exception):
 
 
 class UsageError(DrlibError):
-    """A wrong key, parameter, file or flag; nothing was started."""
+    """A wrong key, parameter, file or option; nothing was started."""
 
     exit_code = 2
 
 
 class ReadinessError(DrlibError):
-    """The readiness gate of a drill is closed."""
+    """The readiness gate refused to start a drill."""
 
     exit_code = 3
 
@@ -66,13 +66,13 @@ class Deviated(DrlibError):
 
 
 class ObjectiveMissed(DrlibError):
-    """The drill ran to its end and missed an objective."""
+    """A drill ran to its end and missed an objective."""
 
     exit_code = 7
 
 
 class Aborted(DrlibError):
-    """Somebody stopped it: Ctrl-C, SIGTERM or an abort button."""
+    """A run was stopped by Ctrl-C, SIGTERM or an abort button."""
 
     exit_code = 8
 
@@ -84,7 +84,7 @@ class ApprovalMissing(DrlibError):
 
 
 class LeaseHeld(DrlibError):
-    """Somebody else holds this flow or lane."""
+    """Another process holds this flow or lane."""
 
     exit_code = 10
 
@@ -99,12 +99,12 @@ class Unreachable(DrlibError):
 
 
 class StalePlan(DrlibError):
-    """The plan no longer matches what is there."""
+    """The clusters have changed since the plan was made."""
 
     exit_code = 12
 
 
 class MissingDependency(DrlibError):
-    """Java, a jar or an optional package is not there."""
+    """Java, a jar or an optional package is not installed."""
 
     exit_code = 2

@@ -1,7 +1,7 @@
-"""Small files that others read while they change: replaced in one move, on disk by then, and their owner's alone.
+"""Write small files atomically: replaced by one rename, on disk by then, readable by their owner only. Lock files.
 
-Rules: a reader, a full disk, or a process that is killed meanwhile leaves the old file or the new one, never a part; mode 0600
-from the first byte on. What could not be written leaves no draft behind.
+Rules: after a crash, a full disk or a kill there is the old file or the new one, never a part of it; the mode is 0600 from the
+first byte. A failed write leaves no temporary file.
 Not for: files that are written many times a second (status), that grow (journals), or that other users read (the pointer).
 """
 
@@ -17,9 +17,9 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Put `content`, UTF-8 where it is text, at `path`, whose folder is there. Raises OSError; then `path` is as it was."""
-    with _draft(path, content) as draft:
-        draft.replace(path)
+    """Write `content` (text as UTF-8) to `path`, whose folder exists. Raises OSError and then leaves `path` as it was."""
+    with _temporary(path, content) as temporary:
+        temporary.replace(path)
 
 
 @contextmanager
@@ -38,19 +38,19 @@ def file_lock(path: Path) -> Iterator[int]:
 
 
 def write_first(path: Path, content: str | bytes) -> None:
-    """The same, unless `path` is there already: the first one stays, whoever else writes at the same moment."""
-    with _draft(path, content) as draft, contextlib.suppress(FileExistsError):
-        os.link(draft, path)
+    """As `write_whole`, unless `path` exists already: of several writers at the same moment the first one wins."""
+    with _temporary(path, content) as temporary, contextlib.suppress(FileExistsError):
+        os.link(temporary, path)
 
 
 @contextmanager
-def _draft(path: Path, content: str | bytes) -> Iterator[Path]:
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+def _temporary(path: Path, content: str | bytes) -> Iterator[Path]:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
-        yield draft
+        yield temporary
     finally:
-        draft.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

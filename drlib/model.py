@@ -1,8 +1,9 @@
-"""The value objects every layer speaks: frozen, typed, without behaviour that needs I/O.
+"""The value objects that all packages share: frozen, typed, without I/O.
 
-Words are Kafka's own, except *flow* (A->B), *segment* (a stretch where source and target offsets advance together) and
+Rules: terms are Kafka's, except *flow* (A->B), *segment* (a stretch where source and target offsets advance together) and
 *translation* (what a position on one cluster means on the other). Offsets are record offsets; a *position* is the next
 offset to consume. Times are milliseconds since the epoch (`_ms`) unless a name says seconds.
+Not for: anything that one package alone uses.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ class Flow:
 
     @classmethod
     def parse(cls, text: str) -> Flow:
-        """A flow as people write it: `A->B`. Raises `UsageError` for anything else."""
+        """Parse `A->B`. Raises `UsageError`."""
         source, arrow, target = (part.strip() for part in text.partition("->"))
         if not (source and arrow and target):
             raise UsageError(
-                f"'{text}' is no flow", "a flow is two aliases with an arrow", "Write it as 'LEFT->RIGHT'."
+                f"'{text}' is not a flow", "a flow is two cluster aliases with an arrow", "Write it as 'LEFT->RIGHT'."
             )
         return cls(source, target)
 
@@ -70,12 +71,12 @@ class TranslationKind(StrEnum):
     LOST = "lost"  # `records` of the source at and after the position never reached the target
     NEVER_MIRRORED = "never-mirrored"  # before the first mirrored record, or nothing mirrored at all
     BOUNDED = "bounded"  # another replicator copied it: from its sparse syncs, at most `records` are read again
-    UNKNOWN = "unknown"  # the journal cannot say; a guess is not an answer
+    UNKNOWN = "unknown"  # the journal does not determine it, and drlib does not guess
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """What a position on one side is on the other. `offset` is None only where there is nothing to resume at."""
+    """A position of one cluster as a position of the other. `offset` is None only where there is nothing to resume at."""
 
     offset: int | None
     kind: TranslationKind
@@ -105,9 +106,9 @@ class GroupTranslation:
 
 @dataclass(frozen=True, slots=True)
 class OffsetTranslation:
-    """One position that an application keeps by itself, and its counterpart on the other cluster.
+    """One position that an application stores itself, and its counterpart on the other cluster.
 
-    `target` is None where no topic over there is the counterpart; `why` says what an unknown is for.
+    `target` is None where the other cluster has no counterpart of the topic; `why` explains an unknown translation.
     """
 
     source: TopicPartition
@@ -118,6 +119,6 @@ class OffsetTranslation:
 
     @property
     def known(self) -> bool:
-        """False where there is nothing to resume at that would not be a guess."""
-        there = self.translation
-        return self.target is not None and there.offset is not None and there.kind is not TranslationKind.UNKNOWN
+        """Whether there is a position to resume at that is not a guess."""
+        kind, offset = self.translation.kind, self.translation.offset
+        return self.target is not None and offset is not None and kind is not TranslationKind.UNKNOWN

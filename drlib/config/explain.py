@@ -1,9 +1,8 @@
-"""What a file comes to: every value that counts, for which flow or cluster, and the line it was written in.
+"""Explain a file (`drlib config explain`): every value in effect, its flow or cluster, and the line it comes from.
 
-Rules: nothing is repeated here, the file is read by `drlib.config.settings` itself and what it asks for is noted.
-References are shown as they are written, also where they cannot be looked up; secrets are hidden. Values of keys that
-have no effect are not shown at all.
-Not for: printing.
+Rules: the values are those that `drlib.config.settings` looks up while it reads the file; no key is listed here again.
+References are shown as written, even where they cannot be resolved; secrets are hidden; values without effect are not shown.
+Not for: printing (`drlib.cli.mirror.config`).
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from drlib.kafka.java_formats.references import shown
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """One value that counts. `scope` is a flow or an alias; `written` the key as it stands in the file, "" by default.
+    """One value in effect. `scope` is a flow or an alias; `written` is the key as in the file, "" for a default.
 
-    `line` is 0 for a default. `places` are all keys it is read from, the first one set counts; `overridden` says where
-    else it is set.
+    `line` is 0 for a default. `places` are all full keys it is read from, of which the first one set counts; `overridden`
+    lists the others that are set.
     """
 
     scope: str
@@ -42,7 +41,7 @@ class Effective:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`settings` tells which flows are enabled."""
+    """The settings of a file, each value in effect with its origin, and the keys without effect."""
 
     settings: MirrorSettings
     values: tuple[Effective, ...]
@@ -50,12 +49,12 @@ class Explanation:
 
 
 def explain(path: str | Path, key: str | None = None) -> Explanation:
-    """The whole file, or every place where `key` counts. Raises `UsageError` for a file or key that is wrong."""
+    """Explain the whole file, or every place where `key` counts. Raises `UsageError` for an invalid file or key."""
     file = properties.read(path)
-    asked: dict[str, Sequence[Lookup]] = {}
-    settings = from_file(file, asked.__setitem__, lenient=True)
+    lookups_of: dict[str, Sequence[Lookup]] = {}
+    settings = from_file(file, lookups_of.__setitem__, lenient=True)
     values = []
-    for scope, lookups in asked.items():
+    for scope, lookups in lookups_of.items():
         seen: set[tuple[str, ...]] = set()
         for lookup in lookups:
             if lookup.tried not in seen:
@@ -85,7 +84,7 @@ def _effective(file: PropertiesFile, scope: str, lookup: Lookup) -> Effective:
 
 
 def _name(lookup: Lookup) -> str:
-    """The key as one would write it after the scope: a client's key with the client it is of."""
+    """The key as written after the scope: a client's key with its client, such as `source.consumer.client.id`."""
     if lookup.tried[0].endswith(f".source.consumer.{lookup.key}"):
         return f"source.consumer.{lookup.key}"
     if lookup.tried[0].endswith(f".producer.override.{lookup.key}"):
@@ -94,19 +93,19 @@ def _name(lookup: Lookup) -> str:
 
 
 def _security(file: PropertiesFile, alias: str) -> list[Effective]:
-    """Keys of TLS and SASL as they are set for a cluster; its own beat those at the top."""
+    """The TLS and SASL keys set for a cluster; those under its alias override those at the top."""
     entries = file.effective()
-    found: dict[str, Effective] = {}
+    values: dict[str, Effective] = {}
     for prefix in ("", f"{alias}."):
         for key, entry in entries.items():
             name = key.removeprefix(prefix)
             if key.startswith(prefix) and name.startswith(keys.SECURITY_PREFIXES):
                 why = keys.why_not_used(name)
                 meaning = keys.MEANINGS.get(name, f"{keys.SECURITY}: {why}" if why else keys.SECURITY)
-                found[name] = Effective(
+                values[name] = Effective(
                     alias, name, shown(key, entry.value), entry.line, key, meaning, (f"{alias}.{name}", name)
                 )
-    return list(found.values())
+    return list(values.values())
 
 
 def _only(key: str, whole: Explanation) -> Explanation:
@@ -121,7 +120,7 @@ def _only(key: str, whole: Explanation) -> Explanation:
         return Explanation(whole.settings, (), (Notice(0, key, why),))
     meant = keys.meant(name)
     raise UsageError(
-        f"{key} is no key of {whole.settings.path}",
-        "neither Kafka nor drlib knows it",
-        f"Did you mean {meant}?" if meant else "Leave it out to see every key.",
+        f"{key} is not a key of {whole.settings.path}",
+        "neither Kafka nor drlib has this key",
+        f"Did you mean {meant}?" if meant else "Leave the key out to see every key.",
     )

@@ -109,7 +109,7 @@ def _interval(values: Values, key: str, default: int) -> int:
     """Seconds; a negative number switches the task off, as MirrorMaker 2's scheduler does."""
     seconds = values.integer(key, default, least=-1)
     if seconds == 0:
-        values.refuse(key, "it never rests", "Write 1 or more, or -1 to switch it off.")
+        values.refuse(key, "0 seconds would repeat it without a pause", "Write 1 or more, or -1 to switch it off.")
     return seconds
 
 
@@ -123,12 +123,12 @@ def _metrics_address(values: Values, key: str, default: str) -> str | None:
     return address
 
 
-_SEPARATOR: Final = Key("replication.policy.separator", ".", Values.text, "what stands between alias and topic")
+_SEPARATOR: Final = Key("replication.policy.separator", ".", Values.text, "the separator between alias and topic")
 _INTERNAL_SEPARATOR: Final = Key(
     "replication.policy.internal.topic.separator.enabled",
     True,
     Values.boolean,
-    "whether internal topics use that separator or a period",
+    "whether internal topics use that separator; false: a period",
 )
 
 
@@ -150,10 +150,10 @@ _POLICY: Final = Key(
     "replication.policy.class",
     f"{_MIRROR_PACKAGE}.DefaultReplicationPolicy",
     _policy,
-    "what a topic is called on the target",
+    "how topics are named on the target",
 )
 _FILTERS: Final = tuple(
-    Key(name, only, _one_of(only), f"how {what} are chosen; only MirrorMaker 2's own class is here")
+    Key(name, only, _one_of(only), f"how {what} are selected; only MirrorMaker 2's default class is supported")
     for name, only, what in (
         ("topic.filter.class", f"{_MIRROR_PACKAGE}.DefaultTopicFilter", "topics"),
         ("group.filter.class", f"{_MIRROR_PACKAGE}.DefaultGroupFilter", "groups"),
@@ -174,16 +174,16 @@ class FlowSettings:
     enabled: bool = _flag("enabled", False, "whether this direction is mirrored", Scope.FLOW)
     replication_factor: int = _replicas("replication.factor", 2,
         "replicas of a new mirror topic, -1 for the target's default")
-    refresh_topics: bool = _flag("refresh.topics.enabled", True, "whether new topics and partitions are looked for")
+    refresh_topics: bool = _flag("refresh.topics.enabled", True, "whether to detect new topics and partitions")
     refresh_topics_s: int = _every("refresh.topics.interval.seconds", 600,
-        "seconds between two looks for new topics and partitions")
-    refresh_groups: bool = _flag("refresh.groups.enabled", True, "whether new groups are looked for")
+        "seconds between two checks for new topics and partitions")
+    refresh_groups: bool = _flag("refresh.groups.enabled", True, "whether to detect new groups")
     refresh_groups_s: int = _every("refresh.groups.interval.seconds", 600,
-        "seconds between two looks for new groups; their commits are followed at once")
+        "seconds between two checks for new groups; commits are followed continuously")
     emit_checkpoints: bool = _flag("emit.checkpoints.enabled", True,
-        "whether translated positions are written as MirrorMaker 2's checkpoints")
+        "whether translated positions are written as MirrorMaker 2 checkpoints")
     emit_checkpoints_s: int = _every("emit.checkpoints.interval.seconds", 60,
-        "seconds between two checkpoints of a group in MirrorMaker 2; here at once")
+        "MirrorMaker 2: seconds between checkpoints; drlib writes them at once")
     emit_heartbeats: bool = _flag("emit.heartbeats.enabled", True, "whether heartbeats are written to the target")
     emit_heartbeats_s: int = _every("emit.heartbeats.interval.seconds", 1, "seconds between two heartbeats")
     sync_topic_configs: bool = _flag("sync.topic.configs.enabled", True,
@@ -192,19 +192,19 @@ class FlowSettings:
         "seconds between two comparisons of topic configurations")
     # MirrorMaker 2 synchronizes ACLs by default; here the file must ask for it.
     sync_topic_acls: bool = _flag("sync.topic.acls.enabled", False,
-        "whether mirror topics get the ACL rules of their source topics; only where asked for")
+        "whether mirror topics get the ACLs of their source topics; off by default, unlike MirrorMaker 2")
     sync_topic_acls_s: int = _every("sync.topic.acls.interval.seconds", 600,
-        "seconds between two comparisons of ACL rules")
+        "seconds between two comparisons of ACLs")
     sync_group_offsets: bool = _flag("sync.group.offsets.enabled", False,
         "whether translated positions are committed on the target")
     sync_group_offsets_s: int = _every("sync.group.offsets.interval.seconds", 60, "seconds between two such commits")
     topics: tuple[str, ...] = _patterns("topics", ".*", "topics to mirror: Java patterns that must match a whole name")
     topics_exclude: tuple[str, ...] = _patterns("topics.exclude", TOPICS_EXCLUDE_DEFAULT,
-        "topics left out, whatever `topics` says")
+        "topics left out, even if `topics` matches them")
     groups: tuple[str, ...] = _patterns("groups", ".*",
-        "groups whose positions are translated: Java patterns that must match a whole name")
+        "groups whose offsets are translated: Java patterns that must match a whole name")
     groups_exclude: tuple[str, ...] = _patterns("groups.exclude", GROUPS_EXCLUDE_DEFAULT,
-        "groups left out, whatever `groups` says")
+        "groups left out, even if `groups` matches them")
     policy: ReplicationPolicy = field(default_factory=DefaultReplicationPolicy, metadata={"key": _POLICY})
     # In a file, the journal has the replication factor of mirror topics unless it has one of its own.
     journal_replication_factor: int = _replicas("drlib.journal.replication.factor", 2,
@@ -216,76 +216,76 @@ class FlowSettings:
     offset_syncs_replication_factor: int = _replicas("offset-syncs.topic.replication.factor", 3,
         "replicas of the offset-syncs topic, -1 for its cluster's default")
     heartbeats_replication: bool = _flag("heartbeats.replication.enabled", True,
-        "whether heartbeats topics are mirrored, whatever `topics` says")
+        "whether heartbeats topics are mirrored, even if `topics` does not match them")
     emit_offset_syncs: bool = _flag("emit.offset-syncs.enabled", True,
-        "whether MirrorMaker 2's offset syncs are written for its readers")
+        "whether offset syncs are written for tools that read MirrorMaker 2's")
     offset_lag_max: int = _number("offset.lag.max", 100,
-        "records between two of those offset syncs, at most; our own translation needs none", least=0)
+        "most records between two offset syncs; drlib's own translation does not use them", least=0)
     offset_syncs_location: str = _key("offset-syncs.topic.location", "source", _one_of("source", "target"),
-        "the cluster MirrorMaker 2's offset-syncs topic is written to")
+        "the cluster of the offset-syncs topic")
     config_properties_exclude: tuple[str, ...] = _patterns("config.properties.exclude", CONFIG_PROPERTIES_EXCLUDE_DEFAULT,
         "topic configurations that are not copied: Java patterns")
     use_defaults_from: str = _key("use.defaults.from", "target", _one_of("source", "target"),
-        "whose default a topic configuration has that the source leaves at its default", Scope.FLOW)
+        "whose defaults apply where the source topic has no setting of its own", Scope.FLOW)
     admin_timeout_ms: int = _number("admin.timeout.ms", 60_000,
-        "milliseconds an administrative request may take, such as creating a topic")
+        "milliseconds an admin request may take, such as creating a topic")
     lanes: int = _number("drlib.lanes", 2,
-        "shares of the partitions that workers take over as one; never lower it on a live flow", Scope.ANY)
+        "lanes: shares of the partitions, each moved as a whole between workers; never lower it on a live flow", Scope.ANY)
     metrics_address: str | None = _key("drlib.metrics.address", "", _metrics_address,
-        "host:port of /metrics for Prometheus and /status, none when empty", Scope.ANY, parsed=lambda _: None)
+        "host:port to serve /metrics (Prometheus) and /status on; empty: not served", Scope.ANY, parsed=lambda _: None)
     group_positions_poll_ms: int = _number("drlib.group.positions.poll.ms", 1000,
-        "milliseconds between two full questions for group positions", Scope.ANY)
+        "milliseconds between two full reads of the groups' committed offsets", Scope.ANY)
     session_timeout_ms: int = _number("drlib.session.timeout.ms", 10_000,
-        "milliseconds until the lanes of a silent worker are given away", Scope.ANY)
+        "milliseconds without a heartbeat until a worker's lanes go to other workers", Scope.ANY)
     offset_storage_topic: str = _text("offset.storage.topic",
-        "where a MirrorMaker 2 that is taken over stored its offsets; empty: MM2's own name", Scope.CONNECT)
+        "the offsets topic of a MirrorMaker 2 to take over from; empty: its default name", Scope.CONNECT)
     config_storage_topic: str = _text("config.storage.topic",
-        "where a MirrorMaker 2 that is taken over is configured; empty: MM2's own name", Scope.CONNECT)
+        "the config topic of a MirrorMaker 2 to take over from; empty: its default name", Scope.CONNECT)
     takeover_group: str = _text("drlib.takeover.group",
-        "the Connect group of a MirrorMaker 2 that is taken over; empty: <source>-mm2", Scope.ANY)
+        "the Connect group of a MirrorMaker 2 to take over from; empty: <source>-mm2", Scope.ANY)
     source_client_id: str = _text("client.id",
-        "how brokers know this client, in quotas and logs; the role follows it", Scope.CONSUMER)
+        "the client ID in brokers' quotas and logs; drlib appends the client's role", Scope.CONSUMER)
     target_client_id: str = _text("client.id",
-        "how brokers know this client, in quotas and logs; the role follows it", Scope.PRODUCER)
+        "the client ID in brokers' quotas and logs; drlib appends the client's role", Scope.PRODUCER)
     forecast_interval_ms: int = _number("drlib.forecast.interval.ms", 1000,
-        "milliseconds between looks at lag, time to catch up and what retention leaves", Scope.ANY)
+        "milliseconds between measurements of lag, time to catch up and time until records expire", Scope.ANY)
     retention_warning_s: int = _number("drlib.retention.warning.seconds", 3600,
-        "less time left than this before unmirrored records expire is a warning", Scope.ANY)
+        "warn when unmirrored records expire in less than this many seconds", Scope.ANY)
     open_transaction_warning_s: int = _number("drlib.open.transaction.warning.seconds", 60,
-        "a transaction that holds records back for longer is a warning", Scope.ANY)
+        "warn when an open transaction holds records back for more than this many seconds", Scope.ANY)
     source_loss_policy: str = _key("drlib.source.loss.policy", "continue", _one_of("continue", "park", "fail"),
-        "records expired before they were mirrored: continue behind them, park the partition or fail", Scope.ANY)
+        "when records expired before they were mirrored: continue after them, park the partition, or fail", Scope.ANY)
     remirror_topics: tuple[str, ...] = _patterns("drlib.remirror.topics", "",
-        "source topics whose mirror may be filled anew from their start when it was deleted", Scope.ANY)
+        "source topics whose mirror topic is filled again from their start after it was deleted", Scope.ANY)
     # fmt: on
 
     def mirrors_topic(self, topic: str) -> bool:
-        """Does this topic of the source belong on the target? Heartbeats do; internal ones and cycles do not."""
+        """Whether the source topic is mirrored: heartbeats topics are, internal topics and cycles are not."""
         chosen = Selection(self.topics, self.topics_exclude)
         return should_mirror(self.policy, self.flow, topic, chosen, heartbeats_replication=self.heartbeats_replication)
 
     def remirrors_topic(self, topic: str) -> bool:
-        """May a mirror topic that was deleted or made again be filled anew from the start of this source topic?"""
+        """Whether a deleted or re-created mirror topic may be filled again from the start of this source topic."""
         return Selection(self.remirror_topics).chosen(topic)
 
     def mirrors_group(self, group: str) -> bool:
         return Selection(self.groups, self.groups_exclude).chosen(group)
 
     def mirrors_config(self, name: str) -> bool:
-        """Is this topic configuration copied to the target?"""
+        """Whether this topic configuration is copied to the target."""
         return not Selection(self.config_properties_exclude).chosen(name)
 
     def client_id(self, alias: str) -> str:
-        """`client.id` of our connections to the source or the target: what the file says, then who we are.
+        """`client.id` of drlib's connections to `alias`: that of the file, then `|drlib-<alias>`.
 
-        MirrorMaker 2 joins them with the same sign, so a quota for a client id ends with it there too.
+        MirrorMaker 2 uses the same `|`, so quotas by client ID keep their prefix.
         """
         chosen = self.source_client_id if alias == self.flow.source else self.target_client_id
         return f"{chosen}|drlib-{alias}" if chosen else f"drlib-{alias}"
 
     @property
     def connect_offsets_topic(self) -> str:
-        """Where a MirrorMaker 2 of this flow stores how far it copied; on the target (`MirrorMakerConfig`)."""
+        """Connect's offsets topic of a MirrorMaker 2 of this flow, on the target (`MirrorMakerConfig`)."""
         return self.offset_storage_topic or f"mm2-offsets.{self.flow.source}.internal"
 
     @property
@@ -294,7 +294,7 @@ class FlowSettings:
 
     @property
     def connect_group(self) -> str:
-        """The Connect group of a MirrorMaker 2 that runs this flow."""
+        """The Connect group of a MirrorMaker 2 of this flow."""
         return self.takeover_group or f"{self.flow.source}-mm2"
 
     @property

@@ -1,7 +1,7 @@
-"""Every key that MirrorMaker 2, Kafka Connect and the Java clients know, and what becomes of it here.
+"""Every key of MirrorMaker 2, Kafka Connect and the Java clients, and its effect in drlib.
 
-Rules: a key is honoured, or known and reported once with the reason, or unknown. A key that is a slip of the pen away
-from a known one is a mistake; any other unknown key belongs to some plugin and is only reported. Names are those of
+Rules: a key has an effect, or is known and reported with the reason why it has none, or is unknown. An unknown key that is
+at most two letters away from a known one is an error; any other may belong to a plugin and is only reported. Names are those of
 Kafka 4.3 (`MirrorSourceConfig`, `MirrorCheckpointConfig`, `MirrorHeartbeatConfig`, `DistributedConfig`,
 `ProducerConfig`, `ConsumerConfig`, `AdminClientConfig`).
 Not for: values (`drlib.config.values`) and scopes (`drlib.config.settings`).
@@ -25,16 +25,16 @@ def _names(text: str) -> frozenset[str]:
 
 CLIENT_SCOPES: Final = (Scope.CONSUMER, Scope.PRODUCER)
 FLOW_KEYS: Final = frozenset(key.name for key in KEYS if key.scope not in CLIENT_SCOPES)
-# MirrorMaker 2 hands these on from a flow only: its own definition does not hold them, so the top of the file is cut.
+# MirrorMaker 2 reads these under a flow only: its own definition lacks them, so it drops them at the top of the file.
 UNDER_A_FLOW_ONLY: Final = frozenset(key.name for key in KEYS if key.scope is Scope.FLOW)
 CLUSTER_KEYS: Final = frozenset({"bootstrap.servers", "drlib.cluster.id"}) | HONOURED
-# Keys of the Java clients that our connections have a counterpart of.
+# Keys of the Java clients that drlib's connections support.
 CLIENT_KEYS: Final = frozenset(key.name for key in KEYS if key.scope in CLIENT_SCOPES)
 TOP_LEVEL_KEYS: Final = frozenset({"clusters", "config.providers"})
 
 
 class Place(StrEnum):
-    """Where a key stands: at the top of the file, behind a cluster's alias, or behind a flow."""
+    """Where a key is set: at the top of the file, under a cluster's alias, or under a flow."""
 
     TOP = "top"
     CLUSTER = "cluster"
@@ -58,24 +58,25 @@ CLIENT_PREFIXES: Final = (
     *(f"{side}{client}." for side in ("source.", "target.", "") for client in ("producer", "consumer", "admin")),
 )
 
-_NO_WORKER: Final = "there is no Connect worker here; progress is kept in the journal topic on the target"
-_OWN_SECURITY: Final = "TLS and logins are drlib's and librdkafka's own, which have no such setting"
+_NO_WORKER: Final = "drlib runs no Connect worker; it keeps its progress in the journal topic on the target"
+_OWN_SECURITY: Final = "drlib and librdkafka do TLS and logins themselves and have no such setting"
 _NOT_DECODED: Final = "records are copied as bytes and never converted"
 _REMOVED: Final = (
     "Kafka 4 ignores this old name; the names are topics.exclude, groups.exclude, config.properties.exclude"
 )
-_BARE_CLIENT: Final = "a client's key counts behind consumer. or producer. only, in MirrorMaker 2 as well"
+_BARE_CLIENT: Final = "a client's key has an effect under consumer. or producer. only, as in MirrorMaker 2"
 _NOT_THAT_CLIENT: Final = (
-    "who reads is set by A.consumer. or A->B.source.consumer., who writes by B.producer. or A->B.producer.override."
+    "the reading client is set by A.consumer. or A->B.source.consumer., "
+    "the writing one by B.producer. or A->B.producer.override."
 )
 
-# What the Java clients can be told, and why there is nothing here to be told so.
+# Settings of the Java clients without effect in drlib, by reason.
 _CLIENT: Final[dict[str, str]] = {
     key: why
     for why, keys in (
         (
             "batches are appended as the source holds them: size, codec and partition stay, and requests are filled "
-            "with what is ready",
+            "with the batches that are ready",
             """
             batch.size buffer.memory linger.ms max.request.size compression.type compression.gzip.level
             compression.lz4.level compression.zstd.level partitioner.adaptive.partitioning.enable
@@ -83,26 +84,26 @@ _CLIENT: Final[dict[str, str]] = {
             """,
         ),
         (
-            "every append is idempotent and acknowledged by all in-sync replicas; after a doubt the log is read back "
-            "and nothing is sent again blindly",
+            "every append is idempotent and acknowledged by all in-sync replicas; after an unclear answer drlib reads the "
+            "log before it sends again",
             """
             acks enable.idempotence delivery.timeout.ms max.block.ms max.in.flight.requests.per.connection
             transaction.timeout.ms transaction.two.phase.commit.enable transactional.id
             """,
         ),
         (
-            "positions are kept in the journal: a partition begins at its first record, and what expired before it was "
-            "read is recorded as lost, never skipped",
+            "positions are kept in the journal: a partition begins at its first record, and records that expired unread "
+            "are recorded as lost, never skipped",
             "auto.offset.reset auto.commit.interval.ms enable.auto.commit",
         ),
-        ("committed records alone are mirrored, whatever it says", "isolation.level"),
+        ("only committed records are mirrored", "isolation.level"),
         ("checksums are always checked", "check.crcs"),
         (
-            "topics to mirror are chosen by topics and topics.exclude",
+            "topics to mirror are selected by topics and topics.exclude",
             "allow.auto.create.topics exclude.internal.topics",
         ),
         (
-            "workers share the lanes in a group of their own, see drlib.lanes and drlib.session.timeout.ms",
+            "workers share the lanes in their own group: see drlib.lanes and drlib.session.timeout.ms",
             """
             group.id group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms max.poll.interval.ms
             max.poll.records partition.assignment.strategy session.timeout.ms share.acknowledgement.mode
@@ -110,14 +111,14 @@ _CLIENT: Final[dict[str, str]] = {
             """,
         ),
         (
-            "there are no Java metrics here; drlib.metrics.address is where Prometheus finds ours",
+            "drlib has no Java metrics; Prometheus reads drlib's at drlib.metrics.address",
             """
             auto.include.jmx.reporter enable.metrics.push metric.reporters metrics.num.samples metrics.recording.level
             metrics.sample.window.ms
             """,
         ),
         (
-            "drlib's connections have deadlines and a back-off of their own, which the engine's fencing counts on",
+            "drlib's connections have their own deadlines and back-off, which the engine's fencing relies on",
             """
             client.dns.lookup connections.max.idle.ms default.api.timeout.ms metadata.max.age.ms metadata.max.idle.ms
             metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms reconnect.backoff.max.ms
@@ -126,13 +127,13 @@ _CLIENT: Final[dict[str, str]] = {
             """,
         ),
         ("partitions are read from their leaders", "client.rack"),
-        ("records are copied as bytes and pass no interceptor", "interceptor.classes"),
+        ("records are copied as bytes, without interceptors", "interceptor.classes"),
         ("env and file references work without declaring a provider", "config.providers"),
         (
-            "fetches are sized by the engine: by the memory there is, and by how fast the link and the target are",
+            "the engine sizes fetch requests by its memory and by the speed of the link and the target",
             "fetch.max.bytes max.partition.fetch.bytes fetch.max.wait.ms fetch.min.bytes",
         ),
-        ("the operating system sizes the buffers of a socket to its link", "receive.buffer.bytes send.buffer.bytes"),
+        ("the operating system sizes socket buffers", "receive.buffer.bytes send.buffer.bytes"),
         (_NOT_THAT_CLIENT, "bootstrap.controllers client.id"),
     )
     for key in keys.split()
@@ -194,7 +195,7 @@ _REPORTED: Final[dict[str, str]] = {
     **dict.fromkeys(DENIED, _OWN_SECURITY),
     **dict.fromkeys(_WORKER, _NO_WORKER),
     **dict.fromkeys(_CONVERSION, _NOT_DECODED),
-    "tasks.max": "how much runs in parallel is set by drlib.lanes and the number of workers",
+    "tasks.max": "parallelism is set by drlib.lanes and the number of workers",
     **dict.fromkeys(("topics.blacklist", "groups.blacklist", "config.properties.blacklist"), _REMOVED),
     **dict.fromkeys(("topics.whitelist", "groups.whitelist"), _REMOVED),
 }
@@ -225,24 +226,24 @@ def without_client_prefix(key: str) -> str:
 
 
 def why_not_used(key: str, place: Place | None = None) -> str | None:
-    """Why a known key (without cluster or flow) has no effect where it stands; None when it has, or is not known.
+    """Why a known key (without cluster or flow) has no effect at `place`; None when it has one, or is unknown.
 
-    Without a `place` the question is whether it has one anywhere.
+    Without a `place`: why it has no effect anywhere.
     """
     if key in FLOW_KEYS:
         return _misplaced_flow_key(key, place)
     if key in CLUSTER_KEYS:
-        return "a cluster is described under its own alias, not under a flow" if place is Place.FLOW else None
+        return "a cluster's keys are set under its alias, not under a flow" if place is Place.FLOW else None
     if key in TOP_LEVEL_KEYS:
-        return None if place in (Place.TOP, None) else "it counts only at the top level of the file"
+        return None if place in (Place.TOP, None) else "it has an effect only at the top of the file"
     bare = without_client_prefix(key)
     prefix = key.removesuffix(bare)
     if prefix and bare in CLUSTER_KEYS:
-        return "a client of its own is not configured apart from its cluster; write it under the cluster's alias"
+        return "all clients of a cluster share this setting; write it under the cluster's alias"
     if prefix and bare in CLIENT_KEYS and any(place in (where, None) for where in _HONOURED.get(prefix, ())):
         return None
     if prefix and bare in CLIENT_KEYS and place is Place.TOP:
-        return "MirrorMaker 2 reads the keys of clients under a cluster or a flow only; " + _NOT_THAT_CLIENT
+        return "MirrorMaker 2 reads keys of clients under a cluster or a flow only; " + _NOT_THAT_CLIENT
     if not prefix and bare in _CLIENT and bare not in _WORKERS_TOO and place is not None:
         return _BARE_CLIENT
     if bare in _REPORTED:
@@ -254,12 +255,12 @@ def _misplaced_flow_key(key: str, place: Place | None) -> str | None:
     if place in (Place.FLOW, None):
         return None
     if key == "enabled":
-        return "a flow is enabled by its own key, such as A->B.enabled; this would start every direction at once"
+        return "enable each flow by its own key, such as A->B.enabled; this one would start every direction at once"
     if place is Place.TOP:
         return "MirrorMaker 2 reads it under a flow only" if key in UNDER_A_FLOW_ONLY else None
     if key.startswith("drlib."):
         return None
-    return "MirrorMaker 2 reads it at the top of the file or under a flow, never under a cluster, and so it is here"
+    return "like MirrorMaker 2, drlib reads it at the top of the file or under a flow, never under a cluster"
 
 
 def is_known(key: str) -> bool:
@@ -268,7 +269,7 @@ def is_known(key: str) -> bool:
 
 
 def meant(key: str) -> str | None:
-    """The known key that the unknown `key` misspells by at most two letters, if there is one."""
+    """The known key that `key` misspells by at most two letters, if there is one."""
     bare = without_client_prefix(key)
     prefix = key.removesuffix(bare)
     candidates = _KNOWN_TO_CLIENTS if prefix else _KNOWN
@@ -281,25 +282,25 @@ def meant(key: str) -> str | None:
 MEANINGS: Final[Mapping[str, str]] = {
     **{key.name: key.meaning for key in KEYS},
     "clusters": "the aliases of all clusters of this file",
-    "bootstrap.servers": "host:port addresses of brokers the others are found through",
+    "bootstrap.servers": "host:port of some brokers, from which drlib learns the others",
     "security.protocol": "how connections are encrypted and authenticated",
-    "drlib.cluster.id": "the only cluster that is meant by this alias, by its cluster ID; empty: whichever answers",
-    "ssl.endpoint.identification.algorithm": "https checks that a broker's certificate is for its host name; empty does not",
-    "ssl.enabled.protocols": "versions of TLS: TLSv1.2, TLSv1.3",
+    "drlib.cluster.id": "the cluster ID that this alias must have; empty: any",
+    "ssl.endpoint.identification.algorithm": "https: a broker's certificate must be for its host name; empty: not checked",
+    "ssl.enabled.protocols": "TLS versions: TLSv1.2, TLSv1.3",
     "ssl.key.password": "the password of an encrypted PEM private key",
-    "ssl.truststore.location": "the authorities that brokers' certificates may come from; without it the system's own",
+    "ssl.truststore.location": "the authorities trusted to issue brokers' certificates; unset: the system's",
     "ssl.truststore.type": "PEM, PKCS12 or JKS",
-    "ssl.truststore.password": "opens a PKCS12 trust store",
-    "ssl.truststore.certificates": "the authorities themselves, PEM",
-    "ssl.keystore.location": "our own certificate and private key, for brokers that ask for one",
+    "ssl.truststore.password": "the password of a PKCS12 or JKS trust store",
+    "ssl.truststore.certificates": "the authorities' certificates, PEM",
+    "ssl.keystore.location": "drlib's certificate and private key, for brokers that require one",
     "ssl.keystore.type": "PEM, PKCS12 or JKS",
-    "ssl.keystore.password": "opens a PKCS12 key store",
-    "ssl.keystore.key": "our private key itself, PEM",
-    "ssl.keystore.certificate.chain": "our certificate itself, then its issuers, PEM",
+    "ssl.keystore.password": "the password of a PKCS12 or JKS key store",
+    "ssl.keystore.key": "drlib's private key, PEM",
+    "ssl.keystore.certificate.chain": "drlib's certificate, then its issuers, PEM",
     "sasl.mechanism": "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
-    "sasl.jaas.config": "who logs in: a login module of Kafka's with its options",
-    "sasl.login.callback.handler.class": "where bearer tokens come from: Kafka's own handlers only",
-    "sasl.oauthbearer.token.endpoint.url": "where bearer tokens are asked for, grant type client_credentials",
+    "sasl.jaas.config": "the login: one of Kafka's login modules with its options",
+    "sasl.login.callback.handler.class": "the source of bearer tokens: Kafka's own handlers only",
+    "sasl.oauthbearer.token.endpoint.url": "the token endpoint, grant type client_credentials",
     "sasl.oauthbearer.scope": "the scope of the tokens",
     "sasl.oauthbearer.header.urlencode": "URL-encode the client's ID and secret in the Authorization header",
     "sasl.oauthbearer.client.credentials.client.id": "the client's ID at the token endpoint",

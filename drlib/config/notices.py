@@ -1,7 +1,7 @@
-"""What a file sets without effect, and what it misspells.
+"""Check the keys of a file: those without effect, misspelt ones, and those that would be unsafe.
 
-Rules: every key of the file is honoured, named in a `Notice`, or refused; a value is never quoted here, as it may be a
-password. Keys under `drlib.` are all known, so an unknown one is refused outright.
+Rules: every key of the file has an effect, gets a `Notice`, or is refused; no message quotes a value, as it may be a password.
+An unknown key under `drlib.` is always refused.
 Not for: values (`drlib.config.values`).
 """
 
@@ -32,19 +32,22 @@ class Notice:
 
 
 def check_keys(file: PropertiesFile, aliases: Sequence[str]) -> tuple[Notice, ...]:
-    """A notice for each key without effect, by line. Raises `UsageError` for slips, unknown clusters and security."""
+    """A notice for each key without effect, by line.
+
+    Raises `UsageError` for misspelt keys, unknown clusters and unsafe security keys.
+    """
     effective = file.effective()
     notices = []
     for entry in file.entries:
         scope, key = _split(file, entry, aliases)
         _refuse_security(file, entry, scope, key)
         if (later := effective[entry.key]) is not entry:
-            text: str | None = f"it is set again in line {later.line}, and the later line counts"
+            text: str | None = f"it is set again in line {later.line}, and the last line counts"
         elif keys.is_known(key):
             text = keys.why_not_used(key, place(scope))
         else:
             _refuse_slip(file, entry, scope, key, aliases)
-            text = "neither Kafka nor drlib knows this key"
+            text = "unknown key: neither Kafka nor drlib has it"
         if text is not None:
             notices.append(Notice(entry.line, entry.key, text))
     return tuple(notices)
@@ -59,20 +62,30 @@ def _split(file: PropertiesFile, entry: Entry, aliases: Sequence[str]) -> tuple[
     if "->" in entry.key:
         named = entry.key.split(".")[0]
         raise UsageError(
-            f"{file.where(entry)}: {entry.key} is not about a flow of this file",
-            f"{named} does not name two different ones of its clusters {', '.join(aliases)}",
-            "Correct the alias, or add it to clusters.",
+            f"{file.where(entry)}: {entry.key} is not a key of a flow of this file",
+            _wrong_flow(named, aliases),
+            "Correct the aliases, or add the missing cluster to clusters.",
         )
     return "", entry.key
 
 
+def _wrong_flow(named: str, aliases: Sequence[str]) -> str:
+    source, _, target = named.partition("->")
+    missing = [alias for alias in (source, target) if alias not in aliases]
+    if not missing:
+        return f"{named} names one cluster twice"
+    return (
+        f"{named}: {' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not in clusters ({', '.join(aliases)})"
+    )
+
+
 def _refuse_security(file: PropertiesFile, entry: Entry, scope: str, key: str) -> None:
-    """A security key that would be unsafe to follow, or to leave without effect."""
+    """Refuse a security key that is unsafe to apply, or unsafe to ignore."""
     bare = keys.without_client_prefix(key)
     if bare in DENIED:
         raise UsageError(
             f"{file.where(entry)}: {entry.key} is not allowed",
-            "it makes a client run a command or load code that this file names",
+            "it would make the client run a command or load code named in this file",
             "Remove it.",
         )
     if bare != "security.protocol":
@@ -81,7 +94,7 @@ def _refuse_security(file: PropertiesFile, entry: Entry, scope: str, key: str) -
     if protocol is not Protocol.PLAINTEXT and (bare != key or "->" in scope):
         raise UsageError(
             f"{file.where(entry)}: {entry.key} would have no effect",
-            "the clients of a cluster are secured alike, under the cluster's own alias",
+            "all clients of a cluster share its security settings, which are set under the cluster's alias",
             f"Write {scope.partition('->')[0] or 'ALIAS'}.security.protocol, and the other security keys with it.",
         )
 
@@ -94,21 +107,23 @@ def _refuse_slip(file: PropertiesFile, entry: Entry, scope: str, key: str, alias
     prefix = f"{scope}." if scope else ""
     if (meant := keys.meant(key)) is not None:
         raise UsageError(
-            f"{file.where(entry)}: {entry.key} is not a key",
-            "it looks like a slip of the pen",
+            f"{file.where(entry)}: {entry.key} cannot be used",
+            "unknown key",
             f"Did you mean {prefix}{meant}?",
         )
     if key.startswith("drlib."):
         known = sorted(name for name in keys.FLOW_KEYS if name.startswith("drlib."))
         raise UsageError(
-            f"{file.where(entry)}: {entry.key} is not a key", "drlib has no such key", f"It has {', '.join(known)}."
+            f"{file.where(entry)}: {entry.key} cannot be used",
+            "unknown key",
+            f"The keys of drlib are {', '.join(known)}.",
         )
     alias, _, rest = key.partition(".")
     if not scope and rest in keys.CLUSTER_KEYS:
         close = difflib.get_close_matches(alias.upper(), [known.upper() for known in aliases], n=1)
         hint = next((f"Did you mean {known}? " for known in aliases if close and known.upper() == close[0]), "")
         raise UsageError(
-            f"{file.where(entry)}: {entry.key} is about an unknown cluster",
-            f"clusters lists {', '.join(aliases)}",
+            f"{file.where(entry)}: {entry.key} cannot be used",
+            f"the cluster {alias} is not in clusters ({', '.join(aliases)})",
             f"{hint}Correct the alias, or add {alias} to clusters.",
         )

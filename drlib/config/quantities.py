@@ -2,7 +2,7 @@
 
 Rules: B is bytes and b is bits, as on every data sheet, so `1Gb/s` is 125,000,000 bytes a second; k, M, G and T are powers of
 1000, Ki, Mi, Gi and Ti of 1024. A number without a unit is refused, as its unit would be a guess.
-Not for: values of a properties file, which Kafka has in bytes and milliseconds.
+Not for: values of a properties file, which are in bytes and milliseconds as in Kafka.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What topics are called on the other side, and which topics never cross.
+"""How topics are named on the other cluster, and which topics are never mirrored.
 
 Rules: the names are those of Kafka's `DefaultReplicationPolicy` and `IdentityReplicationPolicy`, so that `MirrorClient`
-and `RemoteClusterUtils` find everything a flow of ours writes; internal names follow the separator (KIP-690) unless
+and `RemoteClusterUtils` find everything that a flow writes; internal names follow the separator (KIP-690) unless
 `internal_separator_enabled` is off (KIP-949). A topic never travels back to a cluster it came from.
 Not for: which topics a user chose (`drlib.config.patterns.selection`).
 """
@@ -39,7 +39,7 @@ class ReplicationPolicy(ABC):
         if not self.separator:
             raise UsageError(
                 "replication.policy.separator is empty",
-                "without a separator no remote topic can be told from a local one",
+                "without a separator, remote and local topics cannot be told apart",
                 "Set a separator such as `.` or `_`, or use IdentityReplicationPolicy.",
             )
 
@@ -53,13 +53,13 @@ class ReplicationPolicy(ABC):
 
     @abstractmethod
     def upstream_topic(self, topic: str) -> str | None:
-        """What `topic` is called one hop upstream; None for a local topic."""
+        """The name of `topic` one hop upstream; None for a local topic."""
 
     @abstractmethod
     def is_cycle(self, topic: str, target: str, source: str | None = None) -> bool:
-        """Would mirroring `topic` to `target` bring it back to where it has been?
+        """Whether mirroring `topic` to `target` would bring it back to a cluster it came from.
 
-        `source` is the alias of the flow's own source: a name that carries it went round (KAFKA-9914, Kafka 4.4).
+        `source` is the alias of the flow's own source: a name that contains it is in a cycle (KAFKA-9914, Kafka 4.4).
         """
 
     def original_topic(self, topic: str) -> str:
@@ -86,7 +86,7 @@ class ReplicationPolicy(ABC):
         return f"mm2-offset-syncs{self.internal_separator}{other_alias}{self.internal_separator}internal"
 
     def journal_topic(self, source: str) -> str:
-        """Our lanes' promises, on the target of a flow from `source`: `__drlib-journal.LEFT.internal`."""
+        """The lanes' journal, on the target of a flow from `source`: `__drlib-journal.LEFT.internal`."""
         return f"{JOURNAL_PREFIX}{self.internal_separator}{source}{self.internal_separator}internal"
 
     def is_heartbeats(self, topic: str) -> bool:
@@ -105,9 +105,9 @@ class ReplicationPolicy(ABC):
         return replicators or topic.startswith(("__", ".")) or self.is_checkpoints(topic)
 
     def downstream_topic(self, flow: Flow, topic: str) -> str:
-        """What a topic of the flow's source is called on its target.
+        """The name on the flow's target of a topic of its source.
 
-        A topic that came from the target goes home under its original name: `RIGHT.orders` on LEFT is `orders` on
+        A topic that came from the target returns under its original name: `RIGHT.orders` on LEFT is `orders` on
         RIGHT (`MirrorCheckpointTask.renameTopicPartition`).
         """
         if self.source_of(topic) == flow.target:
@@ -123,9 +123,9 @@ class DefaultReplicationPolicy(ReplicationPolicy):
         return f"{source_alias}{self.separator}{topic}"
 
     def source_of(self, topic: str) -> str | None:
-        first, found, rest = topic.partition(self.separator)
+        first, separator, rest = topic.partition(self.separator)
         # Java's split drops empty strings at the end, so `A.` and `A..` are local topics there, and `..x` is not.
-        return first if found and rest.replace(self.separator, "") else None
+        return first if separator and rest.replace(self.separator, "") else None
 
     def upstream_topic(self, topic: str) -> str | None:
         source = self.source_of(topic)
@@ -144,7 +144,7 @@ class DefaultReplicationPolicy(ReplicationPolicy):
 class IdentityReplicationPolicy(ReplicationPolicy):
     """Names stay as they are, for one-way flows; only heartbeats are prefixed.
 
-    `source_alias` is the flow's source. A name says nothing about where a topic came from, so cycles cannot be seen:
+    `source_alias` is the flow's source. A name does not tell where a topic came from, so cycles cannot be detected:
     never run both directions of a pair under this policy.
     """
 
@@ -178,7 +178,7 @@ def should_mirror(
     *,
     heartbeats_replication: bool = True,
 ) -> bool:
-    """Does `topic` of the flow's source belong on its target?
+    """Whether `topic` of the flow's source is mirrored to its target.
 
     (chosen by the topic filter, or a heartbeats topic) and not internal and not a cycle, as
     `MirrorSourceConnector.shouldReplicateTopic` decides; `heartbeats_replication` is `heartbeats.replication.enabled`.

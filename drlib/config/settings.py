@@ -1,11 +1,10 @@
-"""A `connect-mirror-maker.properties` file, unchanged, as typed settings with MirrorMaker 2's defaults.
+"""Load a `connect-mirror-maker.properties` file, unchanged, as typed settings with MirrorMaker 2's defaults.
 
-Rules: flag > `A->B.key` > `key` > default, as `MirrorMakerConfig` reads the keys of its connectors; our own `drlib.`
-keys may stand under `B.` and `A.` too, the target's first. A cluster's own keys: `A.key` > `key`. Nothing is ignored in
-silence: a key that has no effect becomes a `Notice` with its line, a key one slip away from a known one is a
-`UsageError`, and so is a value that cannot be meant. References (`${env:NAME}`, `${file:/path:key}`) are looked up only
-for keys that are used.
-Not for: connecting; `drlib.kafka.admin` and `drlib.kafka` do that from these values.
+Rules: option > `A->B.key` > `key` > default, as `MirrorMakerConfig` reads the keys of its connectors; drlib's own keys
+(`drlib.`) may also be set under `B.` and `A.`, the target first. A cluster's own keys: `A.key` > `key`. No key is ignored
+silently: a key without effect becomes a `Notice` with its line; a misspelt key or an invalid value is a `UsageError`.
+References (`${env:NAME}`, `${file:/path:key}`) are resolved only for keys that are used.
+Not for: connecting to clusters (`drlib.kafka.admin`, `drlib.kafka.net`).
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from drlib.kafka.java_formats.properties import Entry, PropertiesFile
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 
-Recorder = Callable[[str, Sequence[Lookup]], None]  # a cluster's alias or a flow, and what was asked of the file for it
+Recorder = Callable[[str, Sequence[Lookup]], None]  # (a cluster's alias or a flow, its look-ups)
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorSettings:
-    """One file. `flows` holds every ordered pair of clusters, enabled or not; `notices` what had no effect."""
+    """One file. `flows` holds every ordered pair of clusters, enabled or not; `notices` the keys without effect."""
 
     path: Path
     clusters: Mapping[str, ClusterSettings]
@@ -44,24 +43,27 @@ class MirrorSettings:
         return tuple(flow for flow in self.flows if flow.enabled)
 
     def flow(self, source: str, target: str) -> FlowSettings:
-        """Raises `UsageError` when the file has no such clusters."""
+        """The settings of source->target. Raises `UsageError` when the file does not have both clusters."""
         for settings in self.flows:
             if settings.flow == Flow(source, target):
                 return settings
         raise UsageError(
             f"{self.path} has no flow {source}->{target}",
             f"its clusters are {', '.join(self.clusters)}",
-            "Name two of them, source first.",
+            "Name two of these clusters, the source first.",
         )
 
 
 def load_mirror_settings(path: str | Path) -> MirrorSettings:
-    """The settings in the file at `path`. Raises `UsageError`, with the line, for what cannot be meant."""
+    """The settings in the file at `path`. Raises `UsageError`, with the line, for an invalid key or value."""
     return from_file(properties.read(path))
 
 
 def from_file(file: PropertiesFile, recorded: Recorder | None = None, *, lenient: bool = False) -> MirrorSettings:
-    """The settings of a file that was read. `recorded` is told what each flow and cluster asked of it."""
+    """The settings of a parsed file. `recorded` is called with the look-ups of each cluster and flow.
+
+    With `lenient`, a reference that cannot be resolved here counts as the default.
+    """
     entries = file.effective()
     aliases = _aliases(file, entries)
     notices = check_keys(file, aliases)
@@ -86,7 +88,7 @@ def _aliases(file: PropertiesFile, entries: Mapping[str, Entry]) -> tuple[str, .
     aliases = split_list(values.text("clusters", ""))
     example = "Write clusters = LEFT, RIGHT, then LEFT.bootstrap.servers and RIGHT.bootstrap.servers."
     if not aliases:
-        values.refuse("clusters", "without it there is nothing to mirror", example)
+        values.refuse("clusters", "drlib needs to know the clusters of this file", example)
     for alias in aliases:
         if not alias or not set(alias) <= ALIAS_LETTERS:
             values.refuse(
@@ -102,7 +104,9 @@ def _cluster(values: Values, alias: str) -> ClusterSettings:
     servers = tuple(server.rpartition("://")[2] for server in split_list(values.text("bootstrap.servers", "")))
     example = f"Write {alias}.bootstrap.servers = host:9092."
     if not servers:
-        raise UsageError(f"{file.path}: {alias}.bootstrap.servers is not set", f"{alias} cannot be reached", example)
+        raise UsageError(
+            f"{file.path}: {alias}.bootstrap.servers is not set", f"drlib cannot connect to {alias}", example
+        )
     for server in servers:
         host, _, port = server.rpartition(":")
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
@@ -123,6 +127,6 @@ def _refuse_shared_servers(file: PropertiesFile, clusters: Mapping[str, ClusterS
             if (owner := owners.setdefault(server.lower(), alias)) != alias:
                 Values(file, file.effective(), (f"{alias}.", "")).refuse(
                     "bootstrap.servers",
-                    f"{owner} and {alias} have the address {server} in common, and a cluster cannot mirror to itself",
+                    f"{owner} and {alias} have the same address {server}, and a cluster cannot be mirrored to itself",
                     f"Give {alias} the addresses of its own brokers.",
                 )

@@ -1,8 +1,7 @@
-"""One key of one flow, found at its most specific place and turned into a typed value.
+"""Read one key at its most specific place in the file, as a typed value.
 
-Rules: the first of the `prefixes` under which a key is set counts; every wrong value is a `UsageError` with the file
-and line, which shows a reference as it is written and never what it stands for, and a secret not at all. What was asked
-for is noted, so that a file can be explained by reading it.
+Rules: the first of the `prefixes` under which a key is set counts. An invalid value is a `UsageError` with file and line; the
+error shows a reference as it is written, never its value, and no secret. Every look-up is recorded for `config explain`.
 Not for: keys that are set but have no effect (`drlib.config.keys`).
 """
 
@@ -20,7 +19,7 @@ from drlib.kafka.java_formats.references import resolve, shown
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A key that was asked for: the entry that counted, None for the `default`, and where else it might stand."""
+    """A key that was read: the entry that counted (None: the `default`), and every full key that was `tried`, in order."""
 
     key: str
     default: str
@@ -32,7 +31,7 @@ class Lookup:
 class Values:
     """The entries of a file as one scope sees them: `prefixes` from the most specific to the least.
 
-    `lenient` takes the default where a reference cannot be looked up here, for who only explains the file.
+    `lenient`: use the default where a reference cannot be resolved on this machine (`config explain`).
     """
 
     file: PropertiesFile
@@ -42,7 +41,7 @@ class Values:
     lenient: bool = False
 
     def under(self, *prefixes: str) -> Values:
-        """The same file as another scope sees it."""
+        """The same file with other prefixes."""
         return replace(self, prefixes=prefixes)
 
     def entry(self, key: str) -> Entry | None:
@@ -72,7 +71,7 @@ class Values:
     def boolean(self, key: str, default: bool) -> bool:
         text = self.text(key, str(default).lower()).lower()
         if text not in ("true", "false"):
-            self.refuse(key, "it is neither true nor false", "Write true or false.")
+            self.refuse(key, "it is not true or false", "Write true or false.")
         return text == "true"
 
     def integer(self, key: str, default: int, *, least: int) -> int:
@@ -82,14 +81,14 @@ class Values:
         except ValueError:
             self.refuse(key, "it is not a whole number", f"Write a number of at least {least}.")
         if number < least:
-            self.refuse(key, f"it is below {least}", f"Write a number of at least {least}.")
+            self.refuse(key, f"the least value is {least}", f"Write a number of at least {least}.")
         return number
 
     def replication_factor(self, key: str, default: int) -> int:
-        """At least 1, or -1 for the broker's own default."""
+        """At least 1, or -1 for the broker's default."""
         number = self.integer(key, default, least=-1)
         if number == 0:
-            self.refuse(key, "a topic has at least one replica", "Write 1 or more, or -1 for the broker's default.")
+            self.refuse(key, "a topic needs at least one replica", "Write 1 or more, or -1 for the broker's default.")
         return number
 
     def one_of(self, key: str, default: str, choices: Iterable[str]) -> str:
@@ -99,7 +98,7 @@ class Values:
         return text
 
     def patterns(self, key: str, default: str) -> tuple[str, ...]:
-        """A comma list of Java regular expressions, known to be translatable."""
+        """A comma list of Java regular expressions, validated."""
         patterns = selection.split_list(self.text(key, default))
         try:
             selection.validate(patterns)

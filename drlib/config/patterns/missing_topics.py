@@ -1,15 +1,17 @@
-"""Topics that a file names one by one and that are not there: found, and the likely slip of the pen with them.
+"""Find topics that a file names literally and that do not exist, each with a likely misspelling.
 
-Rules: an entry is literal when it has none of Java's pattern characters but the dot; a pattern that matches nothing is
-nobody's mistake. A suggestion is at most two letters away, and no more than a quarter of the name.
+Rules: an entry is literal when its only pattern character is the dot; a pattern that matches nothing is no mistake. A
+suggestion is at most two letters away, and at most a quarter of the name.
+Not for: patterns (`drlib.config.patterns.selection`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Final
 
 _PATTERN = frozenset("*+?[](){}|^$\\")
-SLIP = 2
+MOST_EDITS: Final = 2
 
 
 def is_literal(entry: str) -> bool:
@@ -17,20 +19,20 @@ def is_literal(entry: str) -> bool:
 
 
 def missing_topics(entries: Iterable[str], topics: Collection[str]) -> dict[str, str | None]:
-    """Literal entries that no topic bears, each with the topic that may be meant (the nearest, then the first)."""
-    there = set(topics)
-    return {e: _nearest(e, there) for e in entries if is_literal(e) and e not in there and e.strip()}
+    """Literal entries without a topic of that name, each with the most similar topic (ties: the first by name)."""
+    existing = set(topics)
+    return {e: _nearest(e, existing) for e in entries if is_literal(e) and e not in existing and e.strip()}
 
 
 def _nearest(entry: str, topics: Collection[str]) -> str | None:
-    allowed = min(SLIP, len(entry) // 4)
+    allowed = min(MOST_EDITS, len(entry) // 4)
     near = [(distance(entry, t), t) for t in topics if abs(len(t) - len(entry)) <= allowed]
-    best = min((found for found in near if found[0] <= allowed), default=None)
+    best = min((candidate for candidate in near if candidate[0] <= allowed), default=None)
     return best[1] if best else None
 
 
 def distance(one: str, other: str) -> int:
-    """Letters to insert, drop, replace or swap with their neighbour."""
+    """The number of letters to insert, delete, replace or transpose (optimal string alignment)."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):

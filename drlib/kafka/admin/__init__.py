@@ -1,4 +1,10 @@
-"""A small synchronous handle on one Kafka cluster."""
+"""Blocking admin calls to one Kafka cluster, over confluent-kafka and drlib's own connections.
+
+- `cluster`: `Cluster`, the handle; `bulk_admin`: the same for many topics and groups at once
+- `group_offsets`: committed offsets of many groups; `topic_acls`: ACLs; `bounded_read`: records of given ranges
+- `connect`: own connections from settings; `login_check`, `reachability`: why a cluster cannot be used
+- `descriptions`: the values returned; `errors`: librdkafka's errors as drlib's
+"""
 
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupListing, Isolation, Range, Record, TopicDescription

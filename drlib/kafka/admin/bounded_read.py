@@ -1,8 +1,8 @@
-"""A bounded read of partitions by a plain consumer: it joins no group and commits nothing.
+"""Read given ranges of partitions with a plain consumer that joins no group and commits nothing.
 
-Rules: it starts at exact offsets and never resets; an offset is gone when the log says so, not when a client gives up; a
-partition is done at the first record at or past its end or at the end of its visible log; silence for the whole deadline
-is `Unreachable`, not the end.
+Rules: reading starts at exact offsets and never resets. An offset is gone when the log start says so, not when the client
+gives up. A partition ends at the first record at or past its range or at the end of its visible log. No answer for the whole
+deadline is `Unreachable`, not the end.
 Not for: following a log as it grows.
 """
 
@@ -24,9 +24,9 @@ from drlib.model import TopicPartition
 _BATCH: Final = 1000
 _POLL_S: Final = 0.2  # consume() ignores signals while it waits, so it waits briefly
 
-_NEW_TOPIC_S: Final = 2.0  # how long a topic may be unknown to a broker before it counts as not there
+_NEW_TOPIC_S: Final = 2.0  # how long a broker may not know a topic before it counts as missing
 _RESET: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
-_MOST_DOUBTS: Final = 5
+_MOST_RETRIES: Final = 5
 
 
 def read(
@@ -38,7 +38,7 @@ def read(
     timeout_s: float,
     logger: logging.Logger,
 ) -> Iterator[Record]:
-    """See `Cluster.read`. `timeout_s` is the longest silence before `Unreachable`."""
+    """As `Cluster.read`. `timeout_s` is the longest time without an answer before `Unreachable`."""
     open_ranges = {tp: Range(*bounds) for tp, bounds in ranges.items() if bounds[0] < bounds[1]}
     if not open_ranges:
         return
@@ -57,36 +57,38 @@ def read(
     doing = "reading records"
     try:
         consumer.assign([ConfluentTopicPartition(tp.topic, tp.partition, r.start) for tp, r in open_ranges.items()])
-        last_heard = time.monotonic()
+        last_answer = time.monotonic()
         known = False
-        following = {tp: r.start for tp, r in open_ranges.items()}  # the offset to read next
-        doubts = 0
+        next_offsets = {tp: r.start for tp, r in open_ranges.items()}
+        retries = 0
         while open_ranges:
             messages = consumer.consume(_BATCH, _POLL_S)
-            if not messages and time.monotonic() - last_heard > timeout_s:
+            if not messages and time.monotonic() - last_answer > timeout_s:
                 raise unreachable(cluster, doing, f"no record and no end of log for {timeout_s:g} s")
-            if not messages and not known and time.monotonic() - last_heard > _NEW_TOPIC_S:
+            if not messages and not known and time.monotonic() - last_answer > _NEW_TOPIC_S:
                 known = _all_known(consumer, cluster, open_ranges, timeout_s)
             for message in messages:
                 partition = TopicPartition(message.topic() or "", message.partition())
                 bounds = open_ranges.get(partition)
                 if message.error() is not None:
                     if message.error().code() in _RESET and bounds is not None:
-                        doubts += 1
-                        _check_gone(consumer, cluster, message, partition, following[partition], doubts, timeout_s)
+                        retries += 1
+                        _check_gone(consumer, cluster, message, partition, next_offsets[partition], retries, timeout_s)
                     elif _is_end(cluster, message, partition):
                         open_ranges.pop(partition, None)
                     continue
                 if bounds is None:
                     continue
-                following[partition] = message.offset() + 1
+                next_offsets[partition] = message.offset() + 1
                 if message.offset() < bounds.end:
                     yield _record(partition, message)
                 if message.offset() >= bounds.end - 1:
                     del open_ranges[partition]
                     consumer.incremental_unassign([ConfluentTopicPartition(partition.topic, partition.partition)])
             if messages:
-                last_heard = time.monotonic()  # after the caller has had them, whose pace is not the cluster's silence
+                last_answer = (
+                    time.monotonic()
+                )  # taken after the caller has handled them, so that a slow caller is not an unreachable cluster
     except KafkaException as error:
         raise as_drlib_error(error, cluster, doing) from error
     finally:
@@ -94,9 +96,9 @@ def read(
 
 
 def _all_known(consumer: Any, cluster: ClusterSettings, partitions: Iterable[TopicPartition], timeout_s: float) -> bool:
-    """librdkafka waits in silence for a partition that is not there, so a silence is a reason to ask.
+    """Check that all partitions exist: librdkafka waits for a missing partition without an error.
 
-    Raises `ClusterRefused`, or `Unreachable` when nobody answers.
+    Raises `ClusterRefused`, or `Unreachable` when no broker answers.
     """
     topics = consumer.list_topics(timeout=timeout_s).topics
     for partition in partitions:
@@ -107,7 +109,7 @@ def _all_known(consumer: Any, cluster: ClusterSettings, partitions: Iterable[Top
 
 
 def _is_end(cluster: ClusterSettings, message: Message, partition: TopicPartition) -> bool:
-    """Is this event the end of the visible log? Raises for every other event that cannot heal by itself."""
+    """Whether this event is the end of the visible log. Raises for errors that librdkafka does not recover from."""
     error = message.error()
     assert error is not None
     if error.code() == KafkaError._PARTITION_EOF:
@@ -123,16 +125,16 @@ def _check_gone(
     message: Message,
     partition: TopicPartition,
     offset: int,
-    doubts: int,
+    retries: int,
     timeout_s: float,
 ) -> None:
-    """librdkafka gave `offset` up; it does so for other reasons than a missing offset, so the log is asked.
+    """Check the log when librdkafka gives up on `offset`, which it also does for other reasons.
 
-    Reads on from `offset` where the log holds it. Raises `OffsetsGone` where it does not, or after too many doubts.
+    Continues at `offset` where the log holds it. Raises `OffsetsGone` where it does not, or after too many retries.
     """
     at = ConfluentTopicPartition(partition.topic, partition.partition, offset)
     low, high = consumer.get_watermark_offsets(at, timeout=timeout_s, cached=False)
-    if low <= offset <= high and doubts <= _MOST_DOUBTS:
+    if low <= offset <= high and retries <= _MOST_RETRIES:
         consumer.incremental_unassign([at])
         consumer.incremental_assign([at])
         return

@@ -1,7 +1,6 @@
-"""What a mirror asks of a cluster to keep topics and groups in step: settings with their sources, group states, commits.
+"""Admin calls on many topics and groups at once, as syncing needs them.
 
-Rules: many topics or groups are asked about at once and answered one by one: an error of one is its answer and not the
-end of all. Positions are committed with their metadata and without a leader epoch, since epochs mean nothing elsewhere.
+Rules: one request names many topics or groups and each has its own answer: an error of one does not fail the others.
 Not for: deciding (`drlib.mirror.sync.rules.configs`, `group_sync`).
 """
 
@@ -31,8 +30,8 @@ _STATES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A topic to be created; a `replication_factor` of -1 is the broker's default."""
+class NewTopicSpec:
+    """A topic to create; a `replication_factor` of -1 is the broker's default."""
 
     name: str
     partitions: int
@@ -43,29 +42,29 @@ class Wanted:
 class BulkAdmin(Cluster):
     """`with BulkAdmin(settings) as cluster:`. Every method may raise `Unreachable` or `ClusterRefused`."""
 
-    def create_topics(self, wanted: Iterable[Wanted]) -> dict[str, bool | DrlibError]:
-        """Create many topics, some hundred partitions at a time, which a controller does in one go each.
+    def create_topics(self, wanted: Iterable[NewTopicSpec]) -> dict[str, bool | DrlibError]:
+        """Create many topics, at most `AT_ONCE` partitions per request.
 
-        Returns by name: True when it was created now, False when it was there already, whatever it looks like, or why
-        it was refused. Raises `Unreachable` when nobody answers.
+        Returns by name: True when it was created, False when it existed, whatever its settings, or why it was refused.
+        Raises `Unreachable` when the cluster does not answer.
         """
-        found: dict[str, bool | DrlibError] = {}
+        results: dict[str, bool | DrlibError] = {}
         for some in _portions(wanted):
             doing = f"creating {len(some)} topics"
             topics = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in some]
             for name, future in self._call(doing, "create_topics", topics, operation_timeout=self._timeout_s).items():
                 try:
                     self._result(future)
-                    found[name] = True
+                    results[name] = True
                 except (KafkaException, TimeoutError) as error:
                     if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
-                        found[name] = False
+                        results[name] = False
                         continue
                     refusal = as_drlib_error(error, self.settings, f"creating topic {name}")
                     if isinstance(refusal, Unreachable):
                         raise refusal from error
-                    found[name] = refusal
-        return found
+                    results[name] = refusal
+        return results
 
     def alter_topic_settings(self, name: str, changes: Iterable[ConfigChange]) -> None:
         """SET and DELETE incrementally, all or none of them (`IncrementalAlterConfigs`, KIP-339)."""
@@ -78,32 +77,32 @@ class BulkAdmin(Cluster):
             self._wait(future, doing)
 
     def group_states(self, groups: Collection[str]) -> dict[str, GroupState | DrlibError]:
-        """The state of each group, classic or of KIP-848; a group that is not there is ABSENT."""
+        """The state of each group, classic or of KIP-848; ABSENT for one that does not exist."""
         doing = "describing groups"
         if not groups:
             return {}
-        found: dict[str, GroupState | DrlibError] = {}
+        states: dict[str, GroupState | DrlibError] = {}
         for group, future in self._call(doing, "describe_consumer_groups", sorted(groups)).items():
             try:
                 described = self._result(future)
             except (KafkaException, TimeoutError) as error:
                 if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
-                    found[group] = GroupState.ABSENT
+                    states[group] = GroupState.ABSENT
                 else:
-                    found[group] = as_drlib_error(error, self.settings, f"describing group {group}")
+                    states[group] = as_drlib_error(error, self.settings, f"describing group {group}")
             else:
-                found[group] = _STATES.get(described.state, GroupState.ACTIVE)
-        return found
+                states[group] = _STATES.get(described.state, GroupState.ACTIVE)
+        return states
 
     def lists_every_group(self) -> bool:
-        """May we describe the cluster? Without that right a listing silently leaves out groups we may not describe."""
+        """Whether drlib may describe the cluster. Without that right, listings omit groups that it may not describe."""
         doing = "describing the cluster"
         described = self._wait(self._call(doing, "describe_cluster", include_authorized_operations=True), doing)
         return AclOperation.DESCRIBE in (described.authorized_operations or ())
 
 
-def _portions(wanted: Iterable[Wanted]) -> Iterator[list[Wanted]]:
-    some: list[Wanted] = []
+def _portions(wanted: Iterable[NewTopicSpec]) -> Iterator[list[NewTopicSpec]]:
+    some: list[NewTopicSpec] = []
     partitions = 0
     for topic in wanted:
         if some and (partitions + topic.partitions > AT_ONCE):

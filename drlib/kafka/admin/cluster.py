@@ -1,8 +1,8 @@
-"""A synchronous handle on one cluster, over confluent-kafka: topics, log ends, group positions, bounded reads.
+"""A blocking handle on one cluster, over confluent-kafka: topics, settings, log ends, groups, bounded reads.
 
-Rules: every call has a deadline (`timeout_s`) and raises a `DrlibError`; an answer that is only part of the truth, such
-as groups listed by some coordinators, is an error and not a shorter list. Positions are written only for groups without
-members. librdkafka prints nothing, and it tries a refused login for ever: a secured cluster is tried once by ourselves.
+Rules: every call has a deadline (`timeout_s`) and raises a `DrlibError`. An incomplete answer, such as groups listed by some
+coordinators only, is an error and not a shorter list. Offsets are committed only for groups without members. librdkafka
+prints nothing. It retries a refused login for ever, so drlib checks the login of a secured cluster first.
 Not for: mirroring, which speaks the protocol itself (`drlib.kafka`), and not for asyncio: calls block.
 """
 
@@ -33,8 +33,7 @@ from confluent_kafka.admin import (
 )
 
 from drlib.errors import DrlibError
-from drlib.kafka.admin import bounded_read as scan
-from drlib.kafka.admin import login_check as preflight
+from drlib.kafka.admin import bounded_read, login_check
 from drlib.kafka.admin.descriptions import (
     CommittedOffset,
     ConfigSource,
@@ -64,9 +63,9 @@ _LEVELS: Final = {
     Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
 }
 _MEMBERS_IN_THE_WAY: Final = ("UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP")
-_LOOK_S: Final = 0.1  # between two questions to brokers that have just come up
-_TOLD_S: Final = 0.01
-_TOLD_AT_MOST_S: Final = 3.0  # a deleted topic may have been made again by somebody
+_RETRY_S: Final = 0.1  # between two requests to brokers that have just started
+_PROPAGATION_POLL_S: Final = 0.01
+_PROPAGATION_MOST_S: Final = 3.0  # another client may have re-created a deleted topic
 _QUIET: Final = logging.getLogger("drlib.librdkafka")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
@@ -85,8 +84,11 @@ class Cluster:
         self._admin: Any = None
 
     def __enter__(self) -> Self:
-        if self.settings.secured and (found := preflight.explain_refusal(self.settings, self._timeout_s)) is not None:
-            raise found
+        if (
+            self.settings.secured
+            and (refusal := login_check.explain_refusal(self.settings, self._timeout_s)) is not None
+        ):
+            raise refusal
         self._admin = AdminClient(dict(self._configuration), logger=_QUIET)
         return self
 
@@ -96,12 +98,12 @@ class Cluster:
         self._admin = None  # librdkafka closes its connections when the handle goes
 
     def cluster_id(self) -> str:
-        """The id the cluster was formatted with; two aliases with one id are one cluster."""
+        """The cluster ID; two aliases with one ID are the same cluster."""
         doing = "describing the cluster"
         return str(self._wait(self._call(doing, "describe_cluster"), doing).cluster_id)
 
     def topics(self, names: Iterable[str] | None = None, *, in_sight: bool = False) -> dict[str, TopicDescription]:
-        """All topics, or those of `names` that exist; `in_sight`: without those that we may not describe."""
+        """All topics, or those of `names` that exist; `in_sight`: without those that may not be described."""
         doing = "describing topics"
         if names is None:
             names = self._list_names(doing)
@@ -114,7 +116,7 @@ class Cluster:
                 topic = self._result(future)
             except (KafkaException, TimeoutError) as error:
                 if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    continue  # deleted between the two questions, or never there
+                    continue  # deleted meanwhile, or never existed
                 if in_sight and code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                     continue
                 raise as_drlib_error(error, self.settings, doing) from error
@@ -128,9 +130,9 @@ class Cluster:
         replication_factor: int,
         config: Mapping[str, str] | None = None,
     ) -> bool:
-        """True when it was created now, False when it was there already, whatever it looks like.
+        """True when it was created, False when it existed, whatever its settings.
 
-        Returns when a broker tells of it: the controller's yes comes a moment before. `replication_factor` -1 is the
+        Returns once a broker knows the topic, a moment after the controller's answer. `replication_factor` -1 is the
         broker's default.
         """
         doing = f"creating topic {name}"
@@ -141,11 +143,11 @@ class Cluster:
             if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
             raise as_drlib_error(error, self.settings, doing) from error
-        self._until_told(name, partitions)
+        self._await_propagation(name, partitions)
         return True
 
     def delete_topic(self, name: str) -> bool:
-        """True when it was deleted now, False when there was none. What it holds is gone."""
+        """Delete a topic with its records. True when it was deleted, False when there was none."""
         doing = f"deleting topic {name}"
         try:
             self._result(self._call(doing, "delete_topics", [name], operation_timeout=self._timeout_s)[name])
@@ -153,14 +155,14 @@ class Cluster:
             if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return False
             raise as_drlib_error(error, self.settings, doing) from error
-        self._until_told(name, 0)
+        self._await_propagation(name, 0)
         return True
 
     def create_partitions(self, name: str, partitions: int) -> None:
-        """Grows a topic to `partitions` in all. Refused when it has as many already."""
+        """Grow a topic to `partitions` in all. Raises `ClusterRefused` when it has as many already."""
         doing = f"adding partitions to {name}"
         self._wait(self._call(doing, "create_partitions", [NewPartitions(name, partitions)])[name], doing)
-        self._until_told(name, partitions)
+        self._await_propagation(name, partitions)
 
     def topic_settings(self, names: Iterable[str]) -> dict[str, tuple[ConfigValue, ...] | DrlibError]:
         """Every setting of each topic with its source, or why there is no answer for that topic."""
@@ -187,7 +189,7 @@ class Cluster:
         return configs
 
     def broker_config(self) -> dict[str, str | None]:
-        """The settings of one broker of the cluster, whichever answers: for what all brokers should have alike."""
+        """The settings of one broker of the cluster, for settings that all brokers share."""
         doing = "describing a broker's configuration"
         nodes = self._wait(self._call(doing, "describe_cluster"), doing).nodes
         resource = ConfigResource(ResourceType.BROKER, str(min(node.id for node in nodes)))
@@ -195,9 +197,9 @@ class Cluster:
         return {entry.name: entry.value for entry in found.values()}
 
     def group_members(self, group: str) -> tuple[GroupMember, ...]:
-        """Who is in `group` now; empty when nobody is, or when there is no such group.
+        """The members of `group`; empty when it has none or does not exist.
 
-        A cluster that has just started has no coordinator for a moment, and is asked again until the deadline.
+        Retries until the deadline while a cluster that has just started has no coordinator.
         """
         doing = f"describing group {group}"
         try:
@@ -231,40 +233,40 @@ class Cluster:
     def offsets_at(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         """The first offset in each log with a timestamp at or after `timestamp_ms`; -1 where there is none."""
         spec = OffsetSpec.for_timestamp(timestamp_ms)
-        return self._offsets(partitions, spec, Isolation.READ_UNCOMMITTED, "looking for a time in logs")
+        return self._offsets(partitions, spec, Isolation.READ_UNCOMMITTED, "finding offsets by timestamp")
 
     def groups(self) -> tuple[GroupListing, ...]:
-        """Every consumer group of every coordinator, by name; one that has just started is asked again until the deadline."""
+        """Every consumer group of every coordinator, by name. Retries until the deadline while a coordinator is loading."""
         doing = "listing groups"
         until = time.monotonic() + self._timeout_s
         listed = self._wait(self._call(doing, "list_consumer_groups"), doing)
         while any(code_of(error) in COORDINATOR_MOVES for error in listed.errors) and time.monotonic() < until:
-            time.sleep(_LOOK_S)
+            time.sleep(_RETRY_S)
             listed = self._wait(self._call(doing, "list_consumer_groups"), doing)
         if listed.errors:
             raise as_drlib_error(listed.errors[0], self.settings, doing)
         return tuple(sorted((GroupListing(g.group_id, g.state.name) for g in listed.valid), key=lambda g: g.group))
 
     def group_offsets(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
-        """The committed positions of `group`; empty when it has none or does not exist."""
+        """The committed offsets of `group`; empty when it has none or does not exist."""
         answer = self.committed([group])[group]
         if isinstance(answer, DrlibError):
             raise answer
         return answer
 
     def committed(self, groups: Collection[str]) -> dict[str, Mapping[TopicPartition, CommittedOffset] | DrlibError]:
-        """The committed positions of each group, asked for all at once."""
+        """The committed offsets of each group, or why they cannot be read."""
         try:
             return committed(self.settings, groups, self._timeout_s)
         except DrlibError as error:
             return dict.fromkeys(groups, error)
 
     def commit(self, group: str, positions: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit for a group without members. The broker refuses where it has some: UNKNOWN_MEMBER_ID."""
+        """Commit for a group without members. The broker refuses with UNKNOWN_MEMBER_ID where it has some."""
         commit(self.settings, group, positions, self._timeout_s)
 
     def alter_group_offsets(self, group: str, positions: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Moves `group` to `positions`, all of them or an error. Raises `GroupNotEmpty` when it has members."""
+        """Commit all of `positions` for `group`. Raises `GroupNotEmpty` when it has members."""
         state = next((listing.state for listing in self.groups() if listing.group == group), None)
         if state not in (None, "EMPTY", "DEAD"):
             raise self._not_empty(group, state or "")
@@ -295,12 +297,12 @@ class Cluster:
     def read(
         self, ranges: Mapping[TopicPartition, Range], isolation: Isolation = Isolation.READ_COMMITTED
     ) -> Iterator[Record]:
-        """The records within `ranges` that are there now, in offset order within a partition.
+        """The records within `ranges` that exist now, in offset order within a partition.
 
         A partition ends at its `end` or at the end of what is visible now, whichever comes first: with READ_COMMITTED
         an open transaction hides what follows it. Raises `OffsetsGone` when a `start` is not in the log.
         """
-        return scan.read(
+        return bounded_read.read(
             self.settings, self._configuration, ranges, isolation, timeout_s=self._timeout_s, logger=_QUIET
         )
 
@@ -329,14 +331,13 @@ class Cluster:
                         ) from error
                     moved[item] = spec
             if moved:
-                time.sleep(_LOOK_S)
+                time.sleep(_RETRY_S)
             wanted = moved
         return found
 
-    def _until_told(self, name: str, partitions: int) -> None:
-        """Waits until the broker that is asked has what the controller has done already; one that cannot say is not
-        waited for."""
-        until = time.monotonic() + min(_TOLD_AT_MOST_S, self._timeout_s)
+    def _await_propagation(self, name: str, partitions: int) -> None:
+        """Wait until a broker knows what the controller has done already; return if it cannot be asked."""
+        until = time.monotonic() + min(_PROPAGATION_MOST_S, self._timeout_s)
         while time.monotonic() < until:
             try:
                 found = self.topics([name]).get(name)
@@ -344,7 +345,7 @@ class Cluster:
                 return
             if found is None if partitions == 0 else found is not None and found.partitions >= partitions:
                 return
-            time.sleep(_TOLD_S)
+            time.sleep(_PROPAGATION_POLL_S)
 
     def _call(self, doing: str, method: str, *arguments: object, **options: object) -> Any:
         try:
@@ -359,7 +360,7 @@ class Cluster:
             raise as_drlib_error(error, self.settings, doing) from error
 
     def _of_coordinator(self, ask: Callable[[], Future[Any]]) -> Any:
-        """The answer to a question that changes nothing, asked again while there is no coordinator to answer it."""
+        """The result of a read-only request, retried while there is no coordinator."""
         until = time.monotonic() + self._timeout_s
         while True:
             try:
@@ -367,7 +368,7 @@ class Cluster:
             except KafkaException as error:
                 if code_of(error) not in COORDINATOR_MOVES or time.monotonic() > until:
                     raise
-            time.sleep(_LOOK_S)
+            time.sleep(_RETRY_S)
 
     def _result(self, future: Future[Any]) -> Any:
         # librdkafka keeps the deadline; the margin only guards against a future that is never completed.
@@ -375,9 +376,9 @@ class Cluster:
 
     def _not_empty(self, group: str, state: str) -> GroupNotEmpty:
         return GroupNotEmpty(
-            f"group {group} on {self.settings.alias} is left as it is",
-            f"its state is {state}, so it has members that own its positions",
-            f"Stop the consumers of {group} on {self.settings.alias} and try again.",
+            f"the offsets of group {group} on {self.settings.alias} were not changed",
+            f"its state is {state}: its members own its offsets",
+            f"Stop the consumers of {group} on {self.settings.alias}, then run the command again.",
         )
 
 
@@ -401,4 +402,4 @@ def _config_values(entries: Mapping[str, Any]) -> tuple[ConfigValue, ...]:
 
 
 def _ignore(_: KafkaError) -> None:
-    """librdkafka's own view of its connections: every call reports its own failure."""
+    """Drop librdkafka's connection events: every call reports its own failure."""

@@ -1,7 +1,7 @@
-"""Our own connections to a cluster, always with its security: the one place that makes a `ClusterClient` from settings.
+"""Make a `ClusterClient` from settings, with the cluster's security; run coroutines from blocking code.
 
-Rules: references are looked up and stores opened here, now, so a client made later sees what was renewed meanwhile.
-Not for: librdkafka's clients, which take `ClusterSettings.confluent()`.
+Rules: references are resolved and key stores opened when a client is made, so a new client sees renewed secrets.
+Not for: librdkafka's clients, which use `ClusterSettings.confluent()`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 
 
 def wire_client(cluster: ClusterSettings, *, client_id: str, timeout_s: float = 10.0) -> ClusterClient:
-    """A client that is not connected yet. Raises `UsageError` for security keys that cannot be used."""
+    """A client that is not connected yet. Raises `UsageError` for invalid security keys."""
     return ClusterClient(
         cluster.bootstrap_servers, security=cluster.connection(), client_id=client_id, timeout_s=timeout_s
     )
@@ -26,6 +26,6 @@ Answer = TypeVar("Answer")
 
 
 def blocking(work: Coroutine[object, object, Answer]) -> Answer:
-    """What `work` returns or raises, run in a thread: a notebook's kernel has an event loop in the caller's thread."""
+    """Run `work` to its end in a thread of its own, as a notebook's kernel has an event loop in the caller's thread."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()

@@ -1,4 +1,4 @@
-"""What a cluster says about itself, as frozen values.
+"""Descriptions of topics, groups, settings and records as frozen values.
 
 Rules: Kafka's own names; offsets are record offsets, a committed offset is a position (next to consume).
 Not for: anything that asks a broker.
@@ -15,7 +15,7 @@ from drlib.model import TopicPartition
 
 
 class Isolation(StrEnum):
-    """What a reader sees: everything, or only committed transactions up to the last stable offset."""
+    """Kafka's isolation levels: all records, or committed ones up to the last stable offset."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
@@ -23,7 +23,7 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """`topic_id` changes when a topic is deleted and made again. `partitions` is their number."""
+    """`topic_id` changes when a topic is re-created. `partitions` is their number."""
 
     name: str
     topic_id: UUID
@@ -41,7 +41,7 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """`host` as the broker saw it, such as `/10.0.0.7`; `assignment` is what the member was given."""
+    """`host` as the broker saw it, such as `/10.0.0.7`; `assignment` is the member's."""
 
     member_id: str
     host: str
@@ -76,7 +76,7 @@ class Record:
 
 
 class ConfigSource(IntEnum):
-    """Where a topic's value comes from; the numbers are those of DescribeConfigs (`ConfigEntry.ConfigSource`)."""
+    """The origin of a topic's setting; the numbers are those of DescribeConfigs (`ConfigEntry.ConfigSource`)."""
 
     UNKNOWN = 0
     TOPIC = 1  # set on the topic itself
@@ -92,7 +92,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """One setting of a topic as DescribeConfigs tells it; a sensitive one has no value."""
+    """One setting of a topic from DescribeConfigs; a sensitive one has no value."""
 
     name: str
     value: str | None
@@ -115,9 +115,9 @@ class ConfigChange:
 
 
 class GroupState(Enum):
-    """`ConsumerGroupState` and `GroupState`, as far as writing positions is concerned."""
+    """Kafka's group states, reduced to what matters for committing offsets from outside."""
 
     ABSENT = "absent"  # DEAD, or not found
     EMPTY = "empty"
-    ACTIVE = "active"  # has members, or is about to
+    ACTIVE = "active"  # has members, or soon will
     UNKNOWN = "unknown"

@@ -1,8 +1,8 @@
-"""librdkafka's errors as errors a user can act on.
+"""Turn librdkafka's errors into errors that a user can act on.
 
-Rules: every error names the cluster's alias; one that means nobody answered also names the addresses that were tried
-and is `Unreachable`, which callers may retry.
-Not for: the engine's own requests, whose codes are mapped by `drlib.kafka.protocol.error_codes`.
+Rules: every error names the cluster's alias. Where no broker answered it is `Unreachable`, which callers may retry, and names
+the addresses.
+Not for: drlib's own requests, whose codes are mapped by `drlib.kafka.protocol.error_codes`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.admin import login_check as preflight
+from drlib.kafka.admin import login_check
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
-EXPLAIN_S: Final = 1.0  # how long a failed call looks for a reason that has a name
+EXPLAIN_S: Final = 1.0  # the most time to find out why a call failed
 
-_NOBODY_ANSWERED: Final = frozenset(
+_NO_ANSWER: Final = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._RESOLVE,
@@ -31,7 +31,7 @@ _NOBODY_ANSWERED: Final = frozenset(
 )
 
 
-# A broker answers, and the coordinator is not there yet: __consumer_offsets is being made or loaded, or just moved.
+# A broker answers and the coordinator is not available yet: __consumer_offsets is being created, loaded or moved.
 COORDINATOR_MOVES: Final = frozenset(
     {
         KafkaError._WAIT_COORD,
@@ -40,7 +40,7 @@ COORDINATOR_MOVES: Final = frozenset(
         KafkaError.NOT_COORDINATOR,
     }
 )
-# What a broker answers that has just come up, or handed a partition over; an admin client does not ask again by itself.
+# Answers of a broker that has just started or handed a partition over; admin clients do not retry them.
 LEADER_MOVES = frozenset(
     {
         KafkaError.UNKNOWN_LEADER_EPOCH,
@@ -52,7 +52,7 @@ LEADER_MOVES = frozenset(
 
 
 class ClusterRefused(DrlibError):
-    """A broker answered, and the answer was no. `code` is Kafka's error name, such as `INVALID_REPLICATION_FACTOR`."""
+    """A broker refused the request. `code` is Kafka's error name, such as `INVALID_REPLICATION_FACTOR`."""
 
     def __init__(self, what: str, why: str, remedy: str, *, code: str) -> None:
         super().__init__(what, why, remedy)
@@ -60,7 +60,7 @@ class ClusterRefused(DrlibError):
 
 
 class GroupNotEmpty(DrlibError):
-    """The group has members on this cluster, so its positions are theirs to move."""
+    """The group has members on this cluster, which own its offsets."""
 
 
 class OffsetsGone(DrlibError):
@@ -74,7 +74,7 @@ def code_of(error: BaseException) -> int | None:
 
 
 def as_drlib_error(error: BaseException, cluster: ClusterSettings, doing: str) -> DrlibError:
-    """`error`, met on `cluster` while `doing` (such as "listing topics"), in words."""
+    """The `DrlibError` for `error`, raised on `cluster` while `doing` (such as "listing topics")."""
     inner = error.args[0] if isinstance(error, KafkaException) and error.args else error
     if isinstance(error, TimeoutError):
         return unreachable(cluster, doing, "no answer within the deadline")
@@ -82,32 +82,32 @@ def as_drlib_error(error: BaseException, cluster: ClusterSettings, doing: str) -
         return ClusterRefused(
             f"{doing} on {cluster.alias} failed",
             str(error),
-            "Correct the call; the cluster was not asked.",
+            "Correct the call; nothing was sent to the cluster.",
             code="LOCAL",
         )
-    if inner.code() in _NOBODY_ANSWERED:
+    if inner.code() in _NO_ANSWER:
         return unreachable(cluster, doing, inner.str().rstrip("."))
     if inner.code() in COORDINATOR_MOVES:
         return Unreachable(
             f"{doing} on {cluster.alias} has no answer yet",
-            f"brokers answer, and the group coordinator is not there ({inner.name()}), as on a cluster that just started",
-            "Wait a few seconds; where it stays so, see whether every partition of __consumer_offsets has a leader.",
+            f"brokers answer, but the group coordinator is not available ({inner.name()}), as on a cluster that just started",
+            "Wait a few seconds; if that does not help, check that every partition of __consumer_offsets has a leader.",
         )
     return ClusterRefused(
         f"{doing} on {cluster.alias} was refused",
         f"{inner.name()}: {inner.str().rstrip('.')}",
-        f"Look at the broker's log at {', '.join(cluster.bootstrap_servers)}, or ask for something it allows.",
+        f"Read the broker's log at {', '.join(cluster.bootstrap_servers)}, or change the request.",
         code=inner.name(),
     )
 
 
 def unreachable(cluster: ClusterSettings, doing: str, why: str) -> DrlibError:
-    """`Unreachable`, or the `SecurityFault` that looks like it: a plain client on a port that wants TLS or a login."""
-    if not cluster.secured and (found := preflight.explain_refusal(cluster, EXPLAIN_S)) is not None:
-        return found
+    """`Unreachable`, or the `SecurityFault` behind it: a plain client on a port that requires TLS or a login."""
+    if not cluster.secured and (refusal := login_check.explain_refusal(cluster, EXPLAIN_S)) is not None:
+        return refusal
     addresses = ", ".join(cluster.bootstrap_servers)
     return Unreachable(
         f"{doing} on {cluster.alias} got no answer",
         f"{why} ({addresses})",
-        f"Check that a broker of {cluster.alias} runs and listens at {addresses}.",
+        f"Check that the brokers of {cluster.alias} run and listen at {addresses}.",
     )

@@ -1,13 +1,15 @@
-"""Where groups stand: their committed positions, read and written over our own connections.
+"""Read, commit and delete the committed offsets of groups, over drlib's own connections.
 
-Rules: librdkafka's admin client is not asked. Where a coordinator moved or is about to, it ends the whole process
-(`rd_kafka_handle_OffsetFetch` hands the question to a consumer group that an admin client has not got, as of 2.16), and
-coordinators move just when positions matter; and what it writes has the byte that ends a string in C behind its metadata.
-Here the coordinator is looked for again until the time is up. All groups are asked at once, and positions of
-transactions that are still open are waited for (`require_stable`, KIP-447). A commit is sent again only where the answer
-says that nothing was written, and the other codes of a coordinator leave that open (`CoordinatorRuntime` fails what waits
-for its replicas with NOT_COORDINATOR): whoever commits meanwhile must not be overtaken by our second try.
-Not for: deciding what may be written (`drlib.mirror.sync.rules.group_offsets`), who is in a group (`cluster`, `upkeep`).
+Rules:
+- librdkafka's admin client is not used. Where a coordinator moves, it aborts the whole process
+  (`rd_kafka_handle_OffsetFetch` passes the request to a consumer group that an admin client does not have, as of 2.16), and it
+  commits metadata with a trailing NUL.
+- The coordinator is looked up again until the deadline. Many groups are read at once. Offsets of open transactions are waited
+  for (`require_stable`, KIP-447).
+- A commit is sent again only where the answer proves that nothing was written. Other codes of a coordinator leave that open
+  (`CoordinatorRuntime` fails what waits for its replicas with NOT_COORDINATOR), and a second try could overwrite a commit that
+  another client made meanwhile.
+Not for: deciding what to commit (`drlib.mirror.sync.rules.group_offsets`), members of groups (`cluster`, `bulk_admin`).
 """
 
 from __future__ import annotations
@@ -32,24 +34,24 @@ from drlib.model import TopicPartition
 
 Positions = Mapping[TopicPartition, CommittedOffset]
 
-_AGAIN_S: Final = 0.1
+_RETRY_S: Final = 0.1
 _AT_ONCE: Final = 64  # groups
 _CONNECTIONS: Final = 4  # to each coordinator
 
 
 def committed(cluster: ClusterSettings, groups: Collection[str], timeout_s: float) -> dict[str, Positions | DrlibError]:
-    """The positions of each group, empty where it has none or is not there; or why they cannot be had. Blocks.
+    """The committed offsets of each group, empty where it has none or does not exist; or why they cannot be read. Blocks.
 
-    Raises `Unreachable` and `SecurityFault` where the cluster as a whole cannot be asked.
+    Raises `Unreachable` and `SecurityFault` where the cluster as a whole cannot be used.
     """
     return blocking(_all(cluster, sorted(groups), timeout_s)) if groups else {}
 
 
 def commit(cluster: ClusterSettings, group: str, positions: Positions, timeout_s: float) -> None:
-    """Move a group without members to `positions`, in one request. Blocks.
+    """Commit `positions` for a group without members, in one request. Blocks.
 
-    Raises `ClusterRefused` with the broker's code (UNKNOWN_MEMBER_ID where the group has members), `Unreachable` where it
-    is not known whether it was moved, and `SecurityFault`.
+    Raises `ClusterRefused` with the broker's code (UNKNOWN_MEMBER_ID where the group has members), `Unreachable` where the
+    outcome is unknown, and `SecurityFault`.
     """
     if positions:
         blocking(_write_one(cluster, group, positions, timeout_s))
@@ -58,21 +60,23 @@ def commit(cluster: ClusterSettings, group: str, positions: Positions, timeout_s
 def commit_all(
     cluster: ClusterSettings, wanted: Mapping[str, Positions], timeout_s: float
 ) -> dict[str, DrlibError | None]:
-    """Move many groups without members, each in one request, many groups at a time. Blocks.
+    """Commit for many groups without members, one request each, many groups at a time. Blocks.
 
-    By group: None where it was moved, else what `commit` would have raised. Raises `Unreachable` and `SecurityFault` where
-    the cluster as a whole cannot be asked.
+    By group: None where it was committed, else what `commit` would have raised. Raises `Unreachable` and `SecurityFault`
+    where the cluster as a whole cannot be used.
     """
     return blocking(_write_all(cluster, {g: p for g, p in wanted.items() if p}, timeout_s)) if wanted else {}
 
 
-def take_away(cluster: ClusterSettings, group: str, partitions: Collection[TopicPartition], timeout_s: float) -> None:
-    """Leave a group without members no position in `partitions`; its others stay (KIP-496). Blocks.
+def delete_offsets(
+    cluster: ClusterSettings, group: str, partitions: Collection[TopicPartition], timeout_s: float
+) -> None:
+    """Delete the committed offsets in `partitions` of a group without members (KIP-496). Blocks.
 
     Raises `ClusterRefused` with the broker's code (NON_EMPTY_GROUP where the group has members), `Unreachable`.
     """
     if partitions:
-        blocking(_take_away(cluster, group, partitions, timeout_s))
+        blocking(_delete_offsets(cluster, group, partitions, timeout_s))
 
 
 @asynccontextmanager
@@ -91,7 +95,7 @@ async def _connected(cluster: ClusterSettings, doing: str, timeout_s: float) -> 
 async def _all(
     cluster: ClusterSettings, groups: Collection[str], timeout_s: float
 ) -> dict[str, Positions | DrlibError]:
-    async with _connected(cluster, "reading the positions of groups", timeout_s) as client:
+    async with _connected(cluster, "reading the committed offsets of groups", timeout_s) as client:
         turn = asyncio.Semaphore(_AT_ONCE)
         answers = await asyncio.gather(*(_one(client, cluster, group, timeout_s, turn) for group in groups))
         return dict(zip(groups, answers, strict=True))
@@ -100,7 +104,7 @@ async def _all(
 async def _write_all(
     cluster: ClusterSettings, wanted: Mapping[str, Positions], timeout_s: float
 ) -> dict[str, DrlibError | None]:
-    async with _connected(cluster, f"moving the positions of {len(wanted)} groups", timeout_s) as client:
+    async with _connected(cluster, f"committing offsets of {len(wanted)} groups", timeout_s) as client:
         turn = asyncio.Semaphore(_AT_ONCE)
 
         async def one(group: str) -> DrlibError | None:
@@ -116,7 +120,7 @@ async def _write_all(
 
 
 async def _coordinator(client: ClusterClient, group: str, end: float) -> Connection:
-    """A broker answers the requests of one connection one by one, so groups are spread over a few."""
+    """A connection to the group's coordinator. A broker answers one connection in order, so groups share a few."""
     node = await client.coordinator(group, "group", deadline_s=max(0.1, end - time.monotonic()))
     return await client.connection(node, f"positions-{zlib.crc32(group.encode()) % _CONNECTIONS}")
 
@@ -129,12 +133,12 @@ async def _one(
 
 
 async def _read(client: ClusterClient, cluster: ClusterSettings, group: str, end: float) -> Positions | DrlibError:
-    doing = f"reading the positions of group {group}"
+    doing = f"reading the committed offsets of group {group}"
     while True:
         try:
             connection = await _coordinator(client, group, end)
-            found = await group_requests.offset_fetch(connection, group, require_stable=True)
-            return {tp: CommittedOffset(offset, _text(metadata)) for tp, (offset, metadata) in found.items()}
+            offsets = await group_requests.offset_fetch(connection, group, require_stable=True)
+            return {tp: CommittedOffset(offset, _text(metadata)) for tp, (offset, metadata) in offsets.items()}
         except BrokerError as error:
             if not error.retriable:
                 return _refused(cluster, doing, error)
@@ -143,18 +147,18 @@ async def _read(client: ClusterClient, cluster: ClusterSettings, group: str, end
             why = error
         if time.monotonic() > end:
             return unreachable(cluster, doing, str(why).rstrip("."))
-        await asyncio.sleep(_AGAIN_S)
+        await asyncio.sleep(_RETRY_S)
 
 
 async def _write_one(cluster: ClusterSettings, group: str, positions: Positions, timeout_s: float) -> None:
-    async with _connected(cluster, f"moving the positions of group {group}", timeout_s) as client:
+    async with _connected(cluster, f"committing offsets of group {group}", timeout_s) as client:
         await _write(client, cluster, group, positions, timeout_s)
 
 
 async def _write(
     client: ClusterClient, cluster: ClusterSettings, group: str, positions: Positions, timeout_s: float
 ) -> None:
-    doing = f"moving the positions of group {group}"
+    doing = f"committing offsets of group {group}"
     wanted = {tp: (position.offset, _text(position.metadata)) for tp, position in positions.items()}
     end = time.monotonic() + timeout_s
     while True:
@@ -163,7 +167,7 @@ async def _write(
             connection = await _coordinator(client, group, end)
             await group_requests.offset_fetch(
                 connection, group, only=next(iter(wanted))
-            )  # it is loaded, and is the one
+            )  # only a loaded coordinator of this group answers
             sent = True
             return await group_requests.offset_commit(connection, group, wanted)
         except BrokerError as error:
@@ -174,28 +178,28 @@ async def _write(
             again, why = not sent, str(error)
         if not again or time.monotonic() > end:
             raise unreachable(cluster, doing, why.rstrip("."))
-        await asyncio.sleep(_AGAIN_S)
+        await asyncio.sleep(_RETRY_S)
 
 
-async def _take_away(
+async def _delete_offsets(
     cluster: ClusterSettings, group: str, partitions: Collection[TopicPartition], timeout_s: float
 ) -> None:
-    doing = f"taking positions of group {group} away"
+    doing = f"deleting offsets of group {group}"
     async with _connected(cluster, doing, timeout_s) as client:
         end = time.monotonic() + timeout_s
         while True:
             try:
                 return await group_requests.offset_delete(await _coordinator(client, group, end), group, partitions)
-            except BrokerError as error:  # what is away already may be taken away again
+            except BrokerError as error:  # deleting again is harmless
                 if not error.retriable:
                     raise _refused(cluster, doing, error) from error
                 if time.monotonic() > end:
                     raise unreachable(cluster, doing, error.why.rstrip(".")) from error
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RETRY_S)
 
 
 def _text(metadata: str) -> str:
-    """Without the byte that ends a string in C, which librdkafka's clients commit along with it."""
+    """The metadata without the trailing NUL that librdkafka's clients commit."""
     return metadata.rstrip("\0")
 
 
@@ -203,6 +207,6 @@ def _refused(cluster: ClusterSettings, doing: str, error: BrokerError) -> Cluste
     return ClusterRefused(
         f"{doing} on {cluster.alias} was refused",
         str(error),
-        f"Look at the broker's log at {', '.join(cluster.bootstrap_servers)}, or ask for something it allows.",
+        f"Read the broker's log at {', '.join(cluster.bootstrap_servers)}, or change the request.",
         code=error.name,
     )

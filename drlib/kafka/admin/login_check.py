@@ -1,8 +1,8 @@
-"""Why a secured cluster cannot be used, asked over our own connection, since librdkafka only goes on trying.
+"""Find out why TLS or the login of a cluster fails, over drlib's own connection: librdkafka retries without a reason.
 
-Rules: one connection, one login, nothing changed on the cluster; only a `SecurityFault` or a setting that cannot be used is
-told, as whether the cluster answers at all is for the call itself to find out.
-Not for: rights on topics and groups, which each call meets by itself.
+Rules: one connection, one login, nothing is changed on the cluster. Only a `SecurityFault` or an invalid setting is reported;
+a cluster that does not answer is left to the call itself.
+Not for: rights on topics and groups, which each call reports itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from drlib.kafka.security.errors import SecurityFault
 
 
 def explain_refusal(cluster: ClusterSettings, timeout_s: float) -> SecurityFault | None:
-    """What stands between us and `cluster`, None when TLS and login work or nobody answers within `timeout_s`."""
+    """Why `cluster` refuses drlib; None when TLS and login work, or when it does not answer within `timeout_s`."""
     return blocking(_ask(cluster, timeout_s))
 
 
@@ -22,8 +22,8 @@ async def _ask(cluster: ClusterSettings, timeout_s: float) -> SecurityFault | No
     client = wire_client(cluster, client_id="drlib-preflight", timeout_s=timeout_s)
     try:
         await client.connect()
-    except SecurityFault as found:
-        return found
+    except SecurityFault as fault:
+        return fault
     except (Unreachable, DrlibError, TimeoutError):
         return None
     finally:

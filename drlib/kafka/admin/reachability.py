@@ -1,4 +1,8 @@
-"""Which clusters answer, each asked once with a short deadline."""
+"""Which clusters answer: each is asked once, all at the same time, with a short deadline.
+
+Rules: a cluster that answers is described by its metadata; one that does not, by why.
+Not for: TLS and logins (`drlib.kafka.admin.login_check`).
+"""
 
 from __future__ import annotations
 
@@ -10,17 +14,15 @@ from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
-ANSWER_S = 5.0  # what a cluster has to answer the first question; the work itself has longer deadlines
+ANSWER_S = 5.0  # the deadline of this check; the work itself has longer ones
 
 
 def who_answers(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata | Unreachable]:
-    """Who each cluster is and what topics it has, by alias, or why it does not answer within `ANSWER_S`. Blocks."""
+    """The metadata of each cluster, by alias, or why it does not answer within `ANSWER_S`. Blocks."""
     return blocking(_ask(clusters))
 
 
 async def _ask(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata | Unreachable]:
-    """What each says of all its topics, all asked at once: a slow client would ask them one after another."""
-
     async def one(cluster: ClusterSettings) -> ClusterMetadata | Unreachable:
         client = wire_client(cluster, client_id="drlib-translate", timeout_s=ANSWER_S)
         try:
@@ -30,15 +32,15 @@ async def _ask(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetad
         finally:
             await client.close()
 
-    found = await asyncio.gather(*map(one, clusters))
-    return {cluster.alias: answer for cluster, answer in zip(clusters, found, strict=True)}
+    answered = await asyncio.gather(*map(one, clusters))
+    return {cluster.alias: answer for cluster, answer in zip(clusters, answered, strict=True)}
 
 
 def answers(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata]:
-    """Who each cluster is and what topics it has, by alias. Raises `Unreachable` naming every silent one."""
-    found = blocking(_ask(clusters))
-    _refuse_silence({alias: answer for alias, answer in found.items() if isinstance(answer, Unreachable)})
-    return {alias: answer for alias, answer in found.items() if isinstance(answer, ClusterMetadata)}
+    """The metadata of each cluster, by alias. Raises `Unreachable` naming every cluster that does not answer."""
+    answered = blocking(_ask(clusters))
+    _refuse_silence({alias: answer for alias, answer in answered.items() if isinstance(answer, Unreachable)})
+    return {alias: answer for alias, answer in answered.items() if isinstance(answer, ClusterMetadata)}
 
 
 def _refuse_silence(silent: Mapping[str, Unreachable]) -> None:

@@ -1,8 +1,8 @@
-"""The ACL rules of a cluster's topics for whoever is no mirror: listed, created and deleted. Blocks.
+"""List, create and delete the ACLs of a cluster's topics. Blocks.
 
-Rules: a cluster without an authorizer is a `UsageError` that says so; of several rules the first one refused is raised, and
-those before it hold; creating what is there and deleting what is not are no errors. Deleting takes exactly the rule that is
-named, never what merely matches it. Brokers learn of a change from the controller a moment after it was answered.
+Rules: a cluster without an authorizer is a `UsageError`. Of several ACLs the first refused one is raised, and those before it
+are in effect. Creating an existing ACL and deleting a missing one are no errors. Deleting removes exactly the named ACL, never
+others that match it. Brokers apply a change a moment after the controller has answered.
 Not for: deciding which rules (`drlib.drill.actions.applications.deny_rules`, `acl_sync`).
 """
 
@@ -23,18 +23,18 @@ Answer = TypeVar("Answer")
 
 
 class NoAuthorizer(UsageError):
-    """A cluster that has no rules, and can have none."""
+    """The cluster cannot have ACLs."""
 
     def __init__(self, alias: str) -> None:
         super().__init__(
-            f"{alias} has no ACL rules",
-            "its brokers have no authorizer (authorizer.class.name), so nobody can be denied anything there",
+            f"{alias} has no ACLs",
+            "its brokers have no authorizer (authorizer.class.name), so it cannot deny access",
             "Leave `deny_write` out, or configure an authorizer first.",
         )
 
 
 def topic_rules(cluster: ClusterSettings) -> tuple[TopicAcl, ...]:
-    """Every rule about topics. Raises `NoAuthorizer`, `BrokerError`, `Unreachable`, `SecurityFault`."""
+    """Every ACL on topics. Raises `NoAuthorizer`, `BrokerError`, `Unreachable`, `SecurityFault`."""
     return _asked(cluster, acls.topic_acls)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import BulkAdmin, Wanted
+from drlib.kafka.admin.bulk_admin import BulkAdmin, NewTopicSpec
 from drlib.kafka.admin.descriptions import ConfigValue
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net.cluster_client import ClusterClient
@@ -120,11 +120,11 @@ class MirrorTopics:
 
     def _new(
         self, wanted: Mapping[str, int], settings: Mapping[str, tuple[ConfigValue, ...] | DrlibError]
-    ) -> Iterator[Wanted]:
+    ) -> Iterator[NewTopicSpec]:
         for name, config in settings.items():
             if not isinstance(config, DrlibError):
                 own = wanted_settings(self._settings, config).own
-                yield Wanted(self._mirror(name), wanted[name], self._settings.replication_factor, own)
+                yield NewTopicSpec(self._mirror(name), wanted[name], self._settings.replication_factor, own)
 
     @staticmethod
     def _answer(settings: tuple[ConfigValue, ...] | DrlibError, created: bool | DrlibError | None) -> bool:

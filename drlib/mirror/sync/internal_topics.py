@@ -12,19 +12,19 @@ from collections.abc import Sequence
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import BulkAdmin, Wanted
+from drlib.kafka.admin.bulk_admin import BulkAdmin, NewTopicSpec
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.mirror.status.worker_status import EventLog
 
 
-def internal_topics(settings: FlowSettings) -> tuple[list[Wanted], list[Wanted]]:
+def internal_topics(settings: FlowSettings) -> tuple[list[NewTopicSpec], list[NewTopicSpec]]:
     """The internal topics on the target, and those on the source."""
     source, policy = settings.flow.source, settings.policy
 
-    def compacted(name: str, partitions: int, replication_factor: int) -> Wanted:
-        return Wanted(name, partitions, replication_factor, {"cleanup.policy": "compact"})
+    def compacted(name: str, partitions: int, replication_factor: int) -> NewTopicSpec:
+        return NewTopicSpec(name, partitions, replication_factor, {"cleanup.policy": "compact"})
 
     journal = policy.journal_topic(source)
     target = [compacted(journal, settings.lanes, settings.journal_replication_factor)]
@@ -38,7 +38,7 @@ def internal_topics(settings: FlowSettings) -> tuple[list[Wanted], list[Wanted]]
     return ([*target, syncs], []) if settings.offset_syncs_location == "target" else (target, [syncs])
 
 
-def create_missing(cluster: ClusterSettings, topics: Sequence[Wanted], timeout_s: float) -> None:
+def create_missing(cluster: ClusterSettings, topics: Sequence[NewTopicSpec], timeout_s: float) -> None:
     """Create the topics that do not exist yet. Blocks. Raises why one was refused."""
     if not topics:
         return

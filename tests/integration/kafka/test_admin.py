@@ -16,7 +16,7 @@ from fix_engine import wait_for
 from drlib.errors import Unreachable
 from drlib.kafka.admin import Cluster, ClusterRefused, CommittedOffset, GroupNotEmpty, Isolation, OffsetsGone, Range
 from drlib.kafka.admin import bulk_admin as upkeep
-from drlib.kafka.admin.bulk_admin import BulkAdmin, Wanted
+from drlib.kafka.admin.bulk_admin import BulkAdmin, NewTopicSpec
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.lab.ports import free_ports
@@ -76,7 +76,7 @@ def test_many_topics_are_made_in_few_requests_and_each_has_its_own_answer(
     there, wrong = names[2], names[4]
     with BulkAdmin(ClusterSettings("LEFT", tuple(lab.clusters["LEFT"].bootstrap.split(",")))) as handle:
         handle.create_topic(there, 1, 1)
-        wanted = [Wanted(n, 3, 1, {"retention.ms": "no number" if n == wrong else "86400000"}) for n in names]
+        wanted = [NewTopicSpec(n, 3, 1, {"retention.ms": "no number" if n == wrong else "86400000"}) for n in names]
         answers = handle.create_topics(wanted)
         assert list(answers) == names
         refusal = answers.pop(wrong)

@@ -110,7 +110,7 @@ def test_one_key_in_every_place_it_counts(file: Path):
 def test_an_unknown_key_is_a_usage_error(file: Path):
     with pytest.raises(UsageError, match="Did you mean topics"):
         explain(file, "topic")
-    with pytest.raises(UsageError, match="Leave it out"):
+    with pytest.raises(UsageError, match="Leave the key out"):
         explain(file, "weather")
 
 

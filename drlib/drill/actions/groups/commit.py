@@ -20,7 +20,7 @@ from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.admin.errors import GroupNotEmpty
-from drlib.kafka.admin.group_offsets import Positions, commit_all, committed, take_away
+from drlib.kafka.admin.group_offsets import Positions, commit_all, committed, delete_offsets
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 from drlib.runs.waiting import LOOK_S
@@ -146,7 +146,7 @@ def _remove(cluster: ClusterSettings, moves: Sequence[PositionMove], found: Mapp
             if not found[group].keys() - partitions:
                 admin.delete_group(group)
             elif some := sorted(partitions & found[group].keys()):
-                take_away(cluster, group, some, TIMEOUT_S)
+                delete_offsets(cluster, group, some, TIMEOUT_S)
 
 
 def changed_by_others(
