@@ -1,12 +1,12 @@
-"""Copy topics from one cluster to another without a file: settings made in memory, the engine of `drlib mirror` behind.
+"""Copies topics from one cluster to another without a file: settings in memory, run by the engine of `drlib mirror`.
 
 Rules:
-- Both clusters are asked who they are first; one cluster on both sides is refused, and so is a copy that would go round.
-- A topic that holds records this copy did not write is refused: nobody would tell the two apart afterwards. The journal on
-  the target says what this copy wrote, so a second run goes on where the first ended.
-- One worker: a second one with other topics would own lanes and leave the first one's topics in them alone.
-- Until caught up means up to the log ends seen at the start, open transactions included.
-Not for: group positions, heartbeats and checkpoints; `drlib mirror` writes those.
+- The cluster IDs are looked up first; one cluster on both sides is refused, and so is a copy in a cycle.
+- A target topic with records that this copy did not write is refused, because the two could not be told apart afterwards.
+  The journal on the target records what this copy wrote, so a second run continues where the first ended.
+- One worker: a second one with other topics would take lanes over without copying the first one's topics in them.
+- Until caught up means up to the log ends at the start, open transactions included.
+Not for: group offsets, heartbeats and checkpoints; `drlib mirror` writes those.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PATIENCE_SESSIONS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CopyRequest:
-    """`topics` are Java patterns; `prefix` None leaves names as they are."""
+    """`topics` are Java patterns; without a `prefix` topics keep their names."""
 
     source: ClusterSettings
     target: ClusterSettings
@@ -55,7 +55,7 @@ class CopyRequest:
 
 @dataclass(slots=True)
 class Copy:
-    """A copy that may run. `ends` are the source's log ends when it was prepared, `starts` its log starts."""
+    """A copy that is ready to run. `starts` and `ends`: the source's log starts and ends when it was prepared."""
 
     request: CopyRequest
     settings: MirrorSettings
@@ -79,22 +79,26 @@ class Copy:
     ) -> None:
         """Mirror until SIGTERM, or until caught up; then drain. Raises `ObjectiveMissed`, `LeaseHeld`, `UsageError`."""
         worker.run(
-            self.settings, status_path=status_path, memory_bytes=memory_bytes, on_state=on_state, until=self._over
+            self.settings,
+            status_path=status_path,
+            memory_bytes=memory_bytes,
+            on_state=on_state,
+            until=self._should_stop,
         )
         if self.problem is not None:
             raise self.problem
 
-    def _over(self, state: status.WorkerStatus) -> bool:
-        """Is it time to stop? Called a few times a second with what the worker says of itself."""
-        (told,) = state.flows
-        if self._stands_aside(state.state == "running" and len(told.lanes) < self.flow.lanes):
+    def _should_stop(self, state: status.WorkerStatus) -> bool:
+        """Called a few times a second with the worker's status."""
+        (flow,) = state.flows
+        if self._lanes_taken(state.state == "running" and len(flow.lanes) < self.flow.lanes):
             self.problem = _another_runs(self.request)
             return True
         if not self.request.until_caught_up:
             return False
-        mirrored = {TopicPartition(p.topic, p.partition): p.mirrored for p in told.partitions}
-        parked = {TopicPartition(p.topic, p.partition): p.parked for p in told.partitions if p.parked}
-        self.left = to_go(self.starts, self.ends, mirrored)
+        mirrored = {TopicPartition(p.topic, p.partition): p.mirrored for p in flow.partitions}
+        parked = {TopicPartition(p.topic, p.partition): p.parked for p in flow.partitions if p.parked}
+        self.left = remaining(self.starts, self.ends, mirrored)
         if state.state != "running" or self.left.keys() - parked.keys():
             return False
         if self.left:
@@ -102,12 +106,12 @@ class Copy:
             self.problem = ObjectiveMissed(
                 f"{len(self.left)} partitions were not copied to their end, {first} among them",
                 parked[first],
-                "Mend what is said of it and run the copy again: it goes on where it ended.",
+                "Remove that cause and run the copy again: it continues where it ended.",
             )
         return True
 
-    def _stands_aside(self, short: bool) -> bool:
-        """Do we lack lanes for good? For a moment anybody does whose session ended while the target was away."""
+    def _lanes_taken(self, short: bool) -> bool:
+        """Have lanes been missing for long? For a moment they are, when the session ended while the target was unreachable."""
         if not short:
             self._short_since = None
             return False
@@ -117,17 +121,17 @@ class Copy:
 
 
 def prepare(request: CopyRequest) -> Copy:
-    """Look at both clusters and say how the copy would run.
+    """Check both clusters and return the copy, ready to run.
 
-    Raises `Unreachable` naming every silent cluster, `UsageError` for what must not be copied, `LeaseHeld` while it runs
-    elsewhere.
+    Raises `Unreachable` naming every cluster that does not answer, `UsageError` for topics that must not be copied,
+    `LeaseHeld` while another worker runs this copy.
     """
-    found = answers([request.source, request.target])
-    source, target = found[request.source.alias], found[request.target.alias]
+    clusters = answers([request.source, request.target])
+    source, target = clusters[request.source.alias], clusters[request.target.alias]
     if source.cluster_id == target.cluster_id:
         raise UsageError(
             f"{request.source.alias} and {request.target.alias} are one cluster",
-            f"both answer with cluster ID {source.cluster_id}, and a copy to itself never ends",
+            f"both have cluster ID {source.cluster_id}, and a copy to itself never ends",
             "Give the addresses of two clusters.",
         )
     settings = settings_for(request, source.cluster_id, target.cluster_id)
@@ -139,24 +143,24 @@ def prepare(request: CopyRequest) -> Copy:
     }
     if not chosen:
         raise UsageError(
-            f"no topic of {request.source.alias} is meant by {', '.join(request.topics)}",
+            f"no topic of {request.source.alias} matches {', '.join(request.topics)}",
             f"it has {_some(sorted(name for name, topic in source.topics.items() if not topic.internal))}",
             "Give a Java pattern that matches whole names, such as 'orders.*'.",
         )
-    _refuse_a_round(request, flow, source, target, chosen)
-    _refuse_strangers(request, flow, target, chosen)
+    _refuse_cycle(request, flow, source, target, chosen)
+    _refuse_foreign_topics(request, flow, target, chosen)
     with Cluster(request.target) as there:
         group = worker_group(flow.flow)
         if any(g.group == group and g.state not in IDLE_STATES for g in there.groups()):
             raise _another_runs(request)
     partitions = [TopicPartition(name, number) for name, count in chosen.items() for number in range(count)]
-    with Cluster(request.source) as here:
-        starts, ends = here.log_starts(partitions), here.log_ends(partitions)
-    return Copy(request, settings, starts, ends, to_go(starts, ends, {}))
+    with Cluster(request.source) as cluster:
+        starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
+    return Copy(request, settings, starts, ends, remaining(starts, ends, {}))
 
 
 def settings_for(request: CopyRequest, source_id: str, target_id: str) -> MirrorSettings:
-    """One flow between cluster IDs, which names no heartbeats, checkpoints or groups."""
+    """A flow named by cluster IDs, without heartbeats, checkpoints and groups."""
     flow = FlowSettings(
         flow=Flow(source_id, target_id),
         enabled=True,
@@ -180,32 +184,32 @@ def settings_for(request: CopyRequest, source_id: str, target_id: str) -> Mirror
     return MirrorSettings(Path("drlib copy"), clusters, (flow,))
 
 
-def _refuse_a_round(
+def _refuse_cycle(
     request: CopyRequest,
     flow: FlowSettings,
     source: ClusterMetadata,
     target: ClusterMetadata,
     chosen: Mapping[str, int],
 ) -> None:
-    """The same names were copied the other way: every record would come home, and go out again."""
+    """Raise if the target got these topics from the source under the same names: records would be copied in a cycle."""
     back = flow.policy.journal_topic(target.cluster_id)
     if request.prefix or back not in source.topics:
         return
-    came = {names.target_topic for names in _journal(request.source, back).names.values()}
-    if round_trip := sorted(came & chosen.keys()):
+    copied = {names.target_topic for names in _journal(request.source, back).names.values()}
+    if round_trip := sorted(copied & chosen.keys()):
         raise UsageError(
-            f"{_some(round_trip)} would go round",
-            f"{request.source.alias} has them from {request.target.alias}, copied by drlib under the same names",
+            f"{_some(round_trip)} would be copied in a cycle",
+            f"{request.source.alias} got them from {request.target.alias}, copied by drlib under the same names",
             "Copy under other names, with --prefix, or leave these topics out.",
         )
 
 
-def _refuse_strangers(
+def _refuse_foreign_topics(
     request: CopyRequest, flow: FlowSettings, target: ClusterMetadata, chosen: Mapping[str, int]
 ) -> None:
     names = {name: flow.policy.remote_topic(flow.flow.source, name) for name in chosen}
-    there = {mirror: topic for mirror in names.values() if (topic := target.topics.get(mirror)) is not None}
-    if not there:
+    existing = {mirror: topic for mirror in names.values() if (topic := target.topics.get(mirror)) is not None}
+    if not existing:
         return
     journal = flow.policy.journal_topic(flow.flow.source)
     known = (
@@ -213,13 +217,13 @@ def _refuse_strangers(
         if journal in target.topics
         else set()
     )
-    partitions = [TopicPartition(m, number) for m, t in there.items() if m not in known for number in t.partitions]
+    partitions = [TopicPartition(m, number) for m, t in existing.items() if m not in known for number in t.partitions]
     with Cluster(request.target) as cluster:
         starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
-    if strangers := sorted({p.topic for p in partitions if ends[p] > starts[p]}):
+    if foreign := sorted({p.topic for p in partitions if ends[p] > starts[p]}):
         raise UsageError(
-            f"{_some(strangers)} of {request.target.alias} hold records already",
-            "this copy did not write them, and nobody could tell them from copies afterwards",
+            f"{_some(foreign)} of {request.target.alias} hold records already",
+            "this copy did not write them, and they could not be told from copies afterwards",
             "Copy under other names, with --prefix, or delete those topics.",
         )
 
@@ -238,7 +242,7 @@ def _journal(cluster: ClusterSettings, topic: str) -> Maps:
 
 def _another_runs(request: CopyRequest) -> LeaseHeld:
     return LeaseHeld(
-        f"a copy from {request.source.alias} to {request.target.alias} runs already",
+        f"a copy from {request.source.alias} to {request.target.alias} is already running",
         "another worker owns its lanes",
         "Let it end, or stop it. To mirror with several workers, write a file and use 'drlib mirror FILE'.",
     )
@@ -249,13 +253,13 @@ def _some(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
 
 
-# What belongs to brokers and replicators, and would only confuse on another cluster.
+# Topics of brokers and replicators, which are meaningless on another cluster.
 EXCLUDED = ("__.*", r"mm2.*\.internal", HEARTBEATS, rf".*\.{HEARTBEATS}", r".*\.checkpoints\.internal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixPolicy(DefaultReplicationPolicy):
-    """`orders` becomes `prefix.orders`; journals and groups still bear the source's cluster ID."""
+    """`orders` becomes `prefix.orders`; journals and groups still carry the source's cluster ID."""
 
     prefix: str
 
@@ -264,14 +268,14 @@ class PrefixPolicy(DefaultReplicationPolicy):
 
 
 def policy_for(source: str, prefix: str | None) -> ReplicationPolicy:
-    """Names as they are without a prefix. `source` is the source's cluster ID."""
+    """Topics keep their names without a prefix. `source` is the source's cluster ID."""
     return IdentityReplicationPolicy(source_alias=source) if not prefix else PrefixPolicy(prefix=prefix)
 
 
-def to_go(
+def remaining(
     starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], mirrored: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Offsets still to copy of each partition that has any, of what was between `starts` and `ends`."""
+    """Offsets between `starts` and `ends` still to copy, for each partition that has any."""
     left = {
         partition: end - max(starts.get(partition, 0), mirrored.get(partition, 0)) for partition, end in ends.items()
     }

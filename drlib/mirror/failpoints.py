@@ -1,7 +1,7 @@
-"""Places where a test may kill the process: `DRLIB_FAILPOINT=name[:n]` sends SIGKILL to ourselves at the n-th passage.
+"""Points where a test may kill the process: `DRLIB_FAILPOINT=name[:n]` sends SIGKILL to the process at the n-th passage.
 
-Rules: nothing but SIGKILL to our own pid, nothing at all unless the variable is set when the process starts. The names
-are the stages of the engine's protocol, so that "kill -9 at any point" is a list of tests and not a hope.
+Rules: only SIGKILL to our own PID, and nothing unless the variable is set when the process starts. The names are the steps
+of the engine's protocol, so that tests can kill the process at each of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _left = int(_count) if _count.isdigit() else 1
 
 
 def hit(name: Failpoint) -> None:
-    """Die here if this is the passage that was asked for."""
+    """Kill the process if this is the selected passage."""
     global _left
     if name != _name:
         return

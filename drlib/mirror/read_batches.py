@@ -1,7 +1,7 @@
-"""Read a bounded range of one partition as raw batches, committed or not: recovery and translation look at all of it.
+"""Reads a bounded range of one partition as raw batches, committed or not, and looks up leaders and log ends.
 
-Rules: the range is [start, end) in offsets; a batch that only overlaps it is given too. An answer without records before
-the end is asked again until the deadline, because an empty or throttled answer is not the end of the log.
+Rules: the range is [start, end) in offsets; a batch that only overlaps it is included. A fetch without records before the
+end is repeated until the deadline, because an empty or throttled response is not the end of the log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from drlib.kafka.protocol.fetch import FetchPartition
 from drlib.model import TopicPartition
 
 DEADLINE_S = 30.0
-LISTED_LOOK_S = 0.1
+LISTED_POLL_S = 0.1
 CHUNK = 4 << 20
 
 
@@ -33,15 +33,15 @@ async def locate(client: ClusterClient, partition: TopicPartition) -> tuple[uuid
     metadata = await client.metadata([partition.topic])
     topic = metadata.topics[partition.topic]
     raise_for(topic.error_code, f"looking up {partition.topic}", topics=[partition.topic])
-    found = topic.partitions[partition.partition]
-    raise_for(LEADER_NOT_AVAILABLE if found.leader < 0 else 0, f"looking up the leader of {partition}")
-    return topic.topic_id, found.leader
+    described = topic.partitions[partition.partition]
+    raise_for(LEADER_NOT_AVAILABLE if described.leader < 0 else 0, f"looking up the leader of {partition}")
+    return topic.topic_id, described.leader
 
 
 async def until_listed(client: ClusterClient, wanted: Mapping[str, int], *, deadline_s: float = DEADLINE_S) -> set[str]:
     """Wait until topics that were just created (name -> partitions) have all their leaders; returns those that have not.
 
-    A controller answers before brokers know: until then they call a new topic unknown, which looks like a fault.
+    A controller answers before all brokers know a new topic; until then they report it as unknown.
     """
     rest = dict(wanted)
     deadline = time.monotonic() + deadline_s
@@ -53,7 +53,7 @@ async def until_listed(client: ClusterClient, wanted: Mapping[str, int], *, dead
                 del rest[name]
         if not rest or time.monotonic() > deadline:
             break
-        await asyncio.sleep(LISTED_LOOK_S)
+        await asyncio.sleep(LISTED_POLL_S)
     return set(rest)
 
 
@@ -67,13 +67,13 @@ class LogEnds:
 
 
 async def log_ends(client: ClusterClient, partitions: Iterable[TopicPartition]) -> LogEnds:
-    """Ask the leaders where their logs end. Raises `BrokerError` for a partition that is not there or has no leader."""
+    """Log ends of partitions, from their leaders. Raises `BrokerError` for one that does not exist or has no leader."""
     leaders, ids = await _leaders(client, partitions)
     return LogEnds(leaders, await _offsets(client, leaders, requests.LATEST), ids)
 
 
 async def log_starts(client: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Ask the leaders where their logs start. Raises as `log_ends` does."""
+    """Log starts of partitions, from their leaders. Raises as `log_ends` does."""
     leaders, _ = await _leaders(client, partitions)
     return await _offsets(client, leaders, requests.EARLIEST)
 
@@ -83,15 +83,15 @@ async def _leaders(
 ) -> tuple[dict[TopicPartition, int], dict[str, uuid.UUID]]:
     wanted = list(partitions)
     metadata = await client.metadata(sorted({p.topic for p in wanted}))
-    found: dict[TopicPartition, int] = {}
+    leaders: dict[TopicPartition, int] = {}
     for partition in wanted:
         topic = metadata.topics[partition.topic]
         raise_for(topic.error_code, f"looking up {partition.topic}", topics=[partition.topic])
-        there = topic.partitions.get(partition.partition)
-        raise_for(UNKNOWN_TOPIC_OR_PARTITION if there is None else 0, f"looking up {partition}")
-        found[partition] = -1 if there is None else there.leader
-        raise_for(LEADER_NOT_AVAILABLE if found[partition] < 0 else 0, f"looking up the leader of {partition}")
-    return found, {name: topic.topic_id for name, topic in metadata.topics.items()}
+        described = topic.partitions.get(partition.partition)
+        raise_for(UNKNOWN_TOPIC_OR_PARTITION if described is None else 0, f"looking up {partition}")
+        leaders[partition] = -1 if described is None else described.leader
+        raise_for(LEADER_NOT_AVAILABLE if leaders[partition] < 0 else 0, f"looking up the leader of {partition}")
+    return leaders, {name: topic.topic_id for name, topic in metadata.topics.items()}
 
 
 async def _offsets(
@@ -100,14 +100,14 @@ async def _offsets(
     by_node: dict[int, list[TopicPartition]] = defaultdict(list)
     for partition, node in leaders.items():
         by_node[node].append(partition)
-    found: dict[TopicPartition, int] = {}
-    for node, there in by_node.items():
-        found.update(await requests.list_offsets(await client.connection(node, "read"), there, timestamp))
-    return found
+    offsets: dict[TopicPartition, int] = {}
+    for node, led in by_node.items():
+        offsets.update(await requests.list_offsets(await client.connection(node, "read"), led, timestamp))
+    return offsets
 
 
 async def filled_partitions(client: ClusterClient, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-    """Those whose log holds anything, be it a marker."""
+    """The partitions whose log is not empty; a marker counts."""
     if not partitions:
         return set()
     ends = await log_ends(client, partitions)
@@ -116,7 +116,7 @@ async def filled_partitions(client: ClusterClient, partitions: Collection[TopicP
 
 
 async def holds_data(client: ClusterClient, partition: TopicPartition) -> bool:
-    """Is there a batch of records in the partition? Markers alone are none."""
+    """Does the partition hold a record? Markers do not count."""
     topic_id, leader = await locate(client, partition)
     connection = await client.connection(leader, "read")
     start = (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
@@ -138,7 +138,7 @@ async def read_range(
     *,
     committed: bool = False,
 ) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
-    """Batches of [start, end); with `committed` the data of transactions that did not abort, and no control batches.
+    """Batches of [start, end); with `committed` without control batches and aborted transactions.
 
     Raises `BrokerError`, or `Unreachable` when the range does not arrive in time: with `committed` also where a
     transaction stays open before the end.
@@ -147,13 +147,13 @@ async def read_range(
     deadline = time.monotonic() + DEADLINE_S
     while position < end:
         wanted = FetchPartition(topic_id, partition.partition, position, CHUNK)
-        (answer,) = await requests.fetch(
+        (response,) = await requests.fetch(
             connection, [wanted], max_wait_ms=200, min_bytes=1, max_bytes=CHUNK, read_committed=committed
         )
-        raise_for(answer.error_code, f"reading {partition} at {position}", topics=[partition.topic])
-        filtered = AbortedFilter(answer.aborted)
+        raise_for(response.error_code, f"reading {partition} at {position}", topics=[partition.topic])
+        filtered = AbortedFilter(response.aborted)
         before = position
-        for header, view in iter_batches(answer.records):
+        for header, view in iter_batches(response.records):
             kept = not committed or (filtered.keep(header, view) and header.count > 0)
             if header.last_offset < position:
                 continue
@@ -164,12 +164,12 @@ async def read_range(
                 yield header, view
         if position > before:
             deadline = time.monotonic() + DEADLINE_S
-        elif answer.high_watermark <= position or answer.log_start_offset > position:
+        elif response.high_watermark <= position or response.log_start_offset > position:
             return
         elif time.monotonic() > deadline:
             cause = "a transaction may be open there, and the log" if committed else "its log"
             raise Unreachable(
-                f"{partition} gave nothing at offset {position}",
-                f"{cause} ends at {answer.high_watermark}",
-                "Look at the broker that leads it, then run the command again.",
+                f"{partition} returned no records at offset {position}",
+                f"{cause} ends at {response.high_watermark}",
+                "Check the broker that leads it, then run the command again.",
             )

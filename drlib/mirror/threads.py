@@ -1,7 +1,7 @@
-"""Blocking work beside the event loop, on threads that nobody waits for when the process ends.
+"""Runs blocking work beside the event loop, on daemon threads that do not delay the end of the process.
 
-Rules: an error of the work is raised where it is awaited; an answer nobody waits for any more is dropped. The
-default executor would hold the process's end up for as long as a client library waits for a broker that is gone.
+Rules: an error of the work is raised where it is awaited; the result of a cancelled call is dropped. The default executor
+would delay the end of the process for as long as a client library waits for a broker that does not answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Answer = TypeVar("Answer")
 
 
 async def in_daemon(work: Callable[[], Answer]) -> Answer:
-    """Run blocking `work` on a thread that nobody waits for when the process ends."""
+    """Run blocking `work` on a daemon thread and return its result."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Answer] = loop.create_future()
 
@@ -34,7 +34,7 @@ async def in_daemon(work: Callable[[], Answer]) -> Answer:
             error: Exception | None = None
         except Exception as problem:
             answer, error = None, problem
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the result is not awaited any more
             loop.call_soon_threadsafe(settle, answer, error)
 
     threading.Thread(target=run, name="drlib-blocking", daemon=True).start()

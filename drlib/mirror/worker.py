@@ -1,10 +1,10 @@
 """The worker process: the enabled flows of one properties file, until SIGTERM or SIGINT.
 
 Rules: a signal stops fetching, then everything fetched is sent, acknowledged and journaled, and the process exits 0; a
-second signal ends it at once. SIGKILL is always safe: the next claim reads back what stands. One worker is one event
-loop on one core; more workers are more processes in the same group. Flows stand on their own: one whose cluster does not
-answer is tried again while the others go on, and so is one whose brokers say that they are not ready yet. Rings of flows
-that keep names are refused before anything starts.
+second signal ends it at once. SIGKILL is always safe: the next claim reads back what was written. One worker is one event
+loop on one core; more workers are more processes in the same group. Flows are independent: one whose cluster does not
+answer is restarted while the others go on, and so is one whose brokers are not ready yet. Cycles of flows that keep topic
+names are refused before anything starts.
 """
 
 from __future__ import annotations
@@ -228,19 +228,19 @@ class Worker:
 
 
 async def _refuse_rings(settings: MirrorSettings, flows: Sequence[FlowSettings]) -> None:
-    """Raises `TopicLoop`. Topics made later are looked at when they are found (`FlowRunner`)."""
+    """Raises `TopicLoop`. Topics created later are checked when they are discovered (`Discovery`)."""
     keeping = [f for f in flows if isinstance(f.policy, IdentityReplicationPolicy)]
     aliases = sorted({alias for f in keeping for alias in (f.flow.source, f.flow.target)})
     if not find_cycle([(f.flow, lambda _: True) for f in keeping], "any"):
         return
-    # What a file names or matches counts whether or not there is such a topic yet.
+    # Topics that the file names or matches count whether or not they exist yet.
     topics = {pattern.replace(".*", "any-topic") for f in keeping for pattern in f.topics}
     for alias in aliases:
         client = wire_client(settings.clusters[alias], client_id="drlib-rings")
         try:
             topics |= set((await client.metadata(None)).topics)
         except (Unreachable, SecurityFault):
-            continue  # its flow is tried again, and looks at each topic it finds
+            continue  # its flow is restarted, and checks each topic it discovers
         finally:
             await client.close()
     refuse_rings([(f.flow, f.mirrors_topic) for f in keeping], topics)

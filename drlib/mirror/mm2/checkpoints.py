@@ -1,7 +1,7 @@
 """When a group's translated position is written as a checkpoint.
 
-Rules: a checkpoint is written when there was none before, when the group went back on the source, or when its position
-on the target moved forward; a repeated one or one that would only rewind the target is not. Source:
+Rules: a checkpoint is written when there was none before, when the group was reset to a lower source offset, or when its
+target position moved forward; not when it repeats or would only lower the target position. Source:
 `MirrorCheckpointTask.checkpointIsMoreRecent`.
 Not for: translating positions, nor for writing positions into groups on the target.
 """
@@ -15,7 +15,7 @@ from drlib.model import TopicPartition
 
 
 def should_emit(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
-    """Is `checkpoint` news after `last`, the newest one written for the same group and partition?"""
+    """Should `checkpoint` be written after `last`, the newest one of the same group and partition?"""
     if checkpoint.offset < 0:
         return False  # MirrorMaker 2's -1: older than anything that can be translated
     if last is None:
@@ -32,7 +32,7 @@ class CheckpointStore:
             self.written(checkpoint)
 
     def to_emit(self, candidates: Iterable[Checkpoint]) -> tuple[Checkpoint, ...]:
-        """Those of `candidates` that are news. Call `written` for each once it is acknowledged."""
+        """The `candidates` to write. Call `written` for each once it is acknowledged."""
         return tuple(
             candidate
             for candidate in candidates

@@ -3,8 +3,8 @@
 Rules: a key is the JSON array [connector name, source partition], a value the JSON object {"offset": N}; N is the offset
 of the last record whose copy was acknowledged, so the copy goes on at N + 1. A null value deletes; of one partition the
 last record counts. Names are MM2's own (`MirrorSourceConnector`) or Strimzi's (`A->B.MirrorSourceConnector`); entries of
-other connectors are passed over. What is none of these is an error, because a position that cannot be read must not be
-taken for "nothing was copied".
+other connectors are ignored. Any other record is an error, because a position that cannot be read must not be taken for
+"nothing was copied".
 Source: `KafkaOffsetBackingStore`, `ConnectorOffsetBackingStore`, `MirrorUtils.wrapPartition` (KIP-382).
 Not for: reading the topics (`drlib.mirror.mm2.takeover`).
 """
@@ -27,7 +27,7 @@ class ConnectRecordUnreadable(DrlibError):
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(
-            f"Connect's {what} cannot be read", why, "Nothing was guessed: find out who else writes to that topic."
+            f"Connect's {what} cannot be read", why, "Nothing was changed: find out who else writes to that topic."
         )
 
 
@@ -49,8 +49,8 @@ def decode(key: bytes | None, value: bytes | None) -> SourceOffset | None:
             return None
         stored = json.loads(value) if value is not None else None
         offset = None if stored is None else int(stored["offset"])
-        where = TopicPartition(str(partition["topic"]), int(partition["partition"]))
-        return SourceOffset(str(connector), str(partition["cluster"]), where, offset)
+        source_partition = TopicPartition(str(partition["topic"]), int(partition["partition"]))
+        return SourceOffset(str(connector), str(partition["cluster"]), source_partition, offset)
     except (ValueError, TypeError, KeyError) as error:
         raise ConnectRecordUnreadable("offsets topic", f"the record with key {key!r} is malformed ({error})") from error
 
@@ -58,7 +58,7 @@ def decode(key: bytes | None, value: bytes | None) -> SourceOffset | None:
 def copied(records: Iterable[tuple[bytes | None, bytes | None]], flow: Flow) -> Mapping[TopicPartition, int]:
     """The last copied offset of each partition of `flow`, from the (key, value) pairs of the topic in log order.
 
-    Where both names have an entry the larger offset counts: either says what surely was copied.
+    Where both names have an entry the larger offset counts: either is proof of what was copied.
     """
     names = (CONNECTOR, f"{flow}.{CONNECTOR}")
     newest: dict[tuple[str, TopicPartition], int | None] = {}
@@ -66,18 +66,18 @@ def copied(records: Iterable[tuple[bytes | None, bytes | None]], flow: Flow) -> 
         entry = decode(key, value)
         if entry is not None and entry.connector in names and entry.cluster == flow.source:
             newest[entry.connector, entry.partition] = entry.offset
-    found: dict[TopicPartition, int] = {}
+    copied_offsets: dict[TopicPartition, int] = {}
     for (_, partition), offset in newest.items():
         if offset is not None:
-            found[partition] = max(offset, found.get(partition, offset))
-    return found
+            copied_offsets[partition] = max(offset, copied_offsets.get(partition, offset))
+    return copied_offsets
 
 
 def source_connector_enabled(records: Iterable[tuple[bytes | None, bytes | None]], flow: Flow) -> bool:
-    """Does Connect's config topic, given in log order, ask for the copying of `flow`?
+    """Does Connect's config topic, given in log order, enable the source connector of `flow`?
 
-    A dedicated MM2 runs a Connect group for every pair of clusters, for its heartbeats alone where the flow is off: its
-    configured connector then says `enabled` = false. Without any word the answer is True.
+    A dedicated MM2 runs a Connect group for every pair of clusters, only for heartbeats where the flow is off: its
+    connector's configuration then has `enabled` = false. Without a configuration the answer is True.
     """
     keys = {f"connector-{CONNECTOR}".encode(), f"connector-{flow}.{CONNECTOR}".encode()}
     enabled = True

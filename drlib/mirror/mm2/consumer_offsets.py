@@ -1,9 +1,8 @@
 """Records of `__consumer_offsets`: who committed which position, and when.
 
 Rules: key versions 0 and 1 are offset commits; every other key (2: group metadata, 3 and up: the KIP-848 groups'
-records) is somebody else's and decodes to None; a null value is a deleted or expired position. An unknown value
-version is refused rather than guessed at. Sources: OffsetCommitKey.json, OffsetCommitValue.json and
-`OffsetMessageFormatter` of Apache Kafka.
+records) decodes to None; a null value is a deleted or expired position. An unknown value version is an error.
+Sources: OffsetCommitKey.json, OffsetCommitValue.json and `OffsetMessageFormatter` of Apache Kafka.
 Not for: which commits of a transaction count; read the topic read_committed.
 """
 

@@ -1,8 +1,8 @@
-"""When MirrorMaker 2 tells an offset pair: its emission rule as a state machine without a producer.
+"""When MirrorMaker 2 writes an offset sync: its emission rule as a state machine without a producer.
 
-Rules: a pair is due at once for the first record of a partition in this lifetime, when translation has become
-`offset_lag_max` stale, after any gap upstream, and when the target's log went back; otherwise it is held until the next
-commit, where only the newest held pair of a partition survives. Source: `OffsetSyncWriter` of `connect.mirror`.
+Rules: a pair is due at once for the first record of a partition in this process, when translation has become
+`offset_lag_max` stale, after any gap upstream, and when target offsets decrease; otherwise it is pending until the next
+commit, where only the newest pending pair of a partition is written. Source: `OffsetSyncWriter` of `connect.mirror`.
 Not for: translating with these sparse pairs; the journal does that exactly.
 """
 
@@ -22,17 +22,17 @@ class _PartitionState:
 
 
 class OffsetSyncWriter:
-    """Feed it every acknowledged record; take from it what to write.
+    """Takes every acknowledged record; `take_due` returns what to write.
 
-    Contiguous stretches may be fed as a whole with `acked_run`: the same pairs as record by record, of which only the
-    newest of a partition waits to be taken.
+    `acked_run` takes a contiguous stretch as a whole: the same pairs as record by record, of which only the newest of a
+    partition is kept.
     """
 
     def __init__(self, offset_lag_max: int) -> None:
         self._offset_lag_max = offset_lag_max
         self._states: dict[TopicPartition, _PartitionState] = {}
         self._due: dict[TopicPartition, OffsetSync] = {}
-        self._held: dict[TopicPartition, OffsetSync] = {}
+        self._pending: dict[TopicPartition, OffsetSync] = {}
 
     def acked(self, partition: TopicPartition, upstream: int, downstream: int) -> bool:
         """The record at source offset `upstream` was acknowledged at target offset `downstream`. True: due now."""
@@ -49,10 +49,10 @@ class OffsetSyncWriter:
         sync = OffsetSync(partition, upstream, downstream)
         if due:
             state.last_sync_downstream = downstream
-            self._held.pop(partition, None)
+            self._pending.pop(partition, None)
             self._due[partition] = sync
         else:
-            self._held[partition] = sync
+            self._pending[partition] = sync
         return due
 
     def acked_run(self, partition: TopicPartition, upstream: int, downstream: int, count: int) -> None:
@@ -75,17 +75,17 @@ class OffsetSyncWriter:
                 self.acked(partition, upstream + (offset - downstream), offset)
 
     def commit(self) -> None:
-        """The periodic commit: what was held becomes due."""
-        self._due.update(self._held)
-        self._held.clear()
+        """The periodic commit: pending pairs become due."""
+        self._due.update(self._pending)
+        self._pending.clear()
 
     def take_due(self) -> tuple[OffsetSync, ...]:
-        """The pairs to write now, in the order they became due; they are forgotten here."""
+        """The pairs to write now, in the order they became due; each is returned once."""
         due = tuple(self._due.values())
         self._due.clear()
         return due
 
     def forget(self, partition: TopicPartition) -> None:
-        """The partition went to another owner; a later record of it counts as the first."""
-        for held in (self._states, self._due, self._held):
-            held.pop(partition, None)
+        """Drop a partition that has another owner now; a later record of it counts as the first."""
+        for state in (self._states, self._due, self._pending):
+            state.pop(partition, None)

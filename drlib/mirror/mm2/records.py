@@ -1,7 +1,7 @@
 """The three records MirrorMaker 2 writes, byte for byte: heartbeats, checkpoints and offset syncs.
 
 Rules: big-endian; STRING is an int16 length and UTF-8, never null, at most 32767 bytes; readers skip trailing bytes.
-Java's readers throw on a null value, so there is no tombstone here. Every record goes to partition 0; a heartbeat's
+Java's readers throw on a null value, so tombstones are never written. Every record goes to partition 0; a heartbeat's
 record timestamp is its payload's. Sources: `Heartbeat`, `Checkpoint` and `OffsetSync` of `connect.mirror`.
 Not for: when to write them (`drlib.mirror.mm2.offset_syncs`, `drlib.mirror.mm2.checkpoints`).
 """
@@ -104,7 +104,7 @@ def _string(text: str) -> bytes:
 
 
 class _Reader:
-    """Reads one key or value from the front; what is left over is not an error."""
+    """Reads one key or value from the front; trailing bytes are allowed."""
 
     def __init__(self, data: bytes | None) -> None:
         if data is None:
@@ -129,8 +129,8 @@ class _Reader:
         return int.from_bytes(self._take(8), "big", signed=True)
 
     def version(self) -> None:
-        if (found := self.int16()) != VERSION:
-            raise MalformedRecord(f"version {found} is not known")
+        if (version := self.int16()) != VERSION:
+            raise MalformedRecord(f"version {version} is not known")
 
     def string(self) -> str:
         length = self.int16()

@@ -1,15 +1,13 @@
-"""Taking a flow over from MirrorMaker 2: what it left on the target, and where each of its partitions goes on.
+"""Takes a flow over from MirrorMaker 2: reads what it stored, and finds where each of its partitions continues.
 
 Rules:
-- Two replicators never run one flow: while the flow's Connect group has members and its source connector is switched on,
-  the flow does not start. The group of a killed MM2 keeps its members for their session time-out; that is waited for.
-- Only partitions our journal has no position for are looked at, after our fence. MM2's committed offset is the beginning
-  of the search, the mirror partition's own end decides (`drlib.mirror.mm2.takeover_rules`); the result is journaled
-  with the claim.
-- Copies in transactions that are still open (MM2 with exactly-once source support) are waited for: only decided ones
-  count.
-- A mirror partition too long to compare is left alone and told; nothing is guessed.
-Not for: stopping MM2, and for connectors with transforms: their copies differ from the source's records, which is told.
+- Two replicators never run one flow: while the flow's Connect group has members and its source connector is enabled, the
+  flow does not start. The group of a killed MM2 keeps its members for their session timeout, which is waited for.
+- Only partitions without a position in our journal are examined, after our fence. MM2's committed offset is where the
+  search begins, the end of the mirror partition decides (`takeover_rules`); the result is journaled with the claim.
+- Copies in open transactions (MM2 with exactly-once source support) are waited for: only completed ones count.
+- A mirror partition too long to compare is parked with the reason.
+Not for: stopping MM2, or connectors with transforms: their copies differ from the source's records (`TakeoverUnsure`).
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class MirrorMakerRunning(LeaseHeld):
 
 
 class MirrorTooLong(LeaseHeld):
-    """The end of a mirror partition cannot be told within what is compared."""
+    """A mirror partition has more records to compare than `MARKS_MAX`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ class Mm2Progress:
 
 @dataclass
 class TakeoverReader:
-    """Reads for one flow; keeps nothing between calls."""
+    """Reads what MM2 stored about one flow; keeps no state between calls."""
 
     settings: FlowSettings
     source: ClusterClient
@@ -83,9 +81,9 @@ class TakeoverReader:
             if time.monotonic() > end:
                 raise MirrorMakerRunning(
                     f"{flow} is mirrored by MirrorMaker 2",
-                    f"the Connect group {group} on {flow.target} has members and its source connector is switched on",
+                    f"the Connect group {group} on {flow.target} has members and its source connector is enabled",
                     "Stop that MirrorMaker 2, or set this flow's `enabled = false` in its file and restart it; "
-                    "its positions are then taken over.",
+                    "drlib then continues from its positions.",
                 )
             self.events.open("WaitingForMirrorMaker", str(flow), f"Connect group {group} still has members")
             await asyncio.sleep(0.2)
@@ -116,9 +114,9 @@ class TakeoverReader:
         mirror: TopicPartition,
         mirror_end: int,
     ) -> Takeover | None:
-        """Where `source` goes on; None when nothing of it was copied. `mirror_end`: the mirror's log end at our fence.
+        """Where `source` continues; None when nothing of it was copied. `mirror_end`: the mirror's log end at our fence.
 
-        Raises `Unreachable` while copies are undecided, `MirrorTooLong`.
+        Raises `Unreachable` while a transaction is open on the mirror, `MirrorTooLong`.
         """
         source_id, from_source, source_start, source_end = await _open(self.source, source)
         mirror_id, from_mirror, mirror_start, _ = await _open(self.target, mirror)
@@ -142,28 +140,28 @@ class TakeoverReader:
         batches = [
             b async for b in read_range(from_mirror, mirror_id, mirror, begin_mirror, mirror_end, committed=True)
         ]
-        # Where the broker dates the mirror's records, copies do not carry the source's times.
+        # With LogAppendTime the copies do not have the source's timestamps.
         timed = not any(header.is_log_append_time for header, _ in batches)
-        there = [m for header, view in batches for m in _marks(header, view, timed) if m.offset >= begin_mirror]
-        if not there and committed is None:
+        mirrored = [m for header, view in batches for m in _marks(header, view, timed) if m.offset >= begin_mirror]
+        if not mirrored and committed is None:
             return None
-        here: list[Mark] = []
+        read: list[Mark] = []
         behind = 0
         async for header, view in read_range(from_source, source_id, source, begin_source, source_end):
             if not header.is_control:
                 new = [m for m in _marks(header, view, timed) if m.offset >= begin_source]
-                here += new
+                read += new
                 behind += sum(committed is None or m.offset > committed for m in new)
-            if behind > len(there):
+            if behind > len(mirrored):
                 break
-        decision = decide(here, there, committed, source_start)
+        decision = decide(read, mirrored, committed, source_start)
         if committed is None and not decision.ahead:
             return None
         if not decision.exact:
             self.events.open(
                 "TakeoverUnsure",
                 str(source),
-                f"{decision.doubtful} records from offset {decision.position} on may stand in {mirror} already",
+                f"{decision.doubtful} records from offset {decision.position} on may be in {mirror} already",
             )
         return Takeover(
             key,
@@ -172,7 +170,7 @@ class TakeoverReader:
             -1 if committed is None else committed,
             decision.doubtful,
             clock.now_ms(),
-            usable_pairs(pairs, here, there, decision.position),
+            usable_pairs(pairs, read, mirrored, decision.position),
         )
 
     async def _has_members(self, group: str) -> bool:
@@ -184,7 +182,7 @@ class TakeoverReader:
         return False
 
     async def _topic(self, client: ClusterClient, topic: str) -> AsyncIterator[KeyValue]:
-        """Every committed record of a topic, partition by partition in log order; nothing where there is no topic."""
+        """Every committed record of a topic, partition by partition in log order; none where there is no topic."""
         for number in await _partitions(client, topic):
             partition = TopicPartition(topic, number)
             topic_id, connection, start, end = await _open(client, partition)
@@ -194,12 +192,12 @@ class TakeoverReader:
 
 
 async def _partitions(client: ClusterClient, topic: str) -> list[int]:
-    """None where there is no such topic; raises `BrokerError` where it may not be looked at, which says nothing."""
-    found = (await client.metadata([topic])).topics[topic]
-    if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+    """Partition numbers, none where there is no such topic. Raises `BrokerError` where it may not be described."""
+    described = (await client.metadata([topic])).topics[topic]
+    if described.error_code == UNKNOWN_TOPIC_OR_PARTITION:
         return []
-    raise_for(found.error_code, f"looking up {topic}")
-    return sorted(found.partitions)
+    raise_for(described.error_code, f"looking up {topic}")
+    return sorted(described.partitions)
 
 
 async def _open(client: ClusterClient, partition: TopicPartition) -> tuple[TopicId, Connection, int, int]:

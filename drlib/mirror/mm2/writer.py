@@ -1,8 +1,8 @@
-"""MM2's own records: heartbeats, offset syncs and checkpoints, written so that MM2's readers work against our flows.
+"""Writes MM2's own records, heartbeats, offset syncs and checkpoints, so that MM2's clients work with our flows.
 
-Rules: bytes by `drlib.mirror.mm2.records`, everything to partition 0, no tombstones. These are announcements, not the
-truth: a lost one is written again by the next; so an ordinary idempotent producer does, and a source that is down delays
-its offset syncs without holding anything else up.
+Rules: bytes by `drlib.mirror.mm2.records`, everything to partition 0, no tombstones. These records only inform: a lost one
+is superseded by the next, so an ordinary idempotent producer suffices, and a source that is down delays its offset syncs
+without delaying anything else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AS_OF_HEADER = "drlib.as-of-ms"  # when that was known to be its position
 
 
 class Mm2Writer:
-    """Writes one flow's announcements; `poll` from the event loop, `close` at the end."""
+    """Writes one flow's records; call `poll` from the event loop and `close` at the end."""
 
     def __init__(self, settings: FlowSettings, source: ClusterSettings, target: ClusterSettings) -> None:
         self._flow = settings.flow
@@ -53,7 +53,7 @@ class Mm2Writer:
         self._sync_producer.poll(0)
 
     def close(self, timeout_s: float) -> None:
-        """Flush the target's records; those for a source that is gone are given up."""
+        """Flush the target's records; offset syncs for a source that does not answer are dropped."""
         self._target.flush(timeout_s)
         if self._sync_producer is not self._target and self._sync_producer.flush(min(timeout_s, 0.5)):
             self._sync_producer.purge()
@@ -78,7 +78,7 @@ class Mm2Writer:
                 headers=headers or [],
                 on_delivery=self._delivered,
             )
-        except (BufferError, KafkaException):  # the queue is full, or the topic is known to refuse us
+        except (BufferError, KafkaException):  # the queue is full, or the topic is known to be unauthorized
             self.failures += 1
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:

@@ -60,7 +60,7 @@ def test_a_copy_ends_when_it_is_caught_up_and_goes_on_where_it_ended(
     assert read_all(right, topic, 3) == read_all(left, topic, 3)
 
     round_trip = copy("--from", right, "--to", left, "--topics", topic, code=2)
-    assert "would go round" in round_trip
+    assert "would be copied in a cycle" in round_trip
     assert len(read_all(left, topic, 3)[0]) == 200
 
 
@@ -102,7 +102,7 @@ def test_a_copy_under_a_prefix_goes_on_until_sigterm_and_has_one_worker(
         return status.exists() and json.loads(status.read_text())["state"] == "running"
 
     wait_for("the copy runs", running)
-    assert "runs already" in copy(*arguments, code=10)
+    assert "is already running" in copy(*arguments, code=10)
     produce(left, topic, 50, partitions=2, first=200)
 
     def copied() -> bool:

@@ -10,7 +10,7 @@ from drlib.config.client_files import load_client_settings
 from drlib.errors import LeaseHeld, UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.credentials import Password
-from drlib.mirror.copy_topics import Copy, CopyRequest, settings_for, to_go
+from drlib.mirror.copy_topics import Copy, CopyRequest, remaining, settings_for
 from drlib.mirror.status.worker_status import FlowStatus, LaneStatus, WorkerStatus
 from drlib.model import TopicPartition
 
@@ -46,9 +46,9 @@ def test_what_belongs_to_brokers_and_replicators_stays_behind(topic: str, prefix
 def test_what_is_left_counts_from_the_log_start():
     full, empty, begun = (TopicPartition("t", number) for number in range(3))
     starts, ends = {full: 10, empty: 50, begun: 0}, {full: 30, empty: 50, begun: 8}
-    assert to_go(starts, ends, {}) == {full: 20, begun: 8}
-    assert to_go(starts, ends, {full: 30, begun: 5}) == {begun: 3}
-    assert to_go(starts, ends, {full: 31, begun: 9}) == {}
+    assert remaining(starts, ends, {}) == {full: 20, begun: 8}
+    assert remaining(starts, ends, {full: 30, begun: 5}) == {begun: 3}
+    assert remaining(starts, ends, {full: 31, begun: 9}) == {}
 
 
 def test_addresses_and_aliases():
@@ -119,7 +119,7 @@ def test_lanes_that_are_missing_for_a_moment_are_not_another_worker():
     whole = tuple(LaneStatus(n, "running", 1, 0) for n in range(2))
 
     def over(lanes: tuple[LaneStatus, ...]) -> bool:
-        return copy._over(WorkerStatus(1, 0, "running", (FlowStatus("idA->idB", lanes, (), 0, 0),)))
+        return copy._should_stop(WorkerStatus(1, 0, "running", (FlowStatus("idA->idB", lanes, (), 0, 0),)))
 
     assert not over(())
     now += 19.0

@@ -1,13 +1,13 @@
-"""How many of a claim's records stand in a mirror partition, counted in the log itself after the claim was fenced.
+"""Counts how many of a claim's records were appended to a mirror partition, in the log itself after the claim was fenced.
 
 Rules:
-- Everything from the last Ack (or the claim's first placement) to the claimant's marker is looked at. A batch with the
+- Every batch from the last Ack (or the claim's first placement) to the claimant's marker is examined. A batch with the
   claim's producer ID and epoch advances the count by the offsets it spans (a cleaned batch keeps its span); control
-  batches and other producers' batches shift what comes behind them.
-- A sequence number says how many of ours precede the batch: what the cleaner took before it is known exactly.
-- Offsets missing behind our last batch could be ours or not: then there are two bounds, and only equal ones are exact.
-- What cannot be (a sequence that goes back, a log that ends below what was acknowledged) stops everything.
-Not for: reading the log or journaling the finding (`drlib.mirror`).
+  batches and other producers' batches shift the placement of what follows.
+- A sequence number tells how many of our records precede the batch, including those that the log cleaner removed.
+- Offsets missing after our last batch may have been ours or not: then there are two bounds, and only equal ones are exact.
+- An impossible log (a sequence that decreases, an end below what was acknowledged) is a `RecoveryContradiction`.
+Not for: reading the log or journaling the result (`load_maps`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RecoveryContradiction(DrlibError):
         super().__init__(
             "The mirror partition contradicts the lane's journal",
             why,
-            "Nothing was written: find out whether the mirror topic was truncated, made again or written to by others.",
+            "Nothing was written: find out whether the mirror topic was truncated, re-created or written to by others.",
         )
 
 
@@ -59,7 +59,7 @@ class ForeignRange:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What stands of a claim. `q` = `low` is where to go on; `exact` means `low` = `high`.
+    """How much of a claim was appended. `q` = `low` is where to continue; `exact` means `low` = `high`.
 
     `placements` are those the journal lacks; `target_end` is one past the target offset of the last record in `q`.
     """
@@ -85,8 +85,8 @@ def recover(
     """Count the records of `claim` in a mirror partition, given the batches of [`tail_from`, `marker`) in offset order.
 
     `placements` are the journaled ones of this claim and partition, at least that of q = 0; `ack` its newest Ack.
-    `tail_from` is the Ack's target offset, or the first placement's. A batch that only overlaps the range may be given, and
-    the one right before an Ack's: what stands where the last acknowledged record was must be ours.
+    `tail_from` is the Ack's target offset, or the first placement's. A batch that only overlaps the range is
+    allowed, and so is the one right before an Ack's: the last acknowledged record must be ours.
     Raises `RecoveryContradiction`.
     """
     known = {p.q: p.target_offset for p in placements}  # of one q the newest counts
@@ -104,13 +104,13 @@ def recover(
     cursor = tail_from
     missing = 0  # offsets since our last batch (or the Ack) that no batch accounts for
 
-    def expected(at: int) -> int:
-        start = starts[bisect_right(starts, at) - 1]
-        return known[start] + at - start
+    def expected(number: int) -> int:
+        start = starts[bisect_right(starts, number) - 1]
+        return known[start] + number - start
 
     for batch in tail:
         if ack is not None and batch.base_offset < tail_from <= batch.last_offset + 1:
-            _still_ours(batch, claim, tail_from)
+            _check_still_ours(batch, claim, tail_from)
         if batch.last_offset < cursor:
             continue
         if batch.base_offset >= marker:
@@ -134,7 +134,7 @@ def recover(
         if base != expected(q):
             if base < expected(q):
                 raise RecoveryContradiction(
-                    f"record {q} of {claim} stands at target offset {base}, the journal placed it at {expected(q)}"
+                    f"record {q} of {claim} is at target offset {base}, the journal placed it at {expected(q)}"
                 )
             added.append(Placement(placements[0].partition, claim, q, base))
             known[q] = base
@@ -146,12 +146,12 @@ def recover(
     return Recovered(q, q, q + missing, missing == 0, tuple(added), end, tuple(foreign))
 
 
-def _still_ours(batch: TailBatch, claim: ClaimId, acked: int) -> None:
-    """The batch that holds the last acknowledged record: a log that was cut there and grew again holds another."""
+def _check_still_ours(batch: TailBatch, claim: ClaimId, acked: int) -> None:
+    """Raise unless the batch with the last acknowledged record is ours: a truncated log that grew again holds another."""
     if batch.control or (batch.producer_id, batch.epoch) != (claim.producer_id, claim.epoch):
         raise RecoveryContradiction(
-            f"records up to target offset {acked} were acknowledged, and at {acked - 1} stands something else now: the log "
-            "was cut below it and has grown again"
+            f"records up to target offset {acked} were acknowledged, but at {acked - 1} the log now holds another batch: it "
+            "was truncated below that offset and has grown again"
         )
 
 

@@ -1,7 +1,7 @@
-"""The offset maps of a flow for those who are no worker: read once, blocking, from the journal and the mirror's logs.
+"""Reads the offset maps of a flow once, blocking, from the journal and the mirror's logs: for commands, not for workers.
 
-Rules: a flow that never ran has no journal and no maps, which is not an error; a journal that cannot be read is one. Where a
-leader moves, or a topic has none yet since it was just made, it is asked again for a while.
+Rules: a flow that never ran has no journal and no maps, which is not an error; a journal that cannot be read is one. A
+leader that moves, or that a new topic does not have yet, is retried for a few seconds.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerE
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.model import Flow
 
-_LED_S: Final = 5.0  # until a topic that was just made is led
-_LOOK_S: Final = 0.1
+_RETRY_S: Final = 5.0  # for a topic that was just created to get its leaders
+_POLL_S: Final = 0.1
 
 
 def read_flow_maps(settings: MirrorSettings, flow: Flow) -> Maps:
-    """The maps as they are now. Raises `UsageError` for clusters the file does not have, `Unreachable`, `BrokerError`."""
+    """The maps now. Raises `UsageError` for clusters that the file does not have, `Unreachable`, `BrokerError`."""
     return blocking(_read(settings, flow))
 
 
@@ -31,7 +31,7 @@ def worker_group(flow: Flow) -> str:
 
 
 async def _read(settings: MirrorSettings, flow: Flow) -> Maps:
-    until = time.monotonic() + _LED_S
+    until = time.monotonic() + _RETRY_S
     while True:
         try:
             return await _read_once(settings, flow)
@@ -40,7 +40,7 @@ async def _read(settings: MirrorSettings, flow: Flow) -> Maps:
                 return Maps()
             if not error.retriable or time.monotonic() > until:
                 raise
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_S)
 
 
 async def _read_once(settings: MirrorSettings, flow: Flow) -> Maps:

@@ -1,12 +1,12 @@
-"""Old claims of a partition folded into chunks of segments, so that a journal does not grow with every gap ever crossed.
+"""Folds old claims of a partition into chunks of segments, so that a journal does not grow with every gap it ever crossed.
 
 Rules:
-- Only claims that recovery has sealed are folded, and never the newest one: what it placed last is still needed.
-- Chunks and the `Folded` entry that makes them count are acknowledged before anything is forgotten. Until `Folded` stands
-  its chunks do not exist; from then on the folded claims' own entries are passed over, forgotten or not.
-- A partition with an `Unsure` claim is not folded: its bounds speak of record numbers.
-- The map of a folded journal answers as that of the whole one.
-Not for: writing and forgetting (`drlib.mirror.engine.lane.lane`).
+- Only claims that recovery has sealed are folded, and never the newest one: its last placement is still needed.
+- Chunks and the `Folded` entry that validates them are acknowledged before any entry is deleted. Chunks without their
+  `Folded` are ignored; with it, the folded claims' own entries are ignored, deleted or not.
+- A partition with an `Unsure` claim is not folded: its bounds are record numbers.
+- The map of a folded journal equals that of the whole one.
+Not for: writing and deleting entries (`drlib.mirror.engine.lane.lane`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SEGMENTS_PER_CHUNK = 2000
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What to journal, and, once that is acknowledged, the keys to forget."""
+    """What to journal and, once that is acknowledged, the keys to delete."""
 
     entries: tuple[Entry, ...]
     forget: tuple[bytes, ...]
@@ -47,21 +47,21 @@ class Fold:
 
 def valid_entries(entries: Sequence[Entry]) -> list[Entry]:
     """The entries of a journal, oldest first, without those that a later `Remirrored` voids."""
-    made_anew = {e.target_topic: index for index, e in enumerate(entries) if isinstance(e, Remirrored)}
-    if not made_anew:
+    remirrored = {e.target_topic: index for index, e in enumerate(entries) if isinstance(e, Remirrored)}
+    if not remirrored:
         return list(entries)
     targets = {e.topic_id: e.target_topic for e in entries if isinstance(e, TopicNames)}
 
     def void(index: int, entry: Entry) -> bool:
         partition = getattr(entry, "partition", None)
         topic_id = partition.topic_id if isinstance(partition, SourcePartition) else getattr(entry, "topic_id", None)
-        return topic_id is not None and index < made_anew.get(targets.get(topic_id, ""), 0)
+        return topic_id is not None and index < remirrored.get(targets.get(topic_id, ""), 0)
 
     return [entry for index, entry in enumerate(entries) if not void(index, entry)]
 
 
 def unfold(entries: Sequence[Entry]) -> list[Entry]:
-    """Journal entries as a map takes them: what another replicator had copied, chunks that count, then all not folded."""
+    """Journal entries in the order a map applies them: takeovers, valid chunks, then everything that is not folded."""
     folded = {e.partition: e for e in entries if isinstance(e, Folded)}
     chunks = [
         e for e in entries if isinstance(e, Chunk) and e.partition in folded and e.number < folded[e.partition].chunks
@@ -72,20 +72,20 @@ def unfold(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def fold(entries: Sequence[Entry], at_least: int) -> Fold:
-    """Fold the partitions of a journal whose old claims hold `at_least` entries. `entries`: findings of recovery included."""
+    """Fold the partitions whose old claims have `at_least` entries. `entries`: a journal, findings of recovery included."""
     by_partition: dict[SourcePartition, list[Entry]] = defaultdict(list)
     for entry in entries:
         partition = getattr(entry, "partition", None)
         if isinstance(partition, SourcePartition):
             by_partition[partition].append(entry)
-    told: list[Entry] = []
+    folds: list[Entry] = []
     forget: list[bytes] = []
     for partition, mine in by_partition.items():
-        found = _fold(partition, mine, at_least)
-        if found is not None:
-            told += found.entries
-            forget += found.forget
-    return Fold(tuple(told), tuple(forget))
+        folded = _fold(partition, mine, at_least)
+        if folded is not None:
+            folds += folded.entries
+            forget += folded.forget
+    return Fold(tuple(folds), tuple(forget))
 
 
 def _fold(partition: SourcePartition, entries: Sequence[Entry], at_least: int) -> Fold | None:
@@ -99,15 +99,15 @@ def _fold(partition: SourcePartition, entries: Sequence[Entry], at_least: int) -
     spent = [e for e in entries if isinstance(e, Run | Placement | Ack | Sealed) and e.claim in old]
     if len(spent) < at_least:
         return None
-    stretch = PartitionMap()
+    offsets = PartitionMap()
     for entry in spent:
         if not _is_folded(entry, before):
-            stretch.apply(entry)
-    segments = stretch.segments()
+            offsets.apply(entry)
+    segments = offsets.segments()
     last = before.get(partition)
     number = last.chunks if last is not None else 0
     if not segments and not number and not any(isinstance(e, Covered | Takeover) for e in entries):
-        return None  # the first promise is all that says where mirroring began
+        return None  # the first promise is the only record of where mirroring began
     chunks = [Chunk(partition, number + n, part) for n, part in enumerate(_parts(segments))]
     epochs = {c.producer_id: c.epoch for c in last.claims} if last is not None else {}
     for claim in old:
@@ -124,8 +124,8 @@ def _parts(segments: Sequence[Segment]) -> Iterator[tuple[Segment, ...]]:
 def _is_folded(entry: Entry, folded: Mapping[SourcePartition, Folded]) -> bool:
     if not isinstance(entry, Run | Placement | Ack | Sealed) or entry.partition not in folded:
         return False
-    return _holds(folded[entry.partition].claims, entry.claim)
+    return _covers(folded[entry.partition].claims, entry.claim)
 
 
-def _holds(claims: Iterable[ClaimId], claim: ClaimId) -> bool:
+def _covers(claims: Iterable[ClaimId], claim: ClaimId) -> bool:
     return any(c.producer_id == claim.producer_id and claim.epoch <= c.epoch for c in claims)

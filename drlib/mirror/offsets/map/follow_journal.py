@@ -1,9 +1,9 @@
-"""The offset maps of all lanes of a flow, kept up by reading what the journal has new: for one worker that must know all.
+"""Follows the journals of all lanes of a flow and keeps their offset maps up to date: for the worker that syncs groups.
 
-Rules: nothing is counted in mirror topics, so what a lane has not yet acknowledged in its journal is simply not there
-yet; a position beyond it is behind, which is safe. A journal that was made again, cleaned below what was read, that
-contradicts what was read before, or whose old claims were folded or made void meanwhile is read anew from its start.
-Not for: claims and failover, which must know the last record (`maps`).
+Rules: mirror topics are not read, so records that a lane has not yet acknowledged in its journal are missing; a position
+beyond them is reported as behind, which is safe. A journal is read again from its start when it was re-created or cleaned
+below what was read, contradicts what was read, or had claims folded or voided.
+Not for: claims and failover, which must know the last record (`load_maps`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Read:
             self.maps.get(source).apply(entry)
 
 
-class _ToldAnew(Exception):
+class _MeaningChanged(Exception):
     """An entry changes what earlier ones mean."""
 
 
@@ -56,16 +56,16 @@ class JournalFollower:
         self._read.clear()
 
     async def refresh(self) -> None:
-        """Read what is new in every lane's journal. Raises `BrokerError` or `Unreachable`."""
+        """Read the new entries of every lane's journal. Raises `BrokerError` or `Unreachable`."""
         for lane in range(self.lanes):
             try:
                 await self._refresh(lane)
-            except (MapContradiction, _ToldAnew):
+            except (MapContradiction, _MeaningChanged):
                 self._read.pop(lane, None)
                 await self._refresh(lane)
 
     def map(self, lane: int, topic_id: uuid.UUID, partition: int) -> PartitionMap | None:
-        """The map of a source partition of `lane`; None where the journal says nothing of it."""
+        """The map of a source partition of `lane`; None where the journal has no entry for it."""
         read = self._read.get(lane)
         return read.maps.by_partition.get(SourcePartition(topic_id, partition)) if read is not None else None
 
@@ -91,13 +91,13 @@ class JournalFollower:
                     if record.offset >= read.position and record.key is not None and record.value is not None:
                         entry = decode(record.key, record.value)
                         if isinstance(entry, Chunk | Folded | Remirrored):
-                            raise _ToldAnew
+                            raise _MeaningChanged
                         read.apply(entry)
             read.position = header.next_offset
 
     async def _whole(self, partition: TopicPartition) -> _Read:
-        found = await read_through(self.target, partition, PURPOSE)
-        read = _Read(found.topic_id, found.next_offset)
-        for entry in unfold(found.entries):
+        journal = await read_through(self.target, partition, PURPOSE)
+        read = _Read(journal.topic_id, journal.next_offset)
+        for entry in unfold(journal.entries):
             read.apply(entry)
         return read

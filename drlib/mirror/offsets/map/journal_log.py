@@ -1,8 +1,8 @@
-"""The lane's log of promises on the target: one partition of the journal topic, read whole at a claim, appended to within it.
+"""Reads and appends a lane's journal: one partition of the journal topic, read whole at a claim, appended to within it.
 
-Rules: entries of one call go in one batch (split only where a batch would be too large); batches are pipelined and each
-is awaited before anything relies on it; every answer's offset is checked like any other of ours. Reading happens after
-the fence, so nobody of ours can append behind what was read.
+Rules: entries of one call go in one batch (split only where a batch would be too large). Batches are written one after
+the other, and each is acknowledged before anything relies on it. A claim reads after its fence, so that no former owner
+can append behind what was read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BYTES_PER_BATCH = 500_000  # below max.message.bytes of any topic
 
 @dataclass(frozen=True, slots=True)
 class JournalRead:
-    """What stands in a journal partition, oldest first, as far as offset `next_offset`."""
+    """The valid entries of a journal partition, oldest first, up to offset `next_offset`."""
 
     topic_id: uuid.UUID
     next_offset: int
@@ -39,7 +39,7 @@ class JournalRead:
 
 
 async def read_journal(target: ClusterClient, partition: TopicPartition) -> list[Entry]:
-    """Every entry that stands in a journal partition and is not void, oldest first."""
+    """The valid entries of a journal partition, oldest first."""
     return list((await read_through(target, partition, "read")).entries)
 
 
@@ -51,7 +51,7 @@ async def read_through(target: ClusterClient, partition: TopicPartition, purpose
         requests.list_offsets(connection, [partition], requests.EARLIEST),
         requests.list_offsets(connection, [partition], requests.LATEST),
     )
-    newest: dict[bytes, bytes] = {}  # as compaction would leave it: the newest of each key, where it stands
+    newest: dict[bytes, bytes] = {}  # as compaction would leave it: the newest value of each key, in log order
     async for header, view in read_range(connection, topic_id, partition, starts[partition], ends[partition]):
         if header.is_control:
             continue
@@ -81,7 +81,7 @@ class LaneJournal:
     async def append(self, entries: Sequence[Entry]) -> None:
         """Write `entries` and wait until they are acknowledged by the in-sync replicas.
 
-        Whoever waits may be cancelled; the write goes on, because later ones are numbered behind it.
+        The caller may be cancelled; the write goes on, because later writes continue its sequence.
         """
         await asyncio.shield(self.begin(entries))
 
@@ -91,7 +91,7 @@ class LaneJournal:
         return self._begin([(e.key(), e.value()) for e in entries])
 
     async def forget(self, keys: Sequence[bytes]) -> None:
-        """Write tombstones for entries that others stand for now, and wait until they are acknowledged."""
+        """Write tombstones for entries that others replace, and wait until they are acknowledged."""
         await asyncio.shield(self._begin([(key, None) for key in keys]))
 
     def _begin(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> asyncio.Task[None]:
@@ -128,16 +128,16 @@ class LaneJournal:
                     if result.error_code:
                         raise LaneFault(self.lane, f"the journal answered code {result.error_code}")
         except (ConnectionLost, TimeoutError, OSError) as error:
-            raise LaneFault(self.lane, f"the journal's broker is gone ({error})") from error
+            raise LaneFault(self.lane, f"the journal's broker does not answer ({error})") from error
 
 
 def _parts(pairs: Sequence[tuple[bytes, bytes | None]]) -> Iterator[Sequence[tuple[bytes, bytes | None]]]:
-    """What goes in one batch each."""
+    """The parts that fit in one batch each."""
     first = size = 0
-    for at, (key, value) in enumerate(pairs):
+    for index, (key, value) in enumerate(pairs):
         size += len(key) + len(value or b"") + 20
-        if at > first and (at - first >= ENTRIES_PER_BATCH or size > BYTES_PER_BATCH):
-            yield pairs[first:at]
-            first, size = at, len(key) + len(value or b"") + 20
+        if index > first and (index - first >= ENTRIES_PER_BATCH or size > BYTES_PER_BATCH):
+            yield pairs[first:index]
+            first, size = index, len(key) + len(value or b"") + 20
     if first < len(pairs):
         yield pairs[first:]

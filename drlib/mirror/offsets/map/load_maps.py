@@ -1,10 +1,10 @@
-"""The offset maps of a flow from its journal and what stands in the mirror topics: for the lane at a claim, and read-only.
+"""Builds the offset maps of a flow from its journal and the logs of its mirror topics: at a claim, and read-only.
 
-Rules: an unsealed claim's records are counted in the log itself, from its last Ack to the log end; the count is exact or
-the map says so. A claim counts only what it has fenced: elsewhere a batch of a former claim may still arrive, and a count
-once journaled is final. Reading takes no lock: done while a lane runs it gives a map that is true for a moment ago. A
-mirror topic that is gone, another one now or not ours to look into, and a partition whose log contradicts the journal, are
-refused one by one: they have no map, and the others are none the worse.
+Rules: an unsealed claim's records are counted in the log itself, from its last Ack to the log end; an inexact count is
+marked as such. A claim counts only partitions that it has fenced: elsewhere a batch of a former claim may still arrive, and
+a journaled count is final. Reading takes no lock: while a lane runs, the map is that of a moment ago. A mirror topic that
+was deleted, re-created or may not be read, and a partition whose log contradicts the journal, are refused one by one: they
+have no map, and the others are not affected.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ class Maps:
     by_partition: dict[SourcePartition, PartitionMap] = field(default_factory=dict)
     names: dict[uuid.UUID, TopicNames] = field(default_factory=dict)
     findings: list[Entry] = field(default_factory=list)
-    refused: dict[SourcePartition, DrlibError] = field(default_factory=dict)  # no map can be had, and why
+    refused: dict[SourcePartition, DrlibError] = field(default_factory=dict)  # why there is no map
     claims: dict[int, Claim] = field(default_factory=dict)  # the newest of each lane
-    ledger: list[Entry] = field(default_factory=list)  # what was lost, parked or made again
+    ledger: list[Entry] = field(default_factory=list)  # losses, truncations, parks and re-creations
 
     def get(self, key: SourcePartition) -> PartitionMap:
         return self.by_partition.setdefault(key, PartitionMap())
 
     def of_target(self, topic: str) -> TopicNames | None:
-        """What the journal last said of a mirror topic, whichever incarnation of its source it was for."""
+        """The newest journal entry for a mirror topic, whichever incarnation of its source it belongs to."""
         return next((n for n in reversed(self.names.values()) if n.target_topic == topic), None)
 
     def merge(self, other: Maps) -> None:
@@ -103,8 +103,8 @@ async def build_maps(
 ) -> Maps:
     """Maps of one lane. `ends`: log ends of the mirror partitions that the lane's claim has fenced; no other is counted.
 
-    `reading`: nobody claims, and the lane may be running, so everything is counted, the ends may be older than the
-    journal, and partitions that may not be looked into are refused.
+    `reading`: this is no claim and the lane may be running, so every partition is counted, `ends` may be older than the
+    journal, and partitions that may not be read are refused.
     """
     maps = Maps()
     placements: dict[SourcePartition, dict[ClaimId, list[Placement]]] = defaultdict(lambda: defaultdict(list))
@@ -130,12 +130,12 @@ async def build_maps(
                 maps.get(partition).apply(entry)
             except MapContradiction as error:
                 maps.refuse(partition, error)
-    barred = (
-        await _barred(target, maps.names.values()) if reading else await recreated_topics(target, maps.names.values())
+    unusable = (
+        await _unusable(target, maps.names.values()) if reading else await recreated_topics(target, maps.names.values())
     )
     for key in list(maps.by_partition):
-        if key.topic_id in barred:
-            maps.refuse(key, barred[key.topic_id])
+        if key.topic_id in unusable:
+            maps.refuse(key, unusable[key.topic_id])
     for key, claims in placements.items():
         mirror = TopicPartition(maps.names[key.topic_id].target_topic, key.partition)
         if key in maps.refused or not (reading or mirror in ends):
@@ -163,15 +163,15 @@ async def build_maps(
 async def recreated_topics(
     target: ClusterClient, names: Iterable[TopicNames]
 ) -> Mapping[uuid.UUID, MirrorTopicRecreated]:
-    """By source topic ID: the mirror topics that are not there, or not the ones that were written to."""
+    """By source topic ID: mirror topics that were deleted or re-created since they were journaled."""
     wanted = list(names)
     if not wanted:
         return {}
     return recreated_in(await target.metadata(sorted({n.target_topic for n in wanted})), wanted)
 
 
-async def _barred(target: ClusterClient, names: Iterable[TopicNames]) -> dict[uuid.UUID, DrlibError]:
-    """By source topic ID: the mirror topics that are gone, and those that may not be looked up: who knows what they are."""
+async def _unusable(target: ClusterClient, names: Iterable[TopicNames]) -> dict[uuid.UUID, DrlibError]:
+    """By source topic ID: mirror topics that were deleted or re-created, and those that may not be described."""
     wanted = list(names)
     if not wanted:
         return {}
@@ -185,7 +185,7 @@ async def _barred(target: ClusterClient, names: Iterable[TopicNames]) -> dict[uu
 
 
 def recreated_in(metadata: ClusterMetadata, wanted: Iterable[TopicNames]) -> Mapping[uuid.UUID, MirrorTopicRecreated]:
-    """The same from what the target says of these topics. Raises `BrokerError` when it does not say."""
+    """`recreated_topics` from metadata of the target. Raises `BrokerError` for a topic with another error."""
     gone: dict[uuid.UUID, MirrorTopicRecreated] = {}
     for each in wanted:
         found = metadata.topics[each.target_topic]
@@ -193,7 +193,7 @@ def recreated_in(metadata: ClusterMetadata, wanted: Iterable[TopicNames]) -> Map
             gone[each.topic_id] = MirrorTopicRecreated(each.source_topic, each.target_topic, each.target_topic_id, None)
             continue
         if found.error_code == TOPIC_AUTHORIZATION_FAILED:
-            continue  # there, for all we may know: the claim will say what is missing
+            continue  # it may exist: the claim reports the missing right
         raise_for(found.error_code, f"looking up {each.target_topic}")
         if found.topic_id != each.target_topic_id:
             gone[each.topic_id] = MirrorTopicRecreated(
@@ -212,7 +212,7 @@ async def _count(
     ends: Mapping[TopicPartition, int],
     ends_may_lag: bool,
 ) -> list[Entry]:
-    """Count one claim's records in the mirror partition; returns the entries that say so."""
+    """Count one claim's records in the mirror partition; returns the entries to journal."""
     topic_id, leader = await locate(target, partition)
     connection = await target.connection(leader, "read")
     end = ends.get(partition)
@@ -220,7 +220,7 @@ async def _count(
         end = (await requests.list_offsets(connection, [partition], requests.LATEST))[partition]
     start = (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
     tail_from = ack.target_offset if ack is not None else placed[0].target_offset
-    seen_from = tail_from - 1 if ack is not None else tail_from  # the last one acknowledged, too: is it still ours?
+    seen_from = tail_from - 1 if ack is not None else tail_from  # to check that the last acknowledged record is ours
     if ends_may_lag:
         end = max(end, tail_from)  # an Ack read after the ends may be newer than they are
     tail = []
@@ -238,15 +238,15 @@ async def _count(
         )
     result = recover(claim=claim, placements=placed, ack=ack, tail=tail, tail_from=tail_from, marker=end)
     now = clock.now_ms()
-    found: list[Entry] = [*result.placements, Sealed(key, claim, result.q, result.exact)]
-    found += [Foreign(key, other.target_offset, other.count, now) for other in result.foreign]
+    entries: list[Entry] = [*result.placements, Sealed(key, claim, result.q, result.exact)]
+    entries += [Foreign(key, other.target_offset, other.count, now) for other in result.foreign]
     if not result.exact:
-        found.append(Unsure(key, claim, result.low, result.high, now))
-    return found
+        entries.append(Unsure(key, claim, result.low, result.high, now))
+    return entries
 
 
 async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
-    """The maps of a whole flow, read-only. Raises `BrokerError` when the journal topic is not there."""
+    """The maps of a whole flow, read-only. Raises `BrokerError` when there is no journal topic."""
     metadata = await target.metadata([journal_topic])
     raise_for(metadata.topics[journal_topic].error_code, f"reading the journal {journal_topic}")
     maps = Maps()
@@ -263,12 +263,12 @@ async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
 
 
 async def _ends(target: ClusterClient, entries: Sequence[Entry]) -> Mapping[TopicPartition, int]:
-    """Log ends of the mirror partitions that a journal speaks of."""
+    """Log ends of the mirror partitions that a journal has placements for."""
     names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
-    barred = await _barred(target, names.values())
+    unusable = await _unusable(target, names.values())
     wanted = {
         TopicPartition(names[e.partition.topic_id].target_topic, e.partition.partition)
         for e in entries
-        if isinstance(e, Placement) and e.partition.topic_id not in barred
+        if isinstance(e, Placement) and e.partition.topic_id not in unusable
     }
     return (await log_ends(target, sorted(wanted))).ends

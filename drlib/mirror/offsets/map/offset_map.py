@@ -1,17 +1,15 @@
 """The offset map of one source partition: its journal entries composed into a monotone, piecewise linear map.
 
 Rules:
-- Records are facts as far as they were acknowledged or found; a run beyond that is a promise and not in the map.
-- Only journal order matters: replaying a compacted journal gives the same answers as the live map gave.
-- A translated position is never past the first record the group has not seen; where it is not exact, it says so.
-- Source and target never go back along the map; entries that would make them are an error, not a repair.
-Not for: reading the journal, or deciding what a group is allowed to be set to.
+- The map holds records that were acknowledged, or found by recovery; a run beyond them is a promise and not in the map.
+- Only journal order matters: replaying a compacted journal gives the same answers as the live map.
+- A translated position is never past the first record that the group has not read; an inexact one is marked as such.
+- Neither source nor target offsets decrease along the map; entries that would make them are a `MapContradiction`.
+Not for: reading the journal, or deciding which position a group may be set to.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 from drlib.mirror.journal.entries import (
@@ -30,8 +28,9 @@ from drlib.mirror.journal.entries import (
     Takeover,
     Unsure,
 )
+from drlib.mirror.offsets.map.claim_records import ClaimRecords
 from drlib.mirror.offsets.map.segments import MapContradiction, SegmentList
-from drlib.mirror.offsets.map.sparse_syncs import sparse
+from drlib.mirror.offsets.map.sparse_syncs import translate_sparse
 from drlib.model import Segment, Translation, TranslationKind
 
 __all__ = ["MapContradiction", "PartitionMap"]
@@ -40,23 +39,23 @@ _EXACT = TranslationKind.EXACT
 
 
 class PartitionMap:
-    """Feed it the partition's entries in journal order (`apply`) and live findings (`ack`, `cover`)."""
+    """Takes the partition's entries in journal order (`apply`) and live progress (`ack`, `cover`)."""
 
     def __init__(self) -> None:
         self._segments = SegmentList()
-        self._claims: dict[ClaimId, _ClaimRecords] = {}
+        self._claims: dict[ClaimId, ClaimRecords] = {}
         self._covered: int | None = None
         self._losses: dict[int, int] = {}  # first -> next offset
-        self._open_parks: list[int] = []  # parked, and nothing later mirrored since
+        self._open_parks: list[int] = []  # parked at these offsets, and nothing beyond mirrored since
         self._foreign: dict[int, int] = {}  # target offset -> count
         self._unsure: dict[ClaimId, tuple[int, int]] = {}
-        self._parted: int | None = None  # from this source offset on, the source has other records than were mirrored
-        self._taken: Takeover | None = None  # what another replicator copied before us
+        self._diverged: int | None = None  # from this source offset on, the source has other records than were mirrored
+        self._taken: Takeover | None = None  # what MirrorMaker 2 copied before us
 
     # -- building ------------------------------------------------------------------------------------------------
 
     def apply(self, entry: Entry) -> None:
-        """Take in one entry; kinds that say nothing about offsets are passed over. Raises `MapContradiction`."""
+        """Apply one entry; kinds without offsets are ignored. Raises `MapContradiction`."""
         match entry:
             case Run():
                 self._claim(entry.claim).runs.set(entry.q, entry.source_offset, self._claim(entry.claim).q)
@@ -76,7 +75,7 @@ class PartitionMap:
             case SourceLoss() | SourceTruncated():
                 self._losses[entry.first] = max(entry.next_offset, self._losses.get(entry.first, 0))
                 if isinstance(entry, SourceTruncated):
-                    self._parted = entry.first if self._parted is None else min(self._parted, entry.first)
+                    self._diverged = entry.first if self._diverged is None else min(self._diverged, entry.first)
             case Parked():
                 self._park(entry.source_offset)
             case Foreign():
@@ -88,7 +87,7 @@ class PartitionMap:
                 self.cover(entry.source_offset)
 
     def ack(self, claim: ClaimId, q: int) -> None:
-        """The first `q` records of `claim` are in the target's log; fewer than already known is old news."""
+        """Note that the first `q` records of `claim` are in the target's log; fewer than already known change nothing."""
         state = self._claim(claim)
         while state.q < q:
             source, source_more = state.runs.at(state.q)
@@ -98,14 +97,14 @@ class PartitionMap:
             state.q += count
 
     def cover(self, source_offset: int) -> None:
-        """The source is read through to `source_offset`, and all of that which is data is on the target."""
+        """Note that all data of the source below `source_offset` is on the target."""
         if self._covered is None or source_offset > self._covered:
             self._covered = source_offset
 
-    def _claim(self, claim: ClaimId) -> _ClaimRecords:
+    def _claim(self, claim: ClaimId) -> ClaimRecords:
         state = self._claims.get(claim)
         if state is None:
-            state = self._claims[claim] = _ClaimRecords()
+            state = self._claims[claim] = ClaimRecords()
         return state
 
     def _append(self, source: int, target: int, count: int) -> None:
@@ -116,7 +115,7 @@ class PartitionMap:
             self._open_parks = [p for p in self._open_parks if p >= source + count]
 
     def _park(self, offset: int) -> None:
-        """A park ends at the next mirrored record; until there is one it is open."""
+        """Record a park: it ends at the next mirrored record, and is open until there is one."""
         following = self._segments.next_source(offset)
         if following is None:
             if offset not in self._open_parks:
@@ -125,14 +124,14 @@ class PartitionMap:
         elif following > offset:
             self._losses[offset] = max(following, self._losses.get(offset, 0))
 
-    # -- what is known -------------------------------------------------------------------------------------------
+    # -- queries ------------------------------------------------------------------------------------------------
 
     def segments(self) -> Sequence[Segment]:
-        """The mirrored stretches, ascending, merged where both sides go on; a view that grows with the map."""
+        """The mirrored stretches, ascending, merged where both sides are contiguous; a view that grows with the map."""
         return self._segments
 
     def claims(self) -> tuple[ClaimId, ...]:
-        """The claims that promised or placed anything here, oldest first."""
+        """The claims with a promise or a placement for this partition, oldest first."""
         return tuple(self._claims)
 
     def promised(self, claim: ClaimId) -> int:
@@ -147,7 +146,7 @@ class PartitionMap:
 
     @property
     def covered(self) -> int | None:
-        """The source offset read through to (exclusive), as far as it was told."""
+        """The source offset read through to (exclusive), as journaled; None before the first entry."""
         return self._covered
 
     @property
@@ -157,7 +156,7 @@ class PartitionMap:
 
     @property
     def target_end(self) -> int | None:
-        """One past the last mirrored record on the target; before the first one, where the newest claim will put it."""
+        """One past the last mirrored record on the target; before the first one, where the newest claim will append it."""
         end = self._segments.target_end
         return self._target_next() if end is None else end
 
@@ -165,7 +164,7 @@ class PartitionMap:
     def position(self) -> int | None:
         """The next source offset to mirror: past the last mirrored record, what was read through, and known losses.
 
-        Where there is neither, it is the first record ever promised: what expires from there on would be a loss.
+        Without these it is the first record ever promised, because records that expire from there on are a loss.
         """
         known = [end for end in (self._segments.source_end, self._covered) if end is not None]
         promised = [] if known else [state.runs.at(0)[0] for state in self._claims.values() if state.runs]
@@ -178,7 +177,7 @@ class PartitionMap:
         return position
 
     def lost(self, first: int, end: int) -> int:
-        """Source offsets of [`first`, `end`) that the ledger calls lost or parked and that are not on the target."""
+        """How many source offsets of [`first`, `end`) are journaled as lost or parked and are not on the target."""
         stretches = [(a, min(b, end)) for a, b in self._losses.items()]
         stretches += [(park, end) for park in self._open_parks]
         total = 0
@@ -191,24 +190,24 @@ class PartitionMap:
         return total
 
     def segments_on_target(self, first: int, end: int) -> int:
-        """How many mirrored records stand at target offsets [`first`, `end`)."""
+        """How many mirrored records are at target offsets [`first`, `end`)."""
         return self._segments.on_target(first, end)
 
     @property
-    def parted(self) -> int | None:
-        """From this source offset on the source has other records than were mirrored; None where it is not so."""
-        return self._parted
+    def diverged(self) -> int | None:
+        """The source offset from which on the source has other records than were mirrored; None where there is none."""
+        return self._diverged
 
     @property
     def doubtful(self) -> int:
-        """Records of which the journal cannot say whether they stand on the target."""
+        """How many records may or may not be on the target: the journal does not know."""
         return sum(high - low for _, _, low, high, _ in self._uncertain())
 
     def absent(self, log_start: int, log_end: int) -> tuple[tuple[int, int], ...]:
         """The stretches of the source's log, [`log_start`, `log_end`), that are not on the target, as (first, end).
 
-        That is what the ledger calls lost or parked and what lies past the mirrored end. Gaps between mirrored records
-        are none: they held nothing that a committed reader sees.
+        These are offsets journaled as lost or parked, and those past the mirrored end. Gaps between mirrored records do not
+        count: they held nothing that a read_committed consumer sees.
         """
         position = self.position
         wanted = [*self._losses.items(), (log_start if position is None else position, log_end)]
@@ -233,14 +232,14 @@ class PartitionMap:
     # -- translation ---------------------------------------------------------------------------------------------
 
     def forward(self, g: int, *, target_log_start: int = 0) -> Translation:
-        """What the source position `g` is on the target, whose log starts at `target_log_start`."""
+        """Translate the source position `g` to the target, whose log starts at `target_log_start`."""
         found = self._forward(g)
         if found.offset is None or found.offset >= target_log_start:
             return found
         return _clamped(found, target_log_start, self._segments.on_target(found.offset, target_log_start))
 
     def backward(self, t: int, *, source_log_start: int = 0) -> Translation:
-        """What the target position `t` is on the source, whose log starts at `source_log_start`."""
+        """Translate the target position `t` to the source, whose log starts at `source_log_start`."""
         found = self._backward(t)
         if found.offset is None or found.offset >= source_log_start:
             return found
@@ -248,10 +247,10 @@ class PartitionMap:
 
     def _forward(self, g: int) -> Translation:
         segments, position, taken = self._segments, self.position, self._taken
-        if self._parted is not None and g > self._parted:  # of which of its two histories does it speak?
-            return Translation(self._forward(self._parted).offset, TranslationKind.UNKNOWN)
+        if self._diverged is not None and g > self._diverged:  # which of the two histories it refers to is not known
+            return Translation(self._forward(self._diverged).offset, TranslationKind.UNKNOWN)
         if taken is not None and g < taken.source_offset:
-            return sparse(taken.pairs, (taken.source_offset, taken.target_offset), g)
+            return translate_sparse(taken.pairs, (taken.source_offset, taken.target_offset), g)
         for low, high, beginning, _, _ in self._uncertain():
             if low <= g < high:
                 return Translation(beginning, TranslationKind.UNKNOWN)
@@ -279,10 +278,10 @@ class PartitionMap:
     def _backward(self, t: int) -> Translation:
         segments = self._segments
         end, taken = self._target_next(), self._taken
-        if self._parted is not None and t > (self._forward(self._parted).offset or 0):
-            return Translation(self._parted, TranslationKind.UNKNOWN)
+        if self._diverged is not None and t > (self._forward(self._diverged).offset or 0):
+            return Translation(self._diverged, TranslationKind.UNKNOWN)
         if taken is not None and t < taken.target_offset:
-            return sparse([(d, u) for u, d in taken.pairs], (taken.target_offset, taken.source_offset), t)
+            return translate_sparse([(d, u) for u, d in taken.pairs], (taken.target_offset, taken.source_offset), t)
         for _, _, low, high, source in self._uncertain():
             if low < t < high:
                 return Translation(source, TranslationKind.UNKNOWN)
@@ -305,12 +304,12 @@ class PartitionMap:
         return _lost(segment.source_end, self._foreign_in(t, end))
 
     def _started(self, first: int) -> int:
-        """Where mirroring began, given the first offset known otherwise: whatever was lost was wanted."""
+        """Where mirroring began, at most `first`: offsets journaled as lost were to be mirrored as well."""
         taken = first if self._taken is None else self._taken.source_offset
         return min(first, taken, min(self._losses, default=first))
 
     def _target_next(self) -> int | None:
-        """Where the newest claim's next record goes."""
+        """Target offset of the newest claim's next record."""
         for state in reversed(self._claims.values()):
             if state.placements:
                 return state.placements.at(state.q)[0]
@@ -320,9 +319,9 @@ class PartitionMap:
         return sum(max(0, min(end, at + n) - max(first, at)) for at, n in self._foreign.items())
 
     def _uncertain(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """Stretches of records that may stand or not: source low and high, target low and high, their first record.
+        """Stretches of records that may or may not be on the target: source low and high, target low and high, first record.
 
-        On both sides a stretch begins where what surely stands ends, because the first of them may be next to it.
+        On both sides a stretch begins where the known records end, because its first record may follow them directly.
         """
         for claim, (low, high) in self._unsure.items():
             state = self._claims.get(claim)
@@ -343,65 +342,6 @@ class PartitionMap:
             )
 
 
-class _Line:
-    """Offsets as a function of the record number: value + (q - start) from each start on."""
-
-    __slots__ = ("_cursor", "_starts", "_values", "_what")
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._starts = array("q")
-        self._values = array("q")
-        self._cursor = 0  # where `at` looked last; acknowledgements only move on
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    @property
-    def last(self) -> int:
-        return self._starts[-1] if self._starts else 0
-
-    def set(self, q: int, value: int, settled: int) -> None:
-        """From `q` on, `value` onwards. What stands for the first `settled` records cannot change any more."""
-        if q >= settled:
-            if not self._starts or q > self._starts[-1]:
-                self._starts.append(q)
-                self._values.append(value)
-                return
-            index = bisect_left(self._starts, q)
-            if self._starts[index] == q:
-                self._values[index] = value
-            else:
-                self._starts.insert(index, q)
-                self._values.insert(index, value)
-        elif not self._starts or q < self._starts[0] or self.at(q)[0] != value:
-            raise MapContradiction(f"the {self._what} of record {q} changed after {settled} were acknowledged")
-
-    def at(self, q: int) -> tuple[int, int]:
-        """The offset of record `q` and how many records, `q` included, go on from there; raises `MapContradiction`."""
-        starts, index = self._starts, self._cursor
-        if index + 1 < len(starts) and starts[index] <= q and starts[index + 1] <= q:
-            index += 1
-        if index >= len(starts) or q < starts[index] or (index + 1 < len(starts) and starts[index + 1] <= q):
-            index = bisect_right(starts, q) - 1
-            if index < 0:
-                raise MapContradiction(f"record {q} was acknowledged, its {self._what} was never told")
-        self._cursor = index
-        more = starts[index + 1] - q if index + 1 < len(starts) else 1 << 62
-        return self._values[index] + q - starts[index], more
-
-
-class _ClaimRecords:
-    """What one claim promised, where it was put, and how many records of it are facts."""
-
-    __slots__ = ("placements", "q", "runs")
-
-    def __init__(self) -> None:
-        self.runs = _Line("run")
-        self.placements = _Line("placement")
-        self.q = 0
-
-
 def _reached(offset: int | None, beyond: int) -> Translation:
     """At the mirrored end, or `beyond` records past it."""
     return Translation(offset, TranslationKind.BEHIND, beyond) if beyond else Translation(offset, _EXACT)
@@ -411,12 +351,12 @@ def _lost(offset: int | None, records: int) -> Translation:
     return Translation(offset, TranslationKind.LOST, records) if records else Translation(offset, _EXACT)
 
 
-def _clamped(found: Translation, log_start: int, deleted: int) -> Translation:
-    """`found` lies below the log's start; `deleted` mirrored records stood between the two."""
-    if found.kind is TranslationKind.BOUNDED and found.offset is not None:
-        return Translation(log_start, found.kind, max(0, found.records - (log_start - found.offset)))
-    certain = found.kind not in (TranslationKind.UNKNOWN, TranslationKind.NEVER_MIRRORED)
+def _clamped(translation: Translation, log_start: int, deleted: int) -> Translation:
+    """`translation`, which is below the log start, moved up to it; `deleted` mirrored records were between the two."""
+    if translation.kind is TranslationKind.BOUNDED and translation.offset is not None:
+        return Translation(log_start, translation.kind, max(0, translation.records - (log_start - translation.offset)))
+    certain = translation.kind not in (TranslationKind.UNKNOWN, TranslationKind.NEVER_MIRRORED)
     if not deleted or not certain:
-        return Translation(log_start, found.kind, found.records)
-    lost = found.records if found.kind is TranslationKind.LOST else 0
+        return Translation(log_start, translation.kind, translation.records)
+    lost = translation.records if translation.kind is TranslationKind.LOST else 0
     return Translation(log_start, TranslationKind.LOST, lost + deleted)

@@ -1,7 +1,7 @@
 """The mirrored stretches of one partition: millions of them, appended live and found by bisection on either side.
 
-Rules: neither side ever goes back; stretches that go on on both sides are one.
-Not for: why a stretch is there or missing; that is `offset_map`.
+Rules: offsets of both sides ascend; stretches that are contiguous on both sides are merged.
+Not for: why a stretch is present or missing; that is `offset_map`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from drlib.model import Segment
 
 
 class MapContradiction(DrlibError):
-    """The journal's entries of one partition do not fit together."""
+    """The journal's entries of one partition contradict each other."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
-            "The journal does not give an offset map",
+            "The journal's entries of a partition contradict each other",
             why,
-            "Nothing was guessed: check whether source or mirror topic was truncated or made again, then re-mirror it.",
+            "Nothing was changed: check whether the source or mirror topic was truncated or re-created, then mirror it again.",
         )
 
 

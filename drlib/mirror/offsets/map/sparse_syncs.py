@@ -1,6 +1,6 @@
-"""Positions in a stretch that MirrorMaker 2 copied, from its sparse offset syncs. Pure.
+"""Translates positions in a stretch that MirrorMaker 2 copied, from its sparse offset syncs. Pure.
 
-Rules: the answer is never past the first record not seen and comes with a bound on how many records are read again.
+Rules: the result is never past the first record not yet read, and has a bound on how many records are read again.
 Source: `OffsetSyncStore`.
 """
 
@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from drlib.model import Translation, TranslationKind
 
 
-def sparse(pairs: Sequence[tuple[int, int]], end: tuple[int, int], position: int) -> Translation:
-    """`position`, below `end`[0], in the copied stretch whose last pair of positions is `end`.
+def translate_sparse(pairs: Sequence[tuple[int, int]], end: tuple[int, int], position: int) -> Translation:
+    """Translate `position`, below `end`[0], in the copied stretch whose last pair of positions is `end`.
 
-    `records` is the bound on what is read again: what stands between the answer and the next pair.
+    `records` of the result is the bound on what is read again: the records between it and the next pair.
     """
     index = bisect_right(pairs, position, key=lambda pair: pair[0]) - 1
     start = 0

@@ -140,8 +140,8 @@ def parting(offsets: PartitionMap, log_end: int, same: bool | None) -> str:
     end = offsets.source_end or 0
     if log_end < end:
         return f"its log ends at {log_end}, and records up to {end} were mirrored: it lost {end - log_end} of them"
-    if offsets.parted is not None:
-        return f"from offset {offsets.parted} on it has other records than were mirrored"
+    if offsets.diverged is not None:
+        return f"from offset {offsets.diverged} on it has other records than were mirrored"
     if same is False:
         return f"at offset {end - 1} stands another record than was mirrored from there"
     return ""

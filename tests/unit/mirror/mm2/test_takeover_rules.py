@@ -14,7 +14,7 @@ from drlib.mirror.journal.entries import ClaimId, Placement, Run, SourcePartitio
 from drlib.mirror.mm2 import takeover_rules as takeover
 from drlib.mirror.mm2.takeover_rules import PAIRS_KEPT, Decision, Mark, decide, usable_pairs, window
 from drlib.mirror.offsets.map.offset_map import PartitionMap
-from drlib.mirror.offsets.map.sparse_syncs import sparse
+from drlib.mirror.offsets.map.sparse_syncs import translate_sparse
 from drlib.model import Translation, TranslationKind
 
 KEY = SourcePartition(uuid.uuid4(), 0)
@@ -142,10 +142,10 @@ def test_syncs_are_thinned_at_the_old_end() -> None:
 
 def test_the_bound_is_what_stands_up_to_the_next_pair() -> None:
     pairs = ((100, 90), (200, 190))
-    assert sparse(pairs, (300, 290), 100) == Translation(90, TranslationKind.BOUNDED, 100)
-    assert sparse(pairs, (300, 290), 150) == Translation(91, TranslationKind.BOUNDED, 99)
-    assert sparse(pairs, (300, 290), 299) == Translation(191, TranslationKind.BOUNDED, 99)
-    assert sparse(pairs, (300, 290), 5) == Translation(0, TranslationKind.BOUNDED, 90)
+    assert translate_sparse(pairs, (300, 290), 100) == Translation(90, TranslationKind.BOUNDED, 100)
+    assert translate_sparse(pairs, (300, 290), 150) == Translation(91, TranslationKind.BOUNDED, 99)
+    assert translate_sparse(pairs, (300, 290), 299) == Translation(191, TranslationKind.BOUNDED, 99)
+    assert translate_sparse(pairs, (300, 290), 5) == Translation(0, TranslationKind.BOUNDED, 90)
 
 
 def test_our_own_records_behind_the_copied_stretch_are_exact_in_both_directions() -> None:

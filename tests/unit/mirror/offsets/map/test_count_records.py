@@ -163,7 +163,7 @@ class TestLiteralTails:
             run(tail, 20)
 
     def test_a_record_below_its_placement(self) -> None:
-        with pytest.raises(RecoveryContradiction, match=r"record 2 .* stands at target offset 3, .* at 9"):
+        with pytest.raises(RecoveryContradiction, match=r"record 2 .* is at target offset 3, .* at 9"):
             run([ours(1, 2, 0), ours(3, 1, 2)], 5, placed=((0, 1), (2, 9)))
 
     def test_a_log_that_ends_below_what_was_acknowledged(self) -> None:
@@ -179,7 +179,7 @@ class TestLiteralTails:
         if there.producer_id == C.producer_id and not there.control:
             assert run([there, control(12, 9, 4)], 13, ack=ack) == found(11, 12)
             return
-        with pytest.raises(RecoveryContradiction, match="at 10 stands something else now"):
+        with pytest.raises(RecoveryContradiction, match="at 10 the log now holds another batch"):
             run([there, control(11, 9, 4), control(12, 9, 4)], 13, ack=ack)
 
     def test_a_claim_that_was_never_placed(self) -> None:
