@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from deadline import Deadline
 
-from drlib.drill.actions.hooks.hook import CommandHook, Evidence, HookContext, HttpHook, Outcome
-from drlib.drill.actions.hooks.output import KEPT
+from drlib.drill.actions.hooks.hook import KEPT, CommandHook, Evidence, HookContext, HttpHook, Outcome
 from drlib.drill.actions.hooks.run import run
 from drlib.errors import UsageError
 from drlib.lab.brokers.certificates import Authority

@@ -1,15 +1,16 @@
-"""Steps that are somebody else's: a command to run or an address to post to, and evidence of what came of it.
+"""What a hook is: a command to run or an address to post to, and the evidence of a call.
 
 Rules: no shell, and no argument holds a secret, as any user of the machine can list arguments. Secrets are references
-(`${env:NAME}`, `${file:/path:key}`) in environment values, headers or the address; evidence holds the reference, and what
-it stands for is hidden in captured output too. Four outcomes: `unknown` is what was begun and not heard of again, and
-never counts as failed. It is tried again only if it is declared idempotent.
-Not for: running one (`hook_run`), and deciding what a failed step means; the drill does that.
+(`${env:NAME}`, `${file:/path:key}`) in environment values, headers or the address; evidence holds the reference. What a
+reference stands for is hidden in captured output before anything is cut, so no part of a secret is left at a cut. Four
+outcomes: `unknown` is a call that began and whose end was not observed, and never counts as failed. A hook is tried again
+only if it is declared idempotent.
+Not for: running one (`run`), and deciding what a failed step means; the drill does that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
@@ -20,6 +21,8 @@ from drlib.errors import UsageError
 from drlib.kafka.java_formats import references
 from drlib.runs.journal import Scalar
 
+KEPT: Final = 4096  # bytes of output kept from its beginning, and as many from its end
+ABORTED: Final = "it was ended, as the run was aborted"
 SUCCESS: Final = tuple(int(s) for s in (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED, HTTPStatus.NO_CONTENT))
 _LOGIN_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key"})
 
@@ -159,3 +162,61 @@ def _check_attempts(name: str, attempts: int, idempotent: bool, timeout_s: float
             "what timed out may have been done, and doing it twice is not said to be harmless",
             "Declare idempotent = true if it is, or take attempts away.",
         )
+
+
+class Secrets:
+    """The values behind references, and text without them."""
+
+    def __init__(self, texts: Iterable[str], where: str) -> None:
+        found = {value for text in texts for value in references.values(text, where) if value}
+        self._values = sorted((value.encode() for value in found), key=len, reverse=True)
+
+    @property
+    def longest(self) -> int:
+        return max(map(len, self._values), default=0)
+
+    def hide(self, raw: bytes) -> bytes:
+        for value in self._values:
+            raw = raw.replace(value, references.HIDDEN.encode())
+        return raw
+
+
+class Kept:
+    """The beginning and the end of what is written, with a margin, so that no secret is cut before it is hidden."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._room = KEPT + secrets.longest
+        self._head = b""
+        self._tail = b""
+        self._size = 0
+
+    def take(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        fits = self._room - len(self._head)
+        self._head += chunk[:fits]
+        self._tail = (self._tail + chunk[fits:])[-self._room :]
+
+    def shown(self) -> tuple[str, int]:
+        """The text, and how many bytes were left out of its middle."""
+        if len(self._head) + len(self._tail) == self._size:
+            whole = self._secrets.hide(self._head + self._tail)
+            if len(whole) <= 2 * KEPT:
+                return whole.decode(errors="replace"), 0
+            head, tail = whole[:KEPT], whole[-KEPT:]
+            return _joined(head, tail), len(whole) - 2 * KEPT
+        head, tail = self._secrets.hide(self._head)[:KEPT], self._secrets.hide(self._tail)[-KEPT:]
+        return _joined(head, tail), self._size - len(head) - len(tail)
+
+
+def _joined(head: bytes, tail: bytes) -> str:
+    return f"{head.decode(errors='replace')}\n[...]\n{tail.decode(errors='replace')}"
+
+
+def written(name: str, value: str) -> str:
+    """A value as evidence may show it: references as they are written and the rest hidden where there are any."""
+    return references.shown("secret" if references.refers(value) else name, value)
+
+
+def listed(codes: Iterable[int]) -> str:
+    return ", ".join(map(str, codes))

@@ -1,22 +1,51 @@
-"""Runs a hook to its outcome, as often as it may be tried.
+"""Run a hook to its outcome, as often as it may be tried: a command without a shell, or JSON posted to an address.
 
 Rules: each attempt has the hook's own time limit; the pause between two attempts doubles from 0.1 s to five seconds at most.
+A command runs in a session of its own, and is ended with all it started when its time is up; what it leaves running in the
+background may hold its output open, and is not waited for. A post checks the certificate and the host name, follows no
+redirect and uses no proxy. What failed before the connection was made was not done; what was sent and not answered is unknown.
 Not for: what a hook is (`drlib.drill.actions.hooks.hook`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import IO, Final
+from urllib.parse import SplitResult, urlsplit
 
-from drlib.drill.actions.hooks.command import run_command
-from drlib.drill.actions.hooks.hook import CommandHook, Evidence, HookContext, HttpHook
-from drlib.drill.actions.hooks.http import post
+from drlib.drill.actions.hooks.hook import (
+    ABORTED,
+    CommandHook,
+    Evidence,
+    HookContext,
+    HttpHook,
+    Kept,
+    Outcome,
+    Secrets,
+    listed,
+    target_of,
+    written,
+)
+from drlib.errors import UsageError
+from drlib.kafka.java_formats import references
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
+_STOP_S: Final = 2.0  # between SIGTERM and SIGKILL
+_ABORT_S: Final = 0.7  # the same when the run was aborted, which has two seconds for all of it
+_DRAIN_S: Final = 0.5
+_LOOK_S: Final = 0.1
 
 
 def run(hook: CommandHook | HttpHook, context: HookContext, stop: Callable[[], bool] = lambda: False) -> Evidence:
@@ -31,3 +60,156 @@ def run(hook: CommandHook | HttpHook, context: HookContext, stop: Callable[[], b
             break
         time.sleep(min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S))
     return replace(evidence, attempts=attempt, seconds=time.monotonic() - started)
+
+
+def run_command(hook: CommandHook, context: HookContext, stop: Callable[[], bool]) -> Evidence:
+    where = f"hook {hook.name}"
+    secrets = Secrets(hook.environment.values(), where)
+    given = {name: references.resolve(value, where) for name, value in hook.environment.items()}
+    sent = tuple((name, written(name, value)) for name, value in hook.environment.items())
+
+    def evidence(outcome: Outcome, code: int | None, kept: Kept, reason: str = "") -> Evidence:
+        output, left_out = kept.shown()
+        return Evidence(hook.name, "command", target_of(hook), outcome, code, 1, 0.0, output, left_out, reason, sent)
+
+    kept = Kept(secrets)
+    try:
+        process = subprocess.Popen(
+            hook.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=hook.folder,
+            env={**os.environ, **given, **context.environment()},
+            start_new_session=True,  # so that what it starts ends with it when time is up
+        )
+    except OSError as error:
+        return evidence(Outcome.NOT_DONE, None, kept, f"{hook.argv[0]} did not start: {error.strerror}")
+    assert process.stdout is not None
+    reader = threading.Thread(target=_drain, args=(process.stdout, kept), daemon=True)
+    reader.start()
+    ended = ""
+    try:
+        ended = _until_end(process, hook.timeout_s, stop)
+    finally:
+        if process.returncode is None:
+            _end_group(process, _ABORT_S if ended == ABORTED else _STOP_S)
+    reader.join(_DRAIN_S)  # what it left running in the background may hold its output open for ever
+    if ended:
+        return evidence(Outcome.UNKNOWN, None, kept, ended)
+    code = process.returncode
+    if code in hook.expected:
+        return evidence(Outcome.OK, code, kept)
+    return evidence(Outcome.REFUSED, code, kept, f"exit code {code}, expected {listed(hook.expected)}")
+
+
+def _drain(stream: IO[bytes], kept: Kept) -> None:
+    with stream:
+        while chunk := os.read(stream.fileno(), 65536):
+            kept.take(chunk)
+
+
+def _until_end(process: subprocess.Popen[bytes], timeout_s: float, stop: Callable[[], bool]) -> str:
+    """Waits for its end; why it was not waited for any longer, empty when it ended."""
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            process.wait(max(0.0, min(_LOOK_S, end - time.monotonic())))
+            return ""
+        except subprocess.TimeoutExpired:
+            if stop():
+                return ABORTED
+            if time.monotonic() >= end:
+                return f"it was ended after {timeout_s:g} s"
+
+
+def _end_group(process: subprocess.Popen[bytes], patience_s: float) -> None:
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, sign)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience_s)
+
+
+def post(hook: HttpHook, context: HookContext, stop: Callable[[], bool]) -> Evidence:
+    where = f"hook {hook.name}"
+    secrets = Secrets((hook.url, *hook.headers.values()), where)
+    address = _address(hook, references.resolve(hook.url, where))
+    headers = {name: references.resolve(value, where) for name, value in hook.headers.items()}
+    sent = tuple((name, written(name, value)) for name, value in hook.headers.items())
+    kept = Kept(secrets)
+
+    def evidence(outcome: Outcome, code: int | None, reason: str = "") -> Evidence:
+        output, left_out = kept.shown()
+        return Evidence(hook.name, "http", target_of(hook), outcome, code, 1, 0.0, output, left_out, reason, sent)
+
+    body = {**hook.body, "run_id": context.run_id, "flow": context.flow, "active": context.active}
+    connection = _connection(hook, address)
+    over = threading.Event()
+    gave_up: list[str] = []  # why it was not waited for any longer
+
+    def watch() -> None:  # a socket's own time-out begins anew with every byte
+        end = time.monotonic() + hook.timeout_s
+        while not over.wait(max(0.0, min(_LOOK_S, end - time.monotonic()))):
+            if stop() or time.monotonic() >= end:
+                gave_up.append(ABORTED if stop() else f"no answer within {hook.timeout_s:g} s")
+                if connection.sock is not None:
+                    with contextlib.suppress(OSError):
+                        connection.sock.shutdown(socket.SHUT_RDWR)
+                return
+
+    threading.Thread(target=watch, daemon=True).start()
+    begun = False
+    try:
+        connection.connect()
+        begun = True
+        path = (address.path or "/") + (f"?{address.query}" if address.query else "")
+        connection.request("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json", **headers})
+        answer = connection.getresponse()
+        while chunk := answer.read1(65536):
+            kept.take(chunk)
+        if gave_up:
+            return evidence(Outcome.UNKNOWN, answer.status, gave_up[0])
+    except (OSError, http.client.HTTPException) as error:
+        if gave_up or isinstance(error, TimeoutError):
+            outcome = Outcome.UNKNOWN if begun else Outcome.NOT_DONE
+            return evidence(outcome, None, gave_up[0] if gave_up else f"no answer within {hook.timeout_s:g} s")
+        reason = secrets.hide(str(error).encode()).decode(errors="replace") or type(error).__name__
+        return evidence(Outcome.UNKNOWN if begun else Outcome.NOT_DONE, None, reason)
+    finally:
+        over.set()
+        connection.close()
+    if answer.status in hook.expected:
+        return evidence(Outcome.OK, answer.status)
+    return evidence(Outcome.REFUSED, answer.status, f"status {answer.status}, expected {listed(hook.expected)}")
+
+
+def _address(hook: HttpHook, url: str) -> SplitResult:
+    try:
+        address = urlsplit(url)
+        port_is_one = address.port is None or address.port > 0
+    except ValueError:
+        port_is_one = False
+    if not port_is_one or address.scheme not in ("http", "https") or not address.hostname or address.username:
+        raise UsageError(
+            f"hook {hook.name} has no address to post to",
+            "it needs http or https and a host, and no login within",
+            "Write https://host/path, and a login as a header by reference.",
+        )
+    secret = references.refers(hook.url) or any(references.refers(value) for value in hook.headers.values())
+    if secret and address.scheme == "http" and address.hostname not in ("127.0.0.1", "::1", "localhost"):
+        raise UsageError(
+            f"hook {hook.name} would send a secret in the clear", "its address is http://", "Use https://."
+        )
+    return address
+
+
+def _connection(hook: HttpHook, address: SplitResult) -> http.client.HTTPConnection:
+    host, port = address.hostname or "", address.port
+    if address.scheme == "http":
+        return http.client.HTTPConnection(host, port, timeout=hook.timeout_s)
+    try:
+        trusted = ssl.create_default_context(cafile=None if hook.ca is None else str(hook.ca))
+    except OSError as error:
+        raise UsageError(f"hook {hook.name} cannot trust {hook.ca}", str(error), "Name a PEM file.") from error
+    return http.client.HTTPSConnection(host, port, timeout=hook.timeout_s, context=trusted)
