@@ -81,7 +81,7 @@ def test_a_lesson_opens_and_draws_its_picture(notebooks: Notebooks, open_page: O
     notebook.ready()
     for step in ("parameters", "open", "clusters", "flow", "predict"):
         notebook.run_step(step)
-    notebook.see("predict").get_by_text("Nothing is written down yet").wait_for()
+    notebook.see("predict").get_by_text("No prediction is recorded yet").wait_for()
     notebook.run_step("picture").locator(".js-plotly-plot svg.main-svg").first.wait_for()
     notebook.page.screenshot(path=tmp_path / "lesson.png")
     notebook.run_step("close").get_by_text("0 of 100 points").wait_for()
