@@ -1,10 +1,10 @@
-"""The clocks of the machines that a lab's applications run on: right, or set back, while they run.
+"""The clocks of the lab's simulated application machines: correct, or set back while the applications run.
 
-Rules: a machine is an application's, by its name, or every one that works with a cluster, by its alias; how far its clock is
-behind is a small file of the lab, and none means right. Applications of the lab stamp records by it and read it anew a few
-times a second, so nothing is restarted. A stamp that was written stays as it is: setting a clock right mends only what
-comes. Brokers, workers, histories and waits keep this machine's clock: a process cannot have another CLOCK_REALTIME without
-root (time_namespaces(7) leaves it alone). Not for: judging a clock (`drlib.kafka.net.authorized_operations`).
+Rules: a machine belongs to an application (by its name) or to all applications that work with a cluster (by its alias). Its
+offset in ms is a small file of the lab; no file means a correct clock. The lab's applications read it several times a second
+and use it for record timestamps, so nothing is restarted; timestamps already written stay. Brokers, workers, histories and
+waits use this machine's clock: without root a process cannot have another CLOCK_REALTIME (time_namespaces(7) excludes it).
+Not for: judging a clock (`drlib.kafka.net.authorized_operations`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MARK: Final = ".clock"
 
 
 def set_back(lab_dir: Path, machine: str, behind_ms: int) -> None:
-    """From now on the clock of `machine` is `behind_ms` behind; 0 sets it right. Raises `OSError`."""
+    """Set the clock of `machine` back by `behind_ms`; 0 corrects it. Raises `OSError`."""
     if behind_ms:
         write_whole(_file(lab_dir, machine), f"{behind_ms}\n")
     else:
@@ -30,27 +30,27 @@ def set_back(lab_dir: Path, machine: str, behind_ms: int) -> None:
 
 
 def behind_ms(lab_dir: Path, machine: str) -> int:
-    """How far it is behind; 0 where it is right. Raises `UsageError` for a file that says nothing."""
+    """How far the clock of `machine` is behind, in ms; 0 where it is correct. Raises `UsageError` for an invalid file."""
     try:
-        told = _file(lab_dir, machine).read_text(encoding="ascii")
+        text = _file(lab_dir, machine).read_text(encoding="ascii")
     except FileNotFoundError:
         return 0
     try:
-        return int(told)
+        return int(text)
     except ValueError:
         raise UsageError(
-            f"the clock of {machine}", f"{told!r} is no number", f"Delete {_file(lab_dir, machine)}."
+            f"the clock of {machine}", f"{text!r} is not a number", f"Delete {_file(lab_dir, machine)}."
         ) from None
 
 
 def set_all_right(lab_dir: Path) -> None:
-    """Every clock of the lab."""
+    """Correct every clock of the lab."""
     for path in lab_dir.glob(f".*{_MARK}"):
         path.unlink(missing_ok=True)
 
 
 class MachineClock:
-    """The clock of application `name`, where that has a machine of its own; without `lab_dir` it is right."""
+    """The clock of an application; `name` where it has a machine of its own. Without `lab_dir` it is correct."""
 
     def __init__(self, lab_dir: Path | None, name: str = "") -> None:
         self._lab_dir = lab_dir
@@ -58,22 +58,22 @@ class MachineClock:
         self._read: dict[str, tuple[float, int]] = {}
 
     def now_ms(self, alias: str) -> int:
-        """What it says while the application works with cluster `alias`. Raises `UsageError` as `behind_ms` does."""
+        """Its time in ms while the application works with cluster `alias`. Raises `UsageError` as `behind_ms` does."""
         return self.at(alias, now_ms())
 
     def at(self, alias: str, true_ms: int) -> int:
-        """What it says when this machine's clock says `true_ms`."""
+        """Its time in ms when this machine's clock shows `true_ms`."""
         if self._lab_dir is None:
             return true_ms
         return true_ms - sum(self._behind(self._lab_dir, machine) for machine in (self._name, alias) if machine)
 
     def _behind(self, lab_dir: Path, machine: str) -> int:
         now = time.monotonic()
-        read_at, found = self._read.get(machine, (float("-inf"), 0))
+        read_at, offset_ms = self._read.get(machine, (float("-inf"), 0))
         if now - read_at >= _FRESH_S:
-            found = behind_ms(lab_dir, machine)
-            self._read[machine] = (now, found)
-        return found
+            offset_ms = behind_ms(lab_dir, machine)
+            self._read[machine] = (now, offset_ms)
+        return offset_ms
 
 
 def _file(lab_dir: Path, machine: str) -> Path:

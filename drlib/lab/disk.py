@@ -1,10 +1,9 @@
-"""A disk with no room left, without root: the kernel's limit on the size of a file, set on a running broker.
+"""A full disk without root: the kernel's limit on file sizes (RLIMIT_FSIZE), set on a running broker.
 
-Rules: the limit is RLIMIT_FSIZE of the broker's process, set from outside (prlimit(2), same user). An append beyond
-it fails with EFBIG, which Kafka takes for what ENOSPC is to it: the log directory has failed, and with the only one
-the broker shuts down (seen on 4.3.1). A start does not help while there is no room, since it sizes index files at
-once; so whether there is room is a file of the lab, and every start of a broker through here asks it. A limit of a
-process ends with it. Not for: other processes; their own files are not limited.
+Rules: the limit is set from outside (prlimit(2), same user). An append beyond it fails with EFBIG, which Kafka treats like
+ENOSPC: the log directory has failed, and a broker with only one shuts down (seen on 4.3.1). A restart fails as well, since it
+preallocates index files; as the limit ends with its process, a file of the lab records that the disk is full, and
+`start_broker` applies it again. Not for: other processes; their files are not limited.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Final
 from drlib.lab.brokers.broker import Broker, BrokerFailed
 from drlib.lab.lab import Lab
 
-_NO_ROOM: Final = 16 * 1024  # below what any log holds after a moment of traffic
+_NO_ROOM: Final = 16 * 1024  # less than any log holds after a second of traffic
 _START_S: Final = 20.0
 
 
@@ -33,20 +32,19 @@ class Disk:
         return self._full.exists()
 
     def fill(self) -> None:
-        """From now on nothing more fits on it; a broker that does not run will find it so."""
+        """Fill the disk; a broker that does not run meets it at its next start."""
         self._full.touch(mode=0o600)
         if self._broker.alive:
             self._limit()
 
     def free(self) -> None:
-        """Make room. A broker that gave up has to be started again; one that runs goes on."""
+        """Free the disk. A broker that shut down has to be started again; a running one continues."""
         self._full.unlink(missing_ok=True)
         if self._broker.alive:
             resource.prlimit(self._pid(), resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
     def start_broker(self) -> None:
-        """Start the broker again on its data, stopping it first if it runs. Raises `BrokerFailed`, and leaves none
-        running then."""
+        """Restart the broker on its data. Raises `BrokerFailed`; no broker runs then."""
         if self._broker.alive:
             self._broker.stop()
         self._broker.launch()

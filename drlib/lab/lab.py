@@ -1,8 +1,8 @@
-"""A lab: real clusters, the link between them, and one folder that knows about both.
+"""A lab: real clusters, the link between them, and the folder that holds both.
 
-Rules: `state.json` (0600) is the lab, and any process that can read it can attach; `down` leaves no process and, unless
-told to keep it, no data; what `up` started before it failed is taken down again; a folder that holds anything else is
-neither used nor removed. Not for: what runs on the clusters.
+Rules: any process that can read `state.json` (0600) can attach; `down` leaves no process and, without `keep`, no data; what
+`up` started before it failed is stopped; a folder that holds anything else is neither used nor removed.
+Not for: what runs on the clusters (`lab.workload`).
 """
 
 from __future__ import annotations
@@ -29,32 +29,31 @@ from drlib.lab.brokers.security import LabSecurity, Vault, as_state
 from drlib.lab.link.remote import LinkProxy
 from drlib.lab.processes import ProcessRegistry, ProcessStatus
 
-ONE_BROKER: Final[Mapping[str, str]] = (
-    MappingProxyType(  # what MirrorMaker 2 must be told where clusters have one broker
-        {
-            "replication.factor": "1",
-            "checkpoints.topic.replication.factor": "1",
-            "heartbeats.topic.replication.factor": "1",
-            "offset-syncs.topic.replication.factor": "1",
-            "offset.storage.replication.factor": "1",
-            "status.storage.replication.factor": "1",
-            "config.storage.replication.factor": "1",
-        }
-    )
+# MirrorMaker 2's replication factors for clusters of one broker.
+ONE_BROKER: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "replication.factor": "1",
+        "checkpoints.topic.replication.factor": "1",
+        "heartbeats.topic.replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "offset.storage.replication.factor": "1",
+        "status.storage.replication.factor": "1",
+        "config.storage.replication.factor": "1",
+    }
 )
 _STATE_NAME: Final = "state.json"
 _PROXY: Final = "proxy"
 _PROXY_STATE: Final = "proxy.json"
-_MARK: Final = ".drlib-lab"  # says that the folder is the lab's own, and that `down` may remove it
+_MARK: Final = ".drlib-lab"  # marks the lab's own folder, which `down` may remove
 
 
 class Lab:
     """Clusters `aliases` in folder `root`; `extra` is added to every broker's configuration.
 
-    With `security` the listeners of all clusters ask for TLS, a login or both, and share one authority and its users.
+    With `security` the listeners of all clusters require TLS, SASL or both, and share one authority and its users.
 
     A context manager: `with Lab(root) as lab` is up inside and down, data included, after it. With `detach` the
-    processes outlive this one (`drlib lab up`); without, they die with it whatever happens to it.
+    processes outlive this one (`drlib lab up`); without, the kernel ends them with it.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class Lab:
 
     @classmethod
     def attach(cls, root: Path, *, on_event: Callable[[str], None] = lambda _: None) -> Self:
-        """The lab that another process started in `root`. What is restarted here outlives this process.
+        """The lab that another process started in `root`. Processes restarted here outlive this one.
 
         Raises `UsageError` when there is none.
         """
@@ -95,7 +94,7 @@ class Lab:
 
     @property
     def dies_with_parent(self) -> bool:
-        """Do processes that are started now end with this one?"""
+        """Whether processes started now end with this one."""
         return self._die_with_parent
 
     @property
@@ -138,8 +137,8 @@ class Lab:
     def up(self, *, deadline_s: float = 90.0) -> Self:
         """Start everything and return when every broker serves. Data kept by `down(keep=True)` is used again.
 
-        Raises `MissingDependency` (Java, jars), `UsageError` (already up, the folder holds something else or is in none),
-        `BrokerFailed`; nothing of this call is left running then.
+        Raises `MissingDependency` (Java, jars), `UsageError` (already up, no parent folder, or the folder holds other files),
+        `BrokerFailed`; what this call started is stopped then.
         """
         jars.java()
         jars.classpath("kafka")
@@ -167,25 +166,27 @@ class Lab:
             else:
                 self.aliases = tuple(kept[0])
                 self._extra = {**kept[1], **self._extra}
-                self._security = kept[2]  # the ports of its listeners are promises
+                self._security = kept[2]  # clients know the ports of its listeners
                 self._adopt(kept[0])
             self._publish()
             if (vault := self._vault()) is not None:
                 vault.prepare()
-            for cluster in self._clusters.values():  # launched here and awaited in threads: they start side by side
+            for (
+                cluster
+            ) in self._clusters.values():  # launched first and awaited in threads, so that they start in parallel
                 cluster.launch(self._configuration())
             with ThreadPoolExecutor(len(self._clusters)) as pool:
                 for done in [pool.submit(self._await, cluster, deadline_s) for cluster in self._clusters.values()]:
                     done.result()
         except BaseException:
             self.registry.stop_all(deadline_s=1.0)
-            if kept is None:  # logs stay to be read, but this is no lab to attach to or to take up again
+            if kept is None:  # keep the logs, but leave no lab to attach to
                 (self.root / _STATE_NAME).unlink(missing_ok=True)
             raise
         return self
 
     def down(self, *, keep: bool = False, deadline_s: float = 10.0) -> None:
-        """Stop every process on record, whoever started it, and remove the folder unless `keep`. Safe to repeat."""
+        """Stop every registered process and, without `keep`, remove the folder. Safe to repeat."""
         self.registry.stop_all(deadline_s=deadline_s if keep else min(deadline_s, 5.0))
         if not keep and (self.root / _MARK).exists():
             shutil.rmtree(self.root, ignore_errors=True)
@@ -193,9 +194,9 @@ class Lab:
         self._on_event("the lab is down")
 
     def reconfigure(self, alias: str, settings: Mapping[str, str], *, deadline_s: float = 60.0) -> None:
-        """Start the brokers of `alias` again with `settings` over their own, until the lab is next taken up.
+        """Restart the brokers of `alias` with `settings` over their own, which last until the next `up`.
 
-        For what a broker reads only when it starts. Raises `BrokerFailed`.
+        For settings that a broker reads only at its start. Raises `BrokerFailed`.
         """
         self._clusters[alias].restart({**self._configuration(), **settings}, deadline_s=deadline_s)
 
@@ -227,7 +228,7 @@ class Lab:
         return path
 
     def status(self) -> tuple[ProcessStatus, ...]:
-        """Every process of the lab, the dead ones too."""
+        """Every registered process of the lab, including dead ones."""
         return self.registry.status()
 
     def __enter__(self) -> Self:
@@ -244,18 +245,18 @@ class Lab:
     def _claim_folder(self) -> None:
         if (self.root / _MARK).exists():
             return
-        if not self.root.parent.is_dir():  # most likely a slip of the pen: a lab elsewhere would be a silent answer
+        if not self.root.parent.is_dir():  # most likely a typing error: a lab in an unexpected place would go unnoticed
             raise UsageError(
                 f"There is no lab in {self.root}",
-                f"and none is started there, since there is no folder {self.root.parent} either",
-                "Correct the path, or make that folder first",
+                f"and none is started, since the folder {self.root.parent} does not exist",
+                "Correct the path, or create that folder first",
             )
         self.root.mkdir(mode=0o700, exist_ok=True)
-        strangers = [path.name for path in self.root.iterdir() if not path.name.startswith("processes.")]
-        if strangers:
+        others = [path.name for path in self.root.iterdir() if not path.name.startswith("processes.")]
+        if others:
             raise UsageError(
                 f"{self.root} is not a lab's folder",
-                f"it holds {strangers[0]}, and taking the lab down would remove that",
+                f"it holds {others[0]}, and taking the lab down would remove that",
                 "Name a folder that is empty or does not exist",
             )
         write_whole(self.root / _MARK, "drlib lab\n")
@@ -280,12 +281,12 @@ class Lab:
         return None if self._security is None else Vault(self.root, self._security)
 
     def _configuration(self) -> dict[str, str]:
-        """What every broker's configuration has besides its addresses."""
+        """The configuration of every broker without its addresses."""
         vault = self._vault()
         return {**({} if vault is None else vault.broker_properties()), **self._extra}
 
     def _publish(self, _: Cluster | None = None) -> None:
-        """Tell the proxy and the state file where the brokers are."""
+        """Write the brokers' addresses to the state file and the proxy."""
         state = {
             "clusters": {a: [asdict(b.spec) for b in cluster.brokers] for a, cluster in self._clusters.items()},
             "extra": self._extra,
@@ -302,7 +303,7 @@ class Lab:
 
 
 def mirror_properties(source: str, target: str, bootstraps: Mapping[str, str], *, topics: str) -> dict[str, str]:
-    """MirrorMaker 2 settings for one flow of a lab: what a person would write, with short intervals."""
+    """MirrorMaker 2 settings for one flow of a lab, with short intervals."""
     return {
         "clusters": f"{source}, {target}",
         f"{source}.bootstrap.servers": bootstraps[source],

@@ -1,9 +1,8 @@
-"""The real MirrorMaker 2 as a process of a lab, for tests and benchmarks that put it beside our engine.
+"""MirrorMaker 2 as a process of a lab, for tests and benchmarks that compare it with drlib's engine.
 
-Rules: it runs in its dedicated mode on a properties file as it is, with the JVM options of Kafka's own
-`kafka-run-class.sh`, so that a comparison is fair; its folder is a process registry, so what was started there can be
-stopped by any process and nothing else ever is; it dies with the process that started it.
-Not for: reading what it wrote, nor for users; the product never needs it.
+Rules: it runs in dedicated mode on an unchanged properties file, with the JVM options of Kafka's `kafka-run-class.sh`, so that
+the comparison is fair; its folder is a process registry, so any process can stop it; it ends with the process that started it.
+Not for: reading its topics (`drlib.mirror.mm2`).
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ _JVM: Final = (
 
 
 class MirrorMakerFailed(Unreachable):
-    """The real MirrorMaker 2 did not come up; `why` holds the end of its log."""
+    """MirrorMaker 2 did not start; `why` holds the end of its log."""
 
 
 class MirrorMaker2:
-    """MirrorMaker 2 on `properties`, with `root` for its log and record; `heap` is the JVM's -Xmx.
+    """MirrorMaker 2 on `properties`, with its log and register in `root`; `heap` is the JVM's -Xmx.
 
     A context manager: started inside, stopped after. `start` again after `stop` or `kill` appends to the same log.
     """
@@ -52,13 +51,13 @@ class MirrorMaker2:
         self._registry = ProcessRegistry(self.root)
 
     def start(self, *, deadline_s: float = 90.0) -> None:
-        """Start it and return when its herders run; its connectors and tasks come up within seconds after that.
+        """Start it and return when its herders run; connectors and tasks follow within seconds.
 
         Raises `MissingDependency` (Java, jars), `UsageError` (it runs already), `MirrorMakerFailed`.
         """
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self.root / "log4j2.properties", jvm_log.configuration("org.apache.kafka.connect.mirror"))
-        told_before = self._said(_STARTED)
+        count_before = self._log_count(_STARTED)
         argv = [
             str(jars.java().path),
             f"-Xmx{self._heap}",
@@ -70,8 +69,8 @@ class MirrorMaker2:
             str(self.properties),
         ]
         self._registry.start(_NAME, argv, log=self.log, cwd=self.root)
-        wait_until(lambda: self._said(_STARTED) > told_before or not self.alive, deadline_s)
-        if self._said(_STARTED) == told_before:
+        wait_until(lambda: self._log_count(_STARTED) > count_before or not self.alive, deadline_s)
+        if self._log_count(_STARTED) == count_before:
             why = f"it did not within {deadline_s:g} s" if self.alive else "its process ended"
             self.kill()
             raise MirrorMakerFailed(
@@ -82,12 +81,12 @@ class MirrorMaker2:
 
     def stop(self, *, deadline_s: float = 60.0) -> bool:
         """SIGTERM; SIGKILL at the deadline. True when it stopped in order, which commits its offsets."""
-        told_before = self._said(_STOPPED)
+        count_before = self._log_count(_STOPPED)
         self._registry.stop(_NAME, deadline_s=deadline_s)
-        return self._said(_STOPPED) > told_before
+        return self._log_count(_STOPPED) > count_before
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone: what it copied since its last offset flush will be copied again."""
+        """SIGKILL, and wait for its end: records copied since its last offset flush will be copied again."""
         self._registry.kill(_NAME)
 
     @property
@@ -112,7 +111,7 @@ class MirrorMaker2:
     ) -> None:
         self.stop()
 
-    def _said(self, line: str) -> int:
+    def _log_count(self, line: str) -> int:
         return self._text().count(line)
 
     def _text(self) -> str:

@@ -1,7 +1,7 @@
 """Free TCP ports on 127.0.0.1 that stay free for a while.
 
-Rules: ports are taken from below the kernel's range for outgoing connections, so that a listener which is down for a
-moment finds its port again; what is returned was bindable a moment ago, which is no promise: callers retry with others.
+Rules: ports are below the kernel's range for outgoing connections, so that a restarted listener finds its port free; a
+returned port was free a moment ago, so callers retry with others when it is taken.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import socket
 from pathlib import Path
 from typing import Final
 
-_FLOOR: Final = 15_000  # above what services of this machine are likely to use
+_FLOOR: Final = 15_000  # above the usual ports of services
 _TRIES: Final = 2_000
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """`count` distinct ports that nobody listens on. Raises `OSError` when that many cannot be found."""
-    found: list[int] = []
-    with contextlib.ExitStack() as held:  # held until all are found, so that they are distinct
+    """`count` distinct ports without a listener. Raises `OSError` when there are not enough."""
+    ports: list[int] = []
+    with contextlib.ExitStack() as held:  # held until all are bound, so that they are distinct
         for _ in range(_TRIES):
-            if len(found) == count:
-                return tuple(found)
+            if len(ports) == count:
+                return tuple(ports)
             port = random.randrange(_FLOOR, _ceiling())
             probe = held.enter_context(socket.socket())
             with contextlib.suppress(OSError):
                 probe.bind(("127.0.0.1", port))
-                found.append(port)
-    raise OSError(f"found {len(found)} free ports on 127.0.0.1 and needed {count}")
+                ports.append(port)
+    raise OSError(f"found {len(ports)} free ports on 127.0.0.1 and needed {count}")
 
 
 def _ceiling() -> int:

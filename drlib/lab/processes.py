@@ -1,10 +1,9 @@
-"""Every process of a lab, on record, so that any process can stop it and nothing else is ever stopped.
+"""The register of a lab's processes: any process can signal exactly those, and no other.
 
-Rules: a process is known by its pid *and* its start time (in ticks of 10 ms, of this boot), so a recycled pid is left
-alone; signals go through a pidfd opened before that check, so it cannot be recycled in between; each child has a session of
-its own, so a Ctrl-C meant for the parent does not reach it; the record is one 0600 file, changed under a lock and
-replaced whole. Linux only (`/proc`, pidfd). Not for: knowing what a process is for, or
-whether it is ready to serve.
+Rules: a process is identified by its pid *and* its start time (in ticks of 10 ms, of this boot), so a recycled pid is never
+signalled; signals go through a pidfd opened before that check, so the pid cannot be recycled in between; each child has its
+own session, so Ctrl-C for the parent does not reach it; the register is one 0600 file, changed under a lock and replaced
+atomically. Linux only (`/proc`, pidfd). Not for: the purpose of a process, or whether it is ready to serve.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from drlib.errors import UsageError
 from drlib.files import file_lock, write_whole
 
 _PR_SET_PDEATHSIG: Final = 1
-_PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl  # looked up here: nothing may be loaded between fork and exec
+_PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl  # resolved here: nothing may be loaded between fork and exec
 _STATE_NAME: Final = "processes.json"
 
 # The kernel delivers the parent-death signal when the *thread* that forked ends. All children that ask for it are
 # therefore forked by this one thread, which lives as long as the process does.
 _SPAWNER: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drlib-spawn")
 
-# Children that are meant to outlive a registry may outlive it in this very process; a handle that is dropped while its
-# process runs complains, and could never collect its exit status.
+# Children may outlive their registry within this process; dropping the handle of a running process would warn, and its exit
+# status could not be collected.
 _OUTLIVING: Final[list[subprocess.Popen[bytes]]] = []
 
 
@@ -52,7 +51,7 @@ class ProcessRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProcessStatus:
-    """A record and what /proc says of it now. `state` is the kernel's letter (T: stopped by a signal), "" when gone."""
+    """A record with its state in /proc: the kernel's letter (T: stopped by a signal), "" when it has ended."""
 
     name: str
     pid: int
@@ -69,7 +68,7 @@ class ProcessRegistry:
     """The processes of the lab in `root`. Two registries on one root, in any processes, see the same records."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root  # made when the first process is started: to look is not to make
+        self.root = root  # created when the first process is started, not by reading
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(
@@ -82,7 +81,7 @@ class ProcessRegistry:
         cwd: Path | None = None,
         die_with_parent: bool = True,
     ) -> ProcessRecord:
-        """Start `argv` with both outputs appended to `log` and put it on record under `name`.
+        """Start `argv` with both outputs appended to `log` and register it as `name`.
 
         `env` is added to this process's own environment. With `die_with_parent` the kernel kills it when this process
         ends for whatever reason. Raises `UsageError` when a process of that name is alive, `OSError` when argv[0]
@@ -99,36 +98,36 @@ class ProcessRegistry:
             child = _SPAWNER.submit(_spawn, list(argv), log, env, cwd, die_with_parent).result()
             previous = self._children.pop(name, None)
             if previous is not None:
-                previous.wait()  # dead already, as checked above; this only collects its exit status
+                previous.wait()  # it has ended, as checked above; this collects its exit status
             self._children[name] = child
             if not die_with_parent:
                 _OUTLIVING[:] = [*(one for one in _OUTLIVING if one.poll() is None), child]
             stat = _stat(child.pid)
-            # A child that is gone before it could be looked at is a zombie of ours until waited for, so it has a stat.
+            # A child that ended already is a zombie until waited for, so it has a stat.
             assert stat is not None
             record = ProcessRecord(name, child.pid, stat[1], _boot_id(), str(log))
             self._write({**records, name: record})
         return record
 
     def records(self) -> tuple[ProcessRecord, ...]:
-        """What was started and not stopped through a registry, in the order it was started; dead ones included."""
+        """Processes that were started and not stopped through a registry, in order of their start, including dead ones."""
         return tuple(self._read().values())
 
     def status(self) -> tuple[ProcessStatus, ...]:
-        """`records`, each with what the kernel says of it now."""
-        found = []
+        """`records`, each with its current state."""
+        statuses = []
         for record in self.records():
             state = _state(record)
-            found.append(ProcessStatus(record.name, record.pid, bool(state), state, Path(record.log)))
-        return tuple(found)
+            statuses.append(ProcessStatus(record.name, record.pid, bool(state), state, Path(record.log)))
+        return tuple(statuses)
 
     def alive(self, name: str) -> bool:
-        """Whether the process on record under `name` runs; False for a name that is not on record."""
+        """Whether the process registered as `name` runs; False for an unknown name."""
         record = self._read().get(name)
         return record is not None and bool(_state(record))
 
     def signal(self, name: str, number: signal.Signals) -> bool:
-        """Send a signal to exactly the recorded process. False when it is gone or its pid belongs to another now."""
+        """Signal the registered process. False when it has ended or its pid belongs to another process."""
         record = self._read().get(name)
         if record is None:
             return False
@@ -139,18 +138,18 @@ class ProcessRegistry:
         return True
 
     def kill(self, name: str, *, deadline_s: float = 10.0) -> bool:
-        """SIGKILL, and wait until it is gone; False when it was. The record stays: its log is of interest."""
+        """SIGKILL, and wait for its end; False when it had ended. The record stays, for its log."""
         record = self._read().get(name)
         killed = record is not None and _end(record, (signal.SIGKILL,), deadline_s)
         self._reap_all()
         return killed
 
     def stop(self, name: str, *, deadline_s: float = 10.0) -> None:
-        """SIGTERM (a paused process is woken for it), SIGKILL at the deadline, and off the record."""
+        """SIGTERM (with SIGCONT for a paused process), SIGKILL at the deadline, and remove it from the register."""
         self._stop([name], deadline_s)
 
     def stop_all(self, *, deadline_s: float = 10.0) -> None:
-        """`stop` for everything on record, by whatever process it was started, with one deadline for all of them."""
+        """`stop` for every registered process, with one deadline for all."""
         self._stop([record.name for record in self.records()], deadline_s)
 
     def _stop(self, names: Sequence[str], deadline_s: float) -> None:
@@ -159,7 +158,7 @@ class ProcessRegistry:
         if not wanted:
             self._reap_all()
             return
-        for record in reversed(wanted):  # what was started last leans on what was started first
+        for record in reversed(wanted):  # in reverse order, as later processes depend on earlier ones
             with _opened(record) as pidfd:
                 if pidfd is not None:
                     signal.pidfd_send_signal(pidfd, signal.SIGTERM)
@@ -171,11 +170,11 @@ class ProcessRegistry:
         self._reap_all()
         with self._locked():
             current = self._read()
-            # Only the very processes that were stopped: one restarted under the same name meanwhile keeps its record.
+            # Only these processes: one restarted under the same name meanwhile keeps its record.
             self._write({name: record for name, record in current.items() if record not in wanted})
 
     def _reap_all(self) -> None:
-        """Collect the exit status of children that ended, whichever process ended them."""
+        """Collect the exit status of children that ended."""
         self._children = {name: child for name, child in self._children.items() if child.poll() is None}
 
     def _read(self) -> dict[str, ProcessRecord]:
@@ -198,7 +197,7 @@ class ProcessRegistry:
 
 
 def wait_until(holds: Callable[[], bool], deadline_s: float, *, every_s: float = 0.05) -> bool:
-    """Ask `holds` until it is true or `deadline_s` seconds have passed; whether it came true."""
+    """Poll `holds` until it is true or `deadline_s` seconds have passed; returns whether it became true."""
     end = time.monotonic() + deadline_s
     while not holds():
         if time.monotonic() >= end:
@@ -228,15 +227,15 @@ def _spawn(
 
 def _bind_to(parent: int) -> Callable[[], None]:
     def bind() -> None:
-        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)  # not SIGTERM: a paused process would never act on it
-        if os.getppid() != parent:  # it died before the line above took effect
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)  # not SIGTERM, which a paused process would not handle
+        if os.getppid() != parent:  # the parent ended before the line above took effect
             os._exit(1)
 
     return bind
 
 
 def _end(record: ProcessRecord, numbers: Sequence[signal.Signals], deadline_s: float) -> bool:
-    """Send the signals to the recorded process and wait for its end. False when it was gone before."""
+    """Send the signals to the registered process and wait for its end. False when it had ended before."""
     with _opened(record) as pidfd:
         if pidfd is None or _ended(pidfd, 0):
             return False
@@ -261,14 +260,14 @@ def _ended(pidfd: int, wait_s: float) -> bool:
 
 @contextlib.contextmanager
 def _opened(record: ProcessRecord) -> Iterator[int | None]:
-    """A pidfd of the recorded process, or None when that is gone; one that ended and was not waited for has one."""
+    """A pidfd of the registered process, or None when it has ended; a zombie has one."""
     try:
         pidfd = os.pidfd_open(record.pid)
     except ProcessLookupError:
         yield None
         return
     try:
-        # Opened first and checked second: from here on the descriptor means this process, whoever has the number.
+        # Opened first and checked second: the descriptor refers to this process even if the pid is recycled.
         yield pidfd if _is(record, _stat(record.pid)) else None
     finally:
         os.close(pidfd)

@@ -1,9 +1,8 @@
 """One real Kafka broker (KRaft, combined broker and controller) as a child process.
 
-Rules: CLIENT is for checkers and applications and never sees a fault; LINK advertises the link proxy, so faults hit
-whoever mirrors and nobody else; a broker that does not come up says why with the end of its own log; its data directory
-and its ports are its identity and outlive the process. Not for: choosing ports or several brokers (`cluster`), faults
-on the wire (`proxy`).
+Rules: CLIENT is for checkers and applications and never sees a fault; LINK advertises the link proxy, so faults hit only
+mirrors; a broker that does not start is reported with the end of its log; its data directory and its ports are its identity
+and outlive the process. Not for: choosing ports or several brokers (`cluster`), faults on the network (`lab.link`).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from javaproperties import join_key_value
+import javaproperties
 
 from drlib.errors import Unreachable
 from drlib.files import write_whole
@@ -37,20 +36,24 @@ _JVM: Final = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLeve
 
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
-    """What makes a broker the one it is. `voters` is controller.quorum.voters; ports are on 127.0.0.1."""
+    """The identity of a broker. `voters` is controller.quorum.voters; ports are on 127.0.0.1.
+
+    The broker listens for the proxy on `link_port`, the proxy for mirrors on `link_advertised_port`. `internal_port`: the
+    listener between brokers where CLIENT is secured, 0 for CLIENT. `more`: further listeners by name.
+    """
 
     alias: str
     node_id: int
     cluster_id: str
     directory: str
     client_port: int
-    link_port: int  # where the broker listens for the proxy
-    link_advertised_port: int  # where the proxy listens for the mirror
+    link_port: int
+    link_advertised_port: int
     controller_port: int
     voters: str
     cluster_size: int
-    internal_port: int = 0  # brokers among themselves, where CLIENT asks for more than they have; 0: over CLIENT
-    more: dict[str, int] = field(default_factory=dict)  # further listeners, by name
+    internal_port: int = 0
+    more: dict[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -58,7 +61,7 @@ class BrokerSpec:
 
 
 class BrokerFailed(Unreachable):
-    """A broker did not come up; `log_tail` is the end of what it wrote, `bind_failed` says another port may help."""
+    """A broker did not start; `log_tail` is the end of its log, `bind_failed`: another port may help."""
 
     def __init__(self, what: str, why: str, remedy: str, log_tail: str) -> None:
         super().__init__(what, why, remedy)
@@ -96,11 +99,11 @@ def server_properties(spec: BrokerSpec, extra: Mapping[str, str]) -> dict[str, s
         "share.coordinator.state.topic.replication.factor": factor,
         "share.coordinator.state.topic.min.isr": minimum,
         "group.initial.rebalance.delay.ms": "0",
-        # A broker that comes back from kill -9 is let in only when the session of its former self has ended.
+        # After SIGKILL a broker can register only when its former session has expired.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
         "group.min.session.timeout.ms": "1000",  # a drill should not wait 6 s for a killed consumer
-        # The mirror's fence is a producer epoch; a lab left paused over a week-end must still know it.
+        # The mirror's fence is a producer epoch: a lab that was paused for days must still know it.
         "producer.id.expiration.ms": _FOREVER_MS,
         "transactional.id.expiration.ms": _FOREVER_MS,
         "num.network.threads": "2",
@@ -113,7 +116,7 @@ def server_properties(spec: BrokerSpec, extra: Mapping[str, str]) -> dict[str, s
 
 
 class Broker:
-    """A handle on one broker of a lab. Any process that reads the lab's state can hold one."""
+    """A handle on one broker of a lab, for any process that reads the lab's state."""
 
     def __init__(
         self, spec: BrokerSpec, registry: ProcessRegistry, *, die_with_parent: bool, vault: Vault | None = None
@@ -137,7 +140,7 @@ class Broker:
 
     @property
     def internal_bootstrap(self) -> str:
-        """Where the lab itself asks: INTERNAL of a secured broker, CLIENT of another."""
+        """The lab's own access: INTERNAL of a secured broker, CLIENT of another."""
         return f"{HOST}:{self.spec.internal_port or self.spec.client_port}"
 
     @property
@@ -159,14 +162,14 @@ class Broker:
         if meta.exists():
             return
         shutil.copyfile(bootstrap_checkpoint(), directory / "data" / "bootstrap.checkpoint")
-        # Last: it is what says that the directory is formatted.
+        # Last: its existence means that the directory is formatted.
         write_whole(
             meta,
             f"version=1\ncluster.id={self.spec.cluster_id}\nnode.id={self.spec.node_id}\ndirectory.id={new_id()}\n",
         )
 
     def launch(self) -> None:
-        """Start the process on its data and return at once; `wait_ready` says when it serves."""
+        """Start the process on its data and return at once; `wait_ready` waits for it."""
         directory = Path(self.spec.directory)
         argv = [
             str(jars.java().path),
@@ -180,7 +183,7 @@ class Broker:
         self._registry.start(self.name, argv, log=self.log, cwd=directory, die_with_parent=self._die_with_parent)
 
     def wait_ready(self, deadline_s: float) -> None:
-        """Return when clients see the whole cluster through this broker.
+        """Wait until clients see every broker of the cluster through this one.
 
         Raises `BrokerFailed` when the process ends or `deadline_s` passes first.
         """
@@ -247,15 +250,15 @@ class Broker:
     def _failed(self, why: str) -> BrokerFailed:
         tail = self.log_tail()
         return BrokerFailed(
-            f"Broker {self.name} did not start",
+            f"broker {self.name} did not start",
             f"{why}; the end of its log is:\n{tail or '(it wrote none)'}\n",
-            f"Look at {self.log}, and whether this machine has 600 MB of memory free",
+            f"Read {self.log}, and check that this machine has 600 MB of memory free",
             tail,
         )
 
 
 def _rendered(properties: Mapping[str, str]) -> str:
-    return "".join(f"{join_key_value(key, value)}\n" for key, value in properties.items())
+    return str(javaproperties.dumps(properties, timestamp=None))
 
 
 def new_id() -> str:
@@ -267,7 +270,7 @@ def new_id() -> str:
 
 
 def bootstrap_checkpoint() -> Path:
-    """The feature levels that StorageTool gives a new 4.3 cluster, made by StorageTool itself once per set of jars.
+    """The feature levels of a new 4.3 cluster, written by Kafka's StorageTool once per set of jars.
 
     The file (metadata.version, transaction.version, group.version, ...) is the same for every cluster, so each broker
     gets a copy instead of a JVM run of its own. Raises `MissingDependency`, `BrokerFailed`.

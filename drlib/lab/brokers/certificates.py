@@ -1,7 +1,7 @@
-"""Certificates of a lab: an authority of its own, and what it signs for 127.0.0.1 and localhost.
+"""Certificates of a lab: its own authority, and certificates for 127.0.0.1 and localhost.
 
-Rules: made by the `openssl` program (P-256, no passwords, files 0600 in a 0700 folder); a lab's authority is trusted by
-nobody but the lab's own clients and ends with its folder. Raises `MissingDependency` where there is no openssl.
+Rules: made by the `openssl` program (P-256, no passwords, files 0600 in a 0700 folder); only the lab's clients trust its
+authority, which is removed with the lab's folder. Raises `MissingDependency` where there is no openssl.
 Not for: production certificates.
 """
 
@@ -25,17 +25,17 @@ _CURVE: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A certificate authority in `folder`, made when it is first asked for."""
+    """A certificate authority in `folder`, created at its first use."""
 
     folder: Path
 
     @property
     def certificate(self) -> Path:
-        """PEM; what a truststore holds."""
+        """The authority's certificate (PEM), for truststores."""
         return self.folder / "ca.pem"
 
     def prepare(self) -> None:
-        """Make the authority's own certificate unless it is there."""
+        """Create the authority's own certificate unless it exists."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.certificate.exists():
             return
@@ -47,7 +47,7 @@ class Authority:
     def issue(self, name: str, *, hosts: Sequence[str] = HERE, days: int = DAYS) -> Path:
         """One PEM file with the private key (PKCS8), the certificate for `hosts`, and the authority's.
 
-        `hosts` are subject alternative names in openssl's words. `days` -1 gives one that has expired already.
+        `hosts` are subject alternative names in openssl's syntax. `days` -1 gives an expired one.
         """
         self.prepare()
         made = self.folder / f"{name}.pem"
@@ -75,5 +75,5 @@ def _openssl(*arguments: str) -> None:
         )
     done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False, umask=0o077)
     if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+        last = done.stderr.strip().splitlines()[-1:] or ["no output"]
         raise MissingDependency(f"openssl {arguments[0]} failed", last[0], "Use OpenSSL 1.1.1 or newer.")

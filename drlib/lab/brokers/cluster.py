@@ -1,8 +1,8 @@
 """A Kafka cluster of one to three brokers on this machine.
 
-Rules: brokers of a cluster start together; a port that somebody else took makes the whole cluster try again on new ones
-(the controllers' ports are part of every broker's configuration), but only before its first start: afterwards ports are
-promises that clients hold. Not for: faults between clusters (`proxy`), records (`drlib.kafka.admin`).
+Rules: brokers of a cluster start together; when another process took a port, the whole cluster moves to new ones (the
+controllers' ports are part of every broker's configuration), but only before its first start: afterwards clients know the
+ports. Not for: faults between clusters (`lab.link`), records (`drlib.kafka.admin`).
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Cluster:
         return ",".join(broker.link_bootstrap for broker in self.brokers)
 
     def at(self, listener: str) -> str:
-        """bootstrap.servers of one listener: CLIENT, LINK (through the proxy) or a further one."""
+        """The bootstrap.servers of one listener: CLIENT, LINK (through the proxy) or a further one."""
         if listener in ("CLIENT", "LINK"):
             return self.bootstrap if listener == "CLIENT" else self.link_bootstrap
         return ",".join(f"{HOST}:{broker.spec.more[listener]}" for broker in self.brokers)
 
     def settings(self, listener: str = "CLIENT", mechanism: str = "") -> ClusterSettings:
-        """How a client reaches this cluster; `mechanism` another than the lab's own."""
+        """Client settings for this cluster; `mechanism` instead of the lab's SASL mechanism."""
         keys = {} if self._vault is None else self._vault.client_properties(listener, mechanism)
         return ClusterSettings(self.alias, tuple(self.at(listener).split(",")), keys)
 
@@ -82,7 +82,7 @@ class Cluster:
     ) -> None:
         """Wait until every broker serves, moving to new ports when one was taken. Raises `BrokerFailed`.
 
-        `on_new_ports` is told after a move, for whoever has to find the brokers again.
+        `on_new_ports` is called after a move, so that the new ports can be published.
         """
         end = time.monotonic() + deadline_s
         for attempt in range(1, _ATTEMPTS + 1):
@@ -102,7 +102,7 @@ class Cluster:
             self.launch(extra)
 
     def kill(self) -> None:
-        """SIGKILL every broker, as a site that is gone."""
+        """SIGKILL every broker: the whole site is lost."""
         for broker in self.brokers:
             broker.kill()
 
@@ -123,7 +123,7 @@ class Cluster:
 
     def start(self, *, deadline_s: float = 60.0) -> None:
         """Start every broker that does not run, on its data and ports, and wait until all serve. Raises `BrokerFailed`."""
-        for broker in self.brokers:  # all before waiting for any: three controllers need two for a quorum
+        for broker in self.brokers:  # start all before waiting: three controllers need two for a quorum
             if not broker.alive:
                 broker.launch()
         end = time.monotonic() + deadline_s
@@ -133,7 +133,7 @@ class Cluster:
     def restart(self, extra: Mapping[str, str] | None = None, *, deadline_s: float = 60.0) -> None:
         """Start every broker again on the same data and ports and wait until all serve. Raises `BrokerFailed`.
 
-        With `extra` the configuration is written anew, as at `launch`.
+        With `extra` the configuration is rewritten, as at `launch`.
         """
         for broker in self.brokers:
             if broker.alive:

@@ -1,7 +1,7 @@
-"""What a Java process of the lab logs, and the end of it to show when the process did not come up.
+"""The logging configuration of the lab's Java processes, and the end of their logs for error messages.
 
-Rules: Log4j writes to the process's own standard output, which the lab keeps in a file; warnings of everybody, and what
-the one named logger has to say.
+Rules: Log4j writes to the process's standard output, which the lab keeps in a file: warnings of all loggers, and INFO of the
+one that is named.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger.talking.name = """
 
 
 def configuration(logger: str) -> str:
-    """A log4j2.properties file in which `logger` (a Java package) may log at INFO."""
+    """A log4j2.properties file in which `logger` (a Java package) logs at INFO."""
     return _CONFIGURATION + logger + "\n"
 
 

@@ -1,10 +1,10 @@
-"""Secured listeners of a lab: certificates, users with random passwords, and what brokers and clients write to use them.
+"""Secured listeners of a lab: certificates, users with random passwords, and the configuration of brokers and clients.
 
-Rules: CLIENT, LINK and whatever further listeners are wanted get the protocol asked for; brokers talk to each other and to
-their controllers over SASL with a password of their own. Every password is random, in one 0600 file, and everywhere else
-a reference to it (`${file:...}`), which Kafka and drlib look up alike; none is an argument of a process.
+Rules: CLIENT, LINK and further listeners have the requested protocol; brokers authenticate to each other and to their
+controllers with SASL and a password of their own. Every password is random and stored in one 0600 file; all other places hold
+a reference to it (`${file:...}`), which Kafka and drlib resolve alike; none is an argument of a process.
 Source: Kafka's `listener.name.*` overrides, KIP-84 (SCRAM), KIP-421 (references in a broker's file).
-Not for: rights (ACLs); a lab's users may do everything.
+Not for: ACLs; a lab's users may do everything.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from javaproperties import join_key_value
+import javaproperties
 
 from drlib.errors import Unreachable
 from drlib.files import write_whole
@@ -26,8 +26,8 @@ from drlib.kafka.security.java_keys import read as read_security
 from drlib.lab.brokers.certificates import Authority
 from drlib.lab.processes import wait_until
 
-USER: Final = "mirror"  # who logs in at CLIENT, LINK and further listeners
-BROKER: Final = "broker"  # who brokers are to each other, and who makes the users
+USER: Final = "mirror"  # the user of CLIENT, LINK and further listeners
+BROKER: Final = "broker"  # the user of brokers and controllers, and of the lab itself
 INTERNAL: Final = "INTERNAL"
 _PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 _SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required"
@@ -37,7 +37,7 @@ _OURS: Final = ("SASL_PLAINTEXT", "PLAIN")  # between brokers, on 127.0.0.1
 
 @dataclass(frozen=True, slots=True)
 class LabSecurity:
-    """What the listeners of a lab ask of clients. SASL listeners offer every mechanism; `mechanism` is what we use.
+    """What the listeners of a lab require. SASL listeners offer every mechanism; `mechanism` is the one clients use.
 
     `more`: further listeners by name (capitals), for example `{"PLAIN_TEXT": "PLAINTEXT"}`.
     """
@@ -49,7 +49,7 @@ class LabSecurity:
 
     @property
     def listeners(self) -> dict[str, Protocol]:
-        """Those that clients use, by name."""
+        """The listeners for clients, by name."""
         named = {"CLIENT": self.protocol, "LINK": self.protocol, **self.more}
         return {name: Protocol(protocol) for name, protocol in named.items()}
 
@@ -63,15 +63,15 @@ class Vault:
         self.authority = Authority(root / "certificates")
 
     def prepare(self) -> None:
-        """Make what is not there yet. Raises `MissingDependency`."""
+        """Create missing passwords and certificates. Raises `MissingDependency`."""
         if not self.passwords.exists():
             made = {user: secrets.token_urlsafe(24) for user in (USER, BROKER)}
-            write_whole(self.passwords, "".join(f"{join_key_value(user, word)}\n" for user, word in made.items()))
+            write_whole(self.passwords, javaproperties.dumps(made, timestamp=None))
         for name in ("broker", "client"):
             self.authority.issue(name)
 
     def broker_properties(self) -> dict[str, str]:
-        """What a broker's configuration says about its listeners, addresses apart."""
+        """The broker configuration of the listeners, without addresses."""
         ours, theirs = self._reference(BROKER), self._reference(USER)
         protocols = {**self.security.listeners, INTERNAL: Protocol(_OURS[0]), "CONTROLLER": Protocol(_OURS[0])}
         made = {
@@ -121,13 +121,13 @@ class Vault:
         return made
 
     def broker_client(self) -> dict[str, object]:
-        """librdkafka's configuration for INTERNAL, addresses apart: for what the lab itself has to ask and make."""
+        """librdkafka's configuration for INTERNAL, without addresses: for the lab's own requests."""
         jaas = f'{_PLAIN} username="{BROKER}" password="{self._reference(BROKER)}";'
         keys = {"security.protocol": _OURS[0], "sasl.mechanism": _OURS[1], "sasl.jaas.config": jaas}
         return librdkafka(read_security("lab", keys))
 
     def make_users(self, internal: str) -> None:
-        """The SCRAM credentials of `USER`, made through the INTERNAL listener `internal` (host:port)."""
+        """Create the SCRAM credentials of `USER` through the INTERNAL listener `internal` (host:port). Raises `Unreachable`."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import (
             AdminClient,
@@ -141,12 +141,12 @@ class Vault:
         word = read_properties(self.passwords).effective()[USER].value.encode()
         admin = AdminClient({"bootstrap.servers": internal, "log_level": 0, **self.broker_client()})
         kinds: Iterable[Any] = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
-        for kind in kinds:  # one request may change a user once
+        for kind in kinds:  # a request can change each user once
             wanted = UserScramCredentialUpsertion(USER, ScramCredentialInfo(kind, 4096), word)
             admin.alter_user_scram_credentials([wanted])[USER].result(30)
 
         def known() -> bool:
-            """The controller has them; the broker learns of them from its log."""
+            """Whether the broker has read the credentials from the controller's log."""
             try:
                 found = admin.describe_user_scram_credentials([USER])[USER].result(10)
             except KafkaException:
@@ -154,12 +154,16 @@ class Vault:
             return len(found.scram_credential_infos) == 2
 
         if not wait_until(known, 30):
-            raise Unreachable(f"user {USER} of the lab was not made", "the broker does not know it", "Start it again.")
+            raise Unreachable(
+                f"user {USER} of the lab was not created",
+                "the broker does not know it after 30 s",
+                "Take the lab down and up: drlib lab down.",
+            )
 
     def _reference(self, user: str) -> str:
         return f"${{file:{self.passwords}:{user}}}"
 
 
 def as_state(security: LabSecurity | None) -> dict[str, Any] | None:
-    """What the lab's state file keeps of it; it holds no secret."""
+    """The security settings in the lab's state file, which holds no secret."""
     return None if security is None else asdict(security)

@@ -1,8 +1,8 @@
-"""One link inside the proxy process: a listener, its connections, and what happens to the bytes between.
+"""One link inside the proxy process: a listener, its connections, and the bytes between them.
 
-Rules: toxics act on everything that passes, old connections and new; bytes are never lost, doubled or reordered while a
-connection lives (a cut ends it with RST); a slow link pushes back on its sender instead of filling memory. Not for: the
-process and its control (`proxy`), the arithmetic of a bad link (`toxics`).
+Rules: toxics apply to open and new connections; bytes are never lost, doubled or reordered while a connection lives (a cut
+ends it with RST); a slow link applies back-pressure to its sender instead of filling memory. Not for: the process and its
+control (`proxy`), the arithmetic of delay and bandwidth (`toxics`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LISTEN_ATTEMPTS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """One link now. `requests` flow to the broker, `responses` from it; byte counts are of what was delivered."""
+    """The state of one link. `requests` flow to the broker, `responses` from it; byte counts are of delivered bytes."""
 
     name: str
     port: int
@@ -40,7 +40,7 @@ class LinkState:
 
 
 class Link:
-    """One listener, its target, and what happens in between."""
+    """One listener, its target port, and the connections between."""
 
     def __init__(self, name: str, port: int) -> None:
         self.name = name
@@ -64,7 +64,7 @@ class Link:
             except OSError:
                 if attempt == attempts:
                     raise
-                await asyncio.sleep(0.1)  # somebody's outgoing connection may sit on the port for a moment
+                await asyncio.sleep(0.1)  # an outgoing connection of another process may use the port for a moment
 
     async def set_cut(self, cut: bool) -> None:
         if cut == self.cut:
@@ -79,7 +79,7 @@ class Link:
 
     def change(self, direction: str, toxics: dict[str, object]) -> None:
         if direction not in get_args(Direction):
-            raise ValueError(f"{direction} is no direction")
+            raise ValueError(f"unknown direction {direction}")
         given = {key: value for key, value in toxics.items() if value is not None}
         for name, shaper in (("requests", self.requests), ("responses", self.responses)):
             if direction in (name, "both"):
@@ -87,7 +87,7 @@ class Link:
         for half in tuple(self.halves):
             half.reconsider()
             if half.other is not None and not half.other.open:
-                half.other.reconsider()  # it left, but what it said last is still under way
+                half.other.reconsider()  # it closed, but its last bytes are still queued
 
     def reset(self) -> None:
         for half in tuple(self.halves):
@@ -109,7 +109,7 @@ class Link:
 
 
 class Half(asyncio.Protocol):
-    """One socket of a connection: what it reads is queued, shaped, and written to its `other`."""
+    """One socket of a connection: bytes read are queued, shaped, and written to its `other`."""
 
     transport: asyncio.Transport
 
@@ -121,7 +121,7 @@ class Half(asyncio.Protocol):
         self.queue: collections.deque[tuple[float, bytes]] = collections.deque()
         self.queued = 0
         self.ended = False  # the peer will send no more
-        self.end_told = False  # and `other` has been told
+        self.eof_sent = False  # `other` received it too
         self.open = False
         self.writable = True  # whether `other` may write to us
         self._reading = True
@@ -143,7 +143,7 @@ class Half(asyncio.Protocol):
     def eof_received(self) -> bool:
         self.ended = True
         self.deliver()
-        return True  # the other way may still have something to say
+        return True  # the other direction may still carry bytes
 
     def pause_writing(self) -> None:
         self.writable = False
@@ -161,14 +161,14 @@ class Half(asyncio.Protocol):
         if other is None:
             return
         if problem is not None:
-            other.reset()  # what ended with an error on one side does not end politely on the other
+            other.reset()  # an error on one side is a reset on the other
         else:
-            self.deliver()  # what it said before it left still arrives; then `other` is closed
+            self.deliver()  # bytes sent before it closed still arrive; then `other` is closed
             if other.queue or other.queued:
                 other.drop()
 
     def deliver(self) -> None:
-        """Write what is due, arm the timer for what is not, and push back when too much is under way."""
+        """Write the chunks that are due, arm the timer for the rest, and apply back-pressure when too much is queued."""
         other = self.other
         if self._timer is not None:
             self._timer.cancel()
@@ -192,7 +192,7 @@ class Half(asyncio.Protocol):
         self._push_back()
 
     def reconsider(self) -> None:
-        """The toxics changed: bytes that a healthier link would have delivered by now need not wait any longer."""
+        """After a change of toxics: chunks that the new link would have delivered by now are delivered."""
         now = time.monotonic()
         self.queue = collections.deque((min(due, self.shaper.due(now, len(piece))), piece) for due, piece in self.queue)
         self.deliver()
@@ -216,8 +216,8 @@ class Half(asyncio.Protocol):
 
     def _finish(self, other: Half) -> None:
         if self.open and other.open:
-            if not self.end_told:
-                self.end_told = True
+            if not self.eof_sent:
+                self.eof_sent = True
                 with contextlib.suppress(OSError, RuntimeError):  # it may be closing at this very moment
                     other.transport.write_eof()
             if other.ended and not other.queue:
@@ -239,7 +239,7 @@ class Half(asyncio.Protocol):
 
 
 class ClientHalf(Half):
-    """The side that connected to us; it brings the broker's side into being."""
+    """The side of the client; it opens the broker's side."""
 
     def __init__(self, link: Link) -> None:
         super().__init__(link, link.requests, 0)
@@ -253,7 +253,7 @@ class ClientHalf(Half):
         try:
             await asyncio.get_running_loop().create_connection(lambda: broker, HOST, self.link.target)
         except OSError:
-            self.reset()  # nobody there: the client shall see what it would have seen without us
+            self.reset()  # no broker: the client gets the RST that it would get without a proxy
             return
         if not self.open:
             broker.transport.abort()

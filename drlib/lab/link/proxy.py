@@ -1,8 +1,8 @@
-"""The lab's link proxy: a TCP proxy process that can delay, throttle, cut and swallow, one direction at a time.
+"""The lab's link proxy: a TCP proxy process that can delay, throttle, cut and blackhole, one direction at a time.
 
-Rules: listeners and the control socket are on 127.0.0.1, and control takes the token of the 0600 file that only its
-owner can read; `python -m drlib.lab.link.proxy` is the process, and no other module imports this one. Not for: speaking to
-it (`link_proxy`), what happens to bytes (`link`), Kafka's protocol, which nothing here reads.
+Rules: listeners and the control socket are on 127.0.0.1, and control requires the token from a 0600 state file;
+`python -m drlib.lab.link.proxy` is the process, and no other module imports this one. Not for: controlling it (`remote`),
+moving bytes (`link`), Kafka's protocol, which the proxy does not read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Server:
             writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
             await writer.drain()
         except (TimeoutError, ConnectionError, ValueError):
-            pass  # a visitor that says nothing, hangs up, or sends an endless line, costs us nothing
+            pass  # a client that sends nothing, disconnects or sends an endless line is dropped
         finally:
             writer.close()
 
@@ -61,16 +61,16 @@ class _Server:
                     for link in self._named(question["link"]):
                         link.reset()
                 case other:
-                    return {"error": f"there is no {other}"}
+                    return {"error": f"unknown operation {other}"}
         except (KeyError, TypeError, ValueError, AttributeError, OSError) as problem:
             return {"error": f"{type(problem).__name__}: {problem}"}
         return {"ok": None}
 
     def _named(self, name: str | None) -> list[Link]:
-        found = [link for link in self._links.values() if name in (None, link.name, link.name.rpartition("-")[0])]
-        if not found:
+        links = [link for link in self._links.values() if name in (None, link.name, link.name.rpartition("-")[0])]
+        if not links:
             raise KeyError(f"no link is called {name}")
-        return found
+        return links
 
 
 async def _serve(names: Sequence[str], state_file: Path) -> None:
@@ -85,7 +85,7 @@ async def _serve(names: Sequence[str], state_file: Path) -> None:
         "token": server._token,
         "links": {link.name: link.port for link in links},
     }
-    write_whole(state_file, json.dumps(state))  # last: whoever can read it finds the proxy ready
+    write_whole(state_file, json.dumps(state))  # last: once the file exists, the proxy is ready
     await control.serve_forever()
 
 

@@ -1,7 +1,7 @@
 """The remote control of the lab's link proxy.
 
-Rules: a setting acts before its call returns; the token comes from the proxy's 0600 state file and goes nowhere but to
-the control socket on 127.0.0.1. Not for: being the proxy (`proxy`), deciding what a drill breaks.
+Rules: a setting is in effect when its call returns; the token comes from the proxy's 0600 state file and is sent to the
+control socket on 127.0.0.1 alone. Not for: the proxy itself (`proxy`), deciding what a drill breaks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LinkProxy:
         return {name: int(port) for name, port in self._state()["links"].items()}
 
     def wait_ready(self, deadline_s: float = _PATIENCE_S) -> None:
-        """Return when the process answers. Raises `Unreachable` at the deadline."""
+        """Wait until the process answers. Raises `Unreachable` at the deadline."""
 
         def answers() -> bool:
             try:
@@ -43,19 +43,19 @@ class LinkProxy:
 
         if not wait_until(answers, deadline_s):
             raise Unreachable(
-                "The link proxy did not start", f"it was silent for {deadline_s:g} s", "Look at proxy.log"
+                "The link proxy did not start", f"it did not answer for {deadline_s:g} s", "Read proxy.log"
             )
 
     def links(self) -> tuple[LinkState, ...]:
-        """Every link and what it does now. Raises `Unreachable`."""
+        """The state of every link. Raises `Unreachable`."""
         return tuple(
             LinkState(**{**link, "requests": Toxics(**link["requests"]), "responses": Toxics(**link["responses"])})
-            for link in self._ask({"op": "links"})
+            for link in self._request({"op": "links"})
         )
 
     def target(self, link: str, port: int) -> None:
-        """Where new connections of `link` go."""
-        self._ask({"op": "target", "link": link, "port": port})
+        """Send new connections of `link` to `port`."""
+        self._request({"op": "target", "link": link, "port": port})
 
     def set(
         self,
@@ -67,15 +67,15 @@ class LinkProxy:
         blackhole: bool | None = None,
         cut: bool | None = None,
     ) -> None:
-        """Change what is given and leave the rest. `link` is a broker's (`LEFT-1`), an alias (`LEFT`), or None for all.
+        """Change the given toxics and keep the others. `link` is a broker's (`LEFT-1`), an alias (`LEFT`), or None for all.
 
-        `delay_ms` is one way, milliseconds; `bandwidth` is bytes per second, 0 for no cap; `cut` resets what is
-        connected and refuses what comes, in both directions whatever `direction` says. Raises `UsageError` for an
+        `delay_ms` is one way, milliseconds; `bandwidth` is bytes per second, 0 for no cap; `cut` resets
+        open connections and refuses new ones, in both directions whatever `direction` is. Raises `UsageError` for an
         unknown link.
         """
         if (delay_ms or 0) < 0 or (bandwidth or 0) < 0:
-            raise UsageError("Not a link setting", "delay and bandwidth cannot be negative", "Use 0 for none")
-        self._ask(
+            raise UsageError("not a link setting", "delay and bandwidth cannot be negative", "Use 0 for none")
+        self._request(
             {
                 "op": "set",
                 "link": link,
@@ -86,29 +86,29 @@ class LinkProxy:
         )
 
     def reset(self, link: str | None = None) -> None:
-        """End every connection of the link with RST, once; new ones are welcome."""
-        self._ask({"op": "reset", "link": link})
+        """End every open connection of the link with RST, once; new ones are accepted."""
+        self._request({"op": "reset", "link": link})
 
     def clear(self, link: str | None = None) -> None:
-        """A healthy link again."""
+        """Remove every toxic and the cut."""
         self.set(link, delay_ms=0, bandwidth=0, blackhole=False, cut=False)
 
-    def _state(self) -> Any:  # JSON of our own making, given a type by the callers beside it
+    def _state(self) -> Any:  # JSON written by the proxy; the callers give it a type
         try:
             return json.loads(self._state_file.read_text(encoding="utf-8"))
         except FileNotFoundError as problem:
             raise Unreachable(
-                "The link proxy is not there", f"{self._state_file} is missing", "Run `drlib lab up`"
+                "the link proxy does not run", f"{self._state_file} does not exist", "Run `drlib lab up`"
             ) from problem
 
-    def _ask(self, question: Mapping[str, object]) -> Any:
+    def _request(self, request: Mapping[str, object]) -> Any:
         state = self._state()
-        line = json.dumps({**question, "token": state["token"]}).encode() + b"\n"
+        line = json.dumps({**request, "token": state["token"]}).encode() + b"\n"
         try:
             with socket.create_connection((HOST, state["control_port"]), timeout=_PATIENCE_S) as connection:
                 connection.sendall(line)
                 with connection.makefile("rb") as answers:
-                    answer = json.loads(answers.readline() or b'{"error": "it hung up"}')
+                    answer = json.loads(answers.readline() or b'{"error": "it closed the connection"}')
         except OSError as problem:
             raise Unreachable("The link proxy does not answer", str(problem), "Run `drlib lab status`") from problem
         if "error" in answer:

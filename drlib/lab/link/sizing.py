@@ -1,12 +1,11 @@
-"""How much a link carries, one request after the other and with many on their way; what a mirror over it needs.
+"""The throughput of a link, with one fetch request at a time and with many in flight, and what a mirror over it needs.
 
-A client that waits for each answer has D bytes in every round trip, and the link is idle while it waits:
-TP = B*D / (B*RTT + D). With W bytes on their way whatever was answered it is min(B, W / RTT). The first needs many processes
-and threads to fill a long link, the second needs memory for W.
+A client that waits for each response of D bytes leaves the link idle meanwhile: TP = B*D / (B*RTT + D). With W bytes in flight
+it is min(B, W / RTT). The first needs many clients to fill a long link, the second needs memory for W.
 Rules: sizes are bytes, times seconds, rates bytes per second of keys and values as they are in batches (compressed if they
-are). The numbers of our engine are the engine's own (a test compares them); what a core does was measured (docs/performance.md)
-and is taken from the dearer workload. Retention by size is not looked at, as it has no time of its own (see `rules.forecast`).
-Not for: what TCP makes of a long line that loses packets, or a disk that is slower than the link: measure those.
+are). The engine's constants are its own (a test compares them); the cost per core was measured (docs/performance.md) with the
+more expensive workload. Retention by size is left out, as it has no fixed duration (see `drlib.mirror.status.catch_up`).
+Not for: packet loss on a long line, or a disk that is slower than the link: measure those.
 """
 
 from __future__ import annotations
@@ -18,23 +17,25 @@ from typing import Final
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 
-LEAST_FETCH: Final = 16 * MIB  # `mirror.backlog.LEAST_WINDOW`: on their way before anything is known of the link
-RESERVED: Final = 128 * MIB  # `mirror.memory.RESERVED`
-LEAST_DATA: Final = 32 * MIB  # `mirror.memory.LEAST_WORKER` beyond that
-THINNER: Final = 0.98  # `mirror.backlog.THINNER`: of what is read, the rest is overlap of questions
-WINDOW_SHARE: Final = 2  # one half of a worker's data may be on its way from the source, the other is queued and sent
+LEAST_FETCH: Final = 16 * MIB  # `backlog_reader.LEAST_WINDOW`: in flight before the link was measured
+RESERVED: Final = 128 * MIB  # `fetch.memory.RESERVED`
+LEAST_DATA: Final = 32 * MIB  # `fetch.memory.LEAST_WORKER` beyond that
+STEP_SHARE: Final = 0.98  # `backlog_reader.STEP_SHARE`: of the bytes read, the rest is overlap of requests
+WINDOW_SHARE: Final = (
+    2  # half of a worker's data may be in flight from the source, the other half is queued and produced
+)
 DEFAULT_MEMORY: Final = 256 * MIB
-CORE_S_PER_BYTE: Final = 4.5e-9  # batches of one record, the dearest measured; 16 KB batches take half of it
+CORE_S_PER_BYTE: Final = 4.5e-9  # batches of one record, the most expensive measured; 16 KB batches cost half of it
 CORE_SHARE: Final = 0.7  # of a core that one worker should be planned to use
-LANES_PER_WORKER: Final = 2  # so that a worker can be added, or one of them lost, without remaking the journal
+LANES_PER_WORKER: Final = 2  # so that a worker can be added or lost without a new journal
 
 REQUESTS: Final = (16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 50 * MIB)
-"""Bytes in an answer: from small batches to `fetch.max.bytes`. `max.partition.fetch.bytes` is 1 MiB unless set."""
+"""Bytes in a fetch response: from small batches to `fetch.max.bytes`. `max.partition.fetch.bytes` is 1 MiB unless set."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkSpec:
-    """`bandwidth` in bytes per second, each way; `rtt_s` there and back. Raises `ValueError` for what no link has."""
+    """`bandwidth` in bytes per second, each way; `rtt_s` there and back. Raises `ValueError` for impossible ones."""
 
     bandwidth: float
     rtt_s: float
@@ -45,7 +46,7 @@ class LinkSpec:
 
     @property
     def in_transit(self) -> float:
-        """What a full link holds, bytes: bandwidth x round trip."""
+        """The bandwidth-delay product in bytes."""
         return self.bandwidth * self.rtt_s
 
 
@@ -76,28 +77,28 @@ class Size:
 
 
 def sequential(link: LinkSpec, request: float, clients: int = 1) -> float:
-    """What `clients`, each waiting for every answer of `request` bytes, reach together on the link."""
+    """The joint throughput of `clients` that each wait for every response of `request` bytes."""
     one = link.bandwidth * request / (link.in_transit + request)
     return min(link.bandwidth, clients * one)
 
 
 def clients_needed(link: LinkSpec, request: float, rate: float) -> int | None:
-    """How many such clients reach `rate`; None where the link itself does not."""
+    """The least number of such clients that reach `rate`; None where the link itself does not."""
     if rate > link.bandwidth:
         return None
     return max(1, math.ceil(rate / sequential(link, request) - 1e-9))
 
 
 def window(link: LinkSpec, memory: int) -> float:
-    """Bytes that one worker of `memory` bytes keeps on their way: two bandwidth-delay products and a beginning, if it may."""
+    """Bytes that one worker of `memory` bytes keeps in flight: two bandwidth-delay products and a start, memory permitting."""
     most = max(LEAST_FETCH, (memory - RESERVED) // WINDOW_SHARE)
     return min(most, LEAST_FETCH + 2 * link.in_transit)
 
 
 def ours(link: LinkSpec, workers: int = 1, memory: int = DEFAULT_MEMORY) -> tuple[float, str]:
-    """What `workers` with `memory` bytes each reach together, and what bounds it: link, memory or cores."""
+    """The joint throughput of `workers` with `memory` bytes each, and its bound: the link, memory or cores."""
     bounds = {
-        "the link": link.bandwidth * THINNER,
+        "the link": link.bandwidth * STEP_SHARE,
         "memory": workers * window(link, memory) / link.rtt_s if link.rtt_s else math.inf,
         "cores": workers / CORE_S_PER_BYTE,
     }
@@ -106,7 +107,7 @@ def ours(link: LinkSpec, workers: int = 1, memory: int = DEFAULT_MEMORY) -> tupl
 
 
 def size(link: LinkSpec, rate: float, partitions: int) -> Size:
-    """Workers, lanes and memory with which a flow of `rate` fills the link when it has something to catch up.
+    """Workers, lanes and memory with which a flow of `rate` fills the link while it catches up.
 
     Raises `ValueError` for a rate below 0 or no partition.
     """
@@ -114,7 +115,7 @@ def size(link: LinkSpec, rate: float, partitions: int) -> Size:
         raise ValueError(f"no flow has {rate:g} B/s on {partitions} partitions")
     workers = min(partitions, max(1, math.ceil(link.bandwidth * CORE_S_PER_BYTE / CORE_SHARE)))
     wanted = WINDOW_SHARE * (LEAST_FETCH + 2 * link.in_transit / workers)
-    steps = math.ceil(max(LEAST_DATA, wanted) / (32 * MIB))  # people write 256MiB, not 241
+    steps = math.ceil(max(LEAST_DATA, wanted) / (32 * MIB))  # round to multiples of 32 MiB
     memory = max(DEFAULT_MEMORY, RESERVED + steps * 32 * MIB)
     reach, bound = ours(link, workers, memory)
     return Size(
@@ -131,11 +132,11 @@ def size(link: LinkSpec, rate: float, partitions: int) -> Size:
 
 
 def after_outage(seconds: float, rate: float, reach: float, retention_s: float | None = None) -> Outage:
-    """What an outage of `seconds` leaves to a mirror that reaches `reach` while `rate` goes on being written.
+    """Backlog, catch-up time and loss after an outage of `seconds`, for a mirror that reaches `reach` while `rate` is written.
 
-    Records expire on the source `retention_s` after they were written. While a mirror catches up, the age of what it reads
-    next falls if it is faster than the producers; so the outage itself decides what is lost. One that is slower falls
-    back until everything expires before it is read.
+    Records expire on the source `retention_s` after they were written. A mirror that is faster than the producers reads ever
+    younger records while it catches up, so the outage itself decides what is lost. A slower one falls back until every
+    record expires before it is read.
     """
     expired = 0.0 if retention_s is None else max(0.0, seconds - retention_s)
     backlog = rate * (seconds - expired)
@@ -154,5 +155,5 @@ def falls_off_after(rate: float, reach: float, lag_s: float, retention_s: float)
 
 
 def usual_request(partitions: int) -> float:
-    """What an answer holds at most with Kafka's own settings: `max.partition.fetch.bytes` each, `fetch.max.bytes` in all."""
+    """The largest fetch response with Kafka's defaults: `max.partition.fetch.bytes` each, `fetch.max.bytes` in all."""
     return min(50 * MIB, partitions * MIB)

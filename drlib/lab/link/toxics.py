@@ -1,7 +1,7 @@
-"""What a bad link does to bytes, as arithmetic: when each chunk may arrive, and how many may be under way.
+"""The toxics of a link as arithmetic: when each chunk arrives, and how many bytes may be in flight.
 
-Rules: no clock, no I/O: time comes in as seconds of any monotonic clock; order is kept; delay costs no throughput,
-bandwidth is shared by all connections of one link and direction. Not for: moving bytes (`proxy`).
+Rules: no clock, no I/O: time is an argument in seconds of any monotonic clock; order is kept; delay costs no throughput;
+bandwidth is shared by all connections of one link and direction. Not for: moving bytes (`link`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ _IN_FLIGHT_MAXIMUM: Final = 32 * 1024 * 1024
 class Toxics:
     """One direction of one link. `delay_ms` is one way; `bandwidth` is in bytes per second, 0 for no cap.
 
-    `blackhole` holds every byte back, as a route that is gone does, and delivers what is left when it ends: TCP would
-    have sent it again.
+    `blackhole` holds every byte back, as a lost route does, and delivers them when it ends, as TCP retransmits.
     """
 
     delay_ms: float = 0.0
@@ -35,7 +34,7 @@ class Toxics:
 
     @property
     def in_flight_bytes(self) -> int:
-        """How much one connection may hold before the sender is made to wait."""
+        """Bytes that one connection may queue before the sender has to wait."""
         if self.blackhole:
             return _IN_FLIGHT_MINIMUM
         if not self.bandwidth:
@@ -44,7 +43,7 @@ class Toxics:
         return min(max(wanted, _IN_FLIGHT_MINIMUM), _IN_FLIGHT_MAXIMUM)
 
     def slices(self, data: bytes) -> Iterator[bytes]:
-        """`data` in pieces that a capped link delivers one after the other; uncapped, as it is."""
+        """`data` in the pieces that a capped link delivers one after the other; whole without a cap."""
         if not self.bandwidth:
             yield data
             return
@@ -54,19 +53,19 @@ class Toxics:
 
 
 class Shaper:
-    """When the bytes of one direction arrive. One for all connections of a link, so that they share its bandwidth."""
+    """Arrival times of one direction. One instance for all connections of a link, so that they share its bandwidth."""
 
     def __init__(self, toxics: Toxics | None = None) -> None:
         self.toxics = toxics or Toxics()
         self._free_at = 0.0
 
     def change(self, toxics: Toxics) -> None:
-        """From now on; nothing is owed for bytes sent under the former bandwidth."""
+        """Use `toxics` from now on; bytes sent under the former bandwidth no longer count."""
         self.toxics = toxics
         self._free_at = 0.0
 
     def due(self, now: float, size: int) -> float:
-        """When `size` bytes that are offered `now` have arrived."""
+        """When `size` bytes sent at `now` have arrived."""
         delay = self.toxics.delay_ms / 1000
         if not self.toxics.bandwidth:
             return now + delay

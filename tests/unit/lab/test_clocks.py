@@ -60,7 +60,7 @@ def test_machine_clock_without_lab_is_system_clock() -> None:
 
 def test_clock_invalid_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".LEFT.clock").write_text("soon")
-    with pytest.raises(UsageError, match="no number"):
+    with pytest.raises(UsageError, match="is not a number"):
         clocks.behind_ms(tmp_path, "LEFT")
 
 

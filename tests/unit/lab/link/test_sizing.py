@@ -29,7 +29,7 @@ def test_ours_default_memory_fills_the_link() -> None:
 
 def test_sizing_constants_equal_the_engines() -> None:
     assert sizing.LEAST_FETCH == backlog.LEAST_WINDOW
-    assert sizing.THINNER == backlog.THINNER
+    assert sizing.STEP_SHARE == backlog.STEP_SHARE
     assert sizing.RESERVED == memory.RESERVED
     assert sizing.RESERVED + sizing.LEAST_DATA == memory.LEAST_WORKER
     assert sizing.DEFAULT_MEMORY == memory.DEFAULT_WORKER
