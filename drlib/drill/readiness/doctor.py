@@ -75,12 +75,12 @@ def _enabled(settings: MirrorSettings, flow: Flow | None) -> Sequence[FlowSettin
             return [chosen]
         raise UsageError(
             f"flow {flow} is not enabled in {settings.path}",
-            "nothing mirrors it, so nobody can fail over by it",
+            "it is not mirrored, so there is no failover for it",
             f"Set '{flow}.enabled = true'.",
         )
     if not settings.enabled_flows:
         raise UsageError(
-            f"nothing to look at in {settings.path}", "no flow is enabled", "Set 'A->B.enabled = true' for a flow."
+            f"{settings.path} enables no flow", "every flow is disabled", "Set 'A->B.enabled = true' for a flow."
         )
     return settings.enabled_flows
 

@@ -25,11 +25,11 @@ def refuse_skip(mode: Mode, reason: str | None) -> None:
     if mode is not Mode.EMERGENCY:
         raise UsageError(
             f"the readiness gate of a {mode} drill cannot be skipped",
-            "only an emergency may begin on a flow that is not ready",
-            "Mend what drlib doctor names, or run an emergency drill.",
+            "only an emergency drill may run on a flow that is not ready",
+            "Fix what drlib doctor reports, or run an emergency drill.",
         )
     if not reason.strip():
-        raise UsageError("the readiness gate is not skipped", "no reason was given", "Say why: --skip-gate 'REASON'.")
+        raise UsageError("the readiness gate is not skipped", "the reason is empty", "Give one: --skip-gate 'REASON'.")
 
 
 def pass_gate(context: DrillContext, mode: Mode, *, skip: str | None = None) -> str:

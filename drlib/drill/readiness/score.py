@@ -52,7 +52,7 @@ class Check:
 CHECKS: Final = (
     Check("target-answers", "the target cluster answers", 8, MINUTE_S),
     Check("source-answers", "the source cluster answers", 5, MINUTE_S),
-    Check("cluster-ids", "the clusters are the ones the journal was begun between", 6, HOUR_S),
+    Check("cluster-ids", "the clusters are those the journal was created for", 6, HOUR_S),
     Check("rights", "the mirror has every right it needs", 8, HOUR_S),
     Check("worker", "a worker mirrors every lane", 10, MINUTE_S),
     Check("events", "no fault of the mirror is open", 5, MINUTE_S),
@@ -62,10 +62,10 @@ CHECKS: Final = (
     Check("groups-exact", "every group can go on at the exact record", 10, MINUTE_S),
     Check("groups-mirrored", "every topic a group reads is mirrored", 9, HOUR_S),
     Check("positions-ahead", "no position on the target is ahead of the source's", 4, MINUTE_S),
-    Check("partitions", "every mirror topic is there, with as many partitions", 6, HOUR_S),
-    Check("topic-settings", "mirror topics are set as their sources are", 3, HOUR_S),
+    Check("partitions", "every mirror topic exists, with as many partitions", 6, HOUR_S),
+    Check("topic-settings", "mirror topics have the settings of their sources", 3, HOUR_S),
     Check("durability", "mirror topics are replicated and can be written", 5, 5 * MINUTE_S),
-    Check("drill-age", "a failover was practised lately", 3, HOUR_S),
+    Check("drill-age", "a failover drill passed lately", 3, HOUR_S),
 )
 # What a failover needs even when the source is gone.
 TARGET_CHECKS: Final = frozenset({"target-answers", "groups-exact", "durability"})
@@ -178,6 +178,6 @@ def _aged(finding: Finding, now_ms: int) -> Finding:
     return replace(
         finding,
         severity=Severity.UNKNOWN,
-        evidence=f"too old to be believed: {finding.evidence}",
-        fix="Look again: drlib doctor FILE.",
+        evidence=f"expired evidence: {finding.evidence}",
+        fix="Run drlib doctor FILE again.",
     )

@@ -15,7 +15,7 @@ from drlib.drill.readiness.score import Readiness, Severity
 
 @dataclass(frozen=True)
 class FindingRow:
-    """A finding as JSON says it. `expires_at_ms`: from then on the evidence is too old to be believed."""
+    """A finding as JSON says it. `expires_at_ms`: when the evidence expires."""
 
     id: str
     entity: str

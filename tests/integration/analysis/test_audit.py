@@ -94,7 +94,7 @@ def invent(records: list[Record]) -> list[Record]:
 
 
 @pytest.mark.parametrize("ids", [True, False], ids=["ids", "contents"])
-def test_a_faithful_mirror_passes(spark: SparkSession, ids: bool) -> None:
+def test_audit_faithful_mirror_passes(spark: SparkSession, ids: bool) -> None:
     result = audit(spark, source(ids), mirrored(source(ids)))
     assert result.verdict is Verdict.PASS
     assert found(result) == {}
@@ -124,7 +124,7 @@ PLANTS = (
 
 
 @pytest.mark.parametrize("ids", [True, False], ids=["ids", "contents"])
-def test_every_planted_fault_is_found_and_named_and_nothing_else_is(spark: SparkSession, ids: bool) -> None:
+def test_audit_planted_fault_is_the_only_one_found(spark: SparkSession, ids: bool) -> None:
     left = source(ids, len(PLANTS))
     right: list[Record] = []
     for partition, (plant, *_) in enumerate(PLANTS):
@@ -146,7 +146,7 @@ def test_every_planted_fault_is_found_and_named_and_nothing_else_is(spark: Spark
         assert seen == ([(fault, number, detail)] if fault else [])
 
 
-def test_the_tail_is_the_rpo_and_no_fault(spark: SparkSession) -> None:
+def test_audit_missing_tail_is_rpo_and_no_fault(spark: SparkSession) -> None:
     left = source(True)
     right = [record for record in mirrored(left) if record.partition == 0 or record.offset < 33]
     result = audit(spark, left, right)
@@ -161,14 +161,14 @@ def test_the_tail_is_the_rpo_and_no_fault(spark: SparkSession) -> None:
     assert [example.record_id for example in result.examples] == [1000 + n for n in range(30, 40)]
 
 
-def test_a_partition_that_never_arrived_is_all_tail(spark: SparkSession) -> None:
+def test_audit_partition_without_copies_is_all_tail(spark: SparkSession) -> None:
     left = source(False)
     result = audit(spark, left, [record for record in mirrored(left) if record.partition == 0])
     assert (result.missing, result.missing_in_tail) == (40, True)
     assert result.rpo_seconds == pytest.approx(3.9)
 
 
-def test_what_the_source_holds_twice_is_no_duplicate_and_losing_one_copy_is_a_hole(spark: SparkSession) -> None:
+def test_audit_equal_source_records_are_no_duplicates(spark: SparkSession) -> None:
     left = source(False)
     assert left[7].row()[2:] == left[8].row()[2:]
     result = audit(spark, left, mirrored(left[:8] + left[9:]))
@@ -176,28 +176,28 @@ def test_what_the_source_holds_twice_is_no_duplicate_and_losing_one_copy_is_a_ho
     assert (result.examples[0].source_offset, result.missing_in_tail) == (8, False)
 
 
-def test_a_second_copy_with_other_content_is_a_duplicate(spark: SparkSession) -> None:
+def test_audit_second_copy_with_other_content_is_duplicate(spark: SparkSession) -> None:
     left = source(True)
     again = replace(left[20], value=b"something else")
     result = audit(spark, left, placed_again([*left[:30], again, *left[30:]]))
     assert found(result) == {Fault.DUPLICATED: 1}
 
 
-def test_a_resent_stretch_is_duplicates_and_not_disorder(spark: SparkSession) -> None:
+def test_audit_resent_range_is_duplicates_not_disorder(spark: SparkSession) -> None:
     left = source(True)
     result = audit(spark, left, placed_again([*left[:30], *left[20:30], *left[30:]]))
     assert found(result) == {Fault.DUPLICATED: 10}
     assert [example.target_offset for example in result.examples] == list(range(31, 41))
 
 
-def test_order_between_keys_is_not_promised(spark: SparkSession) -> None:
+def test_audit_order_between_keys_is_ignored(spark: SparkSession) -> None:
     left = source(True)
     assert left[20].key != left[21].key
     result = audit(spark, left, placed_again([*left[:20], left[21], left[20], *left[22:]]))
     assert result.verdict is Verdict.PASS
 
 
-def test_several_faults_at_once_are_told_apart(spark: SparkSession) -> None:
+def test_audit_several_faults_are_classified(spark: SparkSession) -> None:
     left = source(True)
     right = mirrored(left)
     right = [*right[:10], replace(right[10], value=b"bad"), *right[11:15], *right[16:35], *right[40:]]
@@ -207,14 +207,14 @@ def test_several_faults_at_once_are_told_apart(spark: SparkSession) -> None:
     assert result.missing_in_tail is False
 
 
-def test_examples_are_bounded_and_counts_are_not(spark: SparkSession) -> None:
+def test_audit_examples_are_bounded_and_counts_are_not(spark: SparkSession) -> None:
     left = source(True)
     result = audit_frames(frame(spark, left), frame(spark, mirrored(left)[40:]), examples=3)
     assert result.missing == 40
     assert [example.source_offset for example in result.examples] == [0, 1, 2]
 
 
-def test_what_the_source_no_longer_has_is_unknown_and_not_invented(spark: SparkSession) -> None:
+def test_audit_records_deleted_from_source_are_unseen_not_invented(spark: SparkSession) -> None:
     left = source(True)
     result = audit(spark, left[10:], mirrored(left), source_start={0: 10, 1: 0})
     assert result.verdict is Verdict.UNKNOWN
@@ -222,7 +222,7 @@ def test_what_the_source_no_longer_has_is_unknown_and_not_invented(spark: SparkS
     assert result.per_partition[0].unseen == 10
 
 
-def test_what_the_target_no_longer_has_is_unknown_and_not_missing(spark: SparkSession) -> None:
+def test_audit_records_deleted_from_target_are_unseen_not_missing(spark: SparkSession) -> None:
     left = source(True)
     result = audit(spark, left, mirrored(left)[10:], target_start={0: 13, 1: 3})
     assert result.verdict is Verdict.UNKNOWN
@@ -230,14 +230,14 @@ def test_what_the_target_no_longer_has_is_unknown_and_not_missing(spark: SparkSe
     assert result.per_partition[0].unseen == 10
 
 
-def test_a_fault_stays_a_fault_when_something_is_unseen(spark: SparkSession) -> None:
+def test_audit_fault_fails_despite_unseen_records(spark: SparkSession) -> None:
     left = source(True)
     result = audit(spark, left[10:], drop(mirrored(left)), source_start={0: 10})
     assert result.verdict is Verdict.FAIL
     assert found(result) == {Fault.MISSING: 1}
 
 
-def test_an_empty_source_proves_nothing(spark: SparkSession) -> None:
+def test_audit_empty_source_is_unknown(spark: SparkSession) -> None:
     assert audit(spark, [], []).verdict is Verdict.UNKNOWN
     result = audit(spark, [], mirrored(source(True)))
     assert (result.verdict, result.invented) == (Verdict.FAIL, 80)
@@ -269,7 +269,7 @@ def cleaned(records: list[Record], upto: int) -> list[Record]:
     return [record for record in records if record.offset >= upto or last[record.key] == record.offset]
 
 
-def test_what_a_cleaner_took_on_either_side_is_no_fault(spark: SparkSession) -> None:
+def test_audit_records_removed_by_log_cleaner_are_no_fault(spark: SparkSession) -> None:
     """Each partition a case: the source cleaned, and its last key deleted; the target so; both, to different places."""
     whole = [keyed(p) for p in range(4)]
     no_nine = [record for record in whole[1] if record.key != b"key-9"]
@@ -289,7 +289,7 @@ def test_what_a_cleaner_took_on_either_side_is_no_fault(spark: SparkSession) -> 
 
 
 @pytest.mark.long
-def test_a_cleaner_excuses_no_loss_of_the_last_record_of_a_key_and_no_young_tombstone(spark: SparkSession) -> None:
+def test_audit_log_cleaner_does_not_excuse_last_record_or_young_tombstone(spark: SparkSession) -> None:
     whole = keyed()
     lost = [record for record in mirrored(whole) if record.offset - 3 != 52]
     result = audit_frames(frame(spark, whole), frame(spark, lost), cleaners=TARGET_ONLY)
@@ -306,7 +306,7 @@ def test_a_cleaner_excuses_no_loss_of_the_last_record_of_a_key_and_no_young_tomb
 
 
 @pytest.mark.long
-def test_with_a_cleaner_on_the_source_a_copy_too_many_is_unknown_and_an_altered_one_is_found(
+def test_audit_compacted_source_extra_copy_unknown_altered_found(
     spark: SparkSession,
 ) -> None:
     whole = keyed()
@@ -321,14 +321,14 @@ def test_with_a_cleaner_on_the_source_a_copy_too_many_is_unknown_and_an_altered_
     assert (flipped.verdict, found(flipped)) == (Verdict.FAIL, {Fault.ALTERED: 1})
 
 
-def test_alike_records_whose_first_one_is_gone_from_the_source_are_not_called_duplicates(spark: SparkSession) -> None:
+def test_audit_equal_records_with_deleted_first_are_no_duplicates(spark: SparkSession) -> None:
     left = source(False, 1)
     assert left[7].row()[2:] == left[8].row()[2:]
     result = audit(spark, left[8:], mirrored(left), source_start={0: 8})
     assert (result.verdict, found(result)) == (Verdict.UNKNOWN, {})
 
 
-def test_a_copy_of_an_aborted_record_is_told_as_that(spark: SparkSession) -> None:
+def test_audit_copy_of_aborted_record_is_named(spark: SparkSession) -> None:
     left = source(False, 1)
     committed = [*left[:20], *left[21:]]
     result = audit_frames(frame(spark, committed), frame(spark, mirrored(left)), uncommitted=frame(spark, left))
@@ -336,7 +336,7 @@ def test_a_copy_of_an_aborted_record_is_told_as_that(spark: SparkSession) -> Non
     assert (result.examples[0].target_offset, result.examples[0].detail) == (23, "aborted on the source")
 
 
-def test_a_checkpoint_that_is_off_by_one_is_found_and_an_exact_one_is_not(spark: SparkSession) -> None:
+def test_audit_checkpoints_off_by_one_is_found(spark: SparkSession) -> None:
     left = source(False, 1)
     at = TopicPartition("LEFT.orders", 0)
     told = [
@@ -364,7 +364,7 @@ def test_a_checkpoint_that_is_off_by_one_is_found_and_an_exact_one_is_not(spark:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_one_of_each_fault_in_a_million_records_is_found_and_nothing_else_is(spark: SparkSession) -> None:
+def test_audit_one_of_each_fault_in_a_million_records_is_found(spark: SparkSession) -> None:
     text = sf.col("id").cast("string").cast("binary")
     key = sf.concat(sf.lit("key-"), (sf.col("id") % 997).cast("string")).cast("binary")
     base = spark.range(1_000_000).select(

@@ -99,7 +99,7 @@ def keyed(keys: int, times: int) -> list[Row]:
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("cleaned", ["LEFT", "RIGHT"])
-def test_a_real_cleaner_on_one_side_is_no_fault_and_hides_none(lab: Lab, tmp_path: Path, cleaned: str) -> None:
+def test_audit_real_log_cleaner_is_no_fault_and_hides_none(lab: Lab, tmp_path: Path, cleaned: str) -> None:
     left, right = bootstraps(lab)
     topic, lost = f"one-{cleaned}", f"lost-{cleaned}"
     rows: list[Row] = [*keyed(10, 20), (b"k3", None)]  # 20 values a key, and one key is deleted
@@ -145,9 +145,7 @@ def test_a_real_cleaner_on_one_side_is_no_fault_and_hides_none(lab: Lab, tmp_pat
     assert Verdict.FAIL not in checks(tmp_path / "twice").values()
 
 
-def test_odd_records_and_an_empty_topic_have_a_lag_that_is_counted_right(
-    spark: SparkSession, lab: Lab, tmp_path: Path
-) -> None:
+def test_analyse_lag_odd_records_and_empty_topic(spark: SparkSession, lab: Lab, tmp_path: Path) -> None:
     left, right = bootstraps(lab)
     for topic in ("odd", "void"):
         create_topic(left, topic, 1, max_message_bytes="6000000", retention_ms="3600000")
@@ -167,7 +165,7 @@ def test_odd_records_and_an_empty_topic_have_a_lag_that_is_counted_right(
     assert not any("void" in note for note in report.notes)  # an empty topic has no lag that could be unknown
 
 
-def test_records_that_expire_while_a_lag_is_read_are_read_again_without_them(
+def test_analyse_lag_records_expiring_meanwhile_are_replanned(
     spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left, right = bootstraps(lab)
@@ -212,7 +210,7 @@ def test_records_that_expire_while_a_lag_is_read_are_read_again_without_them(
         ("duplicates-audit", "java", 2, "Install a Java 17 runtime"),
     ],
 )
-def test_a_runbook_says_what_is_missing_in_a_sentence_with_its_exit_code(
+def test_analysis_runbook_missing_input_is_refused_with_exit_code(
     lab: Lab, tmp_path: Path, runbook: str, trouble: str, code: int, said: str
 ) -> None:
     left, right = bootstraps(lab)

@@ -103,7 +103,7 @@ def topic(left: str, fresh_topic: Callable[[str], str]) -> str:
     return name
 
 
-def test_a_batch_that_is_run_again_counts_once(spark: SparkSession, left: str, topic: str, tmp_path: Path) -> None:
+def test_sums_folder_batch_run_again_counts_once(spark: SparkSession, left: str, topic: str, tmp_path: Path) -> None:
     write(left, topic, spread(0, 300))
     write(left, topic, spread(300, 100), commit=False)
     write(left, topic, spread(400, 100), commit=True)
@@ -127,7 +127,7 @@ def test_a_batch_that_is_run_again_counts_once(spark: SparkSession, left: str, t
 
 
 @pytest.mark.long
-def test_folded_batches_count_as_before_and_late_records_are_told(
+def test_sums_folder_folding_keeps_totals_and_late_records(
     spark: SparkSession, left: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sums_module, "FOLD_AT", 3)
@@ -155,7 +155,9 @@ def test_folded_batches_count_as_before_and_late_records_are_told(
 
 
 @pytest.mark.long
-def test_a_mirror_is_followed_and_what_differs_is_named(spark: SparkSession, engine: Engine, tmp_path: Path) -> None:
+def test_continuous_audit_follows_mirror_and_names_difference(
+    spark: SparkSession, engine: Engine, tmp_path: Path
+) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, PARTITIONS)
     write(engine.left, topic, spread(0, 2000))
@@ -243,7 +245,7 @@ while one.running:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_killed_at_any_moment_it_counts_every_record_once(
+def test_bucket_stream_killed_anywhere_counts_every_record_once(
     spark: SparkSession, left: str, topic: str, tmp_path: Path
 ) -> None:
     write(left, topic, spread(0, 6000))

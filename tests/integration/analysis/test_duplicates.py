@@ -53,7 +53,7 @@ def at(records: list[Record], *order: int | slice) -> list[Record]:
     return [record for each in order for record in (records[each] if isinstance(each, slice) else [records[each]])]
 
 
-def test_each_duplicate_is_counted_once_and_blamed_on_the_right_party(spark: SparkSession) -> None:
+def test_duplicates_in_counts_each_once_with_right_cause(spark: SparkSession) -> None:
     """A case in a partition of its own: faithful, copied twice, written twice, both, written twice and not crossed yet,
     and records that differ from another in one field alone."""
     whole = slice(None)
@@ -113,7 +113,7 @@ def near(record: Record) -> list[Record]:
     ]
 
 
-def test_a_faithful_mirror_has_none_and_an_allowed_cause_does_not_fail(spark: SparkSession) -> None:
+def test_duplicates_in_faithful_mirror_and_allowed_cause_pass(spark: SparkSession) -> None:
     report = search(spark, plain(), mirrored(plain()))
     assert (report.verdict, found(report), report.total, report.rate) == (Verdict.PASS, {}, 0, 0.0)
     assert (report.source_records, report.target_records, report.examples, report.skip) == (80, 80, (), ())
@@ -121,13 +121,13 @@ def test_a_faithful_mirror_has_none_and_an_allowed_cause_does_not_fail(spark: Sp
     assert search(spark, left, mirrored(left), allowed=(Cause.PRODUCER,)).verdict is Verdict.PASS
 
 
-def test_without_the_source_no_cause_is_told(spark: SparkSession) -> None:
+def test_duplicates_in_without_source_cause_is_unknown(spark: SparkSession) -> None:
     right = placed_again([*plain()[:30], *plain()[20:30], *plain()[30:]])
     report = search(spark, None, right)
     assert (report.verdict, found(report), report.source_records) == (Verdict.UNKNOWN, {Cause.UNKNOWN: 10}, None)
 
 
-def test_where_the_source_has_lost_its_beginning_nobody_is_blamed(spark: SparkSession) -> None:
+def test_duplicates_in_truncated_source_cause_is_unknown(spark: SparkSession) -> None:
     left = placed_again([*plain(1)[:10], plain(1)[9], *plain(1)[10:]])  # 10 and 11 are alike; 10 is gone
     kept = [record for record in left if record.offset > 10]
     report = search(spark, kept, mirrored(left), source_start={0: 11})
@@ -137,13 +137,13 @@ def test_where_the_source_has_lost_its_beginning_nobody_is_blamed(spark: SparkSe
     assert found(search(spark, kept, again, source_start={0: 11})) == {Cause.UNKNOWN: 1, Cause.REPLICATOR: 1}
 
 
-def test_a_cleaner_on_the_source_makes_alike_ones_unknown(spark: SparkSession) -> None:
+def test_duplicates_in_compacted_source_cause_is_unknown(spark: SparkSession) -> None:
     right = placed_again([*plain()[:30], plain()[20], *plain()[30:]])
     report = search(spark, plain(), right, compacted=True)
     assert (report.verdict, found(report)) == (Verdict.UNKNOWN, {Cause.UNKNOWN: 1})
 
 
-def test_the_map_tells_exactly_what_counting_cannot(spark: SparkSession) -> None:
+def test_duplicates_in_with_map_finds_loss_and_duplicate_that_cancel(spark: SparkSession) -> None:
     """Partition 0: 11 is like 10 and was never copied, 10 was copied twice; by number all is well. Partition 1: the two
     records that were written alike are gone from the source, and the map still knows that there were two."""
     left = placed_again([*chain(*(at(one(p), slice(0, 10), 9, slice(10, None)) for p in range(2)))])
@@ -161,5 +161,5 @@ def test_the_map_tells_exactly_what_counting_cannot(spark: SparkSession) -> None
     ]
 
 
-def test_an_empty_topic_proves_nothing(spark: SparkSession) -> None:
+def test_duplicates_in_empty_topic_is_unknown(spark: SparkSession) -> None:
     assert search(spark, [], []).verdict is Verdict.UNKNOWN

@@ -54,9 +54,7 @@ def found(report: DuplicateReport) -> dict[Cause, int]:
 
 
 @pytest.mark.long
-def test_planted_duplicates_beside_our_engine_are_found_by_number_and_by_its_map(
-    spark: SparkSession, engine: Engine
-) -> None:
+def test_find_duplicates_planted_found_by_counting_and_by_map(spark: SparkSession, engine: Engine) -> None:
     topic, remote = engine.topics, f"{engine.source}.{engine.topics}"
     create_topic(engine.left, topic, PARTITIONS, retention_ms="-1")
     write(engine.left, topic, orders(900))
@@ -82,7 +80,7 @@ def test_planted_duplicates_beside_our_engine_are_found_by_number_and_by_its_map
         assert [(one.partition, one.next_offset - one.first) for one in copied] == [(1, 20)]
 
 
-def test_positions_that_went_back_are_what_groups_read_again_or_will(
+def test_find_rereads_of_rewound_positions(
     spark: SparkSession, left: str, right: str, fresh_topic: Callable[..., str]
 ) -> None:
     """On one cluster, across two, still to be read, and forward, which is nothing."""
@@ -120,7 +118,7 @@ def test_positions_that_went_back_are_what_groups_read_again_or_will(
 
 @pytest.mark.mm2
 @pytest.mark.timeout(300)
-def test_what_the_real_mirror_maker_copies_again_is_found_and_is_its_own(spark: SparkSession, engine: Engine) -> None:
+def test_find_duplicates_real_mirror_maker_recopy_is_replicator(spark: SparkSession, engine: Engine) -> None:
     """Without the offsets it had stored, MirrorMaker 2 begins again: every record it had copied is there twice."""
     topic, remote = engine.topics, f"{engine.source}.{engine.topics}"
     engine.extra |= FACTORS

@@ -48,7 +48,7 @@ def stood(spark: SparkSession, *rows: tuple[str, int, int, int]) -> DataFrame:
     return stamped(spark.createDataFrame(full, schema), "at")
 
 
-def test_lag_is_counted_in_records_bytes_and_seconds_at_every_moment(spark: SparkSession, records: DataFrame) -> None:
+def test_lag_at_every_moment_in_records_bytes_and_seconds(spark: SparkSession, records: DataFrame) -> None:
     heard = stood(
         spark,
         ("mirror", 0, 10, 5),
@@ -75,7 +75,7 @@ def test_lag_is_counted_in_records_bytes_and_seconds_at_every_moment(spark: Spar
     assert ("group", 0, 40) not in found
 
 
-def test_latency_is_known_from_the_first_word_that_is_behind_a_record(spark: SparkSession, records: DataFrame) -> None:
+def test_latency_from_first_position_after_a_record(spark: SparkSession, records: DataFrame) -> None:
     heard = stood(spark, ("mirror", 0, 10, 5), ("mirror", 0, 20, 18), ("mirror", 0, 90, 60))
     found = lag.latency(records, heard)
     rows = {r["offset"]: r["latency_ms"] for r in found.collect()}
@@ -87,7 +87,7 @@ def test_latency_is_known_from_the_first_word_that_is_behind_a_record(spark: Spa
     assert hour["p50"] <= hour["p95"] <= hour["p99"] <= 72000
 
 
-def test_positions_are_read_from_the_bytes_of_journal_and_commits(spark: SparkSession) -> None:
+def test_positions_are_parsed_from_journal_and_commit_bytes(spark: SparkSession) -> None:
     known, earlier = uuid4(), uuid4()
     entries = [
         Covered(SourcePartition(known, 300), 2**40 + 5),
@@ -136,7 +136,7 @@ def send(bootstrap: str, topic: str, seconds: float, *, hot: int = 9) -> int:
 
 
 @pytest.mark.long
-def test_a_mirror_that_stopped_on_a_topic_of_a_minute_is_foreseen_to_lose_records(
+def test_analyse_lag_stopped_mirror_is_predicted_to_lose_records(
     spark: SparkSession, engine: Engine, fresh_topic: Callable[[str], str]
 ) -> None:
     e, topic = engine, engine.topics

@@ -37,7 +37,7 @@ def mm2(engine: Engine, request: pytest.FixtureRequest) -> Iterator[MirrorMaker2
 
 @pytest.mark.mm2
 @pytest.mark.timeout(300)
-def test_the_truth_is_between_both_ends(spark: SparkSession, engine: Engine, mm2: MirrorMaker2) -> None:
+def test_analyse_lag_mm2_bounds_contain_true_lag(spark: SparkSession, engine: Engine, mm2: MirrorMaker2) -> None:
     topic, remote = engine.topics, f"{engine.source}.{engine.topics}"
     create_topic(engine.left, topic, PARTITIONS, retention_ms="604800000")
     produce(engine.left, topic, 3000, partitions=PARTITIONS)
@@ -105,7 +105,7 @@ def check(report: LagReport, engine: Engine, *, behind: int) -> None:
         assert one.judgement.verdict is not Verdict.FAIL, one.judgement
 
 
-def test_bytes_of_pairs_and_checkpoints_are_read_and_others_passed_over(spark: SparkSession) -> None:
+def test_mm2_positions_parse_pairs_and_checkpoints_and_skip_others(spark: SparkSession) -> None:
     at, other = TopicPartition("flüge", 300), TopicPartition("other", 0)
     syncs = [OffsetSync(at, 150, 251), OffsetSync(other, 1, 1), OffsetSync(at, 2**40, 2**41)]
     rows = [(one.key(), one.value(), n) for n, one in enumerate(syncs)]
@@ -184,7 +184,7 @@ def pairs(spark: SparkSession, *said: Said) -> DataFrame:
         ([Said(0, 1, 18, 18)], 40, {1: 20}),
     ],
 )
-def test_how_far_it_can_have_come_by_a_moment_is_what_the_mirror_has_room_for(
+def test_furthest_positions_are_limited_by_mirror_end(
     spark: SparkSession, said: list[Said], end: int, furthest: dict[int, int]
 ) -> None:
     records = spark.createDataFrame([("flüge", 0, n) for n in range(20)], "topic string, partition int, offset long")

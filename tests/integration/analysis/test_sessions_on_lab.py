@@ -52,7 +52,7 @@ def verdicts(run_dir: Path) -> dict[str, Verdict]:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("spark")
-def test_the_audit_of_real_topics_says_what_duckdb_says(analysed: AnalysedFlow, tmp_path: Path) -> None:
+def test_nightly_audit_equals_duckdb_result(analysed: AnalysedFlow, tmp_path: Path) -> None:
     audit = NightlyAudit(AnalysisRun("nightly-audit", tmp_path, analysed))
     audit.ranges()
     audit.compare()
@@ -88,7 +88,7 @@ def test_the_audit_of_real_topics_says_what_duckdb_says(analysed: AnalysedFlow, 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("spark")
-def test_planted_duplicates_are_found_by_number_cause_and_place_and_a_rerun_reads_the_same(
+def test_duplicates_audit_finds_planted_and_rerun_reads_same_records(
     analysed: AnalysedFlow, prepare_lag_practice: Lab, tmp_path: Path
 ) -> None:
     told: list[JobProgress] = []
@@ -143,9 +143,7 @@ def test_planted_duplicates_are_found_by_number_cause_and_place_and_a_rerun_read
 
 @pytest.mark.long
 @pytest.mark.usefixtures("spark")
-def test_odd_records_are_compared_as_they_are_and_what_cannot_be_told_never_passes(
-    prepare_lag_practice: Lab, tmp_path: Path
-) -> None:
+def test_audits_odd_records_compared_and_undecidable_never_passes(prepare_lag_practice: Lab, tmp_path: Path) -> None:
     """Null keys, tombstones, bytes that are no text, five megabytes; a topic without a record, one whose beginning expired
     after it was pinned, and one that the target does not have."""
     left, right = (prepare_lag_practice.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT"))
@@ -193,9 +191,7 @@ def test_odd_records_are_compared_as_they_are_and_what_cannot_be_told_never_pass
 
 
 @pytest.mark.long
-def test_a_cluster_that_is_down_and_clusters_nobody_named_are_said_in_a_sentence(
-    prepare_lag_practice: Lab, tmp_path: Path
-) -> None:
+def test_open_flow_unreachable_or_missing_clusters_are_refused(prepare_lag_practice: Lab, tmp_path: Path) -> None:
     file = tmp_path / "mirror.properties"
     file.write_text(
         f"clusters = LEFT, RIGHT\nLEFT.bootstrap.servers = {prepare_lag_practice.clusters['LEFT'].bootstrap}\n"
@@ -214,7 +210,7 @@ def test_a_cluster_that_is_down_and_clusters_nobody_named_are_said_in_a_sentence
             open_flow(properties, lab_dir, flow)
 
 
-def test_an_interrupt_cancels_the_job_and_the_next_one_runs(spark: SparkSession) -> None:
+def test_spark_jobs_interrupt_cancels_job_and_next_one_runs(spark: SparkSession) -> None:
     from concurrent.futures import Future
 
     session: Future[SparkSession] = Future()

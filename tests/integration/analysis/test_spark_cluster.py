@@ -18,7 +18,7 @@ RECORDS, PARTITIONS = 3000, 4
 
 
 @pytest.mark.long
-def test_an_audit_on_a_cluster_says_what_it_says_here(
+def test_audit_on_spark_cluster_equals_local_result(
     spark: SparkSession, spark_cluster: SparkCluster, left: str, right: str, fresh_topic: Callable[[str], str]
 ) -> None:
     topic = fresh_topic("flights")

@@ -65,7 +65,7 @@ def gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
-def test_a_session_is_silent_on_loopback_starts_twice_and_dies_with_its_process() -> None:
+def test_spark_session_is_silent_on_loopback_and_ends_with_process() -> None:
     ran = python(TWICE)
     assert (ran.returncode, ran.stderr) == (0, "")
     first, *listening, second = ran.stdout.splitlines()
@@ -87,9 +87,7 @@ def test_a_session_is_silent_on_loopback_starts_twice_and_dies_with_its_process(
         ("1.8.0_412", "is Java 8"),
     ],
 )
-def test_a_java_that_spark_cannot_run_on_is_refused_in_a_sentence(
-    tmp_path: Path, version: str | None, said: str
-) -> None:
+def test_spark_session_unsupported_java_is_refused(tmp_path: Path, version: str | None, said: str) -> None:
     if version:
         java = tmp_path / "bin" / "java"
         java.parent.mkdir()
@@ -102,14 +100,14 @@ def test_a_java_that_spark_cannot_run_on_is_refused_in_a_sentence(
     assert "Install a Java 17 runtime" in ran.stdout
 
 
-def test_a_jvm_that_does_not_start_says_why() -> None:
+def test_spark_session_failed_jvm_start_shows_log() -> None:
     ran = python(ONCE.replace('"never"', '"never", driver_memory="lots"'))
     assert ran.returncode == 0
     assert ran.stdout.startswith("Spark did not start: ")
     assert "lots" in ran.stdout
 
 
-def test_jars_that_are_not_there_are_said_with_the_command_that_brings_them(tmp_path: Path) -> None:
+def test_spark_session_missing_jars_name_the_install_command(tmp_path: Path) -> None:
     ran = python(ONCE, DRLIB_JARS=str(tmp_path))
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "jars of the spark class path are missing" in ran.stdout

@@ -143,7 +143,7 @@ def both_ways(spark: SparkSession, left: str, right: str, topic: str, remote: st
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-def test_partitions_that_agree_or_lag_are_judged_as_if_all_was_compared(
+def test_staged_audit_equal_or_lagging_partitions_match_full_audit(
     spark: SparkSession, left: str, right: str, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = fresh_topic("ends")
@@ -169,7 +169,7 @@ def test_partitions_that_agree_or_lag_are_judged_as_if_all_was_compared(
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-def test_whatever_differs_is_named_as_if_all_was_compared(
+def test_staged_audit_differences_match_full_audit(
     spark: SparkSession, left: str, right: str, fresh_topic: Fresh
 ) -> None:
     topic = fresh_topic("wholes")
@@ -179,7 +179,7 @@ def test_whatever_differs_is_named_as_if_all_was_compared(
     assert (whole.duplicated, whole.altered, whole.invented) == (1, 2, 1)
 
 
-def test_a_partition_that_holds_most_is_read_by_several_tasks(
+def test_read_topic_large_partition_is_read_by_several_tasks(
     spark: SparkSession, left: str, right: str, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topics_module, "MIN_OFFSETS_PER_TASK", 100)

@@ -97,9 +97,7 @@ def topics(left: str, right: str, fresh_topic: Fresh) -> tuple[str, str]:
     return topic, f"LEFT.{topic}"
 
 
-def test_a_pinned_range_reads_the_same_while_the_topic_grows(
-    spark: SparkSession, left: str, topics: tuple[str, str]
-) -> None:
+def test_read_range_is_stable_while_topic_grows(spark: SparkSession, left: str, topics: tuple[str, str]) -> None:
     topic, _ = topics
     send(plain(left), topic, flights(40))
     frame = read_topic(spark, left, topic)
@@ -120,7 +118,7 @@ def test_a_pinned_range_reads_the_same_while_the_topic_grows(
     assert told == {n: "tombstone" if n % 13 == 12 else "record" for n in range(40)}
 
 
-def test_a_copy_between_clusters_is_audited_fault_by_fault(
+def test_audit_topics_between_clusters_counts_each_fault(
     spark: SparkSession, left: str, right: str, topics: tuple[str, str]
 ) -> None:
     topic, remote = topics
@@ -150,7 +148,7 @@ def test_a_copy_between_clusters_is_audited_fault_by_fault(
     assert (duplicated.record_id, duplicated.partition) == (again.number, again.number % PARTITIONS)
 
 
-def test_aborted_records_belong_to_neither_side_and_copying_one_is_inventing_it(
+def test_audit_topics_copied_aborted_record_is_invented(
     spark: SparkSession, left: str, right: str, topics: tuple[str, str]
 ) -> None:
     topic, remote = topics
@@ -168,7 +166,7 @@ def test_aborted_records_belong_to_neither_side_and_copying_one_is_inventing_it(
     assert torn.examples[0].record_id == 120
 
 
-def test_an_open_transaction_does_not_hold_the_reader_up(
+def test_read_topic_ends_at_last_stable_offset_of_open_transaction(
     spark: SparkSession, left: str, topics: tuple[str, str]
 ) -> None:
     topic, _ = topics
@@ -184,7 +182,7 @@ def test_an_open_transaction_does_not_hold_the_reader_up(
         producer.abort_transaction(30)
 
 
-def test_records_that_vanish_are_unknown_and_never_skipped(
+def test_audit_topics_deleted_range_is_unknown_never_skipped(
     spark: SparkSession, left: str, right: str, topics: tuple[str, str]
 ) -> None:
     topic, remote = topics
@@ -209,7 +207,7 @@ def test_records_that_vanish_are_unknown_and_never_skipped(
         read_topic(spark, left, topic, end={0: 10, 1: 10})
 
 
-def test_a_topic_or_a_cluster_that_is_not_there_is_said_in_a_sentence(
+def test_read_topic_missing_topic_or_cluster_raises_usage_error(
     spark: SparkSession, left: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UsageError, match="Topic no-such-topic cannot be read"):
@@ -219,16 +217,14 @@ def test_a_topic_or_a_cluster_that_is_not_there_is_said_in_a_sentence(
         pin_range("127.0.0.1:1", "flights")
 
 
-def test_asking_again_gives_the_session_that_runs(spark: SparkSession) -> None:
+def test_spark_session_second_call_returns_running_session(spark: SparkSession) -> None:
     assert spark_session("another name") is spark
     warmed: Future[SparkSession] = start_in_background("a third name", warm_up=warm_up)
     assert warmed.result(60) is spark
 
 
 @pytest.mark.long
-def test_a_secured_topic_is_read_with_the_clusters_own_login(
-    spark: SparkSession, tmp_path: Path, fresh_topic: Fresh
-) -> None:
+def test_read_topic_secured_cluster_uses_its_login(spark: SparkSession, tmp_path: Path, fresh_topic: Fresh) -> None:
     topic = fresh_topic("flights")
     with Lab(tmp_path / "lab", ("ONE",), security=LabSecurity()) as lab:
         settings = lab.clusters["ONE"].settings()

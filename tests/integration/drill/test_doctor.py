@@ -133,7 +133,7 @@ def run_with_kafkas_own_tool(command: str) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_a_flow_that_mirrors_and_was_practised_is_ready_without_reserve(patient: Patient) -> None:
+def test_doctor_healthy_flow_scores_100(patient: Patient) -> None:
     def well() -> bool:
         return patient.look().score == 100
 
@@ -157,7 +157,7 @@ def workplace(patient: Patient) -> DrillContext:
     return DrillContext(clusters=settings.clusters, flow=flow, run_dir=run_dir, properties=settings.path)
 
 
-def test_a_drill_may_begin_and_its_steady_state_holds(patient: Patient) -> None:
+def test_gate_open_and_probes_hold_on_healthy_flow(patient: Patient) -> None:
     source, target = patient.engine.source, patient.engine.target
     assert gate.pass_gate(workplace(patient), Mode.PLANNED) == f"open: {source}->{target} scores 100 of 100, 80 asked"
     assert gate.pass_gate(workplace(patient), Mode.EMERGENCY, skip="it\nburns") == "skipped: it burns"
@@ -179,7 +179,7 @@ def test_a_drill_may_begin_and_its_steady_state_holds(patient: Patient) -> None:
         assert (answer.holds, told in answer.evidence) == (holds, True), (name, answer)
 
 
-def test_a_group_that_moves_on_or_has_members_is_active(patient: Patient) -> None:
+def test_probe_group_active_with_members(patient: Patient) -> None:
     group, handle = f"moves-{patient.tag}", patient.engine.left
     consumer = Consumer(
         {"bootstrap.servers": handle, "group.id": group, "auto.offset.reset": "earliest", "log_level": 0}
@@ -195,7 +195,7 @@ def test_a_group_that_moves_on_or_has_members_is_active(patient: Patient) -> Non
         left.delete_group(group)
 
 
-def test_a_group_that_reads_what_nothing_mirrors_is_named_with_the_topic(patient: Patient) -> None:
+def test_doctor_group_reading_unmirrored_topic_is_named(patient: Patient) -> None:
     topic, group = f"refunds-{patient.tag}", f"books-{patient.tag}"
     create_topic(patient.engine.left, topic, 1)
     patient.commit("LEFT", group, topic, 0)
@@ -210,7 +210,7 @@ def test_a_group_that_reads_what_nothing_mirrors_is_named_with_the_topic(patient
     assert patient.look().score == 100
 
 
-def test_mirror_topics_that_differ_are_mended_by_the_commands_that_are_told(patient: Patient) -> None:
+def test_doctor_topic_differences_are_fixed_by_printed_commands(patient: Patient) -> None:
     with patient.at("RIGHT") as right:
         right.create_partitions(patient.mirror, 3)
     alter(patient.engine.right, patient.mirror, "delete.retention.ms", "12345678")
@@ -236,7 +236,7 @@ def test_mirror_topics_that_differ_are_mended_by_the_commands_that_are_told(pati
     wait_for("the partition that is new on both sides is mirrored", only_settings, 20)
 
 
-def test_a_position_ahead_on_the_target_and_no_practice_cost_points(patient: Patient, tmp_path: Path) -> None:
+def test_doctor_position_ahead_and_no_drill_lower_score(patient: Patient, tmp_path: Path) -> None:
     looks: list[Readiness] = []
 
     def only_settings() -> bool:
@@ -246,19 +246,21 @@ def test_a_position_ahead_on_the_target_and_no_practice_cost_points(patient: Pat
     wait_for("nothing else costs points", only_settings, 20)
     patient.commit("RIGHT", patient.group, patient.mirror, 125, 130)
     settings = load_mirror_settings(patient.engine.properties)
-    (found,) = doctor(settings, runs=tmp_path / "nowhere")
+    (found,) = doctor(settings, runs=tmp_path / "cannot be moved")
     ahead = named(found, "positions-ahead", Severity.WARN, patient.group)
-    there = re.search(r"stands at 125, the source's position is (\d+) there", ahead.evidence)
+    there = re.search(r"committed offset 125 is \d+ ahead of the source's position, (\d+)", ahead.evidence)
     assert there is not None, ahead
     assert 120 <= int(there[1]) < 125  # markers of the mirror's claims take an offset each
     assert f"--topic {patient.mirror}:0 --reset-offsets --to-offset {there[1]}" in ahead.fix
-    assert "no drill is on record" in named(found, "drill-age", Severity.WARN, str(tmp_path / "nowhere")).evidence
+    assert (
+        "no drill is recorded" in named(found, "drill-age", Severity.WARN, str(tmp_path / "cannot be moved")).evidence
+    )
     assert found.score < looks[-1].score
     with patient.at("RIGHT") as right:
         right.delete_group(patient.group)
 
 
-def test_what_waits_while_no_worker_runs_closes_the_gate(patient: Patient) -> None:
+def test_doctor_stopped_worker_closes_gate(patient: Patient) -> None:
     before = patient.look()
     assert patient.engine.stop(patient.engine.processes[0]) == 0, patient.engine.log()
     produce(patient.engine.left, patient.topic, 60, partitions=3)
@@ -289,7 +291,7 @@ def test_what_waits_while_no_worker_runs_closes_the_gate(patient: Patient) -> No
     assert row["findings"][0]["expires_at_ms"] > row["at_ms"]
 
 
-def test_a_dead_source_leaves_what_the_target_says(patient: Patient) -> None:
+def test_doctor_unreachable_source_keeps_target_findings(patient: Patient) -> None:
     """Asked of a file whose source is at an address where nobody is."""
     text = patient.engine.properties.read_text()
     file = patient.engine.properties.with_name("dead.properties")

@@ -31,14 +31,14 @@ Answer = TypeVar("Answer")
 def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
     """Every check's findings, in the order of `CHECKS`."""
     judged: Mapping[str, Judgements] = {
-        "target-answers": _reachable(observed.target, "applications have nowhere to go"),
-        "source-answers": _reachable(observed.source, "nothing new can be mirrored and nothing compared"),
+        "target-answers": _reachable(observed.target, "applications cannot be moved"),
+        "source-answers": _reachable(observed.source, "nothing can be mirrored or compared"),
         "cluster-ids": _judge(observed.identities, _identities),
         "rights": _judge(
             observed.obstacles,
             lambda obstacles: (
                 [(o.entity, Severity.CRITICAL, o.detail, o.fix) for o in obstacles]
-                or passed("every right the flow was asked about is there")
+                or passed("the mirror has every right it needs")
             ),
         ),
         "worker": _judge(observed.mirror, lambda status: mirror.workers(status, observed.flow, context)),
@@ -98,8 +98,8 @@ def _identities(identities: Iterable[ClusterIdentity]) -> Judgements:
     for cluster in identities:
         alias, answered, pinned = cluster.alias, cluster.answered, cluster.pinned
         if not answered:
-            why = "it did not answer" + (f"; {pinned} is the one that is meant" if pinned else "")
-            rows.append((alias, Severity.UNKNOWN, why, "Bring it back, then look again."))
+            why = "it did not answer" + (f"; its ID should be {pinned}" if pinned else "")
+            rows.append((alias, Severity.UNKNOWN, why, "Restore it, then run drlib doctor again."))
         elif pinned and answered != pinned:
             rows.append((alias, Severity.CRITICAL, f"its cluster ID is {answered} and not {pinned}", cluster.fix))
         else:
@@ -112,7 +112,7 @@ def _drills(drills: PastDrills, now_ms: int, context: CheckContext) -> Judgement
     passing = [drill for drill in drills.runs if drill.verdict in PASSING]
     if not drills.runs:
         broken = f"; {count(len(drills.unreadable), 'run')} without a readable scorecard" if drills.unreadable else ""
-        return [(drills.folder, Severity.WARN, f"no drill is on record there{broken}", fix)]
+        return [(drills.folder, Severity.WARN, f"no drill is recorded there{broken}", fix)]
     newest = drills.runs[0]
     if not passing:
         return [(newest.run, Severity.WARN, f"no drill passed; the newest ended with {newest.verdict}", fix)]

@@ -20,8 +20,8 @@ _MEANING: Final[Mapping[TranslationKind, tuple[Severity, str]]] = {
     TranslationKind.BEHIND: (Severity.WARN, "ahead of the mirror by"),
     TranslationKind.BOUNDED: (Severity.WARN, "known to within"),
     TranslationKind.NEVER_MIRRORED: (Severity.WARN, "before the first mirrored record"),
-    TranslationKind.LOST: (Severity.CRITICAL, "in front of records that never reached the target:"),
-    TranslationKind.UNKNOWN: (Severity.CRITICAL, "without a counterpart that anybody could vouch for"),
+    TranslationKind.LOST: (Severity.CRITICAL, "before records that never reached the target:"),
+    TranslationKind.UNKNOWN: (Severity.CRITICAL, "without a known counterpart"),
 }
 
 
@@ -42,7 +42,7 @@ def exact(translations: tuple[GroupTranslation, ...], flow: str, context: CheckC
             continue
         counted = f" {count(records, 'record')}" if records else ""
         where = first_few(f"{position.source} at {position.source_offset}" for position in positions)
-        fix = f"See what can be said of it: {context.drlib('translate', '--flow', flow, '--group', group)}"
+        fix = f"See its translation: {context.drlib('translate', '--flow', flow, '--group', group)}"
         rows.append((group, severity, f"{count(len(positions), 'position')} {meaning}{counted}: {where}", fix))
     if rows:
         return rows
@@ -64,7 +64,7 @@ def mirrored(readers: Readers, flow: str, context: CheckContext) -> Judgements:
     for group, why in readers.unreadable:
         rows.append((group, Severity.UNKNOWN, why, f"Grant Describe on the group: {_grant(context, group)}"))
     if not readers.all_listed:
-        why = "the source lists only the groups we may describe: there may be others"
+        why = "the source lists only groups we may describe: there may be others"
         fix = "Grant our principal Describe on the source cluster (kafka-acls.sh --add --operation Describe --cluster)."
         rows.append((flow, Severity.UNKNOWN, why, fix))
     return rows or passed(f"{count(readers.groups, 'group')} read nothing else")
@@ -91,13 +91,13 @@ def ahead(positions: tuple[TargetPosition, ...], context: CheckContext) -> Judge
             in_use += 1
             continue
         skips = committed - translated
-        why = f"{partition} stands at {committed}, the source's position is {translated} there: {skips} ahead"
-        why = f"{partition} stands at {committed}, past the log's end {log_end}" if past_end else why
+        why = f"{partition}: committed offset {committed} is {skips} ahead of the source's position, {translated}"
+        why = f"{partition}: committed offset {committed} is past the log end {log_end}" if past_end else why
         words = ("--group", group, "--topic", f"{partition.topic}:{partition.partition}", "--reset-offsets",
                  "--to-offset", str(translated), "--execute")  # fmt: skip
         reset = context.tool("kafka-consumer-groups", context.target, *words)
         rows.append((group, Severity.WARN, why, f"Nothing, if the group moved there. Otherwise: {reset}"))
     if rows:
         return rows
-    used = f"; {count(in_use, 'position')} of groups that are in use on the target are theirs" if in_use else ""
+    used = f"; {count(in_use, 'position')} of groups with members on the target were not judged" if in_use else ""
     return passed(f"{count(len(positions), 'position')} on the target, none ahead{used}")

@@ -39,33 +39,33 @@ def workers(status: MirrorStatus, flow: str, context: CheckContext) -> Judgement
     """Does a worker own every lane?"""
     view = status.view
     if status.target_error and not view.workers:
-        return _cluster_silent("target", "who is in the flow's group")
-    start = f"Start one, which goes on from the exact record: {context.drlib('mirror')}"
+        return _cluster_silent("target", "the members of the flow's group")
+    start = f"Start one; it resumes at the exact record: {context.drlib('mirror')}"
     if view.state == flow_view.NO_WORKER:
         return [(flow, Severity.CRITICAL, "the flow's group has no member: nothing is mirrored", start)]
     rows: Judgements = []
     unowned = ", ".join(str(lane.lane) for lane in view.lanes if lane.state == "not owned")
     if unowned:
-        why = f"of {count(len(view.lanes), 'lane')} nobody owns {unowned}"
+        why = f"of {count(len(view.lanes), 'lane')}, {unowned} has no owner"
         rows.append((f"lane {unowned}", Severity.CRITICAL, why, start))
     silent = ", ".join(event.entity for event in view.open_events if event.name == "WorkerSilent")
     if silent:
-        fix = "Look at that process; its lanes go to another worker when its session ends."
+        fix = "Check that process; its lanes go to another worker when its group session times out."
         rows.append((silent, Severity.UNKNOWN, "it owns a lane and does not answer at its address", fix))
     if rows:
         return rows
     if view.state == flow_view.MIRRORING:
         return passed(f"{count(view.members or 0, 'worker')}, {count(len(view.lanes), 'lane')}, all owned")
     if view.state == flow_view.UNKNOWN:
-        return [(flow, Severity.UNKNOWN, "nobody could say whether a worker runs", start)]
-    return [(flow, Severity.WARN, f"its lanes are {view.state}", "Wait until it runs, then look again.")]
+        return [(flow, Severity.UNKNOWN, "it is unknown whether a worker runs", start)]
+    return [(flow, Severity.WARN, f"its lanes are {view.state}", "Wait until it runs, then run drlib doctor again.")]
 
 
 def events(status: MirrorStatus, observed: FlowObservation) -> Judgements:
     """Is an event open that no other check covers?"""
     view = status.view
     if status.target_error and not view.workers:
-        return _cluster_silent("target", "what the journal and its workers tell")
+        return _cluster_silent("target", "the state of its journal and workers")
     unreachable = {"SourceUnreachable": bool(observed.source.error), "TargetUnreachable": bool(observed.target.error)}
     known = {(event.name, event.entity) for event in view.open_events}
     unmapped = [event for event in status.unmapped if (event.name, event.entity) not in known]
@@ -76,19 +76,19 @@ def events(status: MirrorStatus, observed: FlowObservation) -> Judgements:
         severity = Severity.CRITICAL if event.name in BLOCKING else Severity.WARN
         rows.append((event.entity, severity, f"{event.name}: {event.detail}", event.remedy))
     if view.members is None or len(view.workers) < view.members:
-        why = "a worker runs and was not heard, so what it has to tell is not known; the journal's ledger was read"
-        fix = "Start workers with --metrics HOST:PORT, or name it with --at."
+        why = "a worker did not answer, so its events are unknown; only those in the journal were read"
+        fix = "Start workers with --metrics HOST:PORT, or name a worker with --at HOST:PORT."
         rows.append((observed.flow, Severity.UNKNOWN, why, fix))
-    return rows or passed("none is open")
+    return rows or passed("no event is open")
 
 
 def lag_unknown(status: MirrorStatus) -> Judgements | None:
     """Why the lag of the mirror is not known; None when it is."""
     view = status.view
     if status.target_error and not view.workers:
-        return _cluster_silent("target", "how far the mirror is")
+        return _cluster_silent("target", "the mirror's progress")
     if status.source_error and not (view.partitions and all(partition.known for partition in view.partitions)):
-        return _cluster_silent("source", "where its logs end")
+        return _cluster_silent("source", "the lag")
     return None
 
 
@@ -98,9 +98,9 @@ def lag(status: MirrorStatus, flow: str, context: CheckContext) -> Judgements:
         return reason
     view, objectives = status.view, context.objectives
     if view.lag is None:
-        return [(flow, Severity.UNKNOWN, "the ends of the source's logs are not known", "Bring the source back.")]
+        return [(flow, Severity.UNKNOWN, "the end offsets of the source are unknown", "Restore the source.")]
     if view.lag == 0:
-        return passed("nothing is behind")
+        return passed("no record is behind")
     age = "of unknown age" if view.lag_s is None else f"the oldest {span(view.lag_s)} old"
     objective = f"at most {count(objectives.rpo_records, 'record')} and {span(objectives.rpo_seconds)} may be lost"
     evidence = f"{count(view.lag, 'record')} not on the target, {age}, most in {_furthest(view)}; {objective}"
@@ -137,31 +137,31 @@ def retention(status: MirrorStatus, retention_ms: Mapping[str, int] | Unanswered
         if outlook.warning:
             rows.append((entity, Severity.CRITICAL, outlook.warning, fix))
         elif outlook.left_s is not None and outlook.left_s < warning_s:
-            why = f"its oldest unmirrored record may go in {span(outlook.left_s)} by {outlook.rule}"
+            why = f"its oldest unmirrored record may expire in {span(outlook.left_s)} by {outlook.rule}"
             rows.append((entity, Severity.WARN, why, fix))
         elif outlook.lag_s is None and retention_ms.get(topic, -1) >= 0:
-            why = "how old its oldest unmirrored record is could not be read"
-            rows.append((entity, Severity.UNKNOWN, why, "Look again."))
+            why = "the age of its oldest unmirrored record could not be read"
+            rows.append((entity, Severity.UNKNOWN, why, "Run drlib doctor again."))
     lagging_topics = {partition.topic for partition in behind}
     for topic, kept in sorted(retention_ms.items()):
         if 0 <= kept < warning_s * 1000 and topic not in lagging_topics:
-            why = f"it keeps records for {span(kept / 1000)}: a mirror that stands still for longer loses some"
+            why = f"it keeps records for {span(kept / 1000)}: a mirror that is down for longer loses records"
             rows.append((topic, Severity.WARN, why, raise_retention(topic)))
     if rows:
         return rows
     ages = [kept for kept in retention_ms.values() if kept >= 0]
     kept_for = f"records are kept for {span(min(ages) / 1000)} or longer" if ages else "no topic expires by age"
     left_s = status.view.left_s
-    return passed(kept_for + (f"; the first unmirrored one may go in {span(left_s)}" if left_s is not None else ""))
+    return passed(kept_for + (f"; the first unmirrored one may expire in {span(left_s)}" if left_s is not None else ""))
 
 
 def heartbeat(last: LastHeartbeat, now_ms: int, context: CheckContext) -> Judgements:
     """Did a heartbeat of the flow arrive lately?"""
     if last.interval_s <= 0:
-        return passed("the file switches heartbeats off, so none is awaited")
+        return passed("heartbeats are switched off in the properties file")
     fix = f"Start a worker: {context.drlib('mirror')}"
     if last.at_ms is None:
-        return [("", Severity.WARN, "no heartbeat of this flow is among the newest on the target", fix)]
+        return [("", Severity.WARN, "the newest records of the heartbeats topic hold none of this flow", fix)]
     age = max(0.0, (now_ms - last.at_ms) / 1000)
     if age > max(LATE_S, MISSED_HEARTBEATS * last.interval_s):
         return [("", Severity.WARN, f"the last one is {span(age)} old, one is due every {last.interval_s} s", fix)]
@@ -169,7 +169,9 @@ def heartbeat(last: LastHeartbeat, now_ms: int, context: CheckContext) -> Judgem
 
 
 def _cluster_silent(side: str, what: str) -> Judgements:
-    return unknown(f"the {side} does not answer, so nobody says {what}", f"Bring the {side} back, then look again.")
+    return unknown(
+        f"the {side} does not answer: {what} is unknown", f"Restore the {side}, then run drlib doctor again."
+    )
 
 
 def _furthest(view: FlowView) -> str:

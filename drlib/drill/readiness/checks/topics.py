@@ -20,14 +20,14 @@ def partitions(topics: MirrorTopics, context: CheckContext) -> Judgements:
         wanted = len(topics.source[topic].partitions)
         if not available(topics.target, mirror):
             why = f"it has no mirror topic {mirror} on the target"
-            fix = f"See that a worker runs and its next refresh of topics passes: {context.drlib('status')}"
+            fix = f"Check that a worker runs and refreshes its topics: {context.drlib('status')}"
             rows.append((topic, Severity.CRITICAL, why, fix))
             continue
         existing = len(topics.target[mirror].partitions)
         counts = f"{wanted} partitions, {existing} of {mirror}"
         if existing < wanted:
             words = ("--alter", "--topic", mirror, "--partitions", str(wanted))
-            fix = f"A worker grows it at its next refresh; or: {context.tool('kafka-topics', context.target, *words)}"
+            fix = f"A worker adds them at its next refresh; or: {context.tool('kafka-topics', context.target, *words)}"
             rows.append((topic, Severity.CRITICAL, f"{counts}: the others are not mirrored", fix))
         elif existing > wanted:
             why = f"{counts}: keyed records would go to other partitions after a failover"
@@ -49,8 +49,8 @@ def settings(drifts: tuple[SettingsDrift, ...], context: CheckContext) -> Judgem
             drop = ",".join(c.name for c in drift.changes if c.new is None)
             words = ["--entity-type", "topics", "--entity-name", drift.mirror, "--alter"]
             words += (["--add-config", add] if add else []) + (["--delete-config", drop] if drop else [])
-            why = f"to be as {drift.topic}: {first_few(map(str, drift.changes))}"
-            fix = f"A worker sets it at its next look; or: {context.tool('kafka-configs', context.target, *words)}"
+            why = f"to match {drift.topic}: {first_few(map(str, drift.changes))}"
+            fix = f"A worker sets it at its next sync; or: {context.tool('kafka-configs', context.target, *words)}"
             rows.append((drift.mirror, Severity.WARN, why, fix))
     return rows or passed(f"{count(len(drifts), 'topic')} compared")
 
@@ -101,7 +101,7 @@ def _replicas(
         fix = "Grant our principal DescribeConfigs on the topic."
         return Severity.UNKNOWN, "its min.insync.replicas could not be read", fix
     if brokers > 1 and minimum == replicas:
-        why = f"min.insync.replicas is {minimum} of {replicas} copies: one broker away stops producers"
+        why = f"min.insync.replicas is {minimum} of {replicas} copies: the loss of one broker stops producers"
         return Severity.WARN, why, add
     return Severity.OK, "", ""
 

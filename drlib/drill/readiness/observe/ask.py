@@ -27,12 +27,15 @@ async def ask(question: Awaitable[Answer], seconds: float = ASK_S) -> Answer | U
         return refusal(error)
     except TimeoutError:
         return Unanswered(
-            f"no answer within {seconds:g} s", "Look at the cluster's brokers and the link, then look again."
+            f"no answer within {seconds:g} s",
+            "Check the cluster's brokers and the network, then run drlib doctor again.",
         )
     except OSError as error:
-        return Unanswered(f"no answer: {error}", "Look at the cluster's brokers and the link, then look again.")
+        return Unanswered(
+            f"no answer: {error}", "Check the cluster's brokers and the network, then run drlib doctor again."
+        )
     except Exception as error:  # a defect in one question must not hide the answers to the others
-        return Unanswered(f"unforeseen: {type(error).__name__}: {error}", "Report it with this line.")
+        return Unanswered(f"unexpected error: {type(error).__name__}: {error}", "Report this line as a bug.")
 
 
 async def ask_blocking(work: Callable[[], Answer], seconds: float = ASK_S) -> Answer | Unanswered:

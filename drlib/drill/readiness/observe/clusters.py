@@ -52,7 +52,7 @@ class AskedCluster:
     def unanswered(self) -> Unanswered:
         """The answer to every question that needs this cluster, while it does not answer."""
         alias = self.settings.alias
-        return Unanswered(f"{alias} does not answer", f"Bring {alias} back, then look again.")
+        return Unanswered(f"{alias} does not answer", f"Restore {alias}, then run drlib doctor again.")
 
     def answer(self) -> ClusterAnswer:
         alias, address = self.settings.alias, ",".join(self.settings.bootstrap_servers)
@@ -89,7 +89,7 @@ async def connect(settings: ClusterSettings) -> AskedCluster:
         unreachable = Unreachable(
             f"{settings.alias} at {address} cannot be reached",
             str(error) or f"no answer within {3 * METADATA_S:g} s",
-            f"See whether its brokers run and {settings.alias}.bootstrap.servers is right.",
+            f"Check that its brokers run and that {settings.alias}.bootstrap.servers is right.",
         )
         return AskedCluster(settings, client, None, unreachable)
 

@@ -24,12 +24,12 @@ CLEAN = PartitionAudit(
 )
 
 
-def test_a_clean_copy_passes_without_a_reason() -> None:
+def test_conclude_clean_copy_passes_without_reasons() -> None:
     result = conclude([CLEAN])
     assert (result.verdict, result.reasons, result.rpo_seconds) == (Verdict.PASS, (), 0.0)
 
 
-def test_a_tail_passes_and_is_the_rpo() -> None:
+def test_conclude_missing_tail_passes_and_is_rpo() -> None:
     late = replace(CLEAN, partition=1, missing=3, rpo_seconds=1.5)
     result = conclude([late, replace(CLEAN, missing=1, rpo_seconds=0.5)])
     assert (result.verdict, result.rpo_records, result.rpo_seconds) == (Verdict.PASS, 4, 1.5)
@@ -38,37 +38,37 @@ def test_a_tail_passes_and_is_the_rpo() -> None:
 
 
 @pytest.mark.parametrize("fault", ["invented", "duplicated", "out_of_order", "altered"])
-def test_one_fault_in_one_partition_fails(fault: str) -> None:
+def test_conclude_one_fault_in_one_partition_fails(fault: str) -> None:
     result = conclude([CLEAN, replace(CLEAN, partition=1, **{fault: 1})])
     assert result.verdict is Verdict.FAIL
     assert getattr(result, fault) == 1
     assert len(result.reasons) == 1
 
 
-def test_a_hole_fails_and_is_not_the_tail() -> None:
+def test_conclude_hole_fails_and_is_not_in_tail() -> None:
     result = conclude([replace(CLEAN, missing=2, holes=1)])
     assert (result.verdict, result.missing_in_tail) == (Verdict.FAIL, False)
 
 
-def test_what_cannot_be_seen_is_unknown_unless_a_fault_was_seen() -> None:
+def test_conclude_unseen_is_unknown_unless_a_fault_exists() -> None:
     assert conclude([replace(CLEAN, unseen=1)]).verdict is Verdict.UNKNOWN
     both = conclude([replace(CLEAN, unseen=1, altered=1)])
     assert both.verdict is Verdict.FAIL
     assert len(both.reasons) == 2
 
 
-def test_an_empty_source_is_unknown() -> None:
+def test_conclude_empty_source_is_unknown() -> None:
     assert conclude([]).verdict is Verdict.UNKNOWN
     assert conclude([replace(CLEAN, source_records=0, target_records=0)]).verdict is Verdict.UNKNOWN
 
 
-def test_what_could_not_be_read_has_no_numbers() -> None:
+def test_unreadable_has_no_counts() -> None:
     result = unreadable("gone")
     assert (result.verdict, result.reasons) == (Verdict.UNKNOWN, ("gone",))
     assert (result.missing, result.source_records, result.rpo_seconds, result.missing_in_tail) == (None,) * 4
 
 
-def test_only_errors_of_reading_are_unknown() -> None:
+def test_read_failure_recognises_read_errors_only() -> None:
     lost = "Job aborted\n  Caused by: Cannot fetch offset 3. Some data may have been lost because they expired\n at x"
     assert read_failure(lost) == (
         "the records could not be read: Caused by: Cannot fetch offset 3. Some data may have been lost because they expired"

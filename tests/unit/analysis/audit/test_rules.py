@@ -38,14 +38,14 @@ def four(numbers: Sequence[int]) -> FourSums:
     return a, b, c, d
 
 
-def test_the_same_records_agree_however_they_are_cut_and_wherever_they_lie() -> None:
+def test_agreement_same_records_agree_for_any_pieces_and_offsets() -> None:
     log, by = contents(200), draw_multipliers()
     for places in ([], [100], [1, 2, 3, 150], list(range(1, 200))):
         found = agreement(cut(log, [64, 128], by), cut(log, places, by, shift=7), by)
         assert (found.records, found.source_last, found.target_last, found.whole) == (200, 398, 405, True)
 
 
-def test_pieces_may_come_in_any_order_but_nothing_twice() -> None:
+def test_prefixes_any_piece_order_but_overlap_raises() -> None:
     log, by = contents(50), draw_multipliers()
     pieces = cut(log, [10, 30], by)
     assert agreement(pieces[::-1], pieces, by).whole
@@ -68,13 +68,13 @@ def test_pieces_may_come_in_any_order_but_nothing_twice() -> None:
         lambda log: [],
     ],
 )
-def test_no_change_agrees(change) -> None:  # type: ignore[no-untyped-def]
+def test_agreement_changed_records_do_not_agree(change) -> None:  # type: ignore[no-untyped-def]
     log, by = contents(200), draw_multipliers()
     assert not agreement(cut(log, [64, 128], by), cut(change(log), [64, 128], by), by).whole
     assert not agreement(cut(change(log), [64, 128], by), cut(log, [64, 128], by), by).whole
 
 
-def test_like_records_that_changed_places_so_that_plain_weights_would_balance_do_not_agree() -> None:
+def test_agreement_balanced_swap_of_equal_records_does_not_agree() -> None:
     """Two contents at ranks whose sums, and sums of squares, are the same (Prouhet, Tarry, Escott)."""
     c, d = contents(2)
     here = [c, d, d, c, d, c, c, d]
@@ -86,7 +86,7 @@ def test_like_records_that_changed_places_so_that_plain_weights_would_balance_do
     assert not agreement(cut(here, [], by), cut(there, [], by), by).whole
 
 
-def test_what_both_begin_with_ends_a_piece_before_the_last_that_agrees() -> None:
+def test_agreement_common_prefix_ends_one_piece_before_last_agreeing() -> None:
     log, by = contents(300), draw_multipliers()
     here, there = cut(log, [50, 100, 150, 200], by), cut(log[:230], [50, 100, 150, 200], by, shift=3)
     found = agreement(here, there, by)
@@ -98,7 +98,7 @@ def test_what_both_begin_with_ends_a_piece_before_the_last_that_agrees() -> None
     assert agreement(here, cut(log[:-1], [51, 101], by), by).records == 0  # no place where both are cut
 
 
-def test_the_latest_time_may_lie_in_what_both_begin_with() -> None:
+def test_agreement_newest_timestamp_within_prefix_is_reported() -> None:
     log, by = contents(300), draw_multipliers()
     here = cut(log, [100, 200], by)
     early = Piece(here[0].first, here[0].last, 100, 10**6, here[0].contents, here[0].ordered)
@@ -107,12 +107,12 @@ def test_the_latest_time_may_lie_in_what_both_begin_with() -> None:
     assert not agreement([early, *here[1:]], there, by).newest_is_behind
 
 
-def test_empty_logs_agree_on_nothing() -> None:
+def test_agreement_empty_logs_agree_with_zero_records() -> None:
     found = agreement([], [], draw_multipliers())
     assert (found.records, found.whole) == (0, True)
 
 
-def test_multipliers_are_new_each_time_and_no_power_of_one_small_number() -> None:
+def test_draw_multipliers_are_random_and_large() -> None:
     drawn = {number for _ in range(50) for number in draw_multipliers()}
     assert len(drawn) > 90
     assert all(PIECE <= number < PRIME - PIECE for number in drawn)

@@ -61,7 +61,7 @@ def judged(
         (HERE, replace(THERE, check=8), Difference.CONTENT),
     ],
 )
-def test_what_sets_the_target_apart_is_told_by_the_coarsest(
+def test_difference_reports_coarsest_difference(
     source: BucketSums | None, target: BucketSums | None, what: Difference | None
 ) -> None:
     assert difference(Bucket(AT, 0, source, target)) is what
@@ -69,7 +69,7 @@ def test_what_sets_the_target_apart_is_told_by_the_coarsest(
     assert (found.state, found.what) == (BucketState.DIFFERS if what else BucketState.EQUAL, what)
 
 
-def test_equal_sums_are_equal_whatever_is_to_come() -> None:
+def test_judge_bucket_equal_sums_are_equal() -> None:
     assert judged(HERE, THERE, None, ReadEnds()).state is BucketState.EQUAL
     assert judged(HERE, THERE, Cut(0, 0), ReadEnds(), doubt="a cleaner").state is BucketState.EQUAL
 
@@ -86,7 +86,7 @@ def test_equal_sums_are_equal_whatever_is_to_come() -> None:
         (None, BucketState.NOT_YET),
     ],
 )
-def test_a_difference_is_a_fault_only_where_both_sides_were_passed(cut: Cut | None, state: BucketState) -> None:
+def test_judge_bucket_unequal_differs_only_behind_cut(cut: Cut | None, state: BucketState) -> None:
     assert judged(HERE, SHORT, cut).state is state
 
 
@@ -101,13 +101,13 @@ def test_a_difference_is_a_fault_only_where_both_sides_were_passed(cut: Cut | No
         (9_000_000, None, BucketState.NOT_YET),
     ],
 )
-def test_a_difference_that_nobody_can_judge_is_overdue_once_both_ends_were_read_long_after(
+def test_judge_bucket_unequal_without_cut_is_overdue_after_lag(
     source_ms: int | None, target_ms: int | None, state: BucketState
 ) -> None:
     assert judged(HERE, SHORT, None, ReadEnds(source_ms, target_ms)).state is state
 
 
-def test_a_difference_that_proves_nothing_is_unknown_and_says_why() -> None:
+def test_judge_bucket_doubtful_difference_is_unknown_with_reason() -> None:
     found = judged(HERE, SHORT, PASSED, doubt="a cleaner")
     assert (found.state, found.what, found.why) == (BucketState.UNKNOWN, Difference.FEWER, "a cleaner")
 
@@ -126,11 +126,11 @@ TWO_RUNS = (Placement(P, C, 0, 1), Run(P, C, 0, 10), Run(P, C, 5, 16), Ack(P, C,
         (15, 20, Cut(15, 6)),
     ],
 )
-def test_a_cut_lies_behind_both_positions(source: int, target: int, cut: Cut) -> None:
+def test_cut_at_is_behind_both_positions(source: int, target: int, cut: Cut) -> None:
     assert cut_at(mapped(*TWO_RUNS), source, target) == cut
 
 
-def test_without_a_map_there_is_no_cut() -> None:
+def test_cut_at_without_map_is_none() -> None:
     assert cut_at(None, 5, 5) is None
     assert cut_at(PartitionMap(), 5, 5) is None
 
@@ -145,16 +145,16 @@ def test_without_a_map_there_is_no_cut() -> None:
         (16, 3, Cut(16, 6)),
     ],
 )
-def test_both_sides_begin_with_the_same_record(source_start: int, target_start: int, cut: Cut) -> None:
+def test_aligned_start_begins_with_same_record(source_start: int, target_start: int, cut: Cut) -> None:
     assert aligned_start(mapped(*TWO_RUNS), source_start, target_start) == cut
 
 
-def test_what_was_lost_before_the_first_copy_is_looked_at() -> None:
+def test_aligned_start_includes_records_lost_before_first_copy() -> None:
     offsets = mapped(SourceLoss(P, 0, 10, 0), *TWO_RUNS)
     assert aligned_start(offsets, 4, 0) == Cut(4, 1)
 
 
-def test_without_a_map_only_whole_logs_begin_alike() -> None:
+def test_aligned_start_without_map_needs_both_logs_at_zero() -> None:
     assert aligned_start(None, 0, 0) == Cut(0, 0)
     assert aligned_start(None, 5, 0) is None
     assert aligned_start(PartitionMap(), 0, 3) is None
@@ -165,7 +165,7 @@ def test_without_a_map_only_whole_logs_begin_alike() -> None:
     others=st.lists(st.integers(0, 3), min_size=40, max_size=40),
     read=st.tuples(st.integers(0, 200), st.integers(0, 200)),
 )
-def test_records_before_a_cut_are_the_copies_before_it(
+def test_cut_at_records_before_cut_are_copies_before_it(
     gaps: list[int], others: list[int], read: tuple[int, int]
 ) -> None:
     """Random gaps on both sides: control records of the source, markers and restarts on the target."""

@@ -8,27 +8,27 @@ from drlib.analysis.duplicates.result import MOST_STEPS, WIDTHS_MS, Cause, Dupli
 
 
 @pytest.mark.parametrize("cause", [Cause.REPLICATOR, Cause.PRODUCER, Cause.FAILOVER])
-def test_one_duplicate_fails_unless_its_cause_is_allowed(cause: Cause) -> None:
+def test_judge_one_duplicate_fails_unless_cause_is_allowed(cause: Cause) -> None:
     verdict, (reason,) = judge({cause: 1})
     assert (verdict, reason.split()[0]) == (Verdict.FAIL, "1")
     assert judge({cause: 1}, allowed=(cause,)) == (Verdict.PASS, ())
     assert judge({cause: 1}, ["the source was not read"])[0] is Verdict.FAIL
 
 
-def test_what_cannot_be_told_is_unknown() -> None:
+def test_judge_unknown_cause_is_unknown() -> None:
     assert judge({}) == (Verdict.PASS, ())
     assert judge({Cause.UNKNOWN: 2})[0] is Verdict.UNKNOWN
     assert judge({}, ["nothing was read"]) == (Verdict.UNKNOWN, ("nothing was read",))
 
 
 @pytest.mark.parametrize("span", [0, 1, 5_999, 6_000, 3_599_999, 10**9, 10**12, 10**14])
-def test_a_picture_has_at_most_sixty_steps(span: int) -> None:
+def test_step_for_gives_at_most_60_steps(span: int) -> None:
     step = step_for(span)
     assert span < step * MOST_STEPS or step * MOST_STEPS >= span
     assert step in WIDTHS_MS or step > WIDTHS_MS[-1]
 
 
-def test_a_rate_is_known_only_of_what_was_counted() -> None:
+def test_rate_without_counts_is_none() -> None:
     assert DuplicateReport("t", Verdict.UNKNOWN, ()).rate is None
     counted = DuplicateReport(
         "t", Verdict.FAIL, (), source_records=90, target_records=100, counts={Cause.REPLICATOR: 10}

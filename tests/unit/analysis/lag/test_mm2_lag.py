@@ -22,7 +22,7 @@ AT = TopicPartition("orders", 0)
 LIMITS = Limits(retention_s=3600.0, objective_s=60.0)
 
 
-def test_the_truth_is_between_both_ends_whatever_mirror_maker_did() -> None:
+def test_bounds_contain_true_lag_of_any_mirror_maker_run() -> None:
     """Sources with gaps, kills that send records again, foreign records: copied record by record by MM2's own rule."""
     told = known = 0
     for seed in range(300):
@@ -61,7 +61,7 @@ def test_the_truth_is_between_both_ends_whatever_mirror_maker_did() -> None:
     assert known > 280
 
 
-def test_a_pair_that_does_not_fit_the_logs_says_nothing() -> None:
+def test_mm2_position_pair_beyond_log_end_is_unknown() -> None:
     sync = OffsetSync(AT, 150, 251)
     assert mm2_position(sync, 151, 252) == Mm2Position(151, 0)
     assert mm2_position(sync, 200, 300) == Mm2Position(151, 48)
@@ -76,7 +76,7 @@ def points(age: float, per_minute: float) -> list[Point]:
     return [Point(60.0 * n, int(age + per_minute * n), 1000, age + per_minute * n) for n in range(30)]
 
 
-def test_only_what_both_ends_say_is_a_verdict() -> None:
+def test_judge_bounds_disagreeing_bounds_are_unknown() -> None:
     late = judge_lag(points(90.0, 0.0), LIMITS)
     assert late.verdict is Verdict.FAIL
     assert judge_bounds(late, Point(1740.0, 80, 1000, 61.0), LIMITS).verdict is Verdict.FAIL
@@ -94,7 +94,7 @@ def test_only_what_both_ends_say_is_a_verdict() -> None:
     assert judge_bounds(lost, Point(1740.0, 1, 10, 3600.0), LIMITS).verdict is Verdict.FAIL
 
 
-def test_what_retention_deleted_is_lost_only_beyond_what_may_have_been_copied() -> None:
+def test_judge_deleted_fails_only_beyond_possible_copies() -> None:
     fine = judge_lag(points(30.0, 0.0), LIMITS)
     assert judge_deleted(fine, Mm2Position(100, 20), 100) == fine
     assert judge_deleted(fine, Mm2Position(100, 20), 120).verdict is Verdict.UNKNOWN
@@ -103,6 +103,6 @@ def test_what_retention_deleted_is_lost_only_beyond_what_may_have_been_copied() 
     assert "offsets 100 to 121" in gone.why
 
 
-def test_a_group_finds_on_the_mirror_what_has_crossed_for_certain() -> None:
+def test_copied_but_unread_counts_certain_copies_only() -> None:
     assert copied_but_unread(Point(9.0, 500, 5000, 44.0), Point(9.0, 120, 1000, 7.0)) == Point(9.0, 380, 4000, 44.0)
     assert copied_but_unread(Point(9.0, 100, 5000, 44.0), Point(9.0, 120, 1000, 7.0)) == Point(9.0, 0, 0, 0.0)

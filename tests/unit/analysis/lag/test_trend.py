@@ -22,7 +22,7 @@ def series(hours: int, age: float, per_hour: float, *, noise: float = 0.0, seed:
     return found
 
 
-def test_a_slope_has_an_interval_that_holds_it() -> None:
+def test_slope_interval_contains_true_slope() -> None:
     inside = 0
     for seed in range(200):
         rng = random.Random(seed)
@@ -32,7 +32,7 @@ def test_a_slope_has_an_interval_that_holds_it() -> None:
     assert 180 <= inside <= 200  # 95 % of intervals
 
 
-def test_a_walk_that_goes_nowhere_is_rarely_called_growing() -> None:
+def test_slope_random_walk_is_rarely_growing() -> None:
     wrong = 0
     for seed in range(200):
         rng, at, points = random.Random(seed), 0.0, []
@@ -45,7 +45,7 @@ def test_a_walk_that_goes_nowhere_is_rarely_called_growing() -> None:
     assert wrong <= 24  # 5 % are due; without regard to the likeness it would be half of them
 
 
-def test_what_is_exact_has_no_width() -> None:
+def test_slope_exact_line_has_zero_width() -> None:
     found = slope([(x, 2.0 * x) for x in range(20)])
     assert found is not None
     assert (found.value, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
@@ -55,7 +55,7 @@ def test_what_is_exact_has_no_width() -> None:
     assert flat.trend is Trend.STEADY
 
 
-def test_too_few_points_have_no_slope() -> None:
+def test_slope_too_few_points_is_none() -> None:
     assert slope([(x, x) for x in range(7)]) is None
     assert slope([(1.0, x) for x in range(20)]) is None
 
@@ -63,11 +63,11 @@ def test_too_few_points_have_no_slope() -> None:
 @pytest.mark.parametrize(
     ("freedom", "expected"), [(1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (30, 2.042), (1000, 1.962)]
 )
-def test_students_t_is_the_one_in_the_tables(freedom: float, expected: float) -> None:
+def test_student_t_matches_published_tables(freedom: float, expected: float) -> None:
     assert student_t(0.95, freedom) == pytest.approx(expected, rel=0.01)
 
 
-def test_a_lag_of_hours_on_a_topic_of_a_day_is_foreseen_hours_before_the_loss() -> None:
+def test_judge_lag_predicts_loss_hours_before_retention() -> None:
     day = Limits(retention_s=24 * HOUR)
     found = judge_lag(series(10, 0.0, 0.9 * HOUR, noise=60), day)  # nine hours behind after ten
     assert found.verdict is Verdict.FAIL
@@ -84,32 +84,32 @@ def test_a_lag_of_hours_on_a_topic_of_a_day_is_foreseen_hours_before_the_loss() 
     assert judge_lag(series(10, 0.0, 0.05 * HOUR), day).verdict is Verdict.PASS
 
 
-def test_age_never_grows_faster_than_time() -> None:
+def test_judge_lag_age_slope_is_capped_at_one() -> None:
     found = judge_lag(series(2, 0.0, 3 * HOUR), Limits(retention_s=24 * HOUR))
     assert found.soonest_s == pytest.approx((24 - 3 * 23 / 12) * HOUR, rel=0.01)
 
 
-def test_what_expires_now_is_a_failure_and_nothing_behind_is_none() -> None:
+def test_judge_lag_expired_fails_and_zero_lag_passes() -> None:
     assert judge_lag(series(2, 25 * HOUR, 0.0), Limits(retention_s=24 * HOUR)).soonest_s == 0
     done = [Point(step * 300.0, 0, 0, 0.0) for step in range(24)]
     found = judge_lag(done, Limits(retention_s=1.0, retention_bytes=1))
     assert (found.verdict, found.soonest_s, found.expected_s) == (Verdict.PASS, None, None)
 
 
-def test_retention_by_size_counts_as_well() -> None:
+def test_judge_lag_retention_bytes_predicts_loss() -> None:
     points = [Point(step * 60.0, step, step * 1000, 1.0) for step in range(60)]
     found = judge_lag(points, Limits(retention_bytes=100_000))
     assert found.expected_s == pytest.approx((100_000 - 59_000) / (1000 / 60), rel=0.01)
 
 
-def test_missing_data_is_unknown() -> None:
+def test_judge_lag_without_points_is_unknown() -> None:
     assert judge_lag([], Limits()).verdict is Verdict.UNKNOWN
     few = judge_lag(series(1, 100.0, 0.0)[:3], Limits(retention_s=HOUR * 24))
     assert (few.verdict, few.trend) == (Verdict.UNKNOWN, Trend.UNKNOWN)
     assert judge_lag(series(1, 100.0, 0.0)[:3], Limits(objective_s=10)).verdict is Verdict.FAIL
 
 
-def test_until() -> None:
+def test_seconds_until_limit() -> None:
     assert (seconds_until(10, 4, 2), seconds_until(10, 10, 2), seconds_until(10, 4, 0), seconds_until(10, 4, -1)) == (
         3,
         0,
@@ -118,7 +118,7 @@ def test_until() -> None:
     )
 
 
-def test_a_partition_with_twice_its_share_is_hot() -> None:
+def test_partition_shares_twice_the_even_share_is_hot() -> None:
     found = partition_shares(
         [("a", 0, 10, 100), ("a", 1, 60, 700), ("a", 2, 10, 100), ("a", 3, 10, 100), ("b", 0, 5, 5)]
     )
@@ -128,7 +128,7 @@ def test_a_partition_with_twice_its_share_is_hot() -> None:
     assert partition_shares([("a", 0, 0, 0)])[0].times == 0
 
 
-def test_a_lag_that_gets_older_grows_though_its_records_do_not() -> None:
+def test_judge_lag_growing_age_alone_is_growing() -> None:
     points = [Point(step * 10.0, 500 + step % 2, 1000, step * 5.0) for step in range(40)]
     found = judge_lag(points, Limits(retention_s=HOUR))
     assert found.trend is Trend.GROWING

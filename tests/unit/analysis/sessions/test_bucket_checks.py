@@ -36,11 +36,11 @@ def with_one(state: BucketState, topic: str = "orders", **more: int) -> BucketRe
         (BucketReport((), (), ReadEnds(1, 1)), Verdict.UNKNOWN, Verdict.PASS),
     ],
 )
-def test_a_topic_is_judged_by_its_own_buckets(report: BucketReport, whole: Verdict, in_time: Verdict) -> None:
+def test_topic_checks_use_buckets_of_the_topic_only(report: BucketReport, whole: Verdict, in_time: Verdict) -> None:
     assert [check.verdict for check in topic_checks(report, "orders")] == [whole, in_time]
 
 
-def test_what_differs_is_named_with_its_time() -> None:
+def test_topic_checks_name_oldest_differing_bucket() -> None:
     first, _ = topic_checks(with_one(BucketState.DIFFERS), "orders")
     assert first.evidence == "5 of 6 buckets are equal; 1 differ, the oldest orders-0 from 1970-01-01 00:01:00"
 
@@ -54,7 +54,7 @@ def test_what_differs_is_named_with_its_time() -> None:
         (99_000, "it is silent", Verdict.UNKNOWN),
     ],
 )
-def test_a_side_that_was_not_read_lately_proves_nothing(read_to_ms: int | None, why: str, verdict: Verdict) -> None:
+def test_read_check_stale_side_is_unknown(read_to_ms: int | None, why: str, verdict: Verdict) -> None:
     found = read_check("LEFT", read_to_ms, 100_000, 30.0, why)
     assert found.verdict is verdict
     assert why in found.evidence

@@ -97,7 +97,7 @@ def test_as_of_expired_evidence_is_unknown_and_quotes_old_evidence() -> None:
     old = fresh.as_of(NOW + 61_000)
     assert old.severity("worker") is Severity.UNKNOWN
     (worker,) = [f for f in old.findings if f.check == "worker"]
-    assert worker.evidence.startswith("too old to be believed: 1 worker, 2 lanes")
+    assert worker.evidence.startswith("expired evidence: 1 worker, 2 lanes")
     assert old.severity("rights") is Severity.OK  # an hour
     assert old.severity("drill-age") is Severity.OK  # until the next one is due
 

@@ -68,7 +68,7 @@ def test_as_json_text_has_every_finding_with_fix_and_expiry() -> None:
 
 
 def test_drills_on_record_are_read_newest_first_and_broken_ones_are_named(tmp_path: Path) -> None:
-    assert past_drills(tmp_path / "nowhere") == PastDrills(str(tmp_path / "nowhere"), ())
+    assert past_drills(tmp_path / "cannot be moved") == PastDrills(str(tmp_path / "cannot be moved"), ())
     for name, card in (("a", scorecard(run_id="old", finished_ms=NOW - 5)), ("b", unmeasured()),
                        ("c", scorecard(run_id="new", finished_ms=NOW))):  # fmt: skip
         (tmp_path / name).mkdir()
