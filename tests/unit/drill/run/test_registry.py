@@ -40,13 +40,13 @@ RIGHT: dict[str, Value] = {
 }
 # made with the code of before the classes, of each runbook's drill with its defaults and no step observed
 HASHES = {
-    "active-active": "44f514e9ff401330fb068fe55a6e6be9c6fb44e3de0dbbfafe1b45d77a43fffa",
-    "emergency-failover": "e2f212679866791bb103b3d947a54db63e1eb181599ed7fb9a318e73074cde06",
-    "failback-drill": "140ba74efad26d30c05791be976797268240ac5e8228d98e911c875904d44d0e",
-    "failover-drill": "c6125c181762dce71aa750aa9275f52fe30d8840e1dc1a9f3b48a6e464a61867",
-    "ordering-drill": "be952ad329768b96e0dc05224080d73ae8e126b3917a6857f12ae40c2cd9ec2e",
-    "planned-switchover": "f691367d3003539e938489bd44c6a7f0a1ac9e96ffc2c5e5b49305f78b1d8134",
-    "rehearse-failover": "c63eb02cae68f52bcb5980ce05caeb00c5a016a1b0a6f73d0cd357e0050e3efa",
+    "active-active": "5ff5d965d4fdd5cd7572ba9c0138ea06be9088a43b2fed542acf4e0f57311b3b",
+    "emergency-failover": "4043f0887351f71704d3cc4511c49d3055a34caad9f3913c11cf750a3a2a3b35",
+    "failback-drill": "aaf440875c0760f64cddc472c5a30c70f80eb4a82845226b30bb0c872abee669",
+    "failover-drill": "8dc6501043ba745e1e8de245c55af9d24a7c991be32ad90ad885ae511d8b3cad",
+    "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",
+    "planned-switchover": "1d4053a8739b70625efa52bdbb63c22a09040027f5635893a98346de0595e05d",
+    "rehearse-failover": "8a899b3c1c5495778894193864e05146e8c50f4dab9d9f3a36a1fcce9085b346",
 }
 
 
