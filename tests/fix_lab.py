@@ -19,7 +19,7 @@ LabFactory = Callable[..., Lab]
 
 
 def pytest_report_header() -> str:
-    return f"kafka: {jars.KAFKA_VERSION}, {len(jars.missing(jars.locked()))} of {len(jars.locked())} jars missing"
+    return f"kafka: {jars.KAFKA_VERSION}, {len(jars.missing(jars.locked_jars()))} of {len(jars.locked_jars())} jars missing"
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
-"""The jars that the lab and Spark run on, from Maven coordinates to verified files on this machine.
+"""The jars of the lab and of Spark, from Maven coordinates to verified files on this machine.
 
-Rules: what is on a class path is exactly what `jars.lock` names, byte for byte (SHA-256); the network is touched only
-by `fetch`, never by `classpath`; a jar appears in the store whole or not at all; a second `fetch` costs one small read.
+Rules: a class path holds exactly the jars in `jars.lock`, byte for byte (SHA-256); only `fetch` uses the network; a jar appears
+in the store complete or not at all; a second `fetch` costs one small read.
 `python -m drlib.lab.jars` fetches; `python -m drlib.lab.jars --lock` resolves the coordinates again and rewrites the
 lock.
 
@@ -96,7 +96,7 @@ def render_lock(jars: Iterable[Jar]) -> str:
 
 
 def store() -> Path:
-    """Where the jars live; it need not exist."""
+    """The folder of the jars, which need not exist."""
     configured = os.environ.get("DRLIB_JARS")
     if configured:
         return Path(configured).expanduser().absolute()  # brokers run in folders of their own
@@ -104,7 +104,7 @@ def store() -> Path:
 
 
 @functools.cache
-def locked() -> tuple[Jar, ...]:
+def locked_jars() -> tuple[Jar, ...]:
     """Every jar of the committed lock."""
     return parse_lock(LOCK_PATH.read_text(encoding="utf-8"))
 
@@ -117,8 +117,8 @@ def classpath(kind: Kind) -> tuple[Path, ...]:
     Raises `MissingDependency` when a jar is not there.
     """
     if kind not in get_args(Kind):
-        raise ValueError(f"no class path is called {kind!r}; there are {', '.join(get_args(Kind))}")
-    wanted = [jar for jar in locked() if kind in jar.kinds]
+        raise ValueError(f"unknown class path {kind!r}; known: {', '.join(get_args(Kind))}")
+    wanted = [jar for jar in locked_jars() if kind in jar.kinds]
     absent = missing(wanted)
     if absent:
         require("spark" if kind == "spark" else "lab", "Fetching jars")
@@ -140,14 +140,14 @@ def fetch(*, on_event: Callable[[str], None] = lambda _: None) -> tuple[Jar, ...
     """Bring every locked jar into the store and return those that had to be downloaded.
 
     Safe to run from several processes at once. Raises `MissingDependency` when the resolver is not installed, a
-    download keeps failing, or what came is not what the lock pinned.
+    download keeps failing, or a file is not the one that the lock pinned.
     """
-    if not missing(locked()):
+    if not missing(locked_jars()):
         return ()
     root = store()
     root.mkdir(parents=True, exist_ok=True)
     with file_lock(root / ".lock"), tempfile.TemporaryDirectory(dir=root, prefix=".incoming-") as incoming:
-        absent = missing(locked())  # another process may have fetched while this one waited
+        absent = missing(locked_jars())  # another process may have fetched while this one waited
         done = 0
         with ThreadPoolExecutor(_DOWNLOADS_AT_ONCE) as pool:
             pending = {pool.submit(_fetch_one, jar, root, Path(incoming)): jar for jar in absent}
@@ -163,7 +163,7 @@ def fetch(*, on_event: Callable[[str], None] = lambda _: None) -> tuple[Jar, ...
 
 
 def resolve_lock(*, on_event: Callable[[str], None] = lambda _: None) -> tuple[Jar, ...]:
-    """Resolve the coordinates afresh, download the result and return it as a lock, without writing it."""
+    """Resolve the coordinates again, download the jars and return them as a lock, without writing it."""
     root = store()
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root, prefix=".incoming-") as incoming:
@@ -203,18 +203,20 @@ def java() -> Java:
 @functools.lru_cache(maxsize=8)
 def _java(home: str | None, search_path: str | None) -> Java:
     remedy = f"Install a Java {JAVA_MINIMUM} or newer runtime (Debian: `apt-get install openjdk-17-jre-headless`)"
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=search_path)
-    if found is None:
+    launcher = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=search_path)
+    if launcher is None:
         raise MissingDependency("Java is missing", "there is no `java` on the PATH and JAVA_HOME is not set", remedy)
     try:
-        said = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+        output = subprocess.run([launcher, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError) as problem:
-        raise MissingDependency("Java does not run", f"`{found} -version` failed with {problem}", remedy) from problem
-    version = java_feature_release(said)
+        raise MissingDependency(
+            "Java does not run", f"`{launcher} -version` failed with {problem}", remedy
+        ) from problem
+    version = java_feature_release(output)
     if version is None or version < JAVA_MINIMUM:
-        first = said.splitlines()[0] if said else "nothing"
-        raise MissingDependency("Java is too old", f"`{found} -version` says {first}", remedy)
-    return Java(Path(found).absolute(), version)
+        first = output.splitlines()[0] if output else "nothing"
+        raise MissingDependency("Java is too old", f"`{launcher} -version` says {first}", remedy)
+    return Java(Path(launcher).absolute(), version)
 
 
 def java_feature_release(version_output: str) -> int | None:
@@ -246,14 +248,14 @@ def _download(coordinate: str, incoming: Path) -> Path:
             RuntimeError,
         ) as problem:  # requests' errors are OSErrors; jgo raises RuntimeError for "not found"
             if wanted.cached_path is not None:
-                Path(wanted.cached_path).unlink(missing_ok=True)  # half a file must not pass for the jar next time
+                Path(wanted.cached_path).unlink(missing_ok=True)  # a partial file must not be taken for the jar
             if attempt == _ATTEMPTS:
                 raise MissingDependency(
                     f"{coordinate} could not be downloaded",
                     f"attempt {attempt} ended with {type(problem).__name__}",
                     "Check that this machine reaches a Maven repository and run `make setup` again",
                 ) from problem
-            time.sleep(0.2 * attempt)  # a repository that just refused is not asked again in the same instant
+            time.sleep(0.2 * attempt)  # back off
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
@@ -289,19 +291,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--lock", action="store_true", help="resolve the coordinates again and rewrite jars.lock")
     options = parser.parse_args(argv)
 
-    def say(line: str) -> None:
+    def report(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
     try:
         if options.lock:
-            LOCK_PATH.write_text(render_lock(resolve_lock(on_event=say)), encoding="utf-8")
-            locked.cache_clear()
-        new = fetch(on_event=say)
+            LOCK_PATH.write_text(render_lock(resolve_lock(on_event=report)), encoding="utf-8")
+            locked_jars.cache_clear()
+        new = fetch(on_event=report)
         java()
     except MissingDependency as problem:
-        say(str(problem))
+        report(str(problem))
         return problem.exit_code
-    say(f"{len(locked())} jars in {store()}, {len(new)} of them new")
+    report(f"{len(locked_jars())} jars in {store()}, {len(new)} of them new")
     return 0
 
 

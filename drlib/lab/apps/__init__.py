@@ -1,7 +1,9 @@
 """The lab's applications: real producers and consumers, one process each, that follow the active-cluster pointer.
 
-Rules: an application is a process (`python -m drlib.lab.apps.producer SPEC.json`), reads one small spec file,
-keeps a history of what it saw, ends on SIGTERM with exit code 0, and never decides which cluster is active: the
-pointer does.
-Not for: judging (`drlib.lab.checker.failover`), mirroring, or moving the pointer.
+`producer` replays the flights (`flights`) over several librdkafka producers (`fleet`), `transactions` does so in transactions,
+`consumer` is a group member; `in_doubt` resolves unanswered records after a move, `pacing` limits rates, `specs` are the
+settings files, `process` the status file and signals.
+Rules: an application (`python -m drlib.lab.apps.producer SPEC.json`) reads one spec file, writes a history of what it
+experienced, ends on SIGTERM with exit code 0, and works with the cluster that the pointer names.
+Not for: judging (`drlib.lab.checker`), mirroring, or moving the pointer.
 """

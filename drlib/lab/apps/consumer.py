@@ -1,12 +1,11 @@
 """The consuming application: a member of a group that processes a record exactly once, across a move as well.
 
-Rules: poll a batch, commit where it ends, and only when the coordinator has said yes count its records as
-processed; they and the commit go into the history in one write. After a move the group goes on at the new cluster:
-first the remote topic from the translated position to the cutover, then the local one. A batch whose commit was not
-heard of when the pointer moved is settled by where the group stands on the new cluster: before that position it had
-been taken, at or after it will be delivered again. While the pointer holds, it has committed what it had and left its
-group, which is how a planned move knows that the group's positions are final.
-Not for: translating positions; they are there before the pointer moves.
+Rules: poll a batch, commit its end, and count its records as processed only after the coordinator's acknowledgement; records
+and commit go into the history in one write. After a move the group continues on the new cluster: first the remote topic from
+the translated position to the cutover, then the local topic. A batch with an unanswered commit when the pointer moved is
+settled by the group's position on the new cluster: records before it were committed, later ones will be delivered again.
+While the pointer holds, the member has committed its batch and left the group, so that a planned move finds final positions.
+Not for: translating positions; that is done before the pointer moves.
 
 Run as `python -m drlib.lab.apps.consumer SPEC.json`.
 """
@@ -28,7 +27,7 @@ from drlib.client.read_plan import ReadPlan
 from drlib.clock import now_ms
 from drlib.kafka.admin.descriptions import Record
 from drlib.lab.apps import specs
-from drlib.lab.apps.in_doubt import look_up
+from drlib.lab.apps.in_doubt import find_on_mirror
 from drlib.lab.apps.pacing import Pace
 from drlib.lab.apps.process import StatusFile, Stop, run_app
 from drlib.lab.checker.history import CommitStatus, Committed, Consumed, Mirrored
@@ -39,35 +38,35 @@ from drlib.model import TopicPartition
 _SILENT_S = 1.0
 _LAST_ANSWER_S = 1.5
 _HELD_S = 0.02
-_BATCH_S = 0.25  # how long a batch may fill up: applications commit a few times a second, not with every record
+_BATCH_S = 0.25  # collect a batch this long: applications commit a few times a second
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A batch polled at `cluster` whose commit was asked for and never answered."""
+    """A batch polled at `cluster` with an unanswered commit."""
 
     cluster: str
     records: tuple[Record, ...]
 
 
 def settle(
-    records: Iterable[Record], there: Mapping[str, Mirrored], positions: Mapping[int, int]
+    records: Iterable[Record], mirrored: Mapping[str, Mirrored], positions: Mapping[int, int]
 ) -> tuple[Record, ...]:
     """The records of an unanswered commit that count as processed on the new cluster.
 
-    `there`: where the remote topic holds them, by id; `positions`: by partition, where the group stands in it. A record
-    before the position will not come again; one at or after it will, and then the commit was not taken. What the mirror
-    never had will not come again either: it was processed if the commit was taken, and otherwise nobody processed it.
+    `mirrored`: their places in the remote topic, by id; `positions`: the group's positions in it, by partition. A record before
+    the position will not be delivered again; one at or after it will, and then the commit was not applied. A record that the
+    mirror never had will not be delivered either: it counts as processed if the commit was applied.
     """
     batch = tuple(records)
-    found = {r: there.get(record_id(r)) for r in batch}
+    found = {r: mirrored.get(record_id(r)) for r in batch}
     before = {r for r, seen in found.items() if seen is not None and seen.offset < positions.get(seen.partition, 0)}
     taken = all(seen is None or r in before for r, seen in found.items())
     return tuple(r for r in batch if r in before or (taken and found[r] is None))
 
 
 def read_plan(spec: specs.ConsumerSpec, pointer: Pointer) -> ReadPlan:
-    """What the pointer means for this application; librdkafka takes a name that begins with ^ for a pattern."""
+    """The read plan of this application; librdkafka treats a name that begins with ^ as a pattern."""
     if spec.pattern is not None:
         return ReadPlan(f"^{spec.pattern}$")
     remote = pointer.remote_topic(spec.topic)
@@ -80,7 +79,7 @@ def record_id(record: Record) -> str:
     return text(dict(record.headers).get("id"))
 
 
-class Reading:
+class ConsumerRun:
     """One run of the application."""
 
     def __init__(self, spec: specs.ConsumerSpec, stop: Stop, history: HistoryWriter) -> None:
@@ -97,7 +96,7 @@ class Reading:
     def run(self) -> None:
         pointer = self._watcher.wait(self._spec.pointer_deadline_s, self._stop)
         while pointer is not None and not self._stop():
-            if pointer.hold:  # its group is left by now, so that its positions are final
+            if pointer.hold:  # the group was left, so that its positions are final
                 self._status.report("holding", pointer.active, pointer.version, self._done)
                 self._stop.wait(_HELD_S)
                 pointer = self._moved(pointer)
@@ -123,12 +122,14 @@ class Reading:
     def _on_one_cluster(self, pointer: Pointer) -> None:
         remote = pointer.remote_topic(self._spec.topic)
         max_batch = self._spec.max_batch
-        if self._rate > 0:  # small enough to be even: about four batches a second
+        if self._rate > 0:  # about four batches a second
             max_batch = max(1, min(max_batch, int(self._rate * _BATCH_S)))
         connection = {
             "bootstrap.servers": pointer.bootstrap,
             "session.timeout.ms": self._spec.session_timeout_ms,
-            "heartbeat.interval.ms": min(3000, self._spec.session_timeout_ms // 4),  # its own 3 s are a short session
+            "heartbeat.interval.ms": min(
+                3000, self._spec.session_timeout_ms // 4
+            ),  # the default of 3 s is too long for a short session
             "topic.metadata.refresh.interval.ms": int(self._spec.refresh_topics_s * 1000),
         }
         plan = read_plan(self._spec, pointer)
@@ -143,7 +144,7 @@ class Reading:
     def _read(self, consumer: OrderedMember, pointer: Pointer) -> None:
         pace = Pace(self._rate)
         heard = time.monotonic()
-        while self._goes_on(pointer):
+        while self._may_poll(pointer):
             waiting = time.monotonic() - heard > _SILENT_S
             self._status.report("waiting" if waiting else "running", pointer.active, pointer.version, self._done)
             if pace.due() <= 0:
@@ -163,37 +164,37 @@ class Reading:
                     self._history.append_all(self._commits(pointer.active, batch.positions, CommitStatus.UNKNOWN))
                     self._doubt = Doubt(pointer.active, batch.records)
                 case CommitOutcome.REFUSED:
-                    pass  # it comes again, here or to another member
+                    pass  # it will be delivered again, here or to another member
 
-    def _goes_on(self, pointer: Pointer) -> bool:
-        """One look decides: of two the first might see the hold and the second the move, and it would read on here."""
+    def _may_poll(self, pointer: Pointer) -> bool:
+        """Whether to poll on. The pointer is read once: with two reads the first could see the hold and the second the move."""
         newest = self._watcher.current() or pointer
         return not (self._stop() or newest.elsewhere(pointer) or newest.hold)
 
-    def _here(self, pointer: Pointer) -> bool:
+    def _still_here(self, pointer: Pointer) -> bool:
         newest = self._watcher.current() or pointer
         return not (self._stop() or newest.elsewhere(pointer))
 
     def _awaits_answer(self, pointer: Pointer) -> bool:
-        """A commit that is under way when the application is asked to stop is heard out for a moment: the next process
-        could not tell whether its records were processed."""
+        """Whether to wait for an outstanding commit, also briefly after SIGTERM: the next process could not find out
+        whether its records were processed."""
         if self._stop():
             self._asked_to_stop = self._asked_to_stop or time.monotonic()
             return time.monotonic() - self._asked_to_stop < _LAST_ANSWER_S
-        return self._here(pointer)
+        return self._still_here(pointer)
 
     def _settle(self, consumer: OrderedMember, pointer: Pointer, doubt: Doubt, remote: str | None) -> None:
-        """Decides what the batch in doubt was, before anything is read here."""
+        """Resolve the batch in doubt before anything is read on the new cluster."""
         if remote is not None and doubt.records:
             oldest_ms = min(record.timestamp_ms for record in doubt.records)
             ids = {record_id(record) for record in doubt.records}
-            there = look_up(pointer.bootstrap, remote, ids, oldest_ms, self._stop)
-            if there is None:
+            mirrored = find_on_mirror(pointer.bootstrap, remote, ids, oldest_ms, self._stop)
+            if mirrored is None:
                 return
-            partitions = {TopicPartition(remote, seen.partition) for seen in there.values()}
+            partitions = {TopicPartition(remote, seen.partition) for seen in mirrored.values()}
             positions = {p.partition: offset for p, offset in consumer.committed(partitions).items()}
-            processed = settle(doubt.records, there, positions)
-            # Where some of the batch will come again its commit was not taken, whatever became of the rest.
+            processed = settle(doubt.records, mirrored, positions)
+            # Where some of the batch will be delivered again, its commit was not applied.
             done = {record_id(record) for record in processed}
             again = {record.partition for record in doubt.records if record_id(record) not in done}
             ends = {r.partition: r.offset + 1 for r in processed if r.partition not in again}
@@ -233,10 +234,10 @@ class Reading:
 
 
 def run(path: Path, stop: Stop) -> None:
-    """Runs the application a spec file describes. Raises UsageError, Unreachable."""
+    """Run the application that a spec file describes. Raises `UsageError`, `Unreachable`."""
     spec = specs.load(path, specs.ConsumerSpec)
     with HistoryWriter(Path(spec.history)) as history:
-        Reading(spec, stop, history).run()
+        ConsumerRun(spec, stop, history).run()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """Five producers with different codecs and batch sizes that together write one topic, in order for every key.
 
-Rules: idempotent, acks=all; a carrier is pinned to one producer, so the records of a key go through one queue in
-their order; what is in flight is bounded by the caller; a record is *in doubt* from `send` until its delivery
-report, and a report that is no success leaves it in doubt for ever: librdkafka does not tell "never sent" from
-"sent, unheard of". While the cluster is dead a record waits (no message timeout): nothing fails until the owner
-gives up with `give_up`.
-Not for: deciding what to do with records in doubt.
+Rules: idempotent, acks=all; a carrier is pinned to one producer, so the records of a key keep their order in one queue; the
+caller bounds the records in flight. A record is *in doubt* from `send` until its delivery report, and stays so after an error
+that does not exclude that it was written: librdkafka does not tell "never sent" from "sent, no answer".
+Not for: deciding what to do with records in doubt (`in_doubt`).
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ KINDS: Final[tuple[dict[str, str | int], ...]] = (
     {"compression.type": "zstd", "batch.size": 1_000_000, "linger.ms": 100},
 )
 
-# The broker has answered and the record is not in its log; everything else may have been written.
+# Errors after which the record is certainly not in the log; after any other it may have been written.
 _REFUSED: Final = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,
@@ -47,7 +45,7 @@ _REFUSED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A record on its way, or in doubt. `sent_ms` is when; its timestamp is `stamp_ms`, by a clock that may be wrong."""
+    """A record in flight or in doubt, sent at `sent_ms`; its timestamp is `stamp_ms`, by a clock that may be wrong."""
 
     flight: Flight
     sent_ms: int
@@ -57,16 +55,16 @@ class Sent:
     def row(
         self, cluster: str, topic: str, status: ProducedStatus, partition: int = NO_OFFSET, offset: int = NO_OFFSET
     ) -> Produced:
-        """What the history says of it now."""
+        """Its history row with this status."""
         f = self.flight
-        heard_ms = now_ms() if status is ProducedStatus.ACKED else NO_OFFSET
+        acked_ms = now_ms() if status is ProducedStatus.ACKED else NO_OFFSET
         return Produced(
-            f.id, f.key, f.n, cluster, topic, partition, offset, self.sent_ms, heard_ms, status, self.digest
+            f.id, f.key, f.n, cluster, topic, partition, offset, self.sent_ms, acked_ms, status, self.digest
         )
 
 
 class Fleet:
-    """The producers for one cluster. `on_row` gets a history row for every record whose outcome is heard."""
+    """The producers for one cluster. `on_row` gets a history row for every record with a known outcome."""
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class Fleet:
         self._on_row = on_row
         self._in_flight: dict[int, Sent] = {}
         self._doubts: dict[int, Sent] = {}
-        self._heard = time.monotonic()
+        self._last_report = time.monotonic()
         self.acked = 0
         shared = {
             "bootstrap.servers": bootstrap,
@@ -100,23 +98,23 @@ class Fleet:
 
     @property
     def in_flight(self) -> int:
-        """Records whose outcome has not been heard."""
+        """Records without a delivery report."""
         return len(self._in_flight)
 
     @property
     def silent_s(self) -> float:
         """Seconds since the last delivery report, 0 while nothing is in flight."""
-        return time.monotonic() - self._heard if self._in_flight else 0.0
+        return time.monotonic() - self._last_report if self._in_flight else 0.0
 
     def send(self, flight: Flight, timestamp_ms: int | None = None) -> bool:
-        """Queues one record, stamped `timestamp_ms` or now by its clock. False when the queue is full: poll and try again."""
+        """Queue one record with `timestamp_ms`, or now by its clock. False when the queue is full: poll and try again."""
         sent_ms = now_ms()
         stamp = self._clock.at(self._cluster, sent_ms) if timestamp_ms is None else timestamp_ms
         headers = record_headers(flight)
         key = flight.key.encode()
         sent = Sent(flight, sent_ms, stamp, digest(key, flight.value, headers, stamp))
         if not self._in_flight:
-            self._heard = time.monotonic()
+            self._last_report = time.monotonic()
         try:
             self._producers[zlib.crc32(flight.carrier.encode()) % len(KINDS)].produce(
                 self._topic,
@@ -132,12 +130,12 @@ class Fleet:
         return True
 
     def poll(self) -> None:
-        """Serves delivery reports; never waits."""
+        """Serve delivery reports without waiting."""
         for producer in self._producers:
             producer.poll(0)
 
     def drain(self, seconds: float, patience_s: float) -> bool:
-        """Waits up to `seconds` for every outcome, no longer than `patience_s` without hearing one. True: all heard."""
+        """Wait up to `seconds` for all delivery reports, at most `patience_s` between two. True when all came."""
         until = time.monotonic() + seconds
         while self._in_flight:
             for producer in self._producers:
@@ -147,7 +145,7 @@ class Fleet:
         return True
 
     def give_up(self) -> list[Sent]:
-        """Stops sending and returns what is in doubt, in the order of the stream. The fleet is closed after it."""
+        """Close the producers and return the records in doubt, in the order of the stream."""
         for producer in self._producers:
             producer.purge(in_queue=True, in_flight=True, blocking=True)
         until = time.monotonic() + 1.0
@@ -166,7 +164,7 @@ class Fleet:
     def _delivered(self, sent: Sent, error: KafkaError | None, message: Message) -> None:
         if self._in_flight.pop(sent.flight.position, None) is None:
             return  # given up before the report came
-        self._heard = time.monotonic()
+        self._last_report = time.monotonic()
         if error is None:
             self.acked += 1
             partition, offset = place(message.partition()), place(message.offset())
@@ -178,7 +176,7 @@ class Fleet:
 
 
 def record_headers(flight: Flight) -> list[tuple[str, bytes]]:
-    """What every record carries: its id, its number within its key, and its event time in ms, as ASCII."""
+    """The headers of every record: its id, its number within its key, and its event time in ms, as ASCII."""
     return [
         ("id", flight.id.encode()),
         ("n", b"%d" % flight.n),

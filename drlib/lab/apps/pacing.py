@@ -1,6 +1,6 @@
-"""How fast an application goes: a backlog at once, then so many records a second, with no catching up after a stall.
+"""The pace of an application: a backlog at once, then a rate in records per second, without catching up after a stall.
 
-Rules: pure but for the clock it is given. Not for: waiting.
+Rules: pure except for the given clock. Not for: waiting.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Pace:
         self._done = 0
 
     def due(self) -> int:
-        """How many records may go now."""
+        """How many records may be sent or processed now."""
         if self._backlog > 0:
             self._since, self._done = self._clock(), 0
             return self._backlog
@@ -29,12 +29,12 @@ class Pace:
         return int((self._clock() - self._since) * self._rate) - self._done
 
     def count(self, records: int = 1) -> None:
-        """`records` went."""
+        """Account for `records`."""
         if self._backlog > 0:
             self._backlog -= records
         else:
             self._done += records
 
     def forgive(self) -> None:
-        """What was due until now is not made up for: call it while nothing can go."""
+        """Drop what is due until now: call it while no progress is possible."""
         self._since, self._done = self._clock(), 0

@@ -1,8 +1,8 @@
-"""Being an application: one argument, one spec, SIGTERM, an exit code, and a status file.
+"""The process of an application: one argument (its spec), SIGTERM, an exit code, and a status file.
 
-Rules: SIGTERM and SIGINT only set a flag, which the loops look at every few milliseconds; a `DrlibError` is one
-line on stderr and its exit code; the status file is replaced atomically and at most every 200 ms.
-Not for: the work itself.
+Rules: SIGTERM and SIGINT only set a flag, which the loops check every few milliseconds; a `DrlibError` becomes one line on
+stderr and its exit code; the status file is replaced atomically, at most every 200 ms.
+Not for: the application's work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STATUS_EVERY_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class AppStatus:
-    """What an application is doing. `phase`: starting, running, waiting (its cluster does not answer), holding, moving,
+    """The state of an application. `phase`: starting, running, waiting (its cluster does not answer), holding, moving,
     stopped. `done`: records acknowledged (a producer) or processed (a consumer)."""
 
     app: str
@@ -45,14 +45,14 @@ class StatusFile:
         self._app = app
         self._path = None if path is None else Path(path)
         self._written = float("-inf")
-        self._told = ("", 0, True)
+        self._key = ("", 0, True)
 
     def report(self, phase: str, cluster: str, pointer_version: int, done: int, in_flight: int = 0) -> None:
-        """At once when the phase, the pointer or whether anything is in flight while it holds is another; else now and then."""
-        now, told = time.monotonic(), (phase, pointer_version, phase == "holding" and in_flight > 0)
-        if self._path is None or (told == self._told and now - self._written < STATUS_EVERY_S):
+        """Write at once when the phase, the pointer or, while holding, the presence of records in flight changed."""
+        now, key = time.monotonic(), (phase, pointer_version, phase == "holding" and in_flight > 0)
+        if self._path is None or (key == self._key and now - self._written < STATUS_EVERY_S):
             return
-        self._written, self._told = now, told
+        self._written, self._key = now, key
         status = AppStatus(self._app, os.getpid(), phase, cluster, pointer_version, done, in_flight, now_ms())
         fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         fresh.write_text(json.dumps(asdict(status)) + "\n")
@@ -60,13 +60,15 @@ class StatusFile:
 
 
 def read_status(path: Path) -> AppStatus | None:
-    """The last status, None while there is none. Raises UsageError for a file that is none."""
+    """The last status, None while there is none. Raises `UsageError` for an invalid file."""
     try:
         return AppStatus(**json.loads(path.read_bytes()))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{path.name} is no status", str(error), "Give the status file of an application") from None
+        raise UsageError(
+            f"{path.name} is not a status file", str(error), "Give the status file of an application"
+        ) from None
 
 
 class Stop:
@@ -90,9 +92,9 @@ class Stop:
 
 
 def abandon(close: Callable[[], object], seconds: float) -> bool:
-    """Runs `close` on a daemon thread and waits at most `seconds`; False when it has not come back.
+    """Run `close` on a daemon thread and wait at most `seconds`; False when it has not returned by then.
 
-    A client of a dead cluster may take long to say goodbye, and nobody is there to hear it.
+    Closing the client of a dead cluster can take long.
     """
     thread = threading.Thread(target=close, daemon=True)
     thread.start()
@@ -101,7 +103,7 @@ def abandon(close: Callable[[], object], seconds: float) -> bool:
 
 
 def run_app(argv: Sequence[str], run: Callable[[Path, Stop], None]) -> int:
-    """Runs one application to its end and returns its exit code. The only argument is the path of the spec."""
+    """Run one application to its end and return its exit code. The only argument is the path of the spec."""
     stop = Stop()
     stop.install()
     try:

@@ -1,9 +1,9 @@
-"""The producing application: replays the flights to whatever cluster the pointer names.
+"""The producing application: replays the flights to the cluster that the pointer names.
 
-Rules: nothing is sent twice and nothing acknowledged is sent again. When the pointer moves: stop, hear what can be
-heard, look up what is still in doubt in the tail of the mirror topic on the new cluster, send only what is not
-there, then go on with the next flight. While the cluster is dead and the pointer has not moved: wait, with at most
-`max_in_flight` in doubt.
+Rules: no record is produced twice, and no acknowledged one again. When the pointer moves it stops, waits briefly for
+outstanding acknowledgements, searches the tail of the mirror topic on the new cluster for records in doubt, produces those that
+are missing there, and continues with the next flight. While the cluster is dead and the pointer has not moved it waits, with at
+most `max_in_flight` records in doubt.
 Not for: transactions (`transactions`).
 
 Run as `python -m drlib.lab.apps.producer SPEC.json`.
@@ -48,16 +48,16 @@ class Replay:
         pointer = self._watcher.wait(self._spec.pointer_deadline_s, self._stop)
         if pointer is None:
             return
-        ahead = flights.stream(self._spec.start_at)
+        upcoming = flights.stream(self._spec.start_at)
         doubts: list[Sent] = []
         backlog = self._spec.backlog
         while not self._stop():
-            again = still_to_send(doubts, pointer, self._spec.topic, self._history, self._stop)
-            ahead = _chain(again, ahead)
+            unresolved = still_to_send(doubts, pointer, self._spec.topic, self._history, self._stop)
+            upcoming = _chain(unresolved, upcoming)
             fleet = Fleet(pointer.bootstrap, pointer.active, self._spec.topic, self._history.append, self._clock)
-            pointer, sent, held_back = self._send(pointer, fleet, ahead, backlog)
+            pointer, sent, held_back = self._send(pointer, fleet, upcoming, backlog)
             backlog = max(0, backlog - sent)
-            ahead = _chain(held_back, ahead)
+            upcoming = _chain(held_back, upcoming)
             fleet.drain(2.0, self._spec.settle_s)
             self._history.flush()
             doubts = fleet.give_up()
@@ -66,9 +66,9 @@ class Replay:
         self._status.report("stopped", pointer.active, pointer.version, self._acked_before, len(doubts))
 
     def _send(
-        self, pointer: Pointer, fleet: Fleet, ahead: Iterator[Flight], backlog: int
+        self, pointer: Pointer, fleet: Fleet, upcoming: Iterator[Flight], backlog: int
     ) -> tuple[Pointer, int, list[Flight]]:
-        """Sends until the pointer names another cluster or the application is stopped.
+        """Produce until the pointer names another cluster or the application is stopped.
 
         Returns the newest pointer, how many records were sent, and the flight that found the queue full, if any.
         """
@@ -94,7 +94,7 @@ class Replay:
                     pace.forgive()
                 self._stop.wait(_TICK_S)
                 continue
-            for flight in _chain(held_back, islice(ahead, due - len(held_back))):
+            for flight in _chain(held_back, islice(upcoming, due - len(held_back))):
                 if not fleet.send(flight):
                     held_back = [flight]
                     break
@@ -106,9 +106,9 @@ class Replay:
 
 
 def produce_2013(spec: specs.ProducerSpec, stop: Stop, history: HistoryWriter) -> None:
-    """Writes `spec.records` flights with their original timestamps to `spec.topic`; returns when all are acknowledged.
+    """Produce `spec.records` flights with their original timestamps to `spec.topic`; return when all are acknowledged.
 
-    Raises Unreachable when the cluster does not take them.
+    Raises `Unreachable` when some are not.
     """
     pointer = PointerWatcher(Path(spec.pointer)).wait(spec.pointer_deadline_s, stop)
     if pointer is None:
@@ -125,14 +125,14 @@ def produce_2013(spec: specs.ProducerSpec, stop: Stop, history: HistoryWriter) -
     doubts = fleet.give_up()
     if doubts or fleet.acked != sent:
         raise Unreachable(
-            f"{sent - fleet.acked} of {sent} records of {spec.topic} were not taken",
-            f"{pointer.bootstrap} did not acknowledge them",
-            "Look at the broker's log, and that the topic exists",
+            f"{sent - fleet.acked} of {sent} records of {spec.topic} were not acknowledged",
+            f"{pointer.bootstrap} did not answer",
+            "Read the broker's log, and check that the topic exists",
         )
 
 
 def run(path: Path, stop: Stop) -> None:
-    """Runs the application a spec file describes. Raises UsageError, Unreachable."""
+    """Run the application that a spec file describes. Raises `UsageError`, `Unreachable`."""
     spec = specs.load(path, specs.ProducerSpec)
     with HistoryWriter(Path(spec.history)) as history:
         match spec.mode:

@@ -1,9 +1,8 @@
-"""What an application is told: one small JSON file, parsed to a frozen value before anything is opened.
+"""The settings of an application: one small JSON file, parsed to a frozen value before anything is opened.
 
-Rules: an unknown or mistyped key is a UsageError that names it; no secrets; every path is the file's own business,
-so a spec is written by the program that starts the application. Paths are absolute or relative to the working
-directory.
-Not for: what may change while the application runs; that is the pointer.
+Rules: an unknown key or a value of the wrong type is a `UsageError` that names it; no secrets. The program that starts the
+application writes the file. Paths are absolute or relative to the working directory.
+Not for: settings that change while the application runs; those are in the pointer.
 """
 
 from __future__ import annotations
@@ -29,11 +28,10 @@ class ProducerMode(StrEnum):
 class ProducerSpec:
     """One producing application.
 
-    `backlog` records go as fast as they can, then `records_per_second`; `start_at` skips that many flights of
-    the replay; `max_in_flight` bounds what may be in doubt. `records` is only of `flights-2013`, `tx_*` only
-    of `flights-tx`.
-    `status`, if set, is a file rewritten every 200 ms with what the application is doing. `clocks`, if set, is the folder
-    of the lab by whose clocks records are stamped (`drlib.lab.clocks`).
+    The first `backlog` records are not paced, the others at `records_per_second`; `start_at` skips that many flights;
+    `max_in_flight` bounds the records in doubt. `records` applies to `flights-2013`, `tx_*` to `flights-tx`.
+    `status`, if set, is a file rewritten every 200 ms with the application's state. `clocks`, if set, is the folder of the lab
+    whose clocks give record timestamps (`drlib.lab.clocks`).
     """
 
     pointer: str
@@ -58,10 +56,10 @@ class ProducerSpec:
 class ConsumerSpec:
     """One consuming application, a member of `group`.
 
-    `records_per_second` 0 means as fast as it can; `after_move_records_per_second` holds from the first move of the
-    pointer on (None: the same). A batch has at most `max_batch` records. With a `pattern` it is an ordinary consumer: it
-    reads every topic whose whole name matches, those made later too, side by side and in no order between topics;
-    `refresh_topics_s` is how often it looks for new ones.
+    `records_per_second` 0 means unlimited; `after_move_records_per_second` applies after the first move of the pointer
+    (None: unchanged). A batch has at most `max_batch` records. With a `pattern` it is an ordinary consumer: it reads every
+    topic whose whole name matches, later ones too, concurrently and in no order between topics; `refresh_topics_s` is the
+    interval of metadata refreshes.
     """
 
     pointer: str
@@ -87,7 +85,7 @@ def write(path: Path, spec: ProducerSpec | ConsumerSpec) -> None:
 
 
 def load(path: Path, kind: type[Spec]) -> Spec:
-    """Raises UsageError for a missing file, JSON that is no object, an unknown key, or a value of another type."""
+    """Read a spec. Raises `UsageError` for a missing file, other JSON, an unknown key, or a value of another type."""
     try:
         document = json.loads(path.read_bytes())
     except OSError as error:
@@ -96,7 +94,7 @@ def load(path: Path, kind: type[Spec]) -> Spec:
         raise UsageError(f"{path.name} is not JSON", str(error), "Write it with drlib.lab.apps.specs.write") from None
     if not isinstance(document, dict):
         raise UsageError(
-            f"{path.name} is not a spec", "it is no JSON object", "Write it with drlib.lab.apps.specs.write"
+            f"{path.name} is not a spec", "it is not a JSON object", "Write it with drlib.lab.apps.specs.write"
         )
     hints = get_type_hints(kind)
     known = {field.name for field in fields(kind)}
@@ -130,4 +128,4 @@ def _typed(name: str, key: str, value: object, hint: object) -> object:
             return choice(value)
         if choice in (int, str) and type(value) is choice:
             return value
-    raise UsageError(f"{key!r} in {name} is {value!r}", f"it has to be {hint}", "Correct the spec")
+    raise UsageError(f"{key!r} in {name} is {value!r}", f"it must be {hint}", "Correct the spec")

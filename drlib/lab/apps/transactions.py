@@ -1,10 +1,9 @@
 """The transactional application: a small transaction every 200 ms, every third aborted on purpose.
 
-Rules: every record says in its headers which transaction it belongs to (`tx`) and what was meant to become of it
-(`outcome`: commit or abort); a record is acknowledged when its transaction is. A transaction whose end was not
-heard when the pointer moves is in doubt as a whole: what the mirror topic on the new cluster holds is not sent
-again. The pointer is looked at once before each transaction: of two looks the first might see the hold and the second
-the move, and a transaction would go to the cluster that was left.
+Rules: the headers of every record name its transaction (`tx`) and its intended outcome (`outcome`: commit or abort); a record
+is acknowledged when its transaction commits. A transaction without an answer when the pointer moves is in doubt as a whole:
+records that the mirror topic on the new cluster holds are not produced again. The pointer is read once before each transaction:
+with two reads the first could see the hold and the second the move, and a transaction would go to the old cluster.
 Not for: throughput.
 """
 
@@ -33,7 +32,7 @@ from drlib.lab.clocks import MachineClock
 
 _CALL_S = 0.3
 _STOP_WITHIN_S = 1.5
-_HELD_S = 0.01  # between two looks at the pointer while it holds
+_HELD_S = 0.01  # poll interval while the pointer holds
 _WAIT_S = 0.05
 
 
@@ -56,7 +55,7 @@ class Transactions:
         pointer = self._watcher.wait(self._spec.pointer_deadline_s, self._stop)
         if pointer is None:
             return
-        ahead = flights.stream(self._spec.start_at)
+        upcoming = flights.stream(self._spec.start_at)
         numbers = count()
         doubts: list[Sent] = []
         while not self._stop():
@@ -73,7 +72,7 @@ class Transactions:
                     "log_level": 2,
                 }
             )
-            doubts = self._on_one_cluster(pointer, producer, again, ahead, numbers)
+            doubts = self._on_one_cluster(pointer, producer, again, upcoming, numbers)
             self._history.flush()
             producer.purge(in_queue=True, in_flight=True, blocking=True)
             abandon(producer.close, 0.5)
@@ -81,9 +80,14 @@ class Transactions:
         self._status.report("stopped", pointer.active, pointer.version, self._done, len(doubts))
 
     def _on_one_cluster(
-        self, pointer: Pointer, producer: Producer, again: list[Flight], ahead: Iterator[Flight], numbers: Iterator[int]
+        self,
+        pointer: Pointer,
+        producer: Producer,
+        again: list[Flight],
+        upcoming: Iterator[Flight],
+        numbers: Iterator[int],
     ) -> list[Sent]:
-        """Transactions until the pointer moves or the application stops; returns the records of one left in doubt."""
+        """Produce transactions until the pointer moves or the application stops; return the records of one left in doubt."""
         if not self._call(pointer, producer.init_transactions):
             return [self._unsent(flight, pointer) for flight in again]
         next_at = time.monotonic()
@@ -96,14 +100,16 @@ class Transactions:
             next_at = max(next_at + self._spec.tx_every_s, time.monotonic())
             number = next(numbers)
             abort = number % 3 == 2 and not again
-            batch, again = (again, []) if again else (list(islice(ahead, self._spec.tx_records)), [])
-            doubts = self._one(pointer, producer, number, batch, abort)
+            batch, again = (again, []) if again else (list(islice(upcoming, self._spec.tx_records)), [])
+            doubts = self._produce(pointer, producer, number, batch, abort)
             if doubts:
                 return doubts
         return [self._unsent(flight, pointer) for flight in again]
 
-    def _one(self, pointer: Pointer, producer: Producer, number: int, batch: list[Flight], abort: bool) -> list[Sent]:
-        """One transaction. Returns its records when its end was not heard."""
+    def _produce(
+        self, pointer: Pointer, producer: Producer, number: int, batch: list[Flight], abort: bool
+    ) -> list[Sent]:
+        """Produce one transaction; return its records when its end was not answered."""
         producer.begin_transaction()
         sent: list[Sent] = []
         places: dict[str, tuple[int, int]] = {}
@@ -128,16 +134,16 @@ class Transactions:
             producer.flush(_STOP_WITHIN_S)
         ended = ProducedStatus.ABORTED if abort else ProducedStatus.ACKED
         try:
-            heard = self._call(pointer, producer.abort_transaction if abort else producer.commit_transaction)
+            answered = self._call(pointer, producer.abort_transaction if abort else producer.commit_transaction)
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
                 raise
-            ended, heard = ProducedStatus.ABORTED, self._call(pointer, producer.abort_transaction)
-        # an abort nobody confirmed is none the less never a commit: the coordinator ends it by its time-out
-        status = ended if heard or abort else ProducedStatus.IN_DOUBT
+            ended, answered = ProducedStatus.ABORTED, self._call(pointer, producer.abort_transaction)
+        # an unanswered abort never commits: the coordinator aborts it at the transaction timeout
+        status = ended if answered or abort else ProducedStatus.IN_DOUBT
         self._history.append_all(
-            one.row(pointer.active, self._spec.topic, status, *places.get(one.flight.id, (NO_OFFSET, NO_OFFSET)))
-            for one in sent
+            record.row(pointer.active, self._spec.topic, status, *places.get(record.flight.id, (NO_OFFSET, NO_OFFSET)))
+            for record in sent
         )
         self._done += len(sent) if status is ProducedStatus.ACKED else 0
         return sent if status is ProducedStatus.IN_DOUBT else []
@@ -147,9 +153,9 @@ class Transactions:
         return Sent(flight, sent_ms, self._clock.at(pointer.active, sent_ms), 0)
 
     def _call(self, pointer: Pointer, transactional: Callable[..., Any]) -> bool:
-        """Calls again while nobody answers; False when the pointer moved or stopping took too long.
+        """Repeat the call while the coordinator does not answer; False when the pointer moved or stopping took too long.
 
-        Raises KafkaException for a definite no.
+        Raises `KafkaException` for a final error.
         """
         while True:
             try:

@@ -33,7 +33,7 @@ def test_jar_lock_invalid_line_is_refused(line: str) -> None:
 
 
 def test_spark_class_path_is_the_connector_alone() -> None:
-    assert {jar.file_name for jar in jars.locked() if "spark" in jar.kinds} == {
+    assert {jar.file_name for jar in jars.locked_jars() if "spark" in jar.kinds} == {
         "spark-sql-kafka-0-10_2.13-4.0.0.jar",
         "spark-token-provider-kafka-0-10_2.13-4.0.0.jar",
         "kafka-clients-3.9.0.jar",
@@ -43,14 +43,14 @@ def test_spark_class_path_is_the_connector_alone() -> None:
 
 def test_class_paths_hold_one_version_per_artifact() -> None:
     for kind in ("kafka", "mm2", "spark"):
-        artifacts = [jar.coordinate.rpartition(":")[0] for jar in jars.locked() if kind in jar.kinds]
+        artifacts = [jar.coordinate.rpartition(":")[0] for jar in jars.locked_jars() if kind in jar.kinds]
         assert len(artifacts) == len(set(artifacts))
 
 
 def test_broker_and_mirror_maker_have_one_version() -> None:
     versions = {
         jar.coordinate.rpartition(":")[2]
-        for jar in jars.locked()
+        for jar in jars.locked_jars()
         if "kafka" in jar.kinds and jar.coordinate.startswith("org.apache.kafka:")
     }
     assert versions == {jars.KAFKA_VERSION}
@@ -64,7 +64,7 @@ def test_classpath_missing_jar_names_make_setup(tmp_path: Path, monkeypatch: pyt
 
 def test_missing_counts_jar_of_wrong_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRLIB_JARS", str(tmp_path))
-    spark = [jar for jar in jars.locked() if "spark" in jar.kinds]
+    spark = [jar for jar in jars.locked_jars() if "spark" in jar.kinds]
     for jar in spark:
         with (tmp_path / jar.file_name).open("wb") as handle:
             handle.truncate(jar.size)

@@ -20,5 +20,5 @@ def test_status_file_new_phase_is_written_at_once(tmp_path: Path) -> None:
         assert seen is not None
         assert (seen.phase, seen.done, seen.in_flight) == (phase, 1 if phase == "running" else 3, 7)
     path.write_text("{}")
-    with pytest.raises(UsageError, match="is no status"):
+    with pytest.raises(UsageError, match="is not a status file"):
         read_status(path)
