@@ -19,7 +19,7 @@ LATER = [("after-fetch", 5), ("mid-produce", 4), ("after-ack", 4), ("mid-claim",
 PASSAGES = [*((stage, 1) for stage in KILLS), *(pytest.param(*each, marks=pytest.mark.long) for each in LATER)]
 
 
-def test_copies_every_codec_and_drains_on_sigterm(engine: Engine) -> None:
+def test_mirror_every_codec_is_copied_and_sigterm_drains(engine: Engine) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, PARTITIONS)
     for at, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
@@ -31,7 +31,7 @@ def test_copies_every_codec_and_drains_on_sigterm(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(("stage", "passage"), PASSAGES)
-def test_kill_nine_loses_and_doubles_nothing(engine: Engine, stage: str, passage: int) -> None:
+def test_worker_kill_nine_at_every_failpoint_copies_exactly_once(engine: Engine, stage: str, passage: int) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, PARTITIONS)
     produce(engine.left, topic, 3000, partitions=PARTITIONS, batch=4000)
@@ -44,7 +44,7 @@ def test_kill_nine_loses_and_doubles_nothing(engine: Engine, stage: str, passage
     engine.assert_same(topic, PARTITIONS)
 
 
-def test_a_paused_owner_comes_back_after_a_takeover_and_changes_nothing(engine: Engine) -> None:
+def test_lane_owner_resumed_after_takeover_changes_nothing(engine: Engine) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, PARTITIONS)
     produce(engine.left, topic, 3000, partitions=PARTITIONS)
@@ -71,7 +71,7 @@ def test_a_paused_owner_comes_back_after_a_takeover_and_changes_nothing(engine: 
     engine.assert_same(topic, PARTITIONS)
 
 
-def test_transactions_move_without_their_aborted_records_and_positions_behind_markers_are_exact(
+def test_transactions_only_committed_records_copied_and_positions_exact(
     engine: Engine,
 ) -> None:
     topic = engine.topics
@@ -99,7 +99,7 @@ def test_transactions_move_without_their_aborted_records_and_positions_behind_ma
     assert len(there) == 20 * 7
 
 
-def test_old_records_and_compacted_gaps_keep_their_place(engine: Engine) -> None:
+def test_mirror_old_records_and_compaction_gaps_keep_their_offsets(engine: Engine) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, 1, retention_ms="-1")
     producer = Producer({"bootstrap.servers": engine.left, "log_level": 0, "linger.ms": 5})
@@ -114,7 +114,7 @@ def test_old_records_and_compacted_gaps_keep_their_place(engine: Engine) -> None
     engine.assert_same(topic, 1)
 
 
-def test_what_the_target_refuses_parks_that_partition_alone(engine: Engine, right: str) -> None:
+def test_produce_refused_batch_parks_only_its_partition(engine: Engine, right: str) -> None:
     topic = engine.topics
     engine.extra["sync.topic.configs.enabled"] = "false"  # the limit would be put right, on a slow machine in time
     create_topic(engine.left, topic, 2)
@@ -169,7 +169,7 @@ def consume_to_the_end(bootstrap: str, topic: str, group: str) -> None:
         consumer.close()
 
 
-def test_new_topics_are_found(engine: Engine, fresh_topic: Callable[[], str]) -> None:
+def test_discovery_new_topic_is_mirrored(engine: Engine, fresh_topic: Callable[[], str]) -> None:
     first, second = engine.topics, fresh_topic()
     engine.topics = f"{first}, {second}"
     create_topic(engine.left, first, 1)

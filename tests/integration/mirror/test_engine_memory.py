@@ -52,7 +52,7 @@ def most_resident_mib(pid: int) -> float:
     return int(found[1]) / 1024
 
 
-def test_a_worker_with_a_slow_target_and_a_large_backlog_keeps_to_its_memory(engine: Engine, slow_target: str) -> None:
+def test_worker_slow_target_and_large_backlog_stays_within_memory(engine: Engine, slow_target: str) -> None:
     topic = engine.topics
     engine.right = slow_target
     create_topic(engine.left, topic, PARTITIONS)

@@ -16,7 +16,7 @@ PARTITIONS = 3
 GROUP = "accounts"
 
 
-def test_java_reader_translate_and_the_logs_agree(engine: Engine) -> None:
+def test_checkpoints_java_client_and_translate_agree_with_logs(engine: Engine) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, PARTITIONS)
     produce(engine.left, topic, 3000, partitions=PARTITIONS, codec="lz4")

@@ -41,7 +41,7 @@ def write(bootstrap: str, topic: str, partition: int, sizes: list[int], **config
 
 
 @pytest.mark.long
-def test_reading_ahead_through_records_of_every_size_copies_each_once(engine: Engine, long_link: str) -> None:
+def test_backlog_reader_records_of_every_size_are_copied_once(engine: Engine, long_link: str) -> None:
     topic = engine.topics
     engine.extra[f"{engine.source}.bootstrap.servers"] = long_link
     create_topic(engine.left, topic, PARTITIONS, max_message_bytes=str(6 << 20))
@@ -60,7 +60,7 @@ def test_reading_ahead_through_records_of_every_size_copies_each_once(engine: En
 
 
 @pytest.mark.long
-def test_a_link_that_moves_little_is_not_asked_for_more_than_it_brings_in_time(engine: Engine, lab: Lab) -> None:
+def test_backlog_reader_slow_link_keeps_requests_within_deadline(engine: Engine, lab: Lab) -> None:
     topic = engine.topics
     engine.extra[f"{engine.source}.bootstrap.servers"] = lab.clusters["LEFT"].link_bootstrap
     create_topic(engine.left, topic, PARTITIONS)
@@ -78,7 +78,7 @@ def test_a_link_that_moves_little_is_not_asked_for_more_than_it_brings_in_time(e
     engine.assert_same(topic, PARTITIONS)
 
 
-def test_a_topic_deleted_on_the_source_parks_at_once_and_the_rest_goes_on(engine: Engine) -> None:
+def test_source_topic_deleted_parks_at_once_and_others_go_on(engine: Engine) -> None:
     doomed, kept = f"{engine.topics}.doomed", f"{engine.topics}.kept"
     for topic in (doomed, kept):
         create_topic(engine.left, topic, 1)
@@ -102,7 +102,7 @@ def test_a_topic_deleted_on_the_source_parks_at_once_and_the_rest_goes_on(engine
     engine.assert_same(kept, 1)
 
 
-def test_small_batches_are_joined_and_their_records_are_the_same(engine: Engine) -> None:
+def test_small_batches_are_merged_with_unchanged_records(engine: Engine) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, 1)
     write(engine.left, topic, 0, [100] * 3000, **{"batch.num.messages": 1, "linger.ms": 0})

@@ -35,7 +35,7 @@ def begin_anew(engine: Engine, remedy: str, topic: str) -> None:
 
 
 @pytest.mark.long
-def test_an_unclean_election_hidden_by_later_growth_is_seen_and_the_topic_begun_anew(
+def test_source_unclean_election_hidden_by_growth_is_detected_and_remirrored(
     engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
 ) -> None:
     """150 records are mirrored; the source comes back with 100 of them, and grows to 300 before anybody looks."""
@@ -76,7 +76,7 @@ def test_an_unclean_election_hidden_by_later_growth_is_seen_and_the_topic_begun_
 
 
 @pytest.mark.long
-def test_a_mirror_that_lost_what_it_acknowledged_waits_and_the_topic_is_begun_anew(
+def test_mirror_that_lost_acknowledged_records_is_parked_and_remirrored(
     engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
 ) -> None:
     cluster = guarded.clusters["GUARDED"]
@@ -114,7 +114,7 @@ def test_a_mirror_that_lost_what_it_acknowledged_waits_and_the_topic_is_begun_an
         engine.assert_same(name, 1)
 
 
-def test_a_mirror_topic_that_was_deleted_is_begun_anew_as_the_remedy_says(engine: Engine) -> None:
+def test_mirror_topic_deleted_is_remirrored_by_its_remedy(engine: Engine) -> None:
     topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
     create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 100, partitions=1)
@@ -133,7 +133,7 @@ def test_a_mirror_topic_that_was_deleted_is_begun_anew_as_the_remedy_says(engine
 
 
 @pytest.mark.long
-def test_a_source_topic_made_again_longer_than_it_was_is_mirrored_from_its_start(engine: Engine) -> None:
+def test_source_topic_recreated_longer_is_mirrored_from_its_start(engine: Engine) -> None:
     """Once under a running worker and once while none runs: by its length alone the new log looks like the old one."""
     topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
     create_topic(engine.left, topic, 1)
@@ -155,7 +155,7 @@ def test_a_source_topic_made_again_longer_than_it_was_is_mirrored_from_its_start
 
 
 @pytest.mark.long
-def test_an_unclean_election_among_three_brokers_is_seen(
+def test_source_unclean_election_among_three_brokers_is_detected(
     engine: Engine, lab_factory: Callable[..., Lab], fresh_topic: Callable[..., str]
 ) -> None:
     """A follower that missed 50 records becomes leader and takes 200 others while the worker mirrors on."""
@@ -194,7 +194,7 @@ def test_an_unclean_election_among_three_brokers_is_seen(
 
 @pytest.mark.long
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_another_cluster_at_the_same_address_is_told_and_nothing_of_it_used(
+def test_wrong_cluster_at_same_address_is_reported_and_not_used(
     engine: Engine, lab_factory: Callable[..., Lab], side: str
 ) -> None:
     """The port is another cluster's for a while: with the same topic on the source's side, without any on the target's."""

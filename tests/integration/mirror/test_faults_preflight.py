@@ -58,7 +58,7 @@ async def web_server() -> AsyncIterator[str]:
         yield f"{host}:{port}"
 
 
-async def test_addresses_that_lead_nowhere_are_all_named(engine: Engine) -> None:
+async def test_preflight_unreachable_addresses_are_all_named(engine: Engine) -> None:
     engine.left, engine.right = "no-such-host.invalid:9092", "127.0.0.1:1"
     error = await refusal(engine)
     assert isinstance(error, Unreachable)
@@ -67,7 +67,7 @@ async def test_addresses_that_lead_nowhere_are_all_named(engine: Engine) -> None
         assert part in str(error), error
 
 
-async def test_a_server_that_is_not_kafka_is_told_as_such(engine: Engine) -> None:
+async def test_preflight_server_that_is_not_kafka_is_named(engine: Engine) -> None:
     async with web_server() as address:
         engine.left = address
         error = await refusal(engine)
@@ -76,7 +76,7 @@ async def test_a_server_that_is_not_kafka_is_told_as_such(engine: Engine) -> Non
     assert "no broker sends" in str(error), error
 
 
-def test_the_command_ends_with_its_exit_code_and_one_line(engine: Engine) -> None:
+def test_mirror_command_fault_exits_with_code_and_one_line(engine: Engine) -> None:
     engine.left = "127.0.0.1:1"
     worker = engine.start()
     assert worker.wait(30) == 11
@@ -84,7 +84,7 @@ def test_the_command_ends_with_its_exit_code_and_one_line(engine: Engine) -> Non
     assert "127.0.0.1:1" in engine.log()
 
 
-async def test_both_sides_of_a_flow_on_one_cluster_are_refused_by_cluster_id(engine: Engine) -> None:
+async def test_preflight_same_cluster_on_both_sides_is_refused(engine: Engine) -> None:
     before = topics(engine.right)
     engine.left = engine.right.replace("127.0.0.1", "localhost")
     error = await refusal(engine)
@@ -93,7 +93,7 @@ async def test_both_sides_of_a_flow_on_one_cluster_are_refused_by_cluster_id(eng
     assert topics(engine.right) == before
 
 
-async def test_a_pinned_cluster_id_refuses_every_other_cluster(engine: Engine, lab: Lab) -> None:
+async def test_preflight_pinned_cluster_id_refuses_other_clusters(engine: Engine, lab: Lab) -> None:
     engine.extra[f"{engine.target}.drlib.cluster.id"] = lab.clusters["RIGHT"].cluster_id
     await check(engine)
     engine.extra[f"{engine.target}.drlib.cluster.id"] = lab.clusters["LEFT"].cluster_id
@@ -103,7 +103,9 @@ async def test_a_pinned_cluster_id_refuses_every_other_cluster(engine: Engine, l
     assert f"{engine.target}.drlib.cluster.id" in error.remedy
 
 
-async def test_what_a_journal_was_begun_with_is_kept(engine: Engine, guarded: Lab) -> None:
+async def test_preflight_changed_lanes_clusters_or_retention_of_journal_are_refused(
+    engine: Engine, guarded: Lab
+) -> None:
     """One run, then four mistakes: another source, other lanes, a journal that would expire, too few brokers."""
     topic = engine.topics
     create_topic(engine.left, topic, 1)
@@ -137,7 +139,7 @@ async def test_what_a_journal_was_begun_with_is_kept(engine: Engine, guarded: La
     assert topics(engine.right) == before
 
 
-async def test_replication_factors_that_cannot_be_met_are_named_with_their_keys(engine: Engine) -> None:
+async def test_preflight_impossible_replication_factors_are_named_by_key(engine: Engine) -> None:
     create_topic(engine.left, engine.topics, 1)
     before = topics(engine.right)
     for key in ("replication.factor", "heartbeats.topic.replication.factor", "checkpoints.topic.replication.factor"):
@@ -150,7 +152,7 @@ async def test_replication_factors_that_cannot_be_met_are_named_with_their_keys(
     assert topics(engine.right) == before
 
 
-async def test_missing_rights_come_with_commands_that_grant_them(engine: Engine, guarded: Lab) -> None:
+async def test_preflight_missing_rights_come_with_grant_commands(engine: Engine, guarded: Lab) -> None:
     """The target knows the journal topic and the group, and allows others to use them; the commands told are run."""
     engine.right = bootstrap = guarded.clusters["GUARDED"].bootstrap
     create_topic(engine.left, engine.topics, 1)
@@ -173,7 +175,7 @@ def others_only(bootstrap: str, kind: ResourceType, name: str) -> None:
     add_acls(bootstrap, acl(kind, name, AclOperation.READ, who="User:other"))
 
 
-def test_a_misspelt_topic_is_told_with_the_one_that_is_meant_and_picked_up_when_it_comes(engine: Engine) -> None:
+def test_discovery_misspelt_topic_gets_a_suggestion_and_is_mirrored_once_created(engine: Engine) -> None:
     topic = engine.topics
     slip = topic[:-3] + topic[-2] + topic[-3] + topic[-1]
     engine.topics = f"{topic}, {slip}"
@@ -194,7 +196,7 @@ def test_a_misspelt_topic_is_told_with_the_one_that_is_meant_and_picked_up_when_
     assert engine.stop(worker) == 0, engine.log()
 
 
-def test_a_pattern_that_cannot_be_read_is_told_with_its_place(engine: Engine) -> None:
+def test_preflight_invalid_pattern_is_reported_with_its_place(engine: Engine) -> None:
     engine.topics = "orders.*, flights["
     worker = engine.start()
     assert worker.wait(30) == 2

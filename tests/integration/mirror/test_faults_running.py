@@ -82,7 +82,7 @@ def text(event: object) -> str:
 
 
 @pytest.mark.long
-def test_what_the_target_refuses_waits_for_its_topic_to_take_it_and_then_goes_on(
+def test_produce_refused_batch_waits_for_topic_config_and_continues(
     engine: Engine, fresh_topic: Callable[..., str]
 ) -> None:
     """Too large, from the future, without a key: three topics park, each with its key to set; a fourth goes on."""
@@ -128,7 +128,7 @@ def test_what_the_target_refuses_waits_for_its_topic_to_take_it_and_then_goes_on
 
 
 @pytest.mark.long
-def test_a_mirror_topic_that_stamps_records_itself_is_told(engine: Engine) -> None:
+def test_mirror_topic_with_log_append_time_is_reported(engine: Engine) -> None:
     topic = engine.topics
     engine.extra["sync.topic.configs.enabled"] = "false"
     create_topic(engine.left, topic, 1)
@@ -146,7 +146,7 @@ def test_a_mirror_topic_that_stamps_records_itself_is_told(engine: Engine) -> No
 
 
 @pytest.mark.long
-def test_a_source_topic_we_may_not_read_waits_alone_for_the_right(
+def test_source_topic_unauthorized_waits_alone_for_the_right(
     engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
 ) -> None:
     engine.left = guarded.clusters["GUARDED"].bootstrap
@@ -184,7 +184,7 @@ def test_a_source_topic_we_may_not_read_waits_alone_for_the_right(
 
 
 @pytest.mark.long
-def test_a_mirror_topic_we_may_not_write_waits_alone_for_the_right(
+def test_mirror_topic_unauthorized_waits_alone_for_the_right(
     engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
 ) -> None:
     engine.right = guarded.clusters["GUARDED"].bootstrap
@@ -224,7 +224,7 @@ def test_a_mirror_topic_we_may_not_write_waits_alone_for_the_right(
 
 
 @pytest.mark.long
-def test_what_may_not_be_looked_at_on_the_source_is_told_and_mirroring_goes_on(engine: Engine, guarded: Lab) -> None:
+def test_source_missing_describe_rights_are_reported_and_mirroring_goes_on(engine: Engine, guarded: Lab) -> None:
     """The settings of a topic, of which retention is one, and the topic that commits of groups are written to."""
     engine.left = guarded.clusters["GUARDED"].bootstrap
     topic, flow = engine.topics, f"{engine.source}->{engine.target}"
@@ -273,9 +273,7 @@ def checkpointed(engine: Engine, group: str) -> int | None:
 
 
 @pytest.mark.long
-def test_broker_settings_that_may_not_be_read_are_told_and_kafkas_defaults_assumed(
-    engine: Engine, guarded: Lab
-) -> None:
+def test_broker_config_unreadable_is_reported_and_defaults_assumed(engine: Engine, guarded: Lab) -> None:
     engine.right = guarded.clusters["GUARDED"].bootstrap
     create_topic(engine.left, engine.topics, 1)
     produce(engine.left, engine.topics, 50, partitions=1)
@@ -314,7 +312,7 @@ def garble_under_a_valid_checksum(batch: bytearray) -> None:
 
 
 @pytest.mark.long
-def test_a_damaged_batch_is_never_forwarded_and_what_stands_before_it_is(
+def test_corrupt_source_batch_is_never_forwarded_but_those_before_are(
     engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
 ) -> None:
     """A flipped bit, a length that swallows the rest of the log, garbage under a checksum that fits."""
@@ -355,7 +353,7 @@ def test_a_damaged_batch_is_never_forwarded_and_what_stands_before_it_is(
 
 
 @pytest.mark.long
-def test_a_source_restored_from_an_old_backup_is_parked_for_good(engine: Engine, guarded: Lab, tmp_path: Path) -> None:
+def test_source_restored_from_old_backup_is_parked_for_good(engine: Engine, guarded: Lab, tmp_path: Path) -> None:
     cluster = guarded.clusters["GUARDED"]
     engine.left = cluster.bootstrap
     topic = engine.topics
@@ -387,7 +385,7 @@ def test_a_source_restored_from_an_old_backup_is_parked_for_good(engine: Engine,
 
 
 @pytest.mark.long
-def test_a_target_that_stands_still_is_told_within_seconds_and_nothing_is_lost(engine: Engine, lab: Lab) -> None:
+def test_target_not_answering_is_reported_in_seconds_and_nothing_is_lost(engine: Engine, lab: Lab) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, 2)
     produce(engine.left, topic, 500, partitions=2)
@@ -410,7 +408,7 @@ def test_a_target_that_stands_still_is_told_within_seconds_and_nothing_is_lost(e
 
 
 @pytest.mark.long
-def test_a_source_that_stands_still_is_told_within_seconds_and_nothing_is_lost(engine: Engine, lab: Lab) -> None:
+def test_source_not_answering_is_reported_in_seconds_and_nothing_is_lost(engine: Engine, lab: Lab) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, 2)
     produce(engine.left, topic, 500, partitions=2)
@@ -433,9 +431,7 @@ def test_a_source_that_stands_still_is_told_within_seconds_and_nothing_is_lost(e
 
 
 @pytest.mark.long
-def test_a_lane_whose_journal_holds_what_nobody_can_read_stands_still_and_the_others_go_on(
-    engine: Engine, fresh_topic: Callable[..., str]
-) -> None:
+def test_lane_with_corrupt_journal_fails_and_others_go_on(engine: Engine, fresh_topic: Callable[..., str]) -> None:
     old, new = fresh_topic("old"), fresh_topic("new")
     engine.topics = f"{old}, {new}"
     engine.extra["drlib.lanes"] = "2"
@@ -473,7 +469,7 @@ def some(engine: Engine, topic: str, partitions: list[int]) -> list[list[Record]
     return [found[number] for number in partitions]
 
 
-def test_a_lost_journal_is_never_taken_for_a_beginning(engine: Engine) -> None:
+def test_journal_lost_is_never_taken_for_a_new_flow(engine: Engine) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 100, partitions=1)
@@ -498,7 +494,7 @@ def test_a_lost_journal_is_never_taken_for_a_beginning(engine: Engine) -> None:
     assert engine.stop(worker) == 0, engine.log()
 
 
-def test_a_clock_that_is_an_hour_off_is_measured(engine: Engine, tmp_path: Path) -> None:
+def test_clock_skew_of_an_hour_is_measured(engine: Engine, tmp_path: Path) -> None:
     """The worker's own clock is moved, which is the same as moving both clusters'."""
     (tmp_path / "clock").mkdir()
     (tmp_path / "clock" / "sitecustomize.py").write_text(

@@ -17,7 +17,7 @@ from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.model import Flow, TopicPartition
 
 
-def test_active_active_never_loops(replicator: Replicator) -> None:
+def test_flows_active_active_never_loop(replicator: Replicator) -> None:
     r = replicator
     r.make("A")
     r.make("B")
@@ -32,7 +32,7 @@ def test_active_active_never_loops(replicator: Replicator) -> None:
 
 
 @pytest.mark.long
-def test_a_ring_carries_everything_everywhere_once(replicator: Replicator) -> None:
+def test_flows_in_a_ring_deliver_each_record_once(replicator: Replicator) -> None:
     r = replicator
     for cluster in "ABC":
         r.make(cluster)
@@ -53,7 +53,7 @@ def test_a_ring_carries_everything_everywhere_once(replicator: Replicator) -> No
     }
 
 
-def test_hub_and_spokes_fan_in_and_out(replicator: Replicator) -> None:
+def test_flows_hub_and_spokes_fan_in_and_out(replicator: Replicator) -> None:
     r = replicator
     r.make("A")
     r.make("B")
@@ -75,7 +75,7 @@ def test_hub_and_spokes_fan_in_and_out(replicator: Replicator) -> None:
     }
 
 
-def test_identity_keeps_names_settings_and_partitions_and_internal_names_follow_the_separator(
+def test_identity_policy_keeps_names_configs_and_partitions(
     replicator: Replicator,
 ) -> None:
     r = replicator
@@ -94,7 +94,7 @@ def test_identity_keeps_names_settings_and_partitions_and_internal_names_follow_
     assert topic_config(r, "B", r.topic()) == {"retention.ms": "123456789", "max.message.bytes": "654321"}
 
 
-def test_a_separator_of_several_letters_names_topics_alone_where_internal_names_keep_the_period(
+def test_separator_of_several_characters_applies_to_topic_names_only(
     replicator: Replicator,
 ) -> None:
     r = replicator
@@ -111,7 +111,7 @@ def test_a_separator_of_several_letters_names_topics_alone_where_internal_names_
 
 
 @pytest.mark.long
-def test_java_readers_find_heartbeats_and_checkpoints_of_both_directions(replicator: Replicator) -> None:
+def test_heartbeats_and_checkpoints_are_read_by_java_clients_both_ways(replicator: Replicator) -> None:
     r = replicator
     r.make("A", records=4000)
     group = f"readers-{r.tag}"
@@ -142,7 +142,7 @@ def test_java_readers_find_heartbeats_and_checkpoints_of_both_directions(replica
     assert set(seen["groups"][group]) == {str(TopicPartition(r.remote("A"), p)) for p in positions}  # type: ignore[index]
 
 
-def test_a_position_in_the_middle_is_exact_where_mm2_reads_again(replicator: Replicator) -> None:
+def test_translation_mid_topic_position_is_exact_where_mm2_rereads(replicator: Replicator) -> None:
     r = replicator
     r.make("A", records=6000)
     group = f"middle-{r.tag}"
@@ -175,7 +175,7 @@ def test_a_position_in_the_middle_is_exact_where_mm2_reads_again(replicator: Rep
     r.stop()
 
 
-def test_a_ring_that_keeps_names_is_refused_before_anything_starts(ours: Replicator) -> None:
+def test_flows_cycle_that_keeps_names_is_refused_before_start(ours: Replicator) -> None:
     r = ours
     r.make("A", records=1)
     identity = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -197,7 +197,7 @@ def topic_config(r: Replicator, cluster: str, topic: str) -> dict[str, str]:
         return there.topic_config([topic])[topic]
 
 
-def test_one_flow_writes_nothing_but_its_syncs_to_the_source(replicator: Replicator) -> None:
+def test_flow_writes_only_offset_syncs_to_the_source(replicator: Replicator) -> None:
     r = replicator
     r.make("A")
     before = all_names(r, "A") | {"heartbeats", "__consumer_offsets"}
@@ -219,7 +219,7 @@ def test_one_flow_writes_nothing_but_its_syncs_to_the_source(replicator: Replica
         assert {name for name in there if not name.endswith("heartbeats")} == wanted  # those of other tests cross too
 
 
-def test_aborted_records_cross_with_mm2_alone(replicator: Replicator) -> None:
+def test_aborted_records_are_copied_by_mm2_only(replicator: Replicator) -> None:
     r = replicator
     r.make("A", records=10, partitions=1)
     producer = Producer({"bootstrap.servers": r.bootstraps["A"], "transactional.id": r.topic(), "log_level": 0})

@@ -13,7 +13,7 @@ from drlib.mirror.status import worker_status as status
 
 
 @pytest.mark.long
-def test_a_flow_whose_cluster_is_down_is_taken_up_when_it_comes(ours: Replicator, three: Lab) -> None:
+def test_flow_with_cluster_down_starts_when_it_comes_up(ours: Replicator, three: Lab) -> None:
     r = ours
     r.make("A")
     r.make("B")
@@ -34,7 +34,7 @@ def test_a_flow_whose_cluster_is_down_is_taken_up_when_it_comes(ours: Replicator
     r.stop()
 
 
-def test_identity_both_ways_for_topics_that_do_not_overlap(ours: Replicator) -> None:
+def test_identity_policy_both_ways_for_disjoint_topics(ours: Replicator) -> None:
     r = ours
     r.make("A", "east")
     r.make("B", "west")
@@ -50,7 +50,7 @@ def test_identity_both_ways_for_topics_that_do_not_overlap(ours: Replicator) -> 
     assert r.names("A") == r.names("B") == {r.topic("east"), r.topic("west")}
 
 
-def test_flows_that_share_a_process_are_killed_and_go_on(ours: Replicator) -> None:
+def test_flows_sharing_a_process_continue_after_kill(ours: Replicator) -> None:
     r = ours
     r.make("A", records=3000)
     r.make("B", records=3000)

@@ -21,7 +21,7 @@ from drlib.mirror.offsets.map.load_maps import read_maps
 from drlib.model import TopicPartition
 
 
-async def test_after_a_claim_the_former_owner_is_refused_where_it_wrote_and_where_it_never_did(
+async def test_claim_fences_former_owner_in_written_and_unwritten_partitions(
     right: str, fresh_topic: Callable[[str], str]
 ) -> None:
     topic = fresh_topic("claimed")
@@ -39,9 +39,7 @@ async def test_after_a_claim_the_former_owner_is_refused_where_it_wrote_and_wher
         assert await append(client, wrote, owner, 0) == (0, 7)
 
 
-async def test_racing_claimants_write_one_after_the_other_and_never_in_between(
-    right: str, fresh_topic: Callable[[str], str]
-) -> None:
+async def test_claim_racing_claimants_never_interleave_appends(right: str, fresh_topic: Callable[[str], str]) -> None:
     topic = fresh_topic("raced")
     await asyncio.to_thread(create_topic, right, topic, 1)
     partition = TopicPartition(topic, 0)
@@ -79,7 +77,7 @@ async def test_racing_claimants_write_one_after_the_other_and_never_in_between(
         assert mine == list(range(count))
 
 
-async def test_a_journal_of_many_gaps_is_folded_and_tells_the_same(engine: Engine) -> None:
+async def test_journal_of_many_gaps_is_folded_into_the_same_map(engine: Engine) -> None:
     topic = engine.topics
     engine.extra["drlib.lanes"] = "1"
     await asyncio.to_thread(create_topic, engine.left, topic, 1)
@@ -132,7 +130,7 @@ async def test_a_journal_of_many_gaps_is_folded_and_tells_the_same(engine: Engin
     engine.assert_same(topic, 1)
 
 
-async def test_an_owner_that_was_fenced_gets_the_lane_back_from_the_group_alone(engine: Engine) -> None:
+async def test_lane_fenced_owner_claims_again_only_after_a_session_with_the_group(engine: Engine) -> None:
     topic = engine.topics
     engine.extra |= {"drlib.lanes": "1", "drlib.session.timeout.ms": "3000"}
     await asyncio.to_thread(create_topic, engine.left, topic, 1)
@@ -155,7 +153,7 @@ async def test_an_owner_that_was_fenced_gets_the_lane_back_from_the_group_alone(
         assert (await append(client, mirror, usurper, 2))[0] == REFUSED_EPOCH
 
 
-async def test_spent_epochs_move_the_lane_to_a_new_transactional_id(engine: Engine) -> None:
+async def test_lane_near_last_epoch_moves_to_new_transactional_id(engine: Engine) -> None:
     topic = engine.topics
     engine.extra["drlib.lanes"] = "1"
     await asyncio.to_thread(create_topic, engine.left, topic, 1)

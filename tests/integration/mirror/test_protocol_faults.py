@@ -26,9 +26,7 @@ RESETS = 10  # per seed
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_the_connection_is_lost_again_and_again_with_many_batches_in_flight(
-    engine: Engine, lab: Lab, seed: int
-) -> None:
+async def test_produce_connection_lost_repeatedly_copies_exactly_once(engine: Engine, lab: Lab, seed: int) -> None:
     topic = engine.topics
     engine.right = lab.clusters["RIGHT"].link_bootstrap  # the mirror goes through the proxy, the checker need not
     await asyncio.to_thread(create_topic, engine.left, topic, 3)
@@ -72,7 +70,7 @@ async def test_the_connection_is_lost_again_and_again_with_many_batches_in_fligh
 
 
 @pytest.mark.long  # the cleaner takes its time
-async def test_a_source_compacted_between_fetch_and_resend_keeps_every_promise(engine: Engine) -> None:
+async def test_recovery_source_compacted_before_resend_keeps_promises(engine: Engine) -> None:
     topic = engine.topics
     engine.extra["drlib.lanes"] = "1"
     create_topic(
@@ -120,7 +118,7 @@ async def test_a_source_compacted_between_fetch_and_resend_keeps_every_promise(e
 
 
 @pytest.mark.long
-async def test_a_leader_is_killed_under_three_replicas(
+async def test_target_leader_killed_at_rf3_copies_exactly_once(
     lab_factory: Callable[..., Lab],
     tmp_path_factory: pytest.TempPathFactory,
     left: str,
@@ -178,7 +176,7 @@ def is_offline(owner: Running, partition: TopicPartition) -> bool:
 
 
 @pytest.mark.long
-async def test_a_partition_without_a_leader_is_told_and_read_again_while_others_go_on(
+async def test_source_partition_without_leader_is_reported_and_read_after_election(
     lab_factory: Callable[..., Lab],
     tmp_path_factory: pytest.TempPathFactory,
     right: str,

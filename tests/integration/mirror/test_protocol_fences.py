@@ -23,7 +23,7 @@ from drlib.mirror.read_batches import log_ends
 from drlib.model import TopicPartition
 
 
-async def test_no_record_is_sent_before_its_promise_stands(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_produce_waits_until_promise_is_acknowledged(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = engine.topics
     engine.extra["drlib.lanes"] = "1"
     await asyncio.to_thread(create_topic, engine.left, topic, 1)
@@ -59,9 +59,7 @@ async def test_no_record_is_sent_before_its_promise_stands(engine: Engine, monke
     engine.assert_same(topic, 1)
 
 
-async def test_a_placement_that_died_with_the_worker_is_found_in_the_log(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_recovery_finds_unjournaled_placement_in_the_log(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stranger shifted our records; before that stood in the journal, the worker was gone."""
     topic = engine.topics
     engine.extra["drlib.lanes"] = "1"
@@ -97,9 +95,7 @@ async def test_a_placement_that_died_with_the_worker_is_found_in_the_log(
     assert [len(records) for records in read_all(engine.right, mirror.topic, 1).values()] == [91]
 
 
-async def test_a_worker_whose_heartbeats_are_not_answered_stops_by_itself(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_membership_unanswered_heartbeats_stop_sending(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the session ends: after it the fence would refuse what the deadline has to hold back."""
     topic = engine.topics
     engine.extra |= {"drlib.lanes": "1", "drlib.session.timeout.ms": "4000"}
@@ -130,7 +126,7 @@ async def test_a_worker_whose_heartbeats_are_not_answered_stops_by_itself(
     engine.assert_same(topic, 1)
 
 
-async def test_a_claim_over_many_partitions_holds_in_all_of_them_when_it_returns(
+async def test_claim_over_many_partitions_has_markers_in_all_when_it_returns(
     right: str, fresh_topic: Callable[[str], str]
 ) -> None:
     topic, count = fresh_topic("wide"), 60
@@ -144,7 +140,7 @@ async def test_a_claim_over_many_partitions_holds_in_all_of_them_when_it_returns
             assert {code for code, _ in await asyncio.gather(*zombie)} == {REFUSED_EPOCH}
 
 
-async def test_a_partition_the_coordinator_did_not_know_does_not_count_as_fenced(
+async def test_claim_partition_unknown_to_coordinator_is_not_fenced(
     right: str, fresh_topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It skips what is not there and says CompleteAbort all the same."""

@@ -67,7 +67,7 @@ def journal_topic(engine: Engine) -> str:
     return flow.policy.journal_topic(engine.source)
 
 
-async def test_a_foreign_writer_is_told_journaled_and_copied_around(engine: Engine) -> None:
+async def test_foreign_writer_is_reported_journaled_and_placement_shifts(engine: Engine) -> None:
     topic = engine.topics
     engine.extra["drlib.lanes"] = "1"
     await asyncio.to_thread(create_topic, engine.left, topic, 1)
@@ -95,7 +95,7 @@ async def test_a_foreign_writer_is_told_journaled_and_copied_around(engine: Engi
 
 
 @pytest.mark.long
-async def test_a_foreign_writer_in_the_last_second_before_a_crash(engine: Engine) -> None:
+async def test_foreign_writer_just_before_crash_is_found_by_recovery(engine: Engine) -> None:
     topic = engine.topics
     engine.extra["drlib.lanes"] = "1"
     create_topic(engine.left, topic, 1)
@@ -133,7 +133,7 @@ def exists(bootstrap: str, topic: str) -> bool:
     return topic in AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=5).topics
 
 
-async def test_records_deleted_from_the_mirror_before_recovery_are_told_as_unsure_and_none_is_lost(
+async def test_recovery_deleted_mirror_records_are_unsure_and_none_is_lost(
     engine: Engine,
 ) -> None:
     topic = engine.topics
@@ -166,7 +166,7 @@ async def test_records_deleted_from_the_mirror_before_recovery_are_told_as_unsur
 
 
 @pytest.mark.parametrize("again", ["deleted-for-good", "made-again"])
-async def test_a_mirror_topic_that_goes_parks_alone(
+async def test_mirror_topic_deleted_or_recreated_parks_alone(
     engine: Engine, fresh_topic: Callable[..., str], again: str
 ) -> None:
     lost, kept = engine.topics, fresh_topic("kept")
@@ -213,7 +213,7 @@ async def test_a_mirror_topic_that_goes_parks_alone(
         await assert_exact_around_strangers(engine, lost)
 
 
-async def test_a_mirror_topic_made_again_is_filled_anew_only_while_it_is_empty(engine: Engine) -> None:
+async def test_remirror_recreated_topic_is_filled_only_while_empty(engine: Engine) -> None:
     """Named for it, and somebody else filled it first: behind their records it would be no copy of the source."""
     topic, mirror = engine.topics, mirror_of(engine, engine.topics)
     engine.extra["drlib.lanes"] = "1"
@@ -249,9 +249,7 @@ def forget(admin: AdminClient, topic: str, offset: int) -> None:
     admin.delete_records([below])[below].result(30)
 
 
-async def test_a_worker_waits_for_a_coordinator_that_is_still_loading(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_worker_waits_for_loading_coordinator(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = engine.topics
     await asyncio.to_thread(create_topic, engine.left, topic, 1)
     await asyncio.to_thread(send, engine.left, topic, ["a"])
@@ -272,7 +270,7 @@ async def test_a_worker_waits_for_a_coordinator_that_is_still_loading(
     await running_worker
 
 
-async def test_a_mirror_topic_that_another_worker_has_just_made_is_waited_for(
+async def test_mirror_topic_just_created_by_another_worker_is_waited_for(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker that says that it exists is not the one that is then asked what it looks like."""
@@ -293,7 +291,7 @@ async def test_a_mirror_topic_that_another_worker_has_just_made_is_waited_for(
 
 
 @pytest.mark.long  # the cleaner takes its time
-async def test_a_cleaned_mirror_tail_is_counted_exactly(engine: Engine, right: str) -> None:
+async def test_recovery_cleaned_mirror_log_is_counted_exactly(engine: Engine, right: str) -> None:
     """The cleaner took most records of a claim nobody had counted yet: their offsets, and the count, are still known."""
     topic = engine.topics
     engine.extra["drlib.lanes"] = "1"

@@ -63,7 +63,7 @@ async def looks(count: int) -> None:
     await asyncio.sleep(count * LOOK_MS / 1000)
 
 
-async def test_a_zombie_finds_the_door_shut_behind_old_records(attacked: Engine, forgetful: str) -> None:
+async def test_markers_idle_after_old_records_fence_a_zombie(attacked: Engine, forgetful: str) -> None:
     topic = attacked.topics
     await asyncio.to_thread(send, attacked.left, topic, [f"a{n}" for n in range(50)])
     async with running(attacked) as former:
@@ -81,7 +81,7 @@ async def test_a_zombie_finds_the_door_shut_behind_old_records(attacked: Engine,
     attacked.assert_same(topic, 1)
 
 
-async def test_a_stretch_of_old_records_is_guarded_and_costs_few_markers(attacked: Engine, forgetful: str) -> None:
+async def test_markers_continuous_old_records_are_guarded_with_few_markers(attacked: Engine, forgetful: str) -> None:
     topic = attacked.topics
     values = [f"{n}" for n in range(600)]
     guarded = 0
@@ -111,7 +111,7 @@ async def test_a_stretch_of_old_records_is_guarded_and_costs_few_markers(attacke
     attacked.assert_same(topic, 1)
 
 
-async def test_a_weeks_idleness_leaves_producer_and_fence_as_they_were(attacked: Engine, forgetful: str) -> None:
+async def test_markers_week_of_idleness_keeps_producer_and_fence(attacked: Engine, forgetful: str) -> None:
     topic = attacked.topics
     await asyncio.to_thread(send, attacked.left, topic, [f"a{n}" for n in range(50)])
     async with running(attacked) as owner, connected(forgetful) as client:

@@ -60,7 +60,7 @@ def take_over(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("end", ["SIGTERM", "SIGKILL", "SIGKILL before it ever committed", "SIGKILL twice"])
-def test_a_flow_stopped_in_mid_traffic_goes_on_without_gap_or_duplicate(
+def test_takeover_mm2_stopped_in_mid_traffic_continues_exactly_once(
     engine: Engine, mm2: MirrorMaker2, end: str
 ) -> None:
     create_topic(engine.left, engine.topics, PARTITIONS)
@@ -96,7 +96,7 @@ def test_a_flow_stopped_in_mid_traffic_goes_on_without_gap_or_duplicate(
     assert_carried_on(engine, before)
 
 
-def test_group_positions_in_the_copied_stretch_come_with_a_bound(engine: Engine, mm2: MirrorMaker2) -> None:
+def test_takeover_positions_in_the_copied_stretch_have_a_bound(engine: Engine, mm2: MirrorMaker2) -> None:
     create_topic(engine.left, engine.topics, PARTITIONS)
     produce(engine.left, engine.topics, 30_000, partitions=PARTITIONS)
     early = consume_some(engine.left, engine.topics, "early", 6000)
@@ -124,7 +124,7 @@ def test_group_positions_in_the_copied_stretch_come_with_a_bound(engine: Engine,
         assert 0 <= owed - there.offset <= there.records <= 30_000
 
 
-def test_a_running_mirror_maker_is_not_joined(engine: Engine, mm2: MirrorMaker2) -> None:
+def test_takeover_running_mirror_maker_refuses_start(engine: Engine, mm2: MirrorMaker2) -> None:
     create_topic(engine.left, engine.topics, PARTITIONS)
     produce(engine.left, engine.topics, 300, partitions=PARTITIONS)
     assert engine.properties.exists()
@@ -136,7 +136,7 @@ def test_a_running_mirror_maker_is_not_joined(engine: Engine, mm2: MirrorMaker2)
     assert ends(engine) == 300
 
 
-def test_a_mirror_maker_that_only_beats_for_the_flow_is_no_obstacle(
+def test_takeover_mm2_with_heartbeats_only_does_not_refuse_start(
     engine: Engine, mm2: MirrorMaker2, fresh_topic: Callable[[], str]
 ) -> None:
     create_topic(engine.left, engine.topics, PARTITIONS)

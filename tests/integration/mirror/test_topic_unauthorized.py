@@ -74,7 +74,7 @@ async def offsets(client: ClusterClient, partition: TopicPartition) -> list[int]
     [(ELSE, AclOperation.WRITE), pytest.param(ME, AclOperation.DESCRIBE, marks=pytest.mark.long)],
     ids=["not seen", "seen, not written"],
 )
-async def test_a_mirror_topic_we_are_shut_out_of_waits_alone_and_goes_on_by_itself(
+async def test_mirror_topic_losing_rights_waits_alone_and_continues(
     engine: Engine, guarded: Lab, fresh_topic: Callable[..., str], who: str, operation: AclOperation
 ) -> None:
     engine.right = guarded.clusters["GUARDED"].bootstrap
@@ -137,7 +137,7 @@ async def test_a_mirror_topic_we_are_shut_out_of_waits_alone_and_goes_on_by_itse
     assert [known.forward(n).offset for n in range(150)] == stands
 
 
-async def test_what_arrives_late_where_nobody_fenced_is_counted_by_the_claim_that_does(
+async def test_late_append_in_unfenced_partition_is_counted_by_the_fencing_claim(
     engine: Engine, fresh_topic: Callable[..., str]
 ) -> None:
     """A topic was left out of a claim, and batches of the owner before it were still on their way there."""

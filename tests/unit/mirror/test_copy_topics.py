@@ -17,7 +17,7 @@ from drlib.model import TopicPartition
 A, B = ClusterSettings("west", ("127.0.0.1:1",)), ClusterSettings("east", ("127.0.0.1:2",))
 
 
-def test_a_copy_is_known_by_the_cluster_ids_and_keeps_names():
+def test_settings_for_uses_cluster_ids_and_keeps_names():
     settings = settings_for(CopyRequest(A, B, ("orders.*",)), "idA", "idB")
     (flow,) = settings.enabled_flows
     assert str(flow.flow) == "idA->idB"
@@ -28,7 +28,7 @@ def test_a_copy_is_known_by_the_cluster_ids_and_keeps_names():
     assert not flow.mirrors_group("any")
 
 
-def test_a_prefix_changes_names_and_nothing_else():
+def test_settings_for_prefix_changes_topic_names_only():
     (flow,) = settings_for(CopyRequest(A, B, (".*",), prefix="old"), "idA", "idB").flows
     assert flow.policy.remote_topic("idA", "orders") == "old.orders"
     assert flow.policy.journal_topic("idA") == "__drlib-journal.idA.internal"
@@ -38,12 +38,12 @@ def test_a_prefix_changes_names_and_nothing_else():
     "topic", ["__consumer_offsets", "mm2-configs.A.internal", "heartbeats", "A.heartbeats", "A.checkpoints.internal"]
 )
 @pytest.mark.parametrize("prefix", [None, "old"])
-def test_what_belongs_to_brokers_and_replicators_stays_behind(topic: str, prefix: str | None):
+def test_settings_for_excludes_internal_topics(topic: str, prefix: str | None):
     (flow,) = settings_for(CopyRequest(A, B, (".*",), prefix=prefix), "idA", "idB").flows
     assert not flow.mirrors_topic(topic)
 
 
-def test_what_is_left_counts_from_the_log_start():
+def test_remaining_counts_from_the_log_start():
     full, empty, begun = (TopicPartition("t", number) for number in range(3))
     starts, ends = {full: 10, empty: 50, begun: 0}, {full: 30, empty: 50, begun: 8}
     assert remaining(starts, ends, {}) == {full: 20, begun: 8}
@@ -112,7 +112,7 @@ def test_an_alias_is_reached_as_its_file_says_and_not_otherwise(tmp_path: Path):
     assert "--from-config does not go with the alias A" in told(drlib("copy", *arguments), 2)
 
 
-def test_lanes_that_are_missing_for_a_moment_are_not_another_worker():
+def test_copy_lanes_missing_briefly_do_not_stop_it():
     now = 100.0
     request = CopyRequest(A, B, ("t",))
     copy = Copy(request, settings_for(request, "idA", "idB"), {}, {}, now=lambda: now)

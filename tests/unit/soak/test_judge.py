@@ -27,7 +27,7 @@ def moved(rows: Rows, by: int) -> Rows:
     return [(o + by, n, d) for o, n, d in rows]
 
 
-def test_the_same_records_are_no_finding_wherever_they_stand() -> None:
+def test_judge_same_records_at_any_offset_are_no_finding() -> None:
     assert found(moved(ROWS, 3)) == []
 
 
@@ -43,11 +43,11 @@ def test_the_same_records_are_no_finding_wherever_they_stand() -> None:
         ([*ROWS[:3], ROWS[4], ROWS[3], *ROWS[5:]], "1 records in the mirror come after later ones"),
     ],
 )
-def test_a_planted_fault_is_found(planted: Rows, expected: str) -> None:
+def test_judge_finds_each_planted_fault(planted: Rows, expected: str) -> None:
     assert expected in found(planted)
 
 
-def test_only_what_was_told_is_forgiven() -> None:
+def test_judge_excuses_only_journaled_losses() -> None:
     lost = ROWS[:2] + ROWS[4:]
     assert found(lost, may_miss=lambda offset: offset in (2, 3)) == []
     assert found(lost, may_miss=lambda offset: offset == 2) != []
@@ -57,14 +57,14 @@ def test_only_what_was_told_is_forgiven() -> None:
     assert found([*ROWS, (99, 55, 1)], in_doubt=frozenset({55})) == []
 
 
-def test_an_acknowledgement_stands_where_it_was_told() -> None:
+def test_judge_acknowledged_record_is_at_its_offset() -> None:
     assert acknowledged_stand("t-0", Log(ROWS), Log(ROWS)) == []
     (finding,) = acknowledged_stand("t-0", Log(ROWS), Log(moved(ROWS, 20)))
     assert finding.what == "12 records are not where the producer was told"
     assert acknowledged_stand("t-0", Log(ROWS), Log(ROWS[1:]))
 
 
-def test_what_a_producer_doubled_stands_twice_on_both_sides_and_no_oftener() -> None:
+def test_judge_producer_duplicates_appear_equally_on_both_sides() -> None:
     source = [*ROWS[:3], (50, 101, 7001), (51, 102, 7002), *moved(ROWS[3:], 60)]
     assert compare("t-0", "on the source", Log(source), "in the mirror", Log(moved(source, 5))) == []
     assert acknowledged_stand("t-0", Log(ROWS[:3]), Log(source[:5]), may_double=5) == []
@@ -75,7 +75,7 @@ def test_what_a_producer_doubled_stands_twice_on_both_sides_and_no_oftener() -> 
     assert fewer.what == "2 records on the source are not in the mirror as often"
 
 
-def test_of_a_topic_made_again_the_last_life_is_whole_and_the_others_are_beginnings() -> None:
+def test_judge_recreated_topic_last_incarnation_is_complete() -> None:
     one, two = Log(ROWS[:6]), Log(ROWS[6:])
 
     def judged(there: Rows, told: int = 1) -> list[Finding]:
@@ -90,7 +90,7 @@ def test_of_a_topic_made_again_the_last_life_is_whole_and_the_others_are_beginni
     assert judged(ROWS[6:] + ROWS[:6])
 
 
-def test_of_a_compacted_topic_the_newest_of_each_key_stands() -> None:
+def test_judge_compacted_topic_has_the_newest_of_each_key() -> None:
     keys = {number: b"%d" % (number % 3) for _, number, _ in ROWS}
     acked, cleaned = Log(ROWS), Log(ROWS[:1] + ROWS[7:])
     assert newest_stand("t-0", acked, keys, cleaned, Log(ROWS[4:])) == []
@@ -99,7 +99,7 @@ def test_of_a_compacted_topic_the_newest_of_each_key_stands() -> None:
     assert newest_stand("t-0", acked, keys, cleaned, Log([*ROWS, (99, 109, 7009)]))
 
 
-def test_a_map_that_is_off_by_one_or_leaves_a_record_out_is_found() -> None:
+def test_judge_finds_wrong_or_incomplete_map() -> None:
     here, there = Log(ROWS), Log((3 + at, n, d) for at, (_, n, d) in enumerate(ROWS))
     segments = [(0, 3, 4), (5, 7, 4), (10, 11, 4)]
     assert map_is_exact("t-0", segments, here, there) == []
@@ -107,7 +107,7 @@ def test_a_map_that_is_off_by_one_or_leaves_a_record_out_is_found() -> None:
     assert map_is_exact("t-0", [*segments[:2], (10, 12, 4)], here, there)
 
 
-def test_a_seed_is_a_plan() -> None:
+def test_plan_is_determined_by_its_seed() -> None:
     inside, outside, alone = ("a", "b"), ("c", "d", "e"), ("f",)
 
     def first(seed: int, count: int) -> list[object]:
@@ -130,7 +130,7 @@ class Delivered:
         self.offset = lambda: offset
 
 
-def test_what_is_called_delivered_without_an_offset_is_in_doubt() -> None:
+def test_traffic_delivery_without_offset_is_in_doubt() -> None:
     traffic = Traffic("127.0.0.1:1", "t", 1, 7)
     for number, offset in ((1, 0), (2, None), (3, -1001), (4, 1)):
         traffic._told(0, None, Delivered(number, offset))  # type: ignore[arg-type]

@@ -82,7 +82,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
 )
 
 
-def test_bytes_of_a_run_are_pinned() -> None:
+def test_run_bytes_are_pinned() -> None:
     """Journals outlive versions: these bytes may not change without a new format number."""
     run = Run(P, C, 5, 258)
     assert run.key() == bytes.fromhex(
@@ -91,13 +91,13 @@ def test_bytes_of_a_run_are_pinned() -> None:
     assert run.value() == bytes.fromhex("01 0000000000000102")
 
 
-def test_bytes_of_names_are_pinned() -> None:
+def test_topic_names_bytes_are_pinned() -> None:
     names = TopicNames(TOPIC, "é", "A.é", OTHER)
     assert names.key() == bytes.fromhex("0102 00112233445566778899aabbccddeeff")
     assert names.value() == b"\x01\0\0\0\x02\xc3\xa9\0\0\0\x04A.\xc3\xa9" + OTHER.bytes
 
 
-def test_kinds_are_pinned() -> None:
+def test_entry_kinds_are_pinned() -> None:
     every = {
         1: Claim(C, 0, 1, "w"),
         2: TopicNames(TOPIC, "a", "b", OTHER),
@@ -122,7 +122,7 @@ def test_kinds_are_pinned() -> None:
 
 @settings(max_examples=400)
 @given(entries)
-def test_decode_gives_back_the_entry(entry: Entry) -> None:
+def test_decode_returns_the_encoded_entry(entry: Entry) -> None:
     assert decode(entry.key(), entry.value()) == entry
     assert decode(memoryview(entry.key()), memoryview(entry.value())) == entry  # type: ignore[arg-type]
 
@@ -143,12 +143,12 @@ def test_decode_gives_back_the_entry(entry: Entry) -> None:
         (Clusters("a", "b"), Clusters("c", "b")),
     ],
 )
-def test_equal_keys_supersede(older: Entry, newer: Entry) -> None:
+def test_entry_key_equal_for_superseding_entries(older: Entry, newer: Entry) -> None:
     assert older.key() == newer.key()
     assert older.value() != newer.value()
 
 
-def test_facts_that_must_survive_have_keys_of_their_own() -> None:
+def test_entry_key_unique_for_lasting_facts() -> None:
     p2, c2, c3 = SourcePartition(TOPIC, 4), ClaimId(4000, 8), ClaimId(4001, 7)
     other = SourcePartition(OTHER, 3)
     facts: list[Entry] = [
@@ -172,7 +172,7 @@ def test_facts_that_must_survive_have_keys_of_their_own() -> None:
     assert len({fact.key() for fact in facts}) == len(facts)
 
 
-def test_a_kind_from_a_newer_version_stays_visible() -> None:
+def test_decode_unknown_kind_is_kept() -> None:
     entry = decode(b"\x01\xc8abc", b"\x07xyz")
     assert entry == Unknown(b"\x01\xc8abc", b"\x07xyz")
     assert isinstance(entry, Unknown)
@@ -204,7 +204,7 @@ RUN = Run(P, C, 5, 258)
         (Parked(P, 1, "a", 1).key(), b"\x01\xff\xff\xff\xff", "4294967295 bytes wanted"),
     ],
 )
-def test_garbage_is_named(key: bytes, value: bytes, says: str) -> None:
+def test_decode_corrupt_bytes_names_the_cause(key: bytes, value: bytes, says: str) -> None:
     with pytest.raises(JournalCorrupt, match=says) as caught:
         decode(key, value)
     assert isinstance(caught.value, DrlibError)
@@ -214,7 +214,7 @@ def test_garbage_is_named(key: bytes, value: bytes, says: str) -> None:
 @settings(max_examples=600)
 @given(st.binary(max_size=60), st.binary(max_size=40))
 @example(b"\x01\x01", b"\x01")
-def test_any_bytes_are_an_entry_or_corrupt(key: bytes, value: bytes) -> None:
+def test_decode_any_bytes_are_an_entry_or_corrupt(key: bytes, value: bytes) -> None:
     for k in (key, b"\x01" + key, *(bytes([1, kind]) + key for kind in range(1, 15))):
         for v in (value, b"\x01" + value):
             try:
@@ -226,7 +226,7 @@ def test_any_bytes_are_an_entry_or_corrupt(key: bytes, value: bytes) -> None:
 
 @settings(max_examples=400)
 @given(entries, st.data())
-def test_a_flipped_or_cut_entry_is_another_entry_or_corrupt(entry: Entry, data: st.DataObject) -> None:
+def test_decode_changed_bytes_are_another_entry_or_corrupt(entry: Entry, data: st.DataObject) -> None:
     """Nothing decodes to what was not written: the bytes of what comes out are the bytes that went in."""
     raw = bytearray(entry.key() + entry.value())
     split = len(entry.key())
@@ -241,7 +241,7 @@ def test_a_flipped_or_cut_entry_is_another_entry_or_corrupt(entry: Entry, data: 
     assert found != entry
 
 
-def test_what_was_said_before_a_mirror_topic_was_filled_anew_is_void() -> None:
+def test_valid_entries_remirrored_voids_earlier_ones() -> None:
     other = SourcePartition(OTHER, 0)
     journal: list[Entry] = [
         Run(P, C, 0, 1),

@@ -14,14 +14,14 @@ T, U = UUID(int=1), UUID(int=2)
 P, Q = SourcePartition(T, 0), SourcePartition(U, 0)
 
 
-def test_the_epoch_of_a_position_is_that_of_the_record_before_it() -> None:
+def test_epoch_below_is_that_of_the_record_before_the_position() -> None:
     entries = [SourceEpoch(P, 4, 0), SourceEpoch(P, 5, 100), SourceEpoch(Q, 9, 7)]
     read = epochs_read(entries)[P]
     assert [epoch_below(read, at) for at in (0, 1, 100, 101, 500)] == [-1, 4, 4, 5, 5]
     assert epoch_below({}, 5) == -1
 
 
-def test_what_was_noted_and_never_delivered_is_taken_back() -> None:
+def test_taken_back_epochs_beyond_the_position() -> None:
     """Epoch 5 was read from 100 on, nothing of it was delivered, and the source's new log never had it."""
     entries: list[Entry] = [SourceEpoch(P, 4, 0), SourceEpoch(P, 5, 100)]
     back = taken_back(P, epochs_read(entries)[P], 95)
@@ -32,7 +32,7 @@ def test_what_was_noted_and_never_delivered_is_taken_back() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=8), st.integers(0, 60))
-def test_taken_back_leaves_the_epoch_of_the_position_alone(noted: list[tuple[int, int]], position: int) -> None:
+def test_taken_back_keeps_the_epoch_of_the_position(noted: list[tuple[int, int]], position: int) -> None:
     read = dict(noted)
     after = {**read, **{e.epoch: e.source_offset for e in taken_back(P, read, position) if isinstance(e, SourceEpoch)}}
     assert epoch_below(after, position) == epoch_below(read, position)

@@ -15,7 +15,7 @@ BEAT = b'["MirrorHeartbeatConnector",{"sourceClusterAlias":"A","targetClusterAli
 STRIMZI = b'["A->B.MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"t"}]'
 
 
-def test_the_last_record_of_a_key_counts_and_null_deletes() -> None:
+def test_copied_last_record_of_a_key_counts_and_null_deletes() -> None:
     records = [
         (T0, b'{"offset":5}'),
         (T1, b'{"offset":9}'),
@@ -26,13 +26,13 @@ def test_the_last_record_of_a_key_counts_and_null_deletes() -> None:
     assert copied(records, FLOW) == {TopicPartition("t", 0): 2499}
 
 
-def test_strimzi_names_its_connectors_after_the_flow() -> None:
+def test_copied_reads_strimzi_connector_names() -> None:
     assert copied([(STRIMZI, b'{"offset":7}')], FLOW) == {TopicPartition("t", 0): 7}
     assert copied([(STRIMZI, b'{"offset":7}')], Flow("A", "C")) == {}
     assert copied([(STRIMZI, b'{"offset":7}'), (T0, b'{"offset":6}')], FLOW) == {TopicPartition("t", 0): 7}
 
 
-def test_another_source_is_not_ours() -> None:
+def test_copied_ignores_other_sources() -> None:
     assert copied([(T0, b'{"offset":7}')], Flow("C", "B")) == {}
 
 
@@ -47,12 +47,12 @@ def test_another_source_is_not_ours() -> None:
         (b'["MirrorSourceConnector",{"cluster":"A"}]', b'{"offset":1}'),
     ],
 )
-def test_what_connect_does_not_write_is_an_error(key: bytes | None, value: bytes) -> None:
+def test_decode_record_not_written_by_connect_is_an_error(key: bytes | None, value: bytes) -> None:
     with pytest.raises(ConnectRecordUnreadable):
         decode(key, value)
 
 
-def test_a_group_of_heartbeats_alone_does_not_copy() -> None:
+def test_source_connector_disabled_with_heartbeats_only() -> None:
     on = (b"connector-MirrorSourceConnector", b'{"properties":{"enabled":"true"}}')
     off = (b"connector-MirrorSourceConnector", b'{"properties":{"enabled":"false"}}')
     other = (b"connector-MirrorCheckpointConnector", b'{"properties":{"enabled":"false"}}')

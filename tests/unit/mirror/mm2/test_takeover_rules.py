@@ -71,13 +71,13 @@ def margin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.usefixtures("margin")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(histories(letters=1000))
-def test_records_that_differ_are_told_exactly(history: History) -> None:
+def test_decide_distinct_records_is_exact(history: History) -> None:
     found = decide(*history.compared(), history.committed, 0)
     assert (found.position, found.doubtful) == (history.reached, 0)
 
 
 @given(histories(letters=3))
-def test_records_that_repeat_are_never_skipped(history: History) -> None:
+def test_decide_repeated_records_are_never_skipped(history: History) -> None:
     found = decide(*history.compared(), history.committed, 0)
     assert found.position <= history.reached <= found.position + found.doubtful
 
@@ -85,9 +85,7 @@ def test_records_that_repeat_are_never_skipped(history: History) -> None:
 @pytest.mark.usefixtures("margin")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(histories(letters=1000), st.data())
-def test_a_group_in_the_copied_stretch_misses_nothing_and_reads_no_more_than_the_bound(
-    history: History, data: st.DataObject
-) -> None:
+def test_translate_sparse_misses_nothing_and_rereads_within_the_bound(history: History, data: st.DataObject) -> None:
     source, mirror = history.source, history.mirror
     here, there = history.compared()
     decision = decide(here, there, history.committed, 0)
@@ -108,17 +106,17 @@ def test_a_group_in_the_copied_stretch_misses_nothing_and_reads_no_more_than_the
     assert unseen - found.offset <= found.records
 
 
-def test_a_mirror_with_other_content_proves_nothing() -> None:
+def test_decide_mirror_with_other_content_proves_nothing() -> None:
     found = decide(marks([b"a", b"b", b"c"], 10), marks([b"A", b"B"]), 10, 0)
     assert found == Decision(11, 2, 0)
 
 
-def test_aborted_records_that_were_passed_over_do_not_end_the_search() -> None:
+def test_decide_skipped_aborted_records_do_not_end_the_search() -> None:
     source = [Mark(0, b"a"), Mark(1, b"x", True), Mark(2, b"x", True), Mark(4, b"b")]
     assert decide(source, marks([b"a", b"b"]), 0, 0) == Decision(5, 0, 3)
 
 
-def test_content_is_key_value_headers_and_time() -> None:
+def test_digest_covers_key_value_headers_and_timestamp() -> None:
     one = digest(b"k", b"v", [("h", b"1")], 5)
     others = [
         digest(b"k", b"v", [("h", b"1")], 6),
@@ -133,14 +131,14 @@ def test_content_is_key_value_headers_and_time() -> None:
     assert digest(b"k", b"v", [("h", b"1")], 5) == one
 
 
-def test_syncs_are_thinned_at_the_old_end() -> None:
+def test_usable_pairs_thins_the_oldest() -> None:
     pairs = usable_pairs(((n, n) for n in range(10_000)), marks([b"z"], 9_999), marks([b"z"], 9_999), 10_000)
     assert len(pairs) <= PAIRS_KEPT
     assert pairs[-100:] == tuple((n, n) for n in range(9_900, 10_000))
     assert pairs[0] == (0, 0)
 
 
-def test_the_bound_is_what_stands_up_to_the_next_pair() -> None:
+def test_translate_sparse_bound_reaches_to_the_next_pair() -> None:
     pairs = ((100, 90), (200, 190))
     assert translate_sparse(pairs, (300, 290), 100) == Translation(90, TranslationKind.BOUNDED, 100)
     assert translate_sparse(pairs, (300, 290), 150) == Translation(91, TranslationKind.BOUNDED, 99)
@@ -148,7 +146,7 @@ def test_the_bound_is_what_stands_up_to_the_next_pair() -> None:
     assert translate_sparse(pairs, (300, 290), 5) == Translation(0, TranslationKind.BOUNDED, 90)
 
 
-def test_our_own_records_behind_the_copied_stretch_are_exact_in_both_directions() -> None:
+def test_map_own_records_after_takeover_are_exact_both_ways() -> None:
     taken = Takeover(KEY, 1000, 800, 990, 0, 1, ((500, 400), (900, 760)))
     assert decode(taken.key(), taken.value()) == taken
     offsets = PartitionMap()

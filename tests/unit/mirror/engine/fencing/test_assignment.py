@@ -14,12 +14,12 @@ PARTITIONS = st.lists(st.integers(0, 2**31 - 1), unique=True, max_size=50)
 
 
 @given(TOPICS, PARTITIONS)
-def test_partitions_come_back(topic: str, partitions: list[int]) -> None:
+def test_decode_returns_encoded_partitions(topic: str, partitions: list[int]) -> None:
     expected = {topic: tuple(partitions)} if partitions else {}
     assert assignment.decode(assignment.encode(topic, partitions)) == expected
 
 
-def test_the_bytes_are_kafkas() -> None:
+def test_encode_bytes_are_those_of_kafka() -> None:
     assert assignment.encode("ab", [1, 258]) == bytes.fromhex(
         "0000 00000001 0002 6162 00000002 00000001 00000102 ffffffff"
     )
@@ -27,18 +27,18 @@ def test_the_bytes_are_kafkas() -> None:
     assert assignment.subscription("ab") == bytes.fromhex("0000 00000001 0002 6162 ffffffff")
 
 
-def test_several_topics_are_read() -> None:
+def test_decode_several_topics() -> None:
     one, two = assignment.encode("one", [3]), assignment.encode("two", [4, 5])
     both = struct.pack(">hi", 0, 2) + one[6:-4] + two[6:]
     assert assignment.decode(both) == {"one": (3,), "two": (4, 5)}
 
 
-def test_no_bytes_assign_nothing() -> None:
+def test_decode_empty_bytes_assign_nothing() -> None:
     assert assignment.decode(b"") == {}
 
 
 @given(TOPICS, PARTITIONS.filter(bool), st.data())
-def test_what_is_cut_off_is_refused(topic: str, partitions: list[int], data: st.DataObject) -> None:
+def test_decode_truncated_bytes_are_refused(topic: str, partitions: list[int], data: st.DataObject) -> None:
     whole = assignment.encode(topic, partitions)[:-4]  # user data is not read
     cut = data.draw(st.integers(1, len(whole) - 1))
     with pytest.raises(DrlibError, match="no consumer assignment"):
@@ -56,13 +56,13 @@ def test_what_is_cut_off_is_refused(topic: str, partitions: list[int], data: st.
     ],
     ids=["negative name", "negative count", "endless count", "no UTF-8", "negative topics"],
 )
-def test_lengths_that_cannot_be_are_refused(garbage: bytes) -> None:
+def test_decode_impossible_lengths_are_refused(garbage: bytes) -> None:
     with pytest.raises(DrlibError, match="no consumer assignment"):
         assignment.decode(garbage)
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_an_assignment_or_an_error_of_ours(data: bytes) -> None:
+def test_decode_any_bytes_are_an_assignment_or_a_drlib_error(data: bytes) -> None:
     try:
         found = assignment.decode(data)
     except DrlibError:

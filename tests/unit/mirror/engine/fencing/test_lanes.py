@@ -22,13 +22,13 @@ def test_lane_of_is_pinned() -> None:
 
 
 @given(st.text(), st.integers(1, 64))
-def test_partitions_of_a_topic_go_round_the_lanes(topic: str, lanes: int) -> None:
+def test_lane_of_consecutive_partitions_cycle_through_lanes(topic: str, lanes: int) -> None:
     assert sorted(lane_of(topic, p, lanes) for p in range(lanes)) == list(range(lanes))
     assert lane_of(topic, lanes, lanes) == lane_of(topic, 0, lanes)
 
 
 @given(st.integers(0, 40), members)
-def test_every_lane_has_one_worker_and_shares_are_equal(lanes: int, names: list[str]) -> None:
+def test_assign_each_lane_to_one_worker_in_equal_shares(lanes: int, names: list[str]) -> None:
     shares = assign(lanes, names)
     assert set(shares) == set(names)
     if names:
@@ -39,14 +39,14 @@ def test_every_lane_has_one_worker_and_shares_are_equal(lanes: int, names: list[
 
 
 @given(st.integers(0, 40), members, st.randoms())
-def test_the_order_of_members_does_not_matter(lanes: int, names: list[str], random: object) -> None:
+def test_assign_ignores_order_of_members(lanes: int, names: list[str], random: object) -> None:
     shuffled = list(names)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert assign(lanes, shuffled) == assign(lanes, names) == assign(lanes, names + names[:1])
 
 
 @pytest.mark.parametrize("workers", [2, 3, 5, 8])
-def test_a_worker_that_leaves_moves_few_of_the_others_lanes(workers: int) -> None:
+def test_assign_leaving_worker_moves_few_other_lanes(workers: int) -> None:
     lanes, moved, kept = 48, 0, 0
     for trial in range(20):
         names = [f"worker-{trial}-{n}" for n in range(workers)]
@@ -58,16 +58,16 @@ def test_a_worker_that_leaves_moves_few_of_the_others_lanes(workers: int) -> Non
     assert moved < 0.2 * kept  # round robin would move nearly all of them
 
 
-def test_more_workers_than_lanes() -> None:
+def test_assign_more_workers_than_lanes() -> None:
     shares = assign(2, ["a", "b", "c"])
     assert sorted(len(share) for share in shares.values()) == [0, 1, 1]
 
 
-def test_nobody_there() -> None:
+def test_assign_without_members_is_empty() -> None:
     assert assign(4, []) == {}
 
 
-def test_no_lanes_is_a_programming_error() -> None:
+def test_lanes_invalid_count_raises_value_error() -> None:
     with pytest.raises(ValueError, match="0 lanes"):
         lane_of("orders", 0, 0)
     with pytest.raises(ValueError, match="-1 lanes"):

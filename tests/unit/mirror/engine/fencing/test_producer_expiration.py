@@ -24,7 +24,7 @@ NOW = 1_800_000_000_000
 OLD = 1_357_000_000_000
 
 
-def test_defaults_are_kafkas_and_what_a_broker_does_not_tell_is_one() -> None:
+def test_expiry_from_config_missing_values_are_kafkas_defaults() -> None:
     assert Expiry.from_config({}) == DEFAULT == Expiry(DAY_MS, 600_000, 7 * DAY_MS)
     told = {
         "producer.id.expiration.ms": "2000",
@@ -36,7 +36,7 @@ def test_defaults_are_kafkas_and_what_a_broker_does_not_tell_is_one() -> None:
     assert Expiry(2000, 500, 5000).keep_alive_ms == 500
 
 
-def test_recent_records_need_no_marker() -> None:
+def test_markers_recent_records_need_none() -> None:
     last = LastAppend(NOW, NOW)
     last.batch(NOW + 1000, NOW + 1000)
     for later in (0, HOUR_MS, 11 * HOUR_MS):
@@ -45,7 +45,7 @@ def test_recent_records_need_no_marker() -> None:
         assert not fence_may_have_expired(last, DEFAULT, NOW + later)
 
 
-def test_a_partition_idle_for_half_a_day_is_marked_before_its_next_batch_and_not_before() -> None:
+def test_due_before_batch_after_half_the_expiration_only() -> None:
     last = LastAppend(NOW, NOW)
     assert not due_when_idle(last, DEFAULT, NOW + 30 * DAY_MS)
     assert due_before_batch(last, DEFAULT, NOW + DAY_MS // 2 + 1)
@@ -53,7 +53,7 @@ def test_a_partition_idle_for_half_a_day_is_marked_before_its_next_batch_and_not
     assert fence_may_have_expired(last, DEFAULT, NOW + DAY_MS)
 
 
-def test_old_records_are_guarded_marked_twice_a_look_and_closed_by_a_lull() -> None:
+def test_markers_old_records_are_guarded_marked_and_closed_when_idle() -> None:
     last = LastAppend(NOW, NOW)
     last.batch(OLD, NOW)
     assert fence_may_have_expired(last, DEFAULT, NOW)
@@ -67,7 +67,7 @@ def test_old_records_are_guarded_marked_twice_a_look_and_closed_by_a_lull() -> N
 
 
 @given(st.integers(OLD, NOW + DAY_MS), st.integers(0, 2 * DAY_MS))
-def test_a_lull_is_due_from_its_moment_on_and_not_before(newest: int, later: int) -> None:
+def test_due_when_idle_agrees_with_idle_due_ms(newest: int, later: int) -> None:
     last = LastAppend(NOW, NOW)
     assert idle_due_ms(last, DEFAULT) is None
     last.batch(newest, NOW)
@@ -81,7 +81,7 @@ def test_a_lull_is_due_from_its_moment_on_and_not_before(newest: int, later: int
 
 
 @given(st.lists(st.integers(0, 60_000), max_size=200), st.sampled_from([OLD, NOW]))
-def test_markers_are_at_least_half_a_look_apart_while_records_go_on(gaps: list[int], newest: int) -> None:
+def test_markers_are_at_least_half_a_check_interval_apart(gaps: list[int], newest: int) -> None:
     last, now, marked = LastAppend(NOW, NOW), NOW, [NOW]
     for gap in gaps:
         now += gap
@@ -96,7 +96,7 @@ def test_markers_are_at_least_half_a_look_apart_while_records_go_on(gaps: list[i
         assert marked == [NOW]
 
 
-def test_the_sequence_a_leader_must_know_wraps_as_kafkas_do() -> None:
+def test_last_sequence_wraps_as_in_kafka() -> None:
     assert last_sequence(0) == -1
     assert last_sequence(1) == 0
     assert last_sequence(1 << 31) == (1 << 31) - 1

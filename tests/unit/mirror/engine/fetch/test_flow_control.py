@@ -29,7 +29,7 @@ def run(window: InFlightWindow, *, bandwidth: float, delay_s: float, piece: int,
 
 @pytest.mark.parametrize("bandwidth", [1e6, 1.25e8, 2e9])
 @pytest.mark.parametrize("delay_s", [0.0002, 0.01, 0.2, 0.5])
-def test_any_link_is_filled(bandwidth: float, delay_s: float) -> None:
+def test_window_fills_any_link(bandwidth: float, delay_s: float) -> None:
     piece = max(256 << 10, int(bandwidth * delay_s / 50))
     window = InFlightWindow(least=4 << 20, most=8 << 30)
     seconds = 30 * delay_s + 100 * piece / bandwidth + 4 * window.least / bandwidth
@@ -38,13 +38,13 @@ def test_any_link_is_filled(bandwidth: float, delay_s: float) -> None:
     assert most <= window.least + 2.6 * bandwidth * delay_s + 2 * piece
 
 
-def test_memory_bounds_it() -> None:
+def test_window_stays_within_most() -> None:
     window = InFlightWindow(least=1 << 20, most=8 << 20)
     _, most = run(window, bandwidth=1e9, delay_s=0.2, piece=1 << 20, seconds=10)
     assert most <= 9 << 20
 
 
-def test_it_forgets_a_rate_that_is_no_more() -> None:
+def test_window_forgets_an_old_rate() -> None:
     window = InFlightWindow(least=1 << 20, most=1 << 30)
     window.measured(0.1)
     window.answered(window.sent(0.0, 100), 0.1, 10 << 20)
@@ -53,14 +53,14 @@ def test_it_forgets_a_rate_that_is_no_more() -> None:
     assert window.size < 2 << 20
 
 
-def test_a_slow_link_is_given_no_more_than_it_moves_in_a_few_seconds() -> None:
+def test_window_slow_link_gets_what_it_moves_in_seconds() -> None:
     window = InFlightWindow(least=16 << 20, most=80 << 20)
     assert window.size == window.start
     _, most = run(window, bandwidth=64e3, delay_s=0.05, piece=64 << 10, seconds=120)
     assert most <= window.start + (64 << 10)
 
 
-def test_a_fast_link_is_not_kept_waiting_by_the_careful_start() -> None:
+def test_window_fast_link_outgrows_its_start_quickly() -> None:
     window = InFlightWindow(least=16 << 20, most=80 << 20)
     run(window, bandwidth=500e6, delay_s=0.0005, piece=128 << 10, seconds=0.02)
     assert window.size >= 16 << 20

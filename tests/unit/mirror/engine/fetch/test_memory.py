@@ -9,7 +9,7 @@ from drlib.errors import UsageError
 from drlib.mirror.engine.fetch.memory import Memory, data_share
 
 
-def test_a_hold_counts_until_the_last_reference_goes() -> None:
+def test_reservation_counts_until_its_last_reference_is_dropped() -> None:
     memory = Memory(100)
     one = memory.reserve(60)
     other = one
@@ -27,7 +27,7 @@ def test_a_hold_counts_until_the_last_reference_goes() -> None:
     assert memory.reserved == 30
 
 
-def test_who_waits_is_told_once_there_is_room() -> None:
+def test_when_freed_calls_each_callback_once() -> None:
     memory = Memory(100)
     told: list[str] = []
     first, second = memory.reserve(90), memory.reserve(90)
@@ -43,7 +43,7 @@ def test_who_waits_is_told_once_there_is_room() -> None:
     assert told == ["room"]
 
 
-def test_a_copy_counts_beside_what_it_was_made_of_and_outlives_it() -> None:
+def test_reserve_more_outlives_the_first_reservation() -> None:
     memory = Memory(100)
     frame = memory.reserve(60)
     copy = frame.reserve_more(20)
@@ -54,7 +54,7 @@ def test_a_copy_counts_beside_what_it_was_made_of_and_outlives_it() -> None:
     assert memory.reserved == 0
 
 
-def test_a_worker_keeps_what_it_needs_itself_and_refuses_less() -> None:
+def test_data_share_subtracts_reserved_and_refuses_too_little() -> None:
     assert data_share(256 << 20) == 128 << 20
     assert data_share(1 << 30) == (1 << 30) - (128 << 20)
     with pytest.raises(UsageError, match="at least 160MiB"):
@@ -64,10 +64,10 @@ def test_a_worker_keeps_what_it_needs_itself_and_refuses_less() -> None:
 @pytest.mark.parametrize(
     ("text", "size"), [("256MiB", 256 << 20), ("1GiB", 1 << 30), ("300MB", 300_000_000), ("268435456", 256 << 20)]
 )
-def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
+def test_parse_memory_accepts_units(text: str, size: int) -> None:
     assert parse_memory(text) == size
 
 
-def test_what_is_no_size_is_refused_by_name() -> None:
+def test_parse_memory_invalid_size_is_named() -> None:
     with pytest.raises(UsageError, match="--memory plenty is not a size"):
         parse_memory("plenty")

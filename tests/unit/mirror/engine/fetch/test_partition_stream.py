@@ -71,7 +71,7 @@ def stream() -> PartitionStream:
 
 
 @given(logs, st.sampled_from([0, 3000, 64 << 10]), st.integers(0, 25))
-def test_every_record_that_is_left_crosses_once_and_its_place_is_known(
+def test_plan_copies_each_remaining_record_once_with_exact_map(
     log: list[tuple[set[int], int, int]], merge_bytes: int, position: int
 ) -> None:
     data = b"".join(batch(PER_BATCH * n, *each) for n, each in enumerate(log))
@@ -104,14 +104,14 @@ def test_every_record_that_is_left_crosses_once_and_its_place_is_known(
         assert copy.mirrored == end
 
 
-def test_small_batches_with_gaps_leave_in_one_request() -> None:
+def test_plan_merges_small_batches_with_gaps() -> None:
     copy = new_stream(64 << 10)
     copy.plan(fetched(b"".join(batch(PER_BATCH * n, {1, 4, 5}, 700, 0) for n in range(20)), 200))
     assert [item.batch.count for item in copy.queue] == [60]
 
 
 @pytest.mark.parametrize("kept", [1, 9])
-def test_a_joined_batch_is_never_larger_than_the_target_takes(kept: int) -> None:
+def test_plan_merged_batch_stays_within_merge_bytes(kept: int) -> None:
     """Joined, records grow: their numbers and times need more bytes than within the batches they came in."""
     copy = new_stream(3000)
     data = b"".join(batch(PER_BATCH * n * 300, set(range(kept)), 4, 0) for n in range(200))
@@ -120,7 +120,7 @@ def test_a_joined_batch_is_never_larger_than_the_target_takes(kept: int) -> None
     assert max(item.batch.size for item in copy.queue) <= 3000
 
 
-def test_a_small_batch_left_over_does_not_keep_a_large_frame() -> None:
+def test_plan_small_batch_alone_is_copied_out_of_its_frame() -> None:
     """One that is planned alone would view the frame, and the whole frame would count until it is acknowledged."""
     memory = Memory(1 << 20)
     batches = [batch(PER_BATCH * n, set(range(PER_BATCH)), 100, 0) for n in range(41)]
@@ -137,7 +137,7 @@ def test_a_small_batch_left_over_does_not_keep_a_large_frame() -> None:
     assert memory.reserved == 0
 
 
-def test_a_batch_of_few_records_joins_although_it_is_larger() -> None:
+def test_plan_merges_larger_batches_of_few_records() -> None:
     few = [batch(PER_BATCH * n, set(range(PER_BATCH)), 1600, 0) for n in range(4)]
     assert len(few[0]) > SMALL_BYTES
     copy = new_stream(256 << 10)
@@ -145,7 +145,7 @@ def test_a_batch_of_few_records_joins_although_it_is_larger() -> None:
     assert [item.batch.count for item in copy.queue] == [40]
 
 
-def test_what_was_appended_while_the_answer_was_made_is_taken_with_the_next_and_no_damage() -> None:
+def test_plan_batch_beyond_high_watermark_waits_for_next_response() -> None:
     """A broker takes the high watermark before it reads."""
     copy, data = new_stream(1 << 16), batch(0, {0, 1}, 10, 0)
     assert copy.plan(fetched(data, 0), None) == []
@@ -172,7 +172,7 @@ def plain_batches(first: int, batches: int) -> FetchedPartition:
     return FetchedPartition(P.topic_id, 0, 0, end, end, 0, (), None, -1, -1, memoryview(bytes(data)))
 
 
-def test_what_others_wrote_in_between_shifts_everything_behind_it(stream: PartitionStream) -> None:
+def test_shift_placement_moves_all_batches_in_flight(stream: PartitionStream) -> None:
     stream.plan(plain_batches(0, 4))
     for _ in range(3):
         stream.send_next()
@@ -188,14 +188,14 @@ def test_what_others_wrote_in_between_shifts_everything_behind_it(stream: Partit
     assert stream.map.forward(10).offset == 18
 
 
-def test_an_offset_below_the_expected_one_is_never_believed(stream: PartitionStream) -> None:
+def test_acknowledge_offset_below_expected_is_refused(stream: PartitionStream) -> None:
     stream.plan(plain_batches(0, 1))
     stream.send_next()
     assert stream.acknowledge(4, NOW) is None
     assert stream.acked == 0
 
 
-def test_no_acknowledgement_is_journaled_while_a_stretch_of_others_is_read_back(stream: PartitionStream) -> None:
+def test_progress_is_empty_while_foreign_records_are_read(stream: PartitionStream) -> None:
     stream.plan(plain_batches(0, 2))
     stream.send_next()
     stream.send_next()
@@ -208,7 +208,7 @@ def test_no_acknowledgement_is_journaled_while_a_stretch_of_others_is_read_back(
     assert Ack(P, C, 20, 26) in stream.progress()
 
 
-def test_a_marker_of_ours_takes_an_offset_and_the_sequence_goes_on(stream: PartitionStream) -> None:
+def test_marker_written_takes_an_offset_and_keeps_the_sequence(stream: PartitionStream) -> None:
     stream.plan(plain_batches(0, 2))
     stream.send_next()
     stream.acknowledge(5, NOW)

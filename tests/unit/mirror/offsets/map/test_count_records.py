@@ -263,7 +263,7 @@ def place(placements: list[Placement], q: int) -> int:
 
 @settings(max_examples=500)
 @given(crashes(cleaner=False))
-def test_an_untouched_log_is_counted_exactly(crash: Crash) -> None:
+def test_recover_untouched_log_is_exact(crash: Crash) -> None:
     result = crash.recover()
     assert (result.q, result.low, result.high, result.exact) == (*(len(crash.records),) * 3, True)
     placed = [*crash.placements, *result.placements]
@@ -285,7 +285,7 @@ def test_an_untouched_log_is_counted_exactly(crash: Crash) -> None:
 
 @settings(max_examples=700)
 @given(crashes(cleaner=True))
-def test_bounds_after_a_cleaner_hold_the_truth(crash: Crash) -> None:
+def test_recover_cleaned_log_bounds_contain_the_truth(crash: Crash) -> None:
     result = crash.recover()
     kept = len(crash.records)
     assert result.low == result.q <= kept <= result.high
@@ -308,7 +308,7 @@ def test_bounds_after_a_cleaner_hold_the_truth(crash: Crash) -> None:
 
 @settings(max_examples=500)
 @given(crashes(cleaner=True), st.integers(1, 5), st.integers(0, 9))
-def test_the_map_after_recovery_never_skips_and_is_unknown_where_it_must_be(crash: Crash, gap: int, more: int) -> None:
+def test_recover_map_never_skips_and_is_unknown_where_inexact(crash: Crash, gap: int, more: int) -> None:
     """Runs of `gap` records with a marker after each; the next claim resumes and mirrors `more` records."""
     sources = [q + q // gap for q in range(len(crash.records) + 60)]
     journal: list[Entry] = [*crash.placements]

@@ -25,7 +25,7 @@ def told_the_same(h: History, journal: list[Entry]) -> None:
 
 @settings(max_examples=300)
 @given(histories(), st.data())
-def test_folded_or_on_the_way_there_the_map_is_the_same(h: History, data: st.DataObject) -> None:
+def test_fold_at_any_stage_gives_the_same_map(h: History, data: st.DataObject) -> None:
     journal = list(h.journal)
     claims = list(dict.fromkeys(e.claim for e in journal if isinstance(e, Placement)))
     # The journal as it was when each claim began: folded then, and everything after is as ever.
@@ -56,7 +56,7 @@ def many(claims: int, runs: int) -> list[Entry]:
     return journal
 
 
-def test_every_gap_but_the_newest_claims_goes_into_chunks_and_the_next_fold_adds_to_them() -> None:
+def test_fold_puts_all_but_the_newest_claim_in_chunks() -> None:
     journal = many(4, 3000)
     found = fold(journal, 1000)
     assert [type(e) for e in found.entries] == [Chunk] * 5 + [Folded]
@@ -73,7 +73,7 @@ def test_every_gap_but_the_newest_claims_goes_into_chunks_and_the_next_fold_adds
     assert list(built(*unfold(final)).segments()) == list(built(*journal, *more).segments())
 
 
-def test_what_another_replicator_copied_comes_before_the_chunks() -> None:
+def test_unfold_puts_takeovers_before_chunks() -> None:
     journal = [Takeover(P, 0, 5, -1, 0, 1, ((0, 0), (3, 4))), *many(3, 30)]
     found = fold(journal, 10)
     gone = set(found.forget)
@@ -85,7 +85,7 @@ def test_what_another_replicator_copied_comes_before_the_chunks() -> None:
     assert [folded.backward(t) for t in range(110)] == [whole.backward(t) for t in range(110)]
 
 
-def test_little_and_unsure_journals_are_left_as_they_are() -> None:
+def test_fold_leaves_small_and_unsure_journals() -> None:
     journal = many(4, 30)
     assert fold(journal, 1000).entries == ()
     assert fold([*journal, Unsure(P, C, 1, 2, 3)], 10).entries == ()

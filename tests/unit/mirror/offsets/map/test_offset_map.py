@@ -396,14 +396,14 @@ def expected_forward(h: History, g: int) -> Translation:
 
 @settings(max_examples=500)
 @given(histories())
-def test_forward_is_what_the_records_say(h: History) -> None:
+def test_forward_agrees_with_the_records(h: History) -> None:
     for g in range(h.source + 4):
         assert h.live.forward(g) == expected_forward(h, g), g
 
 
 @settings(max_examples=300)
 @given(histories())
-def test_segments_are_the_records_and_nothing_else(h: History) -> None:
+def test_segments_are_exactly_the_records(h: History) -> None:
     segments = list(h.live.segments())
     assert [(s.source + i, s.target + i) for s in segments for i in range(s.count)] == h.pairs
     for a, b in pairwise(segments):
@@ -417,7 +417,7 @@ def test_segments_are_the_records_and_nothing_else(h: History) -> None:
 
 @settings(max_examples=300)
 @given(histories())
-def test_forward_never_skips_and_exact_reads_nothing_again(h: History) -> None:
+def test_forward_never_skips_and_exact_rereads_nothing(h: History) -> None:
     """Independent of what kind is due: no record unseen is jumped over, and exact means what it says."""
     for g in range(h.source + 4):
         found = h.live.forward(g)
@@ -434,7 +434,7 @@ def test_forward_never_skips_and_exact_reads_nothing_again(h: History) -> None:
 
 @settings(max_examples=300)
 @given(histories())
-def test_backward_is_what_the_records_say(h: History) -> None:
+def test_backward_agrees_with_the_records(h: History) -> None:
     for t in range(h.target + 4):
         found = h.live.backward(t)
         following = next((p for p in h.pairs if p[1] >= t), None)
@@ -458,7 +458,7 @@ def test_backward_is_what_the_records_say(h: History) -> None:
 
 @settings(max_examples=300)
 @given(histories())
-def test_there_and_back_is_the_same_place_between_the_same_records(h: History) -> None:
+def test_forward_then_backward_is_between_the_same_records(h: History) -> None:
     for g in range(h.source + 2):
         there = h.live.forward(g)
         if not there.exact or not h.pairs:
@@ -474,7 +474,7 @@ def test_there_and_back_is_the_same_place_between_the_same_records(h: History) -
 
 @settings(max_examples=300)
 @given(histories(), st.data())
-def test_a_compacted_journal_tells_the_same(h: History, data: st.DataObject) -> None:
+def test_map_of_a_compacted_journal_is_the_same(h: History, data: st.DataObject) -> None:
     """Compaction keeps the newest of each key where it stands; how far it has come is the broker's business."""
     split = data.draw(st.integers(0, len(h.journal)))
     newest = {entry.key(): at for at, entry in enumerate(h.journal[:split])}
@@ -490,7 +490,7 @@ def test_a_compacted_journal_tells_the_same(h: History, data: st.DataObject) -> 
 
 @settings(max_examples=200)
 @given(histories(), st.integers(0, 60))
-def test_the_logs_start_takes_what_stood_below_it(h: History, start: int) -> None:
+def test_forward_clamps_to_the_log_start(h: History, start: int) -> None:
     for g in range(h.source + 4):
         free, clamped = h.live.forward(g), h.live.forward(g, target_log_start=start)
         if free.offset is None or free.offset >= start:
