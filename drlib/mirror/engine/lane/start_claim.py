@@ -160,7 +160,8 @@ class ClaimStart:
         for stream in self.parked:
             why = self.excluded.get(stream.target.topic) or self.maps.refused[stream.key]
             if isinstance(why, MirrorTopicRecreated):
-                self._open("MirrorTopicRecreated", stream, why, why.remedy)
+                detail = f"{why.what}: {why.why}"
+                self.events.open("MirrorTopicRecreated", str(stream.target), detail, remedy=why.remedy, by=self.lane)
             elif isinstance(why, MirrorUnauthorized):
                 parked.park(stream, -1, "TargetUnauthorized", stream.target.topic, str(why))
             elif isinstance(why, JournalLost):
@@ -169,10 +170,8 @@ class ClaimStart:
                 parked.park(stream, -1, "SourceTruncated", str(stream.source), str(why))
             else:
                 remedy = f"{why.remedy} {remirror_remedy(stream.source.topic, stream.target.topic)}"
-                self._open("MirrorContradiction", stream, why, remedy)
+                detail = f"{why.what}: {why.why}"
+                self.events.open("MirrorContradiction", str(stream.target), detail, remedy=remedy, by=self.lane)
         for stream in self.streams:
             for name in ("MirrorContradiction", "MirrorTopicRecreated"):
                 self.events.resolve(name, str(stream.target), by=self.lane)
-
-    def _open(self, name: str, stream: PartitionStream, why: DrlibError, remedy: str) -> None:
-        self.events.open(name, str(stream.target), f"{why.what}: {why.why}", remedy=remedy, by=self.lane)
