@@ -1,4 +1,7 @@
-"""The commands. Each parses, calls one function below and prints; decisions live elsewhere."""
+"""The command tree, and the commands mirror, status and lab.
+
+Rules: a command parses, calls one function below and prints; decisions are made in other packages.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-lab_app = typer.Typer(help="Real Kafka clusters on this machine.", no_args_is_help=True)
+lab_app = typer.Typer(help="Start and stop real Kafka clusters on this machine.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
 app.add_typer(academy_app, name="academy")
 app.add_typer(config_app, name="config")
@@ -51,7 +54,7 @@ app.command("translate")(translate)
 
 LAB_DIR = Path(".lab")
 PropertiesFile = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
-LabDirectory = Annotated[Path, typer.Option("--dir", help="Where the lab keeps its state.")]
+LabDirectory = Annotated[Path, typer.Option("--dir", help="The lab's folder.")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -88,9 +91,11 @@ def mirror(
             metavar="MASTER", help="Run the workers as Spark tasks: local[N], spark://HOST:PORT, yarn, k8s://URL."
         ),
     ] = None,
-    workers: Annotated[int | None, typer.Option(metavar="N", help="How many workers on Spark; 1 unless given.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of workers on Spark; 1 unless given.")
+    ] = None,
     spark_conf: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; repeat for more.")
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting; repeat for more.")
     ] = None,
 ) -> None:
     """Mirror every enabled flow of FILE until SIGTERM or SIGINT."""
@@ -107,8 +112,8 @@ def mirror(
     if workers is not None or spark_conf:
         raise UsageError(
             "--workers and --spark-conf are for --spark",
-            "on a machine of its own every worker is a command of its own",
-            "Give --spark MASTER, or start the command as often as there are to be workers.",
+            "without Spark each worker is a command of its own",
+            "Give --spark MASTER, or start this command once per worker.",
         )
     settings = load_mirror_settings(file)
     errors = Console(stderr=True)
@@ -129,7 +134,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Redraw until q or Ctrl-C.")] = False,
     groups: Annotated[
-        bool, typer.Option("--groups", help="Consumer groups too: lag, and where they would resume.")
+        bool, typer.Option("--groups", help="Also show consumer groups: lag, and where they would resume.")
     ] = False,
     at: Annotated[
         list[str] | None, typer.Option(metavar="HOST:PORT", help="A worker's --metrics address; repeat for more.")
@@ -137,19 +142,19 @@ def status(
     worker_file: Annotated[
         list[Path] | None, typer.Option("--file", help="A worker's --status file; repeat for more.")
     ] = None,
-    rows: Annotated[int, typer.Option(help="How many partitions to show of each flow.", min=1)] = 12,
+    rows: Annotated[int, typer.Option(help="How many partitions of each flow to show.", min=1)] = 12,
 ) -> None:
-    """How every enabled flow of FILE is: lanes, lag, time to catch up, what retention leaves, events and remedies.
+    """Show every enabled flow of FILE: lanes, lag, time to catch up, time until retention, events and remedies.
 
-    Asks the clusters, so it works from any machine and when every worker is dead; a worker that can be heard adds its
-    detail. Exit code 0: all is well; 3: something is open or no worker runs; 11: nobody answers.
+    Asks the clusters, so it works from any machine and when every worker is dead; workers that can be reached add their
+    detail. Exit code 0: no problem; 3: an event is open or no worker runs; 11: no cluster answers.
     """
     from drlib.cli.mirror.status import StatusObserver, print_once
     from drlib.cli.mirror.status import watch as watch_status
     from drlib.config.settings import load_mirror_settings
 
     if as_json and watch:
-        raise UsageError("--json and --watch do not go together", "JSON is printed once", "Leave one of them out.")
+        raise UsageError("--json and --watch do not go together", "JSON is printed once", "Give only one.")
     observer = StatusObserver(load_mirror_settings(file), addresses=at or (), files=worker_file or (), groups=groups)
     code = watch_status(observer, rows=rows) if watch else print_once(observer, as_json_text=as_json, rows=rows)
     raise typer.Exit(code)
@@ -169,14 +174,14 @@ def lab_up(directory: LabDirectory = LAB_DIR) -> None:
 
 @lab_app.command("status")
 def lab_status(directory: LabDirectory = LAB_DIR) -> None:
-    """What runs, with its pid."""
+    """List the lab's processes with their pids."""
     from drlib.lab.lab import Lab
 
     table = Table()
     for name in ("process", "pid", "state"):
         table.add_column(name)
     for process in Lab.attach(directory).status():
-        table.add_row(process.name, str(process.pid), "running" if process.alive else "gone")
+        table.add_row(process.name, str(process.pid), "running" if process.alive else "stopped")
     Console().print(table)
 
 

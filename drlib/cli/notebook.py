@@ -17,13 +17,13 @@ LAB_DIR = Path(".lab")
 
 def notebook(
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGUMENT]...", help="For jupyter lab, as they are.")
+        list[str] | None, typer.Argument(metavar="[-- ARGUMENT]...", help="Passed to jupyter lab unchanged.")
     ] = None,
-    port: Annotated[int, typer.Option(help="On 127.0.0.1; 0 is any free one.", min=0, max=65535)] = 0,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser there.")] = True,
-    lab_dir: Annotated[Path, typer.Option("--lab-dir", help="The lab that is looked for.")] = LAB_DIR,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0: any free port.", min=0, max=65535)] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
+    lab_dir: Annotated[Path, typer.Option("--lab-dir", help="The folder of the lab to report on.")] = LAB_DIR,
 ) -> None:
-    """Start JupyterLab on 127.0.0.1 with notebooks/00_start_here.ipynb open. Ctrl-C ends it, and no lab."""
+    """Start JupyterLab on 127.0.0.1 with notebooks/00_start_here.ipynb open. Ctrl-C ends it; a lab keeps running."""
     from drlib.runs.signals import handled
     from drlib.ui.jupyterlab import JupyterLab, find_project
 
@@ -36,20 +36,20 @@ def notebook(
     ):
         print(it.url, flush=True)  # the one line of stdout: a script can read it
         print(lab_line(lab_dir), file=sys.stderr)
-        print("Ctrl-C ends JupyterLab and its kernels; a lab and mirrors go on.", file=sys.stderr, flush=True)
+        print("Ctrl-C ends JupyterLab and its kernels; labs and mirrors keep running.", file=sys.stderr, flush=True)
         it.wait(stop.is_set)
     print("JupyterLab has ended.", file=sys.stderr)
 
 
 def lab_line(directory: Path) -> str:
-    """Whether there is a lab, in one line."""
+    """Whether a lab runs in `directory`, in one line."""
     from drlib.lab.lab import Lab
 
     try:
         found = Lab.attach(directory)
     except UsageError:
-        return f"No lab is up in {directory}: the notebooks start one, or run `drlib lab up --dir {directory}`."
+        return f"No lab is running in {directory}: the notebooks start one, or run `drlib lab up --dir {directory}`."
     down = [alias for alias, cluster in found.clusters.items() if not cluster.alive]
     if down:
-        return f"The lab in {directory}: {', '.join(down)} does not run. Start anew: `drlib lab down`, `drlib lab up`."
-    return f"The lab in {directory} is up: {', '.join(found.clusters)}."
+        return f"The lab in {directory}: {', '.join(down)} is not running. Restart it: `drlib lab down`, then `drlib lab up`."
+    return f"The lab in {directory} is running: {', '.join(found.clusters)}."

@@ -6,4 +6,4 @@ from typing import Annotated
 
 import typer
 
-Memory = Annotated[str, typer.Option(metavar="SIZE", help="What the worker may take in all, whatever the topics.")]
+Memory = Annotated[str, typer.Option(metavar="SIZE", help="Memory limit of the worker, for all topics together.")]

@@ -1,9 +1,9 @@
-"""Drills from the command line: planned into a run folder, found again by hash, compared, taken up, rolled back.
+"""Drills on the command line: planned into a run folder, found by hash, compared with the clusters, resumed, rolled back.
 
-Rules: what is wrong with a runbook, a parameter or a cluster is found before there is a folder, or the folder goes again.
-A run is known by its folder, which one process at a time executes; what it was asked to be is in `run.json`, what it would
-change in `plan.json`. A plan is named by its hash, by 12 digits at least, and is run once.
-Not for: executing notebooks (`execute`), nor showing anything.
+Rules: an error in a runbook, a parameter or a cluster leaves no run folder behind. A run is identified by its folder, which
+one process at a time executes; the request is in `run.json`, the planned changes in `plan.json`. A plan is named by at
+least 12 digits of its hash, and is run once.
+Not for: executing notebooks (`drlib.runbook.execution.execute`), nor showing anything.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _OURS: Final = ("run_dir", "lab_dir", "properties", "runbook", "skip_gate")  # p
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the clusters are: a properties file or a lab that runs, and never both."""
+    """Where the clusters are: a properties file or a running lab, never both."""
 
     properties: Path | None = None
     lab_dir: Path | None = None
 
     def __post_init__(self) -> None:
         if self.properties is not None and self.lab_dir is not None:
-            raise UsageError("FILE and a lab", "a drill is on one of them", "Leave one of them out.")
+            raise UsageError("FILE and a lab", "a drill runs on one of them", "Give only one.")
 
 
 def placed(place: Place, given: Mapping[str, Value]) -> Place:
@@ -72,7 +72,7 @@ def placed(place: Place, given: Mapping[str, Value]) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What the person who runs it has granted: steps, IDs of clusters, and a reason to pass over the gate."""
+    """What the operator has granted: approved steps, cluster IDs, and a reason to skip the readiness gate."""
 
     approved: tuple[str, ...] = ()
     cluster_ids: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Granted:
 
 
 def look(book: Runbook, given: Mapping[str, Value], place: Place) -> Plan:
-    """What the drill would change now. Keeps nothing and touches nothing."""
+    """What the drill would change now. Saves nothing and changes nothing."""
     place = placed(place, given)
     with tempfile.TemporaryDirectory() as nowhere, _opened(book, given, place, Path(nowhere)) as opened:
         return planning.make_plan(opened.drill, opened.actions)
@@ -136,21 +136,23 @@ def by_hash(runs_dir: Path, digits: str) -> Path:
     """The run folder of the plan that begins with `digits`. Raises `UsageError` for none, or one that was begun."""
     if len(digits) < DIGITS or set(digits) - set("0123456789abcdef"):
         raise UsageError(
-            f"plan '{digits}'", f"a plan is named by {DIGITS} digits of its hash or more", "Copy it from drlib plan."
+            f"plan '{digits}'",
+            f"it needs at least {DIGITS} digits of the plan's hash",
+            "Copy them from drlib plan.",
         )
     found = [path.parent for path in sorted(runs_dir.glob(f"*/{planning.PLAN_FILE}")) if _hash(path).startswith(digits)]
     if len({_hash(path / planning.PLAN_FILE) for path in found}) > 1:
-        raise UsageError(f"plan {digits}", "more than one plan begins so", "Give more digits.")
+        raise UsageError(f"plan {digits}", "more than one plan begins with these digits", "Give more digits.")
     new = [path for path in found if not (path / JOURNAL).exists()]
     if new:
         return new[-1]
     if found:
         raise UsageError(
             f"plan {digits}",
-            f"it was begun in {found[-1].name}",
-            f"Take it up: drlib run --resume {found[-1]}. Or make a new plan.",
+            f"it was already started in {found[-1].name}",
+            f"Continue it: drlib run --resume {found[-1]}. Or make a new plan.",
         )
-    raise UsageError(f"plan {digits}", f"there is none in {runs_dir}", "Make one: drlib plan RUNBOOK.")
+    raise UsageError(f"plan {digits}", f"no such plan in {runs_dir}", "Make one: drlib plan RUNBOOK.")
 
 
 def run_of(runs_dir: Path, name: Path) -> tuple[Path, Request]:
@@ -162,11 +164,11 @@ def run_of(runs_dir: Path, name: Path) -> tuple[Path, Request]:
     known = sorted(path.parent.name for path in runs_dir.glob(f"*/{request.REQUEST_FILE}"))
     near = get_close_matches(name.name, known, 1)
     hint = f"Did you mean {near[0]}?" if near else "drlib runs lists them."
-    raise UsageError(f"run {name}", f"there is no {request.REQUEST_FILE} in such a folder", hint)
+    raise UsageError(f"run {name}", f"no folder of that name has a {request.REQUEST_FILE}", hint)
 
 
 def compare(folder: Path, asked: Request, granted: Granted) -> Request:
-    """Before a kept plan is run: nobody runs it, nothing it relies on has moved, and the gate is open.
+    """Check a saved plan before it is run: no process runs it, the clusters are as planned, and the gate is open.
 
     Returns the request with what was granted. Raises `StalePlan`, `ReadinessError`, `LeaseHeld` and what `keep` does.
     """
@@ -184,21 +186,21 @@ def compare(folder: Path, asked: Request, granted: Granted) -> Request:
 
 
 def take_up(folder: Path, asked: Request, granted: Granted) -> tuple[Runbook, Request]:
-    """Before a run is resumed: it was begun, is not over, and what may be left of the one before it has ended."""
+    """Check a run before it is resumed or rolled back: it has not ended, and its lab still runs."""
     book, plan = _book(asked), planning.read(folder)
     refuse_unknown(plan.drill.name, plan.drill.steps, granted.approved)
     if granted.skip_gate is not None:
-        raise UsageError("--skip-gate", "a run that is taken up is past the gate", "Leave it out.")
+        raise UsageError("--skip-gate", "a resumed run has passed the gate already", "Leave it out.")
     ended = ending_of(folder, plan)
     if ended is not None and not ended.resumable:
-        raise UsageError(f"{folder.name} is over", "nothing of it is left to do", "Make a new plan and run that.")
+        raise UsageError(f"{folder.name} has ended", "there is nothing left to do", "Make a new plan and run that.")
     if asked.lab_dir is not None:
         Lab.attach(asked.lab_dir)  # a lab that was started for the run alone went with it
     return book, asked.granted(granted.approved, granted.cluster_ids)
 
 
 def roll_back(folder: Path, asked: Request, granted: Granted) -> RunOutcome:
-    """Put back what stands of a run, whatever its strategy. Raises `Deviated` when something cannot be put back."""
+    """Undo the steps of a run, whatever its strategy. Raises `Deviated` when a step cannot be undone."""
     _, asked = take_up(folder, asked, granted)
     wait_for_the_dead(folder)
     with _opened(_book(asked), asked.parameters, Place(asked.properties, asked.lab_dir), folder) as opened:
@@ -220,7 +222,11 @@ def roll_back(folder: Path, asked: Request, granted: Granted) -> RunOutcome:
                 folders.seal(folder)
     ended = ending_of(folder, plan)
     if ended is None:
-        raise error or Aborted(f"{folder.name} was left", "its rollback did not end", "Roll it back again.")
+        raise error or Aborted(
+            f"{folder.name} is not rolled back",
+            "the rollback did not finish",
+            f"Run it again: drlib run --rollback {folder}",
+        )
     if ended.ending.standing and error is not None:
         raise error
     return ended.ending
@@ -240,18 +246,18 @@ def ending_of(folder: Path, plan: Plan) -> Over | None:
 
 
 def abort(folder: Path, wait_s: float) -> tuple[RunOutcome | None, float]:
-    """Ask the run to stop and roll back by its strategy; how it ended and the seconds that took, None when it has not.
+    """Request the run to stop and roll back by its strategy. Returns how it ended (None: not yet) and the seconds waited.
 
-    Raises `UsageError` for a run that is over or that nobody runs.
+    Raises `UsageError` for a run that has ended or that no process runs.
     """
     plan = planning.read(folder)
     if ending_of(folder, plan) is not None:
-        raise UsageError(f"{folder.name} cannot be aborted", "it is over", "See its journal.")
+        raise UsageError(f"{folder.name} cannot be aborted", "it has ended", "See its journal.")
     if not held(folder):
         raise UsageError(
             f"{folder.name} cannot be aborted",
-            "nobody runs it now; what it did stands",
-            f"Put it back: drlib run --rollback {folder}",
+            "no process runs it; what it changed is not undone",
+            f"Undo it: drlib run --rollback {folder}",
         )
     began = time.monotonic()
     Abort(folder).request(f"{getpass.getuser()} on {socket.gethostname()} (drlib abort)")
@@ -264,12 +270,14 @@ def abort(folder: Path, wait_s: float) -> tuple[RunOutcome | None, float]:
 
 
 def wait_for_the_dead(folder: Path) -> None:
-    """Until the kernel of a run that was killed has let go of it. Raises `LeaseHeld` when it does not."""
+    """Wait until the kernel of a killed run has released its folder. Raises `LeaseHeld` when it does not."""
     end = time.monotonic() + _DEAD_S
     while held(folder):
         if time.monotonic() > end:
             raise LeaseHeld(
-                f"{folder.name} is being run", "another process holds its folder", "Let it end, or: drlib abort RUN."
+                f"{folder.name} is running",
+                "another process executes it",
+                f"Wait until it ends, or: drlib abort {folder}",
             )
         time.sleep(_LOOK_S)
 
@@ -284,7 +292,7 @@ def held_by_executor(folder: Path) -> bool:
 
 
 def unfinished(folder: Path) -> bool:
-    """Is there something left of the drill in `folder` that resuming it could do?"""
+    """Can the drill in `folder` be resumed?"""
     if not (folder / JOURNAL).exists() or not (folder / planning.PLAN_FILE).exists():
         return False
     ended = ending_of(folder, planning.read(folder))
@@ -309,8 +317,10 @@ def refuse_unknown(name: str, steps: Iterable[Step | StepSection], approved: Ite
     for one in approved:
         if one not in waiting:
             near = get_close_matches(one, waiting, 1)
-            hint = f"Did you mean {near[0]}?" if near else f"Waiting: {', '.join(waiting) or 'none'}."
-            raise UsageError(f"--approve {one}", f"no step of {name} of that name waits for an approval", hint)
+            hint = (
+                f"Did you mean {near[0]}?" if near else f"Steps that wait for approval: {', '.join(waiting) or 'none'}."
+            )
+            raise UsageError(f"--approve {one}", f"{name} has no such step that waits for approval", hint)
 
 
 @contextlib.contextmanager
@@ -330,7 +340,7 @@ def _opened(book: Runbook, given: Mapping[str, Value], place: Place, run_dir: Pa
 
 
 def values(book: Runbook, given: Mapping[str, Value]) -> dict[str, Value]:
-    """What the notebook will know: its own defaults, the runbook's values and objectives, and what was given."""
+    """The notebook's parameters: its defaults, the runbook's values and objectives, then those given."""
     known = parameters.declared(book.notebook)
     aims = {name: value for name, value in book.objectives.model_dump().items() if value is not None}
     defaults = {name: found.default for name, found in known.items() if found.default is not None}

@@ -1,7 +1,7 @@
 """Stopping a drill: Ctrl-C, SIGTERM, or a file `abort` in its run folder, from any process of the same user.
 
 Rules: an abort is a file before it is anything else, so that it outlives a process that is killed meanwhile. Nothing is
-raised into the middle of somebody's I/O: steps wait with `wait`, which ends at once when an abort is asked for.
+raised into the middle of I/O: steps wait with `wait`, which ends at once when an abort is asked for.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ class Abort:
     def by(self) -> str:
         """Who or what asked for it, as the file says."""
         try:
-            return self._path.read_text().strip() or "somebody"
+            return self._path.read_text().strip() or "unknown user"
         except FileNotFoundError:
-            return "somebody"
+            return "unknown user"
 
     def request(self, by: str) -> None:
         """Ask for it. Safe to repeat, the first name stays."""
         try:
-            write_first(self._path, by + "\n")  # whoever sees the file reads the name
+            write_first(self._path, by + "\n")  # a reader of the file always finds the name
         except OSError:  # a full disk keeps nobody from stopping, only from saying who it was
             self._path.touch()
         finally:
             self._event.set()
 
     def clear(self) -> None:
-        """Forget an abort that was carried out: somebody resumes the run."""
+        """Forget an abort that was carried out: the run is being resumed."""
         self._path.unlink(missing_ok=True)
         self._event.clear()
 

@@ -29,7 +29,7 @@ class JournalTampered(DrlibError):
 
     def __init__(self, path: Path, line: int) -> None:
         super().__init__(
-            f"{path.name} was changed after the fact", f"line {line} breaks the chain", "Don't rely on this run."
+            f"{path.name} was changed after the fact", f"line {line} breaks the chain", "Do not rely on this run."
         )
 
 
@@ -38,7 +38,7 @@ class JournalFull(Deviated):
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(
-            f"the run in {path.parent.name} was left where it stood",
+            f"the run in {path.parent.name} stopped where it was",
             f"its journal cannot be written: {error.strerror or error}",
             "Make room, then resume the run or roll it back.",
         )

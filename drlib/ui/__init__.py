@@ -1,4 +1,5 @@
-"""What people look at: plotly figures, rich objects for notebooks, the offline HTML report, the terminal.
+"""What people look at: terminal, notebook, console and report.
 
-Everything here is made from a finished `Scorecard` and journal; nothing here measures or decides.
+`words` writes numbers, times and verdicts as text, `display` shows a table with a figure anywhere, `layout` places labels;
+`jupyterlab` starts the notebooks. `console` is live, `figures` and `sizing` draw, `terminal` and `report` present runs.
 """

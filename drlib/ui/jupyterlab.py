@@ -1,10 +1,10 @@
-"""JupyterLab as a part of the product: one command, the first notebook open, and nothing that asks or tells beside it.
+"""JupyterLab as a part of the product: one command, the first notebook open, no dialogs or notifications in the way.
 
-Rules: it listens on 127.0.0.1 only and keeps its token; kernels are spoken to encrypted where they can be; no news, no
-updates, no extension catalogue are asked of any network. Settings, workspaces and configuration are in a folder of the
-product's own, so nobody's `~/.jupyter` is read or changed; each start has a workspace of its own, for one that is taken
-up again opens documents whose kernels are dead and asks about them. The server is a child that ends with this process, whatever
-happens to it; what belongs to one start is removed with it, what a person set in JupyterLab stays.
+Rules: it listens on 127.0.0.1 only and keeps its token; kernel connections are encrypted where kernels support it; no news,
+updates or extension catalogue are fetched. Settings, workspaces and configuration are in the product's own folder, so
+`~/.jupyter` is neither read nor changed; each start has its own workspace, as a restored one would open documents whose
+kernels are dead. The server is a child process that ends with this one; the files of one start are removed with it, settings
+made in JupyterLab stay.
 Not for: starting a lab, which the notebooks do.
 """
 
@@ -35,7 +35,7 @@ END_S: Final = 10.0
 _NAME: Final = "jupyterlab"
 _TAIL: Final = 12
 
-# Whatever JupyterLab would ask or tell on its own account. Source: the schemas it installs (share/jupyter/lab/schemas).
+# Dialogs and notifications that JupyterLab would show by itself. Source: the schemas it installs (share/jupyter/lab/schemas).
 OVERRIDES: Final[Mapping[str, Mapping[str, object]]] = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
     "@jupyterlab/extensionmanager-extension:plugin": {"enabled": False},
@@ -135,7 +135,7 @@ class JupyterLab:
             if not self.alive:
                 raise _failed(self._tail(), port)
             time.sleep(0.05)
-        raise Unreachable("JupyterLab did not start", f"it was silent for {READY_S:g} s", "Try it again.")
+        raise Unreachable("JupyterLab did not start", f"it did not answer within {READY_S:g} s", "Try again.")
 
     def _tail(self) -> list[str]:
         log = Path(self._folder.name) / "jupyterlab.log" if self._folder else None
@@ -147,7 +147,11 @@ def find_project(start: Path) -> Path:
     for place in (start, *start.absolute().parents):
         if (place / FIRST).is_file():
             return place
-    raise UsageError(f"there is no {FIRST}", f"neither in {start.absolute()} nor above it", "Run it in the project.")
+    raise UsageError(
+        f"{FIRST} was not found",
+        f"it is neither in {start.absolute()} nor in a folder above it",
+        "Run it in the project's folder.",
+    )
 
 
 def own_folder() -> Path:
@@ -169,7 +173,7 @@ def command(port: int, *, browser: bool, state: Path, run: Path, arguments: Sequ
         *(sys.executable, "-m", "jupyterlab"),
         f"--ServerApp.ip={HOST}",
         f"--ServerApp.port={port}",
-        "--ServerApp.port_retries=0",  # another port than the one that is told would be a riddle
+        "--ServerApp.port_retries=0",  # the printed address must be the one it listens on
         "--ServerApp.password_required=False",
         f"--ServerApp.open_browser={browser}",
         f"--LabApp.open_browser={browser}",
@@ -177,7 +181,7 @@ def command(port: int, *, browser: bool, state: Path, run: Path, arguments: Sequ
         f"--LabApp.app_settings_dir={state / 'application'}",
         f"--LabApp.user_settings_dir={state / 'settings'}",
         f"--LabApp.workspaces_dir={run / 'workspaces'}",
-        "--LabApp.news_url=",  # nothing is fetched even if somebody turns the setting on
+        "--LabApp.news_url=",  # nothing is fetched even if a user turns the setting on
         "--LabApp.extension_manager=readonly",
         "--KernelManager.transport_encryption=auto",
         *(["--ServerApp.allow_root=True"] if os.geteuid() == 0 else []),  # containers; it listens to this machine alone
@@ -216,10 +220,12 @@ def _answers(url: str) -> bool:
 def _failed(tail: list[str], port: int) -> Exception:
     text = "\n".join(tail)
     if "already in use" in text:
-        return UsageError(f"port {port} is taken", "somebody listens there", "Leave --port out: a free one is found.")
+        return UsageError(
+            f"port {port} is taken", "another process listens on it", "Leave --port out to use a free port."
+        )
     if "No module named" in text:
         return MissingDependency(
             "JupyterLab is not installed", tail[-1].strip(), "Install it: pip install 'drlib[notebooks]'"
         )
-    last = next((line for line in reversed(tail) if line.strip()), "it said nothing")
-    return Unreachable("JupyterLab did not start", last, "Look at the arguments behind --.")
+    last = next((line for line in reversed(tail) if line.strip()), "it ended without output")
+    return Unreachable("JupyterLab did not start", last, "Check the arguments after --.")

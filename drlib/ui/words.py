@@ -1,4 +1,4 @@
-"""Numbers and times in words, the same in every view.
+"""Numbers, times and verdicts as text, the same in the terminal, in notebooks and in reports.
 
 Rules: None is "unknown", never 0; times are UTC and say so where they stand alone; seconds keep the digits that matter.
 """
@@ -26,7 +26,7 @@ VERDICTS: Final[Mapping[Verdict, tuple[str, str]]] = {
     Verdict.PASS: ("PASS", "Every check holds and nothing was lost."),
     Verdict.CONDITIONS: ("PASS WITH CONDITIONS", "Every check holds, at a price or on a condition stated below."),
     Verdict.FAIL: ("FAIL", "At least one check does not hold."),
-    Verdict.UNKNOWN: ("UNKNOWN", "Something could not be established, so nothing is claimed."),
+    Verdict.UNKNOWN: ("UNKNOWN", "Not proven: at least one check could not be made."),
 }
 
 
@@ -41,7 +41,7 @@ def records(value: int | None) -> str:
 
 
 def at_risk(rpo: Rpo) -> str:
-    """ "118 records, 0.031 s"; one "unknown" when neither is known, and that nobody looked where nobody did."""
+    """ "118 records, 0.031 s"; "unknown" when neither is known, `NOT_MEASURED` when no step measured it."""
     if rpo.records is None and rpo.seconds is None:
         return UNKNOWN if rpo.measured else NOT_MEASURED
     least = "at least " if rpo.at_least else ""
@@ -89,7 +89,7 @@ def size(value: int | None) -> str:
 
 
 def moment(at_ms: int) -> str:
-    """ "2026-11-21 10:15:03.120 UTC"; 0 is a time nobody wrote down: "unknown"."""
+    """ "2026-11-21 10:15:03.120 UTC"; "unknown" for 0, which means not recorded."""
     if not at_ms:
         return UNKNOWN
     return f"{utc(at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % 1000:03d} UTC"

@@ -1,8 +1,8 @@
-"""`drlib plan`, `drlib run`, `drlib abort`: what a drill would change, doing it, taking it up again, and stopping it.
+"""`drlib plan`, `drlib run`, `drlib abort`: plan a drill, run it, resume it, roll it back, and stop it.
 
-Rules: what was read is what is done: a plan is run by its hash and refused when reality has moved. `--dry-run` and `plan`
-touch no cluster. Nothing is asked while it runs: approvals and cluster IDs are flags, or a line in a file. Where a run
-stands is said with the command that goes on from there.
+Rules: a plan is run by its hash and refused when the clusters have changed since. `--dry-run` and `plan` change no cluster.
+A run never prompts: approvals and cluster IDs are options, or a line in a file. Every message about an unfinished run names
+the command that continues it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ABORT_WAIT_S = 60.0
 RunsDir = Annotated[Path, typer.Option(help="Where run folders are made.")]
 Parameters = Annotated[list[str] | None, typer.Option("-p", "--parameter", help="NAME=VALUE")]
-LabDir = Annotated[Path | None, typer.Option("--lab-dir", help="A lab that runs: its folder.", metavar="DIR")]
+LabDir = Annotated[Path | None, typer.Option("--lab-dir", help="The folder of a running lab.", metavar="DIR")]
 File = Annotated[
     Path | None, typer.Argument(help="A connect-mirror-maker.properties file, for your own clusters.", metavar="FILE")
 ]
@@ -29,13 +29,13 @@ RUNS = Path("runs")
 
 
 def plan(
-    runbook: Annotated[Path, typer.Argument(help="A file of runbooks/ that has a drill.", metavar="RUNBOOK")],
+    runbook: Annotated[Path, typer.Argument(help="A YAML file of runbooks/ with a drill.", metavar="RUNBOOK")],
     file: File = None,
     parameter: Parameters = None,
     lab_dir: LabDir = None,
     runs_dir: RunsDir = RUNS,
 ) -> None:
-    """Say what each step of RUNBOOK would change, and keep it as a plan with a hash. Changes nothing on any cluster."""
+    """Show what each step of RUNBOOK would change, and save it as a plan with a hash. Changes nothing on any cluster."""
     from drlib.drill.run import planning
     from drlib.runbook import plans as drills
     from drlib.runbook.file import model, parameters
@@ -53,38 +53,41 @@ def plan(
 
 
 def run(
-    runbook: Annotated[Path | None, typer.Argument(help="A file of runbooks/.", metavar="RUNBOOK")] = None,
+    runbook: Annotated[Path | None, typer.Argument(help="A YAML file of runbooks/.", metavar="RUNBOOK")] = None,
     file: File = None,
     parameter: Parameters = None,
-    lab: Annotated[bool, typer.Option("--lab", help="Start the lab for it, and stop it afterwards.")] = False,
+    lab: Annotated[bool, typer.Option("--lab", help="Start a lab for this run, and stop it afterwards.")] = False,
     lab_dir: LabDir = None,
     runs_dir: RunsDir = RUNS,
     plan_hash: Annotated[
         str | None,
-        typer.Option("--plan", help="Run the plan with this hash: 12 digits of it, or more.", metavar="HASH"),
+        typer.Option(
+            "--plan", help="Run the saved plan with this hash; its first 12 digits are enough.", metavar="HASH"
+        ),
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option("--resume", help="Take up a run that was killed, paused or left.", metavar="RUN")
+        Path | None,
+        typer.Option("--resume", help="Resume a run that was killed, paused or left unfinished.", metavar="RUN"),
     ] = None,
     rollback: Annotated[
-        Path | None, typer.Option("--rollback", help="Put back what a run left in place.", metavar="RUN")
+        Path | None, typer.Option("--rollback", help="Undo what a run changed and has not undone.", metavar="RUN")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; keep nothing, change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; save nothing, change nothing.")] = False,
     approve: Annotated[
         list[str] | None, typer.Option(help="Approve this step; repeat for more.", metavar="STEP")
     ] = None,
     cluster_id: Annotated[
         list[str] | None,
-        typer.Option(help="The ID of a cluster where something may be destroyed; repeat for more.", metavar="ID"),
+        typer.Option(help="Confirm a cluster by its ID for destructive steps; repeat for more.", metavar="ID"),
     ] = None,
     skip_gate: Annotated[
         str | None,
-        typer.Option(help="Why the readiness gate is passed over; in an emergency only.", metavar="REASON"),
+        typer.Option(help="Skip the readiness gate, for this reason; in an emergency only.", metavar="REASON"),
     ] = None,
 ) -> None:
     """Execute a runbook: its notebook through papermill, with verdict, scorecard and report.
 
-    RUNBOOK, or a plan that was made of it (--plan), or a run that was begun (--resume, --rollback): one of them.
+    Give one of: RUNBOOK, a saved plan (--plan), an unfinished run (--resume or --rollback).
     """
     from drlib.cli.drill import run as running
     from drlib.runbook import plans as drills
@@ -100,7 +103,9 @@ def run(
         folder, asked = drills.run_of(runs_dir, folder)
         if runbook is not None and model.load(runbook).file != asked.runbook:
             raise UsageError(
-                f"plan {plan_hash}", f"it is of {asked.runbook.name} and not of {runbook.name}", "Leave RUNBOOK out."
+                f"plan {plan_hash}",
+                f"it is a plan of {asked.runbook.name}, not of {runbook.name}",
+                "Leave RUNBOOK out.",
             )
         raise typer.Exit(running.run_plan(folder, asked, granted))
     if resume is not None:
@@ -108,17 +113,21 @@ def run(
     if rollback is not None:
         folder, asked = drills.run_of(runs_dir, rollback)
         drills.roll_back(folder, asked, granted)
-        print(f"{folder.name} was rolled back. Nothing of it stands.")
+        print(f"{folder.name} was rolled back: everything it changed is undone.")
         return
     if runbook is None:
-        raise UsageError("nothing to run", "no RUNBOOK, plan or run was given", "See: drlib run --help.")
+        raise UsageError("nothing to run", "neither RUNBOOK nor a plan or run was given", "See: drlib run --help.")
     if lab and place != Place():
-        raise UsageError("--lab", "it starts clusters of its own", "Leave FILE and --lab-dir out.")
+        raise UsageError("--lab", "it starts its own clusters", "Leave FILE and --lab-dir out.")
     if dry_run:
         from drlib.ui.terminal.plan import plan_of
 
         if lab:
-            raise UsageError("--dry-run --lab", "a new lab is empty", "Give a lab that runs: --lab-dir DIR.")
+            raise UsageError(
+                "--dry-run --lab",
+                "a new lab is empty, so there is nothing to plan for",
+                "Give a running lab: --lab-dir DIR.",
+            )
         book = model.load(runbook)
         given = parameters.parse(parameter or [], parameters.declared(book.notebook))
         made = drills.look(book, given, _somewhere(drills.placed(place, given)))
@@ -132,33 +141,38 @@ def run(
 def abort(
     run_folder: Annotated[Path, typer.Argument(help="A run's folder, or its name.", metavar="RUN")],
     runs_dir: RunsDir = RUNS,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for its end.", min=0)] = ABORT_WAIT_S,
+    wait: Annotated[float, typer.Option(help="Seconds to wait until it has ended.", min=0)] = ABORT_WAIT_S,
 ) -> None:
-    """Stop a run and have it rolled back as its strategy says. Works from any terminal of the same user."""
+    """Stop a run; it is rolled back as its strategy says. Works from any terminal of the same user."""
     from drlib.drill.run import outcome as endings
     from drlib.runbook import plans as drills
 
     folder, _ = drills.run_of(runs_dir, run_folder)
     ending, seconds = drills.abort(folder, wait)
     if ending is None:
-        print(f"{folder.name} was asked to stop and has not ended. See: drlib run --rollback {folder}")
+        print(f"{folder.name} was asked to stop and has not ended yet. To undo it then: drlib run --rollback {folder}")
         return
-    stands = f"; in place: {', '.join(ending.standing)}" if ending.standing else "; nothing of it stands"
-    print(f"{folder.name} {endings.said(ending)} after {seconds:.1f} s{stands}.")
+    if not ending.standing:
+        print(f"{folder.name} {endings.said(ending)} after {seconds:.1f} s; everything it changed is undone.")
+        return
+    print(f"{folder.name} {endings.said(ending)} after {seconds:.1f} s. Not undone: {', '.join(ending.standing)}.")
+    print(f"Continue: drlib run --resume {folder}\nUndo:     drlib run --rollback {folder}")
 
 
 def _refuse_mixture(kept: list[str], runbook: Path | None, more: bool) -> None:
     if len(kept) > 1:
-        raise UsageError(" and ".join(kept), "only one of them can be meant", "Give one.")
+        raise UsageError(" and ".join(kept), "they cannot be combined", "Give one of them.")
     if kept and (more or (runbook is not None and kept != ["--plan"])):
         raise UsageError(
-            kept[0], "what it is run with was said when it was planned", "Leave everything else out, or plan anew."
+            kept[0], "runbook, parameters and clusters are those of the plan", "Leave them out, or make a new plan."
         )
 
 
 def _somewhere(place: Place) -> Place:
     if place.properties is None and place.lab_dir is None:
         raise UsageError(
-            "no clusters were given", "a plan compares with what is there", "Give FILE, or a lab: --lab-dir DIR."
+            "no clusters were given",
+            "a plan is made for clusters that run",
+            "Give FILE, or a running lab: --lab-dir DIR.",
         )
     return place

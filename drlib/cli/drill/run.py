@@ -1,7 +1,7 @@
-"""`drlib run`: parameters checked, lab up if asked, the runbook executed, everything down again, the result shown.
+"""`drlib run`: check parameters, start a lab if asked, execute the runbook, stop the lab, show the result.
 
-Rules: nothing starts before parameters are right; Ctrl-C and SIGTERM end the run with its folder finished and exit 8;
-whatever `--lab` started is stopped on every way out, further signals notwithstanding.
+Rules: nothing starts before parameters are valid; Ctrl-C and SIGTERM end the run with its folder complete and exit code 8;
+what `--lab` started is stopped however the run ends, even while further signals arrive.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ def _of_analysis(name: str, given: Mapping[str, Value], wanted: Wanted, takes: f
     place = wanted.place
     asked = {name for name, value in (("properties", place.properties), ("lab_dir", place.lab_dir)) if value}
     if wanted.granted != NOTHING or not asked <= takes:
-        raise UsageError(f"runbook {name}", "it has no drill, so nothing of one can be said to it", "Run it without.")
+        raise UsageError(f"runbook {name}", "it has no drill, so options of drills do not apply", "Leave them out.")
     if place.properties is None:
         return dict(given)
     return {**given, "properties": str(place.properties.absolute())}
 
 
 def run_plan(folder: Path, asked: Request, granted: Granted) -> int:
-    """Run the plan that is kept in `folder`; returns the exit code. Raises `StalePlan` before anything is begun."""
+    """Run the plan saved in `folder`; returns the exit code. Raises `StalePlan` before anything starts."""
     require("notebooks", RUN)
     asked = drills.compare(folder, asked, granted)
     asked.write(folder)
@@ -96,11 +96,11 @@ def run_plan(folder: Path, asked: Request, granted: Granted) -> int:
 
 
 def resume(folder: Path, asked: Request, granted: Granted) -> int:
-    """Execute the notebook of a run that was begun once more: what was done is passed over. Returns the exit code."""
+    """Execute the notebook of an unfinished run again; completed steps are skipped. Returns the exit code."""
     require("notebooks", RUN)
     if drills.held_by_executor(folder):
         raise LeaseHeld(
-            f"{folder.name} is being run", "another process executes it", f"Let it end, or: drlib abort {folder}"
+            f"{folder.name} is running", "another process executes it", f"Wait until it ends, or: drlib abort {folder}"
         )
     runbook, asked = drills.take_up(folder, asked, granted)
     drills.wait_for_the_dead(folder)
@@ -164,7 +164,8 @@ def _told(result: RunResult) -> int:
     if result.exit_code in RESUMABLE and drills.unfinished(result.folder):
         waits = drills.missing_approval(result.folder) if result.exit_code == ApprovalMissing.exit_code else ""
         approve = f" --approve {waits}" if waits else ""
-        print(f"Take it up: drlib run --resume {result.folder}{approve}", file=sys.stderr)
+        print(f"Continue: drlib run --resume {result.folder}{approve}", file=sys.stderr)
+        print(f"Undo:     drlib run --rollback {result.folder}", file=sys.stderr)
     return result.exit_code
 
 
@@ -181,16 +182,16 @@ def _in_lab(
             return ready(Place(lab_dir=root))
         except KeyboardInterrupt:
             raise Aborted(
-                "the run was stopped", "a signal came before the notebook began", "Start it again when you want to."
+                "the run was stopped", "a signal came before the notebook started", "Start it again when ready."
             ) from None
         finally:
             with _signals_ignored():
-                stage("stopping everything that was started")
+                stage("stopping the lab")
                 _end(here)
 
 
 def _end(lab: Lab) -> None:
-    """Everything down and the folder gone; a folder whose processes live is kept, as it is how they are found."""
+    """Stop everything and remove the folder; kept while a process lives, as the folder is how it is found."""
     try:
         lab.down()
     except (DrlibError, OSError) as error:  # TimeoutError among them: a process outlived SIGKILL
@@ -206,7 +207,7 @@ def _end(lab: Lab) -> None:
 
 
 def _signals_interrupt() -> AbstractContextManager[None]:
-    """SIGTERM is like Ctrl-C, and Ctrl-C counts too where a shell began us in the background, with SIGINT ignored."""
+    """SIGTERM acts like Ctrl-C; SIGINT also counts where a shell started us in the background with SIGINT ignored."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -215,5 +216,5 @@ def _signals_interrupt() -> AbstractContextManager[None]:
 
 
 def _signals_ignored() -> AbstractContextManager[None]:
-    """Cleaning up is not interrupted; it has deadlines of its own."""
+    """Cleaning up is not interrupted; it has its own deadlines."""
     return handled(signal.SIG_IGN)

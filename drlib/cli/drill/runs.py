@@ -1,4 +1,4 @@
-"""`drlib runs` and `drlib schedule`: what was run and what is overdue, and a file for whoever runs it next."""
+"""`drlib runs` and `drlib schedule`: past runs, overdue runbooks, and a file for a scheduler."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ schedule_app = typer.Typer(help="Run a runbook regularly.", no_args_is_help=True
 
 def runs(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    runs_dir: Annotated[Path, typer.Option(help="Where run folders are.")] = Path("runs"),
-    runbooks: Annotated[Path, typer.Option(help="Where runbooks are, for what is overdue.")] = Path("runbooks"),
-    limit: Annotated[int, typer.Option(help="How many runs to list, the newest.", min=1)] = 20,
+    runs_dir: Annotated[Path, typer.Option(help="The folder of run folders.")] = Path("runs"),
+    runbooks: Annotated[Path, typer.Option(help="The folder of runbooks, to find overdue ones.")] = Path("runbooks"),
+    limit: Annotated[int, typer.Option(help="How many of the newest runs to list.", min=1)] = 20,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit with 3 when a runbook is overdue or failed last.")
+        bool, typer.Option("--check", help="Exit with code 3 when a runbook is overdue or its last run failed.")
     ] = False,
 ) -> None:
-    """What was run, with verdict, RTO and RPO; how they go; and which runbook is overdue by its schedule."""
+    """List past runs with verdict, RTO and RPO, their trend, and runbooks that are overdue by their schedule."""
     past = history.read_runs(runs_dir)
     books = {book.name: book for book in (model.load(path) for path in sorted(runbooks.glob("*.yaml")))}
     now_ms = clock.now_ms()
@@ -49,7 +49,7 @@ def runs(
     missed = [s.runbook for s in stands if s.overdue or (s.last is not None and s.last.verdict == "fail")]
     if check and missed:
         raise ReadinessError(
-            f"{', '.join(missed)} should be run",
+            f"{', '.join(missed)}: due to run",
             "it is overdue, or its last run failed",
             f"Run it: drlib run {runbooks / f'{missed[0]}.yaml'}",
         )
@@ -62,13 +62,13 @@ def emit(
         Path | None, typer.Argument(help="The connect-mirror-maker.properties file it runs on.", metavar="FILE")
     ] = None,
     *,
-    scheduler: Annotated[schedule.Scheduler, typer.Option("--as", help="For whom.")],
-    runs_dir: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
-    lab: Annotated[bool, typer.Option("--lab", help="With a lab of its own.")] = False,
+    scheduler: Annotated[schedule.Scheduler, typer.Option("--as", help="Which scheduler the file is for.")],
+    runs_dir: Annotated[Path, typer.Option(help="The folder in which run folders are created.")] = Path("runs"),
+    lab: Annotated[bool, typer.Option("--lab", help="Run it on its own lab.")] = False,
 ) -> None:
-    """Print a ready file that runs RUNBOOK by its `schedule`. Installs nothing."""
+    """Print a scheduler's file that runs RUNBOOK by its `schedule`. Installs nothing."""
     if lab and file is not None:
-        raise UsageError("FILE and --lab", "a runbook runs on one of them", "Leave one of them out.")
+        raise UsageError("FILE and --lab", "a runbook runs on one of them", "Give only one.")
     more = ["--lab"] if lab else [str(file.absolute())] if file is not None else []
     print(schedule.emit(model.load(runbook), scheduler, runs_dir=runs_dir, more=more), end="")
 
@@ -83,8 +83,8 @@ def _row(run: PastRun) -> dict[str, object]:
 
 
 def _runs(past: tuple[PastRun, ...]) -> Table:
-    table = Table(title="Runs, the newest last", title_justify="left")
-    for name in ("begun, UTC", "runbook", "verdict", "RTO s", "RPO records", "RPO s"):
+    table = Table(title="Runs, newest last", title_justify="left")
+    for name in ("started, UTC", "runbook", "verdict", "RTO s", "RPO records", "RPO s"):
         table.add_column(name, justify="right" if name.startswith("R") else "left")
     for run in past:
         one = run.outcome

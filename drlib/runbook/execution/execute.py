@@ -47,7 +47,7 @@ class RunResult:
     report: Path
     exit_code: int
     error: str
-    undelivered: str = ""  # why nobody was told of a miss, where somebody should have been
+    undelivered: str = ""  # why an alert was not delivered; empty when it was, or none was due
 
     @property
     def verdict(self) -> Verdict:

@@ -1,6 +1,6 @@
 """Stopping a run from outside: Ctrl-C and SIGTERM interrupt the notebook's cell, so that it can end its own affairs.
 
-Rules: nothing is raised into the middle of somebody's I/O; a signal is remembered, and the kernel gets SIGINT, as a
+Rules: nothing is raised into the middle of I/O; a signal is remembered, and the kernel gets SIGINT, as a
 person would press it. A kernel that does not end its cell within `GRACE_S` is killed. Whatever is left of the kernel's
 process group when the run is over (a JVM that a cell started) goes with it. The kernel is told, not its group: what a
 cell started is for the cell to end.
@@ -21,7 +21,7 @@ GRACE_S: Final = 20.0
 
 
 class Stop:
-    """Whether somebody asked this run to stop, by which signal, and the way to the kernel that runs it."""
+    """Whether this run was asked to stop, by which signal, and how to interrupt its kernel."""
 
     def __init__(self, grace_s: float = GRACE_S) -> None:
         self.grace_s = grace_s

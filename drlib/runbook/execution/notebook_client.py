@@ -1,6 +1,6 @@
 """papermill's engine for runbooks: progress by step, the notebook saved after each cell, the kernel always ended.
 
-Rules: a cell's step is its tag `drlib:step=<name>`, told before the cell runs. A cell that failed, whose kernel died,
+Rules: a cell's step is its tag `drlib:step=<name>`, reported before the cell runs. A cell that failed, whose kernel died,
 or before which the run was stopped is marked failed, never completed, and nothing after it runs. One of our own errors
 leaves its three sentences in the notebook, not a traceback. Kernel traffic is encrypted where the kernel can. What the
 kernel's process itself says (ipykernel on its way out, a JVM, librdkafka) goes to `kernel_log`, never to the terminal.
@@ -56,7 +56,7 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
         return process.pid if process is not None and process.returncode is None else None
 
     def papermill_execute_cells(self) -> None:
-        """Every cell until one fails. Raises `Aborted` before a cell when somebody asked to stop, and
+        """Execute cells until one fails. Raises `Aborted` before a cell when a stop was requested, and
         `DeadKernelError` when the kernel is gone."""
         self._kernel = self._pid()
         code = [index for index, cell in enumerate(self.nb.cells) if cell.cell_type == "code"]
@@ -64,9 +64,7 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
             self.nb_man.cell_start(cell, index)
             try:
                 if self._stop.requested:
-                    raise Aborted(
-                        "the run was stopped", f"by {self._stop.signal!s}", "Start it again when you want to."
-                    )
+                    raise Aborted("the run was stopped", f"by {self._stop.signal!s}", "Start it again when ready.")
                 tell(step_of(cell), sum(before < index for before in code) / max(1, len(code)))
                 self.execute_cell(cell, index)
             except CellExecutionError as error:

@@ -1,8 +1,8 @@
 """What ended a run, in one line and one exit code: pure.
 
 Rules: an error of ours keeps its own exit code and its three sentences, though only its name comes over from the
-kernel; a stop by a signal is 8 whatever it broke; a dead kernel is 6, as nobody knows how far things had come; anything
-else is a defect, 1, told with its kind.
+kernel; a stop by a signal is 8 whatever it broke; a dead kernel is 6, as it is unknown how far the steps came; any other
+exception is a defect, 1, reported with its class.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KERNEL_DIED = Outcome(errors.Deviated.exit_code, "the notebook's kernel died")
 
 
 def stopped(by: str) -> Outcome:
-    """Somebody stopped the run, by the signal `by`."""
+    """The run was stopped by the signal `by`."""
     return Outcome(errors.Aborted.exit_code, f"stopped by {by}; the notebook's kernel was ended")
 
 
@@ -54,9 +54,9 @@ def failed(error: Exception) -> Outcome:
 def unwritten(error: OSError) -> errors.Deviated:
     """The run's folder cannot be written."""
     return errors.Deviated(
-        "the run was left where it stood",
+        "the run stopped where it was",
         f"its folder cannot be written: {error.strerror or error}",
-        "Make room, then resume the run or roll it back.",
+        "Free space, then resume the run or roll it back.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Where a running notebook is: told to whoever listens. Knows nothing of papermill, so that anything may import it."""
+"""Progress of a running notebook, passed to a listener. Imports no papermill, so that any module may use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a notebook can be told, and what it is told: checked before anything starts.
+"""Parameters of notebooks: which ones a notebook takes, and values checked before anything starts.
 
 Rules: papermill only warns of a misspelt parameter and lets a string through for a number, so the notebook's annotated
 parameters cell is read first (it is parsed, never run); an unknown name or a value of another type is a `UsageError`.
@@ -68,15 +68,15 @@ class NotebookFile(BaseModel):
 
 
 def declared(notebook: Path) -> dict[str, Parameter]:
-    """The parameters of the notebook's `parameters` cell. Raises `UsageError` when they cannot be told from it."""
+    """The parameters of the notebook's `parameters` cell, by name. Raises `UsageError` when they cannot be read."""
     try:
         content = NotebookFile.model_validate_json(notebook.read_bytes())
     except ValidationError as error:
         problem = error.errors()[0]
         why = ": ".join([".".join(map(str, problem["loc"])), problem["msg"]] if problem["loc"] else [problem["msg"]])
-        raise UsageError(f"{notebook.name} is no notebook", why, "Give a .ipynb file.") from None
+        raise UsageError(f"{notebook.name} is not a notebook", why, "Give a .ipynb file.") from None
     except OSError as error:
-        raise UsageError(f"{notebook.name} is no notebook", str(error), "Give a .ipynb file.") from None
+        raise UsageError(f"{notebook.name} is not a notebook", str(error), "Give a .ipynb file.") from None
     for cell in content.cells:
         if "parameters" in cell.metadata.tags:
             return dict(_parameters(notebook.name, cell.text))
@@ -110,7 +110,7 @@ def check(given: Mapping[str, Value], known: Mapping[str, Parameter]) -> dict[st
 
 
 def known(notebook: Path, given: Mapping[str, Value | None]) -> dict[str, Value]:
-    """Those of `given` that `notebook` takes; none where that cannot be told. Raises `UsageError` for a secret."""
+    """Those of `given` that `notebook` takes; none when it cannot be read. Raises `UsageError` for a secret."""
     try:
         takes = declared(notebook)
     except UsageError:
@@ -123,7 +123,7 @@ def check_name(name: str, known: Mapping[str, Parameter]) -> None:
     if name not in known:
         near = difflib.get_close_matches(name, known, 1)
         hint = f"Did you mean {near[0]}?" if near else f"It takes {', '.join(known)}."
-        raise UsageError(f"unknown parameter {name}", "the notebook has none of that name", hint)
+        raise UsageError(f"unknown parameter {name}", "the notebook has no such parameter", hint)
 
 
 def _parameters(notebook: str, source: str) -> Iterator[tuple[str, Parameter]]:
@@ -142,10 +142,10 @@ def _parameters(notebook: str, source: str) -> Iterator[tuple[str, Parameter]]:
         try:
             default = ast.literal_eval(node.value) if node.value is not None else None
         except ValueError:
-            raise _unreadable(notebook, node.lineno, f"the default of {name} is no plain value") from None
+            raise _unreadable(notebook, node.lineno, f"the default of {name} is not a literal") from None
         found = _parameter(annotation, default)
         if found is None:
-            raise _unreadable(notebook, node.lineno, f"{name} is no str, int, float, bool or list of them")
+            raise _unreadable(notebook, node.lineno, f"{name} is not a str, int, float, bool or list of these")
         yield name, found
 
 
@@ -209,11 +209,13 @@ def _scalar(name: str, text: str, kind: type, parameter: Parameter) -> Scalar:
 def _mistyped(name: str, value: object, parameter: Parameter) -> UsageError:
     article = "an" if str(parameter).startswith("int") else "a"
     example = "" if parameter.default is None else f", for example {parameter.default!r}"
-    return UsageError(f"parameter {name}", f"{value!r} is no {parameter}", f"Give {article} {parameter}{example}.")
+    return UsageError(
+        f"parameter {name}", f"{value!r} is not {article} {parameter}", f"Give {article} {parameter}{example}."
+    )
 
 
 def _unreadable(notebook: str, line: int, why: str) -> UsageError:
-    return UsageError(f"{notebook}, parameters cell, line {line}", why, "Write it as `name: type = plain value`.")
+    return UsageError(f"{notebook}, parameters cell, line {line}", why, "Write it as `name: type = literal`.")
 
 
 def _refuse_secret(name: str, value: object) -> None:

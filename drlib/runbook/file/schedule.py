@@ -1,4 +1,4 @@
-"""A runbook's schedule as a file for whoever runs things here: cron, systemd, Airflow.
+"""A runbook's schedule as a file for a scheduler: cron, systemd, Airflow.
 
 Rules: a file is printed, never installed. Commands are argument lists joined by `shlex`, paths are whole, output goes where
 the scheduler keeps it, and the exit code is the run's own, so a missed objective is a failed job. No secret is in it: what
@@ -38,10 +38,12 @@ def emit(book: Runbook, scheduler: Scheduler, *, runs_dir: Path, more: Sequence[
 
 
 def times(book: Runbook) -> Cron:
-    """When it runs, in cron's words. Raises `UsageError` where nobody has said."""
+    """When it runs, as a cron expression. Raises `UsageError` for a runbook without a schedule."""
     if book.schedule is None:
         raise UsageError(
-            f"runbook {book.name} has no schedule", "nobody has said how often", "Add `schedule: {every: 30d}` to it."
+            f"runbook {book.name} has no schedule",
+            "it does not say how often to run",
+            "Add `schedule: {every: 30d}` to it.",
         )
     found = calendar.parse_cron(book.schedule.cron) if book.schedule.cron else None
     found = found or calendar.usual_cron(calendar.every_hours(book.schedule.every))

@@ -1,10 +1,9 @@
-"""A drill's board in a notebook: one display that is drawn anew while cells run, and stands as it was when they ended.
+"""A drill's board in a notebook: one display, redrawn while cells run and kept as it was when they ended.
 
-Rules: at most four times a second; text and HTML, so that a notebook executed by papermill keeps the last picture and a
-terminal has one too; a step's place is a word, never a colour alone; everything is escaped; times are UTC. Outside a
-notebook it draws nothing. While a step waits for approval there are buttons beside it, where somebody may press them: not
-under papermill, which keeps only what the picture says. What a press does next is said: the cell that waits goes on, or is to
-be run again.
+Rules: redrawn at most four times a second; text and HTML, so that a notebook executed by papermill keeps the last picture and
+a terminal has one too; a step's state is a word, never a colour alone; everything is escaped; times are UTC. Outside a
+notebook nothing is drawn. While a step waits for approval the board has buttons where the notebook takes input (not under
+papermill), and says what follows a click: the waiting cell continues, or has to be run again.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _STYLE: Final = (
 
 
 def attended_kernel() -> bool:
-    """Is this a kernel whose front end takes input? JupyterLab says so with each cell, papermill and nbconvert do not."""
+    """Does the front end take input? JupyterLab says so with each cell; papermill and nbconvert do not (`allow_stdin`)."""
     if "IPython" not in sys.modules:
         return False
     from IPython.core.getipython import get_ipython
@@ -48,7 +47,7 @@ def attended_kernel() -> bool:
 
 
 class ApprovalButtons:
-    """A name, a button that approves the step that waits, and one that aborts; hidden while none waits."""
+    """A name field, a button that approves the waiting step, and one that aborts; hidden while no step waits."""
 
     def __init__(self, control: Control) -> None:
         import ipywidgets
@@ -60,7 +59,7 @@ class ApprovalButtons:
         self.approve = ipywidgets.Button(button_style="success", layout={"width": "auto"})
         self.abort = ipywidgets.Button(
             description="Abort the drill",
-            tooltip="Stop here, and put back what the drill's strategy puts back",
+            tooltip="Stop here, and roll back as the drill's strategy says",
             layout={"width": "auto"},
         )
         self.said = ipywidgets.Label()
@@ -87,18 +86,18 @@ class ApprovalButtons:
     def _aborted(self, _: object) -> None:
         self.approve.disabled = self.abort.disabled = True
         self.said.value = "aborting"
-        self._control.abort_paused(f"{' '.join(self.name.value.split()) or 'somebody'}, by the board's button")
+        self._control.abort_paused(f"{' '.join(self.name.value.split()) or 'unknown user'}, by the board's button")
 
 
 def _next(waits: Waits) -> str:
-    """What is to come, beside the buttons."""
+    """What happens next, shown beside the buttons."""
     if not waits.approved_by:
-        return "the cell waits, and goes on once you have" if waits.attended else "then run the cell again"
-    return f"approved by {waits.approved_by}: {'it goes on' if waits.attended else 'run the cell again'}"
+        return "the cell is waiting and continues once you approve" if waits.attended else "then run the cell again"
+    return f"approved by {waits.approved_by}: {'the cell continues' if waits.attended else 'run the cell again'}"
 
 
 def _login() -> str:
-    """Who the kernel's user is, empty where the system has no name for them."""
+    """The login name of the kernel's user; empty where the system has none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -106,8 +105,10 @@ def _login() -> str:
 
 
 class LiveBoard:
-    """Draws with IPython's display, by one display ID. `attended`: may somebody press a button here? `answered`: while a cell
-    runs, too? `present`: is a page there that has them?"""
+    """Draws with IPython's display, under one display ID.
+
+    `attended`: does the notebook take input? `answered`: also while a cell runs? `present`: is its page connected?
+    """
 
     def __init__(
         self,
@@ -194,7 +195,7 @@ def _waits(waits: Waits | None) -> Iterator[str]:
     if waits is None:
         return
     if waits.approved_by:
-        then = "the run goes on" if waits.attended else "the run is paused, and goes on when its cell is run again"
+        then = "the run continues" if waits.attended else "the run is paused and continues when its cell is run again"
         yield f"{waits.step} was approved by {waits.approved_by}; {then}."
     else:
         yield (
@@ -202,13 +203,13 @@ def _waits(waits: Waits | None) -> Iterator[str]:
             f"{APPROVED_FILE} in the run's folder, or resume it with --approve {waits.step}."
         )
         yield (
-            "Its cell waits, and goes on by itself; interrupt the kernel to leave the run paused."
+            "Its cell is waiting and continues by itself; interrupt the kernel to leave the run paused."
             if waits.attended
             else "The run is paused: once it is approved, run its cell again."
         )
     yield f"It changes {'; '.join(waits.changes) or 'nothing that was planned'}."
     if waits.later:
-        yield f"Behind it {', '.join(waits.later)} will wait too."
+        yield f"Later steps that need approval: {', '.join(waits.later)}."
 
 
 def _stand(step: StepStand) -> str:

@@ -1,10 +1,10 @@
-"""What a console can break and mend on a lab, as data: the button, what it will change, and how it is done.
+"""The faults a console can inject into a lab and repair, as data: the button, what it changes, and how.
 
-Rules: a fault that takes a cluster or its link away is dangerous, and shows its plan before anything is done; each has one
-that puts it back. Applications use another address than the mirror, so what is done to a link never meets them. Only
-a lab's own processes, links and clocks are touched: a broker keeps its machine's clock, which is not ours to set, and the
-machines of applications have clocks of the lab's. What bears wrong times keeps them, so that is dangerous as well.
-Not for: clusters that are no lab.
+Rules: a fault that takes a cluster or its link away is dangerous, and shows its plan before anything is done; each has a
+button that repairs it. Applications connect directly and the mirror through the link, so link faults never affect
+applications. Only a lab's own processes, links and clocks are changed: brokers keep the machine's clock, applications have
+clocks of the lab's. Records keep wrong timestamps for good, so skewed clocks are dangerous as well.
+Not for: clusters outside a lab.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _kill(lab: Lab, alias: str) -> None:
 def _start(lab: Lab, alias: str) -> None:
     """What runs is left alone; what is paused is woken first, or it would be waited for in vain."""
     if not lab.clusters[alias].alive and Disk(lab, alias).full:
-        raise UsageError(f"{alias} was not started", "its disk is full, and no start helps", "Press Free disk first.")
+        raise UsageError(f"{alias} was not started", "its disk is full", "Press Free disk first.")
     lab.clusters[alias].resume()
     lab.clusters[alias].start()
 
@@ -73,14 +73,14 @@ def _resume(lab: Lab, alias: str) -> None:
 
 def _needs_running(lab: Lab, alias: str, done: str) -> None:
     if not any(broker.alive for broker in lab.clusters[alias].brokers):
-        raise UsageError(f"{alias} was not {done}", "none of its brokers runs", "Press Start first.")
+        raise UsageError(f"{alias} was not {done}", "none of its brokers is running", "Press Start first.")
 
 
 FAULTS: Final = (
     Fault(
         "kill",
         "Kill",
-        "Every broker of {alias} gets SIGKILL, as a site that is gone. Data on disk stays.",
+        "Every broker of {alias} gets SIGKILL, as when a site is lost. Data on disk stays.",
         _kill,
         dangerous=True,
         undo="Start",
@@ -88,7 +88,7 @@ FAULTS: Final = (
     Fault(
         "start",
         "Start",
-        "Every broker of {alias} that does not run is started on its data and ports; a paused one goes on.",
+        "Every stopped broker of {alias} is started with its data and ports; a paused one is resumed.",
         _start,
     ),
     Fault(
@@ -103,12 +103,12 @@ FAULTS: Final = (
     Fault(
         "fill",
         "Fill disk",
-        "No log of {alias}'s first broker grows beyond 16 KB any more: the first append that would fails, and it shuts down.",
+        "No log of {alias}'s first broker can grow beyond 16 KB: the first append that would fails, and the broker shuts down.",
         _fill,
         dangerous=True,
         undo="Free disk, then Start,",
     ),
-    Fault("free", "Free disk", "There is room again on {alias}'s disk; a broker that gave up is to be started.", _free),
+    Fault("free", "Free disk", "{alias}'s disk has room again; start a broker that shut down.", _free),
     Fault(
         "cut",
         "Cut link",
@@ -135,7 +135,7 @@ FAULTS: Final = (
         "skew",
         "Skew clocks",
         f"Machines of applications that work with {{alias}} have clocks {BEHIND_MIN} minutes behind: what they write is "
-        "stamped so, and stays so. Brokers keep the right time.",
+        "stamped with that time, and stays so. Brokers keep the right time.",
         lambda lab, alias: clocks.set_back(lab.root, alias, BEHIND_MIN * 60_000),
         dangerous=True,
         undo="Set clocks",
@@ -143,13 +143,13 @@ FAULTS: Final = (
     Fault(
         "set",
         "Set clocks",
-        "Clocks of machines that work with {alias} are right again; records keep the times they bear.",
+        "Clocks of machines that work with {alias} are right again; records keep their timestamps.",
         lambda lab, alias: clocks.set_back(lab.root, alias, 0),
     ),
     Fault(
         "heal",
         "Heal link",
-        "The link to {alias} is whole again: no delay, no cap, no cut.",
+        "The link to {alias} is healthy again: no delay, no throttle, not cut.",
         lambda lab, alias: lab.proxy.clear(alias),
     ),
 )
@@ -160,14 +160,16 @@ def fault(name: str) -> Fault:
     for one in FAULTS:
         if one.name == name:
             return one
-    raise UsageError(f"fault {name}", "there is none of that name", f"There are: {', '.join(f.name for f in FAULTS)}.")
+    raise UsageError(f"fault {name}", "there is no such fault", f"The faults are: {', '.join(f.name for f in FAULTS)}.")
 
 
 def carry_out(lab: Lab, name: str, alias: str, typed: str = "") -> str:
     """Do it; what was done, in words. Raises `UsageError` when a dangerous one is not confirmed by the cluster's name."""
     chosen = fault(name)
     if alias not in lab.clusters:
-        raise UsageError(f"cluster {alias}", "the lab has none of that name", f"It has {', '.join(lab.clusters)}.")
+        raise UsageError(
+            f"cluster {alias}", "the lab has no such cluster", f"Its clusters are {', '.join(lab.clusters)}."
+        )
     if chosen.dangerous and typed.strip() != alias:
         raise UsageError(
             f"{chosen.label} of {alias} was not done",

@@ -1,7 +1,7 @@
-"""Opening a console on a lab or on the clusters of a file: live where somebody may press, else its picture.
+"""Opens a console on a lab or on the clusters of a file: live in a notebook that takes input, else as a picture.
 
-Rules: one live console a kernel; opening another closes it, so that a cell run twice leaves nothing that runs for show.
-Under papermill and nbconvert there is no widget and no thread: the state is asked once and stands in the output.
+Rules: a kernel has one live console; opening another closes it, so a cell that runs twice leaves no second poller behind.
+Under papermill and nbconvert there is no widget and no thread: the clusters are polled once and the output keeps the state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _open: list[Console] = []
 
 
 class Console:
-    """What `drlib.ui.console` gives. Shown by a notebook as the last thing of a cell; `close` ends what runs for show."""
+    """A console, as `drlib.console` returns it: displayed as the last expression of a cell; `close` ends its threads."""
 
     def __init__(self, subject: Subject, attended: Callable[[], bool] = attended_kernel) -> None:
         self.subject = subject
@@ -39,17 +39,17 @@ class Console:
 
     @property
     def state(self) -> ConsoleState:
-        """What is known now; asks the clusters where nobody does yet."""
+        """The latest state; polls the clusters first where no thread does."""
         if not self.watching.looking:
             self.watching.look()
         return self.watching.state()
 
     def picture(self) -> ConsolePicture:
-        """The state now as text, HTML and a figure, to be kept."""
+        """The state now as text, HTML and a figure."""
         return ConsolePicture(self.state)
 
     def show(self) -> None:
-        """Show it here: live where a front end listens, else as a picture."""
+        """Display it here: live where a front end takes input, else as a picture."""
         from IPython.display import display
 
         if not self._attended():
@@ -92,17 +92,19 @@ def open_console(
     """
     flow, file = _split(of)
     if file is not None and str(lab_dir):
-        raise UsageError("a lab and a properties file", "a console is on one of them", "Leave one of them out.")
+        raise UsageError("a lab and a properties file", "a console shows one of them", "Give only one.")
     runs = Path(runs_dir) if str(runs_dir) else _runs()
     if file is not None:
         found = [str(one.flow) for one in load_mirror_settings(file).flows if one.enabled]
         if not found:
-            raise UsageError(f"nothing to look at in {file}", "no flow is enabled", "Set 'A->B.enabled = true'.")
+            raise UsageError(f"nothing to show of {file}", "no flow is enabled", "Set 'A->B.enabled = true'.")
         return Console(Subject(None, file.absolute(), runs))
     lab = Lab.attach(Path(lab_dir) if str(lab_dir) else _lab_dir())
     aliases = tuple(lab.clusters)
     if flow and not set(flow.split("->")) <= set(aliases):
-        raise UsageError(f"flow {flow}", f"the lab has {', '.join(aliases)}", "Name one of its flows, or none for all.")
+        raise UsageError(
+            f"flow {flow}", f"the lab has {', '.join(aliases)}", "Name one of its flows, or none to show all."
+        )
     return Console(Subject(lab, None, runs, flow))
 
 
@@ -129,7 +131,7 @@ def _lab_dir() -> Path:
 
 
 def _alone(console: Console) -> None:
-    """Close whatever console this kernel has besides `console`, and its earlier widget."""
+    """Close every other console of this kernel, and the earlier widget of `console`."""
     with _LOCK:
         others, _open[:] = list(_open), [console]
     for other in others:

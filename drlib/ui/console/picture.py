@@ -135,9 +135,7 @@ def html_of(state: ConsoleState) -> str:
             _lag_rows(state),
             "nothing mirrored yet",
         ),
-        _table(
-            "Groups, were they moved now", ("flow", "group", "positions", "#lag"), _groups(state), _no_groups(state)
-        ),
+        _table("If you failed over now", ("flow", "group", "positions", "#lag"), _groups(state), _no_groups(state)),
         "</div>",
         *_drill(state.drill),
         "</div>",
@@ -258,7 +256,7 @@ def _drill(drill: DrillSeen | None) -> Iterator[str]:
         (f"{MARKS[s.stand]} {s.stand.value}", s.title, "" if s.seconds is None else f"{s.seconds:.1f} s")
         for s in _near(drill)
     ]
-    yield _table("Steps around now", ("stand", "step", "#took"), rows, "none")
+    yield _table("Current steps", ("state", "step", "#took"), rows, "none")
 
 
 def _near(drill: DrillSeen) -> Sequence[StepStand]:

@@ -1,9 +1,9 @@
-"""Whether somebody looks at this kernel: a console whose notebook was closed shall not go on asking clusters for show.
+"""Whether a page is connected to this kernel: a console whose notebook was closed stops polling clusters.
 
-Rules: the server that started the kernel knows how many front ends are connected to it, and is asked at most every few
-seconds, on this machine only, with the token of its own 0600 note. Gone is who has been away for `AWAY_S`: a page that is
-reloaded is away for a moment. Where no such server can be found, somebody is taken to look. Who waits in a cell for a click is
-stricter (`Presence`): a page that comes back to a busy kernel has no buttons until that is idle.
+Rules: the Jupyter server that started the kernel counts its connections; it is asked at most every few seconds, on this
+machine only, with the token from its own file of mode 0600. A page counts as closed after `AWAY_S` without a connection, as a
+reload disconnects for a moment. Where no such server is found, a page is assumed. A cell that waits for a click is stricter
+(`Presence`): a page that reconnects to a busy kernel has no buttons until the kernel is idle.
 Source: Jupyter Server's REST API, GET /api/kernels/ID, `connections`.
 """
 
@@ -24,7 +24,7 @@ LOOK_S: Final = 0.4
 
 
 class Attention:
-    """`connections` tells how many front ends there are, None where nobody can say; `clock` is monotonic seconds."""
+    """`connections` returns the number of connected front ends, None when unknown; `clock` is monotonic seconds."""
 
     def __init__(self, connections: Callable[[], int | None], clock: Callable[[], float] = time.monotonic) -> None:
         self._connections = connections
@@ -33,7 +33,7 @@ class Attention:
         self._seen = clock()
 
     def away(self) -> bool:
-        """Has nobody looked for a while? May ask the server, which answers in milliseconds."""
+        """Has no page been connected for `AWAY_S`? May ask the server, which answers in milliseconds."""
         now = self._clock()
         if now - self._asked >= ASK_S:
             self._asked = now
@@ -43,7 +43,7 @@ class Attention:
 
 
 class Presence:
-    """Is a page connected, without a break since it was asked last? Nobody can say is no."""
+    """Has a page been connected without a break since the last call? False when unknown."""
 
     def __init__(self, connections: Callable[[], int | None], clock: Callable[[], float] = time.monotonic) -> None:
         self._connections = connections
@@ -60,7 +60,7 @@ class Presence:
 
 
 def connections_here() -> int | None:
-    """Of the kernel this is; None outside one, or where its server is not told."""
+    """Connections of this kernel; None outside a kernel, or where its server is unknown."""
     kernel = _kernel_id()
     runtime = os.environ.get("JUPYTER_RUNTIME_DIR", "")
     if not kernel or not runtime:

@@ -1,8 +1,8 @@
-"""What a console shows at one moment: clusters, flows with their health, groups, events, links, and the drill that runs.
+"""What a console shows at one moment: clusters, flows with their health, groups, events, links, and the running drill.
 
-Rules: a frozen value, made from what others found and asking nobody; None is unknown and stays it, a sum with an unknown
-part is unknown; each standing is a word before it is a colour. Not for: finding out (`drlib.ui.console.watcher`), drawing
-(`console`).
+Rules: a frozen value, computed from observations without asking any cluster; None is unknown, and a sum with an unknown part
+is unknown; each state is a word, not only a colour.
+Not for: observing (`drlib.ui.console.watcher`), drawing (`drlib.ui.console.picture`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RUNS, PAUSED, KILLED, ANSWERS, SILENT, UNKNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class ClusterSeen:
-    """`word` is one of the words above; `detail` says of which brokers, or why."""
+    """`word` is one of the constants above; `detail` names the brokers concerned, or the reason."""
 
     alias: str
     word: str
@@ -88,7 +88,7 @@ class DrillSeen:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleState:
-    """One moment, `at_ms`. `unseen` says what could not be asked, and why."""
+    """The state at `at_ms`. `unseen`: what could not be observed, and why."""
 
     at_ms: int
     clusters: tuple[ClusterSeen, ...] = ()
@@ -127,7 +127,7 @@ def topics_of(view: FlowView) -> tuple[TopicLag, ...]:
 
 
 def standing(group: GroupStatus) -> str:
-    """Where a group would go on at the target now, in words."""
+    """Where a group would resume at the target if it were moved now, in words."""
     if group.exact == group.partitions:
         return "exact"
     parts = [f"{group.exact} of {group.partitions} exact"] if group.exact else []
@@ -161,7 +161,7 @@ def clusters_of_lab(
 
 
 def clusters_of_surveys(surveys: Iterable[Survey]) -> tuple[ClusterSeen, ...]:
-    """From whether they answered: silent for one flow is silent."""
+    """Clusters by whether they answered: one that did not answer for one flow is silent."""
     found: dict[str, ClusterSeen] = {}
     for survey in surveys:
         source, _, target = survey.flow.partition("->")
@@ -172,7 +172,7 @@ def clusters_of_surveys(surveys: Iterable[Survey]) -> tuple[ClusterSeen, ...]:
 
 
 def link_words(link: LinkState) -> str:
-    """What a link does to what crosses it."""
+    """What a link does to its traffic, in words."""
     if link.cut:
         return "cut"
     there, back = _toxics(link.requests), _toxics(link.responses)
@@ -183,24 +183,24 @@ def link_words(link: LinkState) -> str:
 
 
 def drill_of(run: Run | None, now: datetime | None = None) -> DrillSeen | None:
-    """What there is to say of a run."""
+    """A run's state for display; None where there is none."""
     if run is None:
         return None
     steps = steps_of(run.plan.drill, run.lines, now or datetime.now(UTC))
     if run.over is not None:
         word = run.over.ending.outcome.value
         standing_ = run.over.ending.standing
-        note = f"still in place: {', '.join(standing_)}" if standing_ and word != "passed" else ""
+        note = f"not undone: {', '.join(standing_)}" if standing_ and word != "passed" else ""
     elif run.trouble:
         word, note = UNKNOWN, run.trouble
     elif run.aborting:
-        word, note = "aborting" if run.alive else "aborted by request", f"asked for by {run.aborting}"
+        word, note = "aborting" if run.alive else "aborted by request", f"requested by {run.aborting}"
     elif run.alive:
         word, note = "running", ""
     elif run.waits is not None:
         word, note = f"waits for approval of {run.waits.step}", "; ".join(run.waits.changes)
     else:
-        word, note = "nobody runs it", f"take it up: drlib run --resume {run.folder}"
+        word, note = "not running", f"resume it: drlib run --resume {run.folder}"
     drill = run.plan.drill
     return DrillSeen(drill.name, run.folder, str(drill.flow), str(drill.mode), word, steps, run.alive, note, run.waits)
 

@@ -1,8 +1,8 @@
-"""Whether, and how, what is done to a widget is answered while a cell of its notebook runs.
+"""Whether, and how, clicks on a widget are answered while a cell of its notebook runs.
 
-Rules: a front end that can has the kernel make a subshell, a thread of its own, and sends what is done to widgets there; one
-that cannot sends it behind the cell that runs, where it is answered when that has ended. Who waits in a cell for a click asks
-first which of the two it is. Outside a kernel nobody clicks.
+Rules: a front end that supports subshells has the kernel create one, a thread of its own, and sends widget messages to it;
+others queue them behind the running cell. A cell that waits for a click asks first which of the two applies. Outside a kernel
+there are no clicks.
 Sources: JEP 91 (kernel subshells), `SubshellManager` and `Kernel.shell_channel_thread_main` of ipykernel 7.
 """
 

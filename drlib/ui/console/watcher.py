@@ -1,10 +1,10 @@
-"""Where a console's state comes from: clusters, workers, the lab's processes and links, and the folders of runs.
+"""Observes what a console shows: clusters, workers, the lab's processes and links, and the folders of runs.
 
-Rules: clusters are asked on one thread, at most once a second and never by whoever draws; what is on this machine (a
-drill's journal, the lab's processes) is looked at when a state is asked for. A cluster whose brokers the lab knows to be
-down is not asked and waited for. What could not be asked is said, with the reason; an older answer stays beside it.
-A lab is looked up in its folder each time: one that was taken down is said to be gone, and one that was started anew there is
-the one looked at. While nobody's page is open, nobody is asked. `close` ends the thread. Nothing here changes anything.
+Rules: clusters are polled by one thread, at most once a second, never by the thread that draws; local files (a drill's
+journal, the lab's processes) are read when a state is requested. A lab's cluster whose brokers are known to be down is not
+polled. A failed poll is reported with its reason, beside the last successful answer. The lab is read from its folder each
+time, so a lab that was stopped or started again is noticed. While no page is connected to the kernel, nothing is polled.
+`close` ends the thread. Nothing here changes anything.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FAULTS: Final = (DrlibError, OSError, TimeoutError)
 
 @dataclass(frozen=True)
 class Subject:
-    """What is looked at: a lab, or the flows of a file; `flow` ("A->B") narrows it to one."""
+    """What a console observes: a lab, or the flows of a file; `flow` ("A->B") restricts it to one."""
 
     lab: Lab | None
     properties: Path | None
@@ -52,7 +52,7 @@ class Subject:
 
 
 class Watching:
-    """Looks at `subject` from `start` to `close`."""
+    """Observes `subject` from `start` to `close`."""
 
     def __init__(self, subject: Subject, attention: Attention | None = None) -> None:
         self.subject = subject
@@ -68,11 +68,11 @@ class Watching:
         )
 
     def start(self) -> None:
-        """Begin to look. Safe to repeat."""
+        """Start polling. Safe to repeat."""
         self._polling.start()
 
     def close(self, wait_s: float = 5.0) -> None:
-        """Stop looking; a look under way ends by itself. Safe to repeat."""
+        """Stop polling; a poll in progress ends by itself. Safe to repeat."""
         self._polling.close(wait_s)
 
     @property
@@ -84,7 +84,7 @@ class Watching:
         return self._polling.alive
 
     def look(self) -> None:
-        """Ask the clusters and the workers. Raises nothing a cluster can cause."""
+        """Poll the clusters and the workers once. Errors of clusters are kept for `state`, never raised."""
         unseen: list[str] = []
         chosen: list[tuple[MirrorSettings, FlowSettings]] = []
         try:
@@ -114,10 +114,10 @@ class Watching:
         self._looked.set()
 
     def state(self) -> ConsoleState:
-        """What is known now; reads this machine's files and asks the lab's link, never a cluster."""
+        """The latest observations; reads local files and the lab's link proxy, never a cluster."""
         unseen = list(self._unseen)
         if not self._looked.is_set():
-            unseen.append("the clusters are being asked")
+            unseen.append("waiting for the first answer of the clusters")
         try:
             drill = console_state.drill_of(self.run())
         except _FAULTS as error:
@@ -127,11 +127,11 @@ class Watching:
         return ConsoleState(clock.now_ms(), clusters, self._views, drill, tuple(dict.fromkeys(unseen)))
 
     def lab(self) -> Lab | None:
-        """The lab as its folder says now; None where the subject is none. Raises `UsageError` where it was taken down."""
+        """The lab as its folder says now; None where the subject is a file. Raises `UsageError` when the lab was stopped."""
         return None if self.subject.lab is None else Lab.attach(self.subject.lab.root)
 
     def run(self) -> Run | None:
-        """The drill that concerns these clusters."""
+        """The drill on these clusters, if one runs or was left unfinished."""
         return running.find(self.subject.runs_dir, self.subject.place)
 
     # -- inside --------------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Watching:
             self.look()
 
     def _files(self) -> list[Path]:
-        """The files of the lab's workers that run, those that ended where none does, and the lab's own."""
+        """Properties files of the lab's running workers; else of its stopped workers; else the lab's own."""
         lab = self.lab()
         if lab is None:
             return [self.subject.properties] if self.subject.properties is not None else []
@@ -153,11 +153,11 @@ class Watching:
         return running_ or [path for _, path in there] or ([default] if default.is_file() else [])
 
     def _source_errors(self) -> dict[str, str]:
-        """By alias, why a cluster of the lab need not be asked: none of its brokers can answer."""
+        """By alias, why a cluster of the lab is not polled: none of its brokers can answer."""
         return {c.alias: f"its broker is {c.word}" for c in self._lab_clusters() if c.word in (KILLED, PAUSED)}
 
     def _told(self) -> list[status.WorkerStatus]:
-        """What the lab's workers last wrote of themselves."""
+        """The last status file of each of the lab's running workers."""
         found: list[status.WorkerStatus] = []
         lab = self.lab()
         if lab is None:
@@ -168,7 +168,7 @@ class Watching:
                 try:
                     found.append(status.read(path))
                 except UsageError:
-                    continue  # it has not said anything yet
+                    continue  # not written yet
         return found
 
     def _clusters(self, unseen: list[str]) -> tuple[ClusterSeen, ...]:

@@ -1,12 +1,11 @@
-"""The live console in a notebook: the picture, the drill's abort, and on a lab the buttons that break and mend.
+"""The live console in a notebook: the picture, the drill's abort button, and on a lab the buttons for faults and repairs.
 
-Rules: a callback only notes what was asked and returns; a thread of the console's own does it, so a click is answered
-while a cell runs or a broker starts. Drawn at most four times a second, and only when something changed. A dangerous
-button first shows what it will change and wants the cluster's name typed. Whatever goes wrong is said in the widget: what,
-why, what to do. Every control has a name a screen reader can say and is reached by Tab, and the focus follows a plan
-that is shown, and goes back when it is left. `close` ends the console's
-threads, and no drill, mirror or broker.
-Not for: what the state is (`watching`), what a fault does (`faults`).
+Rules: a callback only queues the request; the console's own thread carries it out, so a click is answered while a cell runs
+or a broker starts. Drawn at most four times a second, and only when something changed. A dangerous button first shows what
+it will change and asks for the cluster's name. Errors are shown in the widget: what, why, remedy. Every control has a name
+for screen readers and is reached by Tab; the focus moves to a plan when it is shown, and back when it is dismissed. `close`
+ends the console's threads, and no drill, mirror or broker.
+Not for: the state (`watcher`), what a fault does (`faults`).
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class ConsoleWidget:
         self._shown = ""
         self.picture = ipywidgets.HTML()
         self.said = ipywidgets.HTML()
-        self.abort = _button("Abort the drill", "Stop the drill, and put back what its strategy puts back")
+        self.abort = _button("Abort the drill", "Stop the drill, and roll back as its strategy says")
         self.drill_row = ipywidgets.HBox([self.abort])
         self.cluster = ipywidgets.Dropdown(
             options=list(self._lab.clusters) if self._lab else [], description="Cluster", layout={"width": "220px"}
@@ -227,7 +226,7 @@ def _wrong(error: BaseException) -> str:
         parts = f"<b>{escape(error.what)}</b>: {escape(error.why)}. {escape(error.remedy)}"
     else:
         parts = (
-            f"<b>{escape(type(error).__name__)}</b>: {escape(str(error))}. What it had done until then stands: "
+            f"<b>{escape(type(error).__name__)}</b>: {escape(str(error))}. What it had changed until then is not undone: "
             "look at the picture, then try it again."
         )
     return f'<div role="alert" class="wrong"><span aria-hidden="true">▲</span> {parts}</div>'
@@ -237,4 +236,4 @@ def _login() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        return "somebody"
+        return "unknown user"

@@ -32,7 +32,7 @@ def rto_figure(card: Scorecard) -> go.Figure:
     missing = [name for name, value in stages.items() if value is None]
     target = card.objectives.rto_seconds
     if not known and card.rto_seconds.total is not None:
-        return empty(_rto_title(card), "Timed as a whole, and not stage by stage.")
+        return empty(_rto_title(card), "Only the total was measured, not its stages.")
     if not known:
         return empty("Recovery time", "No stage of the recovery was timed.")
     total = sum(known.values())
@@ -173,7 +173,7 @@ def traffic_figure(card: Scorecard) -> go.Figure:
 def partitions_figure(card: Scorecard) -> go.Figure:
     """For each partition the source's end, and in it how far the mirror had come. Offsets."""
     if not card.partitions:
-        return empty("Partitions", "No partition's offsets were written down.")
+        return empty("Partitions", "No offsets of partitions were recorded.")
     shown = _worst(card.partitions)
     names = [_plain(f"{p.topic}-{p.partition}") for p in shown]
     rest = len(card.partitions) - len(shown)

@@ -151,7 +151,7 @@ def _read(meant: str, truth: ResumedGroup, *, late: bool) -> Standing:
         return Standing(name, None, None, f"{meant}; {why}")
     told = [f"{truth.again:,} read again" + ", its last commits died with the source" * late] * bool(truth.again)
     told += [f"{truth.skipped:,} never read"] * bool(truth.skipped)
-    return Standing(name, truth.again, truth.skipped, f"{meant}; {', '.join(told) or 'went on at the very record'}")
+    return Standing(name, truth.again, truth.skipped, f"{meant}; {', '.join(told) or 'resumed at the exact record'}")
 
 
 def _meant(move: PositionMove) -> str:

@@ -1,0 +1,4 @@
+"""The report of a run: one HTML file that loads nothing from any network.
+
+`report` fills the template, `timeline` turns the journal into rows, `notebook_cells` makes the executed notebook harmless.
+"""

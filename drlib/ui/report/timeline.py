@@ -1,7 +1,7 @@
-"""A run's journal as a timeline that people read: when, how long after the first, which step, what.
+"""A run's journal as a timeline: time, seconds since the first line, step, event with its evidence.
 
-Rules: nothing of the journal is left out but what it holds twice or not at all; the journal itself keeps every digit.
-Names of evidence are the engine's, with spaces; a value named `..._ms` is a moment, in UTC.
+Rules: every line and every value that is set is shown, rounded; the journal itself keeps every digit. Names of evidence are
+the journal's, with spaces; a value named `..._ms` is a time, in UTC.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _SAID: Final[Mapping[str, str]] = {
     Noted.STEP_STARTED: "begins",
     Noted.STEP_SUCCEEDED: "done",
     Noted.STEP_FAILED: "failed",
-    Noted.PROBED: "looked at",
-    Noted.UNDO_STARTED: "is put back",
-    Noted.UNDO_SUCCEEDED: "was put back",
-    Noted.UNDO_FAILED: "could not be put back",
+    Noted.PROBED: "checked",
+    Noted.UNDO_STARTED: "undo begins",
+    Noted.UNDO_SUCCEEDED: "undone",
+    Noted.UNDO_FAILED: "could not be undone",
 }
 _HASH: Final = 12  # of a plan's hash, as far as anybody compares it by eye
 _EARLIEST_MS: Final = 1_000_000_000_000  # below it, `_ms` is a length of time and not a moment

@@ -1,7 +1,7 @@
-"""A plan on a terminal: what each step changes, as before -> after, what is dangerous, and what binds it.
+"""A plan on a terminal: what each step changes, as before -> after, what is dangerous, objectives, rollback and hash.
 
-Rules: a step that changes nothing says so; what destroys, waits for an approval or cannot be undone is marked; the mode
-is the first thing to be seen. What is not there is written so. Text from outside never becomes markup.
+Rules: the mode comes first; a step that changes nothing says so; steps that destroy, wait for approval or cannot be undone
+are marked; an entity that does not exist is shown so. Text from outside never becomes markup.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from drlib.ui import words
 
 COLOURS: Final[Mapping[Mode, str]] = {Mode.PRACTICE: "green", Mode.PLANNED: "yellow", Mode.EMERGENCY: "red"}
 _BY_MODE: Final[Mapping[Mode, str]] = {
-    Mode.PRACTICE: "always: it cleans up",
+    Mode.PRACTICE: "always: a practice cleans up",
     Mode.PLANNED: "when it deviates or is aborted",
     Mode.EMERGENCY: "never",
 }
 _BY_STRATEGY: Final[Mapping[Rollback, str]] = {
     Rollback.ALWAYS: "always",
     Rollback.NEVER: "never",
-    Rollback.DEVIATED: "when it deviates, and not when it is aborted",
+    Rollback.DEVIATED: "when it deviates, not when it is aborted",
 }
 
 
@@ -55,9 +55,9 @@ def _steps(plan: Plan) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("", justify="right", style="dim")
     table.add_column("step", overflow="fold", ratio=3)
-    table.add_column("is now", overflow="fold", justify="right", ratio=2)
+    table.add_column("now", overflow="fold", justify="right", ratio=2)
     table.add_column("")
-    table.add_column("becomes", overflow="fold", ratio=2)
+    table.add_column("after", overflow="fold", ratio=2)
     for number, (step, planned) in enumerate(zip(plan.drill.steps, plan.steps, strict=True), 1):
         name = Text(words.one_line(step.name), style="bold")
         title = "" if step.title == step.name else f"  {words.one_line(step.title)}"
@@ -111,4 +111,4 @@ def _objectives(wanted: Objectives) -> str:
 
 
 def _said(value: Value) -> str:
-    return "not there" if value is None else words.one_line(str(value))
+    return "does not exist" if value is None else words.one_line(str(value))

@@ -1,7 +1,7 @@
-"""A drill on a terminal: how far it is, and what it came to, in 80 columns.
+"""A run on a terminal: its progress, and its scorecard, in 80 columns.
 
-Rules: a bar and a spinner only where somebody watches; anywhere else one plain line a stage, with the seconds since the
-start. Text from outside never becomes markup. None is "unknown". The verdict is a word, coloured where there is colour.
+Rules: a progress bar on a terminal; in a file or pipe one plain line per step, with the seconds since the start. Text from
+outside never becomes markup. None is "unknown". The verdict is a word, coloured where there is colour.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COLOURS: Final = {Verdict.PASS: "green", Verdict.CONDITIONS: "yellow", Verdict.F
 
 
 class Progress:
-    """Use as a context manager; `stage` begins the next stage, `advance` says how far this one is."""
+    """A context manager; `stage` begins the next step, `advance` sets the progress of this one."""
 
     def __init__(self, console: Console | None = None, now: Callable[[], float] = time.monotonic) -> None:
         self._console = console or Console(stderr=True, highlight=False)
@@ -61,7 +61,7 @@ class Progress:
         self._bar = None
 
     def stage(self, text: str) -> None:
-        """The stage before is done, this one begins."""
+        """Complete the step before and begin this one."""
         text = words.one_line(text)
         if self._bar is None:
             line = f"  [{self._now() - self._began:6.1f}s] {text}"
@@ -71,13 +71,13 @@ class Progress:
         self._task = self._bar.add_task(text, total=None, detail="")
 
     def advance(self, fraction: float, text: str = "") -> None:
-        """How far the stage is, 0 to 1, and a few words. Not said where nobody watches."""
+        """Set the progress of this step, 0 to 1, with a short text. Shown on a terminal only."""
         if self._bar is None or self._task is None:
             return
         self._bar.update(self._task, total=1.0, completed=min(max(fraction, 0.0), 1.0), detail=words.one_line(text))
 
     def _finish(self, *, done: bool) -> None:
-        """A finished stage has a full bar; one that was broken off stays as it stands, and says so."""
+        """A finished step has a full bar; an interrupted one keeps its progress and is marked."""
         if self._bar is None or self._task is None:
             return
         if done:
@@ -89,7 +89,7 @@ class Progress:
 
 
 def print_scorecard(card: Scorecard, report: Path, console: Console | None = None) -> None:
-    """The verdict, the RTO split, RPO, records, groups, checks and where the report is."""
+    """Print the verdict, the RTO by stage, RPO, records, groups, checks and the report's path."""
     out = console or Console(highlight=False)
     width = min(out.width, WIDTH)
     out.print()

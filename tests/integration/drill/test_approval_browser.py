@@ -52,7 +52,7 @@ def test_the_cell_goes_on_once_the_button_is_pressed(notebooks: Notebooks, open_
     notebook.ready()
     notebook.run_all()
     page = notebook.page
-    page.get_by_text("Its cell waits, and goes on by itself").wait_for()
+    page.get_by_text("Its cell is waiting and continues by itself").wait_for()
     assert done(run) == ["first"]
     page.get_by_label("Approved by").fill("Ada Lovelace")
     page.get_by_label("Approved by").press("Tab")
@@ -71,7 +71,7 @@ def test_aborted_at_the_board_the_cell_ends_with_the_drill(notebooks: Notebooks,
     notebook = open_page(name)
     notebook.ready()
     notebook.run_all()
-    notebook.page.get_by_text("Its cell waits, and goes on by itself").wait_for()
+    notebook.page.get_by_text("Its cell is waiting and continues by itself").wait_for()
     notebook.press("Abort the drill")
     wait_for("it has ended", lambda: journal.read(run / JOURNAL)[-1].event == "run-ended", 30)
     assert journal.read(run / JOURNAL)[-1].data["detail"] == "aborted"

@@ -48,13 +48,13 @@ def test_a_plan_touches_nothing_is_run_by_its_hash_and_only_once(stage: Stage) -
     made = json.loads((folder / "plan.json").read_text())["hash"]
     assert made in "".join(shown.split())
     assert made in "".join(dry.split())
-    for part in ("not there", "→", "The step move", "partitions of topic"):
+    for part in ("does not exist", "→", "The step move", "partitions of topic"):
         assert part in " ".join(shown.split()), shown
     stage.drlib("run", "--plan", made[:12])
     assert stage.now() == DONE
     assert json.loads((folder / "scorecard.json").read_text())["verdict"] == "pass"
     assert folders.broken(folder) == ()
-    assert "was begun" in stage.drlib("run", "--plan", made[:12], code=2)
+    assert "already started" in stage.drlib("run", "--plan", made[:12], code=2)
 
 
 @pytest.mark.long
@@ -82,7 +82,7 @@ def test_killed_inside_and_between_steps_it_comes_to_the_same(stage: Stage, tmp_
     assert done == [f"step-succeeded {name}" for name in ("create", "place", "call", "move")]
     assert {"executed-1.ipynb", "executed-2.ipynb", "executed.ipynb"} <= {path.name for path in folder.iterdir()}
     assert json.loads((folder / "scorecard.json").read_text())["verdict"] == "pass"
-    assert "is over" in stage.drlib("run", "--resume", folder, code=2)
+    assert "has ended" in stage.drlib("run", "--resume", folder, code=2)
 
 
 def test_an_abort_from_another_terminal_stops_within_two_seconds_and_rolls_back(stage: Stage, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_an_abort_from_another_terminal_stops_within_two_seconds_and_rolls_back(
     out, err = process.communicate(timeout=60)
     assert process.returncode == 8, out + err
     assert "was aborted" in told
-    assert "nothing of it stands" in told
+    assert "everything it changed is undone" in told
     assert stage.now() == BEFORE
     asked = (stage.run_folder() / "abort").stat().st_mtime
     stopped = next(line for line in journal.read(stage.run_folder() / JOURNAL) if line.event == "abort-requested")
@@ -109,9 +109,7 @@ def test_a_step_that_waits_for_approval_pauses_and_goes_on(stage: Stage) -> None
     assert "waits for its approval" in told
     assert f"drlib run --resume {stage.run_folder()} --approve place" in told
     assert stage.now() == (True, {}, {0: 3})
-    assert "no step of tiny of that name" in stage.drlib(
-        "run", "--resume", stage.run_folder(), "--approve", "x", code=2
-    )
+    assert "tiny has no such step" in stage.drlib("run", "--resume", stage.run_folder(), "--approve", "x", code=2)
     stage.drlib("run", "--resume", stage.run_folder(), "--approve", "place")
     assert stage.now() == DONE
 
@@ -129,7 +127,7 @@ def test_a_plan_is_refused_once_reality_has_moved_and_what_was_done_is_put_back(
         cluster.alter_group_offsets(f"old.{stage.topic}", {TopicPartition(stage.old_topic, 0): CommittedOffset(3)})
     stage.drlib("run", "--plan", made)  # as it was again
     assert stage.now() == DONE
-    assert "is over" in stage.drlib("run", "--rollback", stage.run_folder(), code=2)
+    assert "has ended" in stage.drlib("run", "--rollback", stage.run_folder(), code=2)
 
 
 def test_a_paused_run_is_rolled_back_from_the_command_line(stage: Stage) -> None:
@@ -139,7 +137,7 @@ def test_a_paused_run_is_rolled_back_from_the_command_line(stage: Stage) -> None
     book = stage.runbook(call={"danger": "none"}, move={"approval": True})
     assert "waits for its approval" in stage.drlib("run", book, *stage.on_lab(), code=9)
     assert stage.now() == (True, {0: 5, 1: 7}, {0: 3})
-    assert "Nothing of it stands" in stage.drlib("run", "--rollback", stage.run_folder())
+    assert "everything it changed is undone" in stage.drlib("run", "--rollback", stage.run_folder())
     assert stage.now() == BEFORE
     assert folders.broken(stage.run_folder()) == ()
 
@@ -152,7 +150,7 @@ def test_what_a_drill_that_deviated_left_is_put_back_when_somebody_asks(stage: S
     told = stage.drlib("run", book, *stage.on_lab(), code=6)
     assert "exit code 3, expected 0; it said: no room" in told
     assert stage.now() == (True, {0: 5, 1: 7}, {0: 3})
-    assert "Nothing of it stands" in stage.drlib("run", "--rollback", stage.run_folder())
+    assert "everything it changed is undone" in stage.drlib("run", "--rollback", stage.run_folder())
     assert stage.now() == BEFORE
 
 

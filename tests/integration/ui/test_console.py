@@ -147,7 +147,7 @@ def test_a_lab_that_has_just_started_is_told_as_it_is_and_one_taken_down_as_gone
     widget.cluster.value = "RIGHT"
     lab.clusters["RIGHT"].kill()
     widget.buttons["resume"].click()
-    wait_for("what cannot be done is said", lambda: "none of its brokers runs" in widget.said.value, 10)
+    wait_for("what cannot be done is said", lambda: "none of its brokers is running" in widget.said.value, 10)
     assert "Press Start first." in widget.said.value
     lab.down()
     for name in ("start", "heal"):
@@ -179,5 +179,5 @@ def test_what_a_runbook_leaves_behind_holds_pictures_and_no_widget(lab: Lab, tmp
         assert "LEFT-&gt;RIGHT no worker" in str(bundle[PLOTLY])
     assert [output.text.strip() for output in outputs if "text" in output] == ["[]"], "nothing runs for show"
     page = done.report.read_text(encoding="utf-8")
-    assert "Groups, were they moved now" in page
+    assert "If you failed over now" in page
     assert "jupyter.widget" not in page

@@ -64,7 +64,7 @@ def test_it_serves_the_first_notebook_to_who_has_the_token_and_ends_on_ctrl_c(pr
         program.send_signal(signal.SIGINT)
         _, said = program.communicate(timeout=30)
     assert program.returncode == 0, said
-    assert "No lab is up in .lab" in said
+    assert "No lab is running in .lab" in said
     assert processes_of(state) == []
 
 

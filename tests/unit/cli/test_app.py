@@ -113,8 +113,8 @@ def test_an_unknown_runbook_names_those_there_are() -> None:
     ("pair", "words"),
     [
         ("recods_per_second=1", "Did you mean records_per_second?"),
-        ("backlog=many", "'many' is no int. Give an int, for example 30000."),
-        ("records_per_second=nan", "'nan' is no float"),
+        ("backlog=many", "'many' is not an int. Give an int, for example 30000."),
+        ("records_per_second=nan", "'nan' is not a float"),
         ("backlog", "it has no '='"),
         ("run_dir=password=hunter", "looks like a secret"),
     ],

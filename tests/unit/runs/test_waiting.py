@@ -59,7 +59,7 @@ def test_an_abort_ends_it_before_anything_is_looked_at_and_in_the_middle(tmp_pat
 def test_a_full_disk_keeps_nobody_from_stopping(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
-    with pytest.raises(Aborted, match="somebody asked for it"):  # the run, in another process
+    with pytest.raises(Aborted, match="unknown user asked for it"):  # the run, in another process
         Abort(tmp_path).check()
 
 

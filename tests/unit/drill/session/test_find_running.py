@@ -74,7 +74,7 @@ def test_the_one_that_lives_comes_before_a_newer_one(tmp_path: Path) -> None:
     assert (found.folder, found.alive) == (new, False)
     seen = drill_of(found)
     assert seen is not None
-    assert (seen.word, seen.abortable) == ("nobody runs it", False)
+    assert (seen.word, seen.abortable) == ("not running", False)
     assert "--resume" in seen.note
     with folder_lock.alone(old, LOCK, "", ""):
         found = running.find(tmp_path / "runs", Place(lab_dir=tmp_path))
@@ -89,7 +89,7 @@ def test_the_one_that_lives_comes_before_a_newer_one(tmp_path: Path) -> None:
         assert found is not None
         seen = drill_of(found)
         assert seen is not None
-        assert (seen.word, seen.note, seen.abortable) == ("aborting", "asked for by anna", False)
+        assert (seen.word, seen.note, seen.abortable) == ("aborting", "requested by anna", False)
 
 
 def test_nobody_running_it_is_no_abort_that_waits_for_the_next_one(tmp_path: Path) -> None:

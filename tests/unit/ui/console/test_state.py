@@ -199,8 +199,10 @@ def test_the_bundle_has_text_html_and_a_figure_and_gives_what_is_asked_for() -> 
 
 
 def test_a_picture_of_nothing_says_so_in_every_form() -> None:
-    bundle = ConsolePicture(ConsoleState(NOW, unseen=("the clusters are being asked",)))._repr_mimebundle_()
-    assert all("being asked" in (v if isinstance(v, str) else json.dumps(v)) for v in bundle.values())
+    bundle = ConsolePicture(
+        ConsoleState(NOW, unseen=("waiting for the first answer of the clusters",))
+    )._repr_mimebundle_()
+    assert all("waiting for the first answer" in (v if isinstance(v, str) else json.dumps(v)) for v in bundle.values())
 
 
 def test_a_flow_without_a_worker_is_not_called_caught_up() -> None:

@@ -156,11 +156,11 @@ def test_a_cluster_that_does_not_run_is_not_killed_again_and_the_next_step_is_na
         widget.buttons[name].click()
         widget.typed.value = "LEFT"
         widget.confirm.click()
-        until(lambda: "none of its brokers runs" in widget.said.value)
+        until(lambda: "none of its brokers is running" in widget.said.value)
         assert "Press Start first." in widget.said.value
         widget.said.value = ""
     widget.buttons["resume"].click()
-    until(lambda: "none of its brokers runs" in widget.said.value)
+    until(lambda: "none of its brokers is running" in widget.said.value)
     assert cluster.calls == []
 
 
@@ -188,7 +188,7 @@ def test_what_is_no_error_of_ours_is_told_by_its_kind_and_claims_nothing(
     widget.buttons["resume"].click()
     until(lambda: "TimeoutError" in widget.said.value)
     assert "outlived SIGKILL" in widget.said.value
-    assert "What it had done until then stands" in widget.said.value
+    assert "What it had changed until then is not undone" in widget.said.value
 
 
 def test_there_is_nothing_to_abort_and_it_says_so(widget: ConsoleWidget) -> None:
@@ -221,5 +221,5 @@ def test_every_fault_has_a_plan_and_every_dangerous_one_a_way_back() -> None:
         assert "LEFT" in one.plan("LEFT")
         assert "{" not in one.plan("LEFT")
         assert not one.dangerous or one.undo.split(",")[0] in labels
-    with pytest.raises(UsageError, match="none of that name"):
+    with pytest.raises(UsageError, match="no such fault"):
         faults.fault("explode")

@@ -32,7 +32,7 @@ AT = 1_795_310_977_362
         ),
         ("step-succeeded", {"step": "a", "rpo_records": 0, "rpo_at_least": False}, "a", "done: rpo records 0"),
         ("step-failed", {"step": "a", "error": "it broke"}, "a", "failed: error it broke"),
-        ("probed", {"step": "a", "detail": "partly", "evidence": ""}, "a", "looked at: partly"),
+        ("probed", {"step": "a", "detail": "partly", "evidence": ""}, "a", "checked: partly"),
         ("hypothesis-held", {"step": "", "detail": "before"}, "hypothesis held", "before"),
         ("run-started", {"plan": "6e2c6f2ae3b43654f", "pid": 19328}, "run started", "plan 6e2c6f2ae3b4; pid 19328"),
         ("something-new", {"step": "", "seconds": 2.0}, "something new", "seconds 2"),

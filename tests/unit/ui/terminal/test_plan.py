@@ -43,8 +43,8 @@ def test_each_step_says_what_it_changes_and_what_is_dangerous_about_it() -> None
     assert "PLANNED d A->B" in lines[0]
     assert "1 look Look [bold]around[/bold]" in lines
     assert lines[lines.index("1 look Look [bold]around[/bold]") + 1] == "changes nothing"
-    assert "partitions of orders not there → 6" in lines
-    assert "6 → not there" in next(line for line in lines if line.startswith("x "))
+    assert "partitions of orders does not exist → 6" in lines
+    assert "6 → does not exist" in next(line for line in lines if line.startswith("x "))
     marks = " ".join(lines)
     assert "waits for approval cannot be undone" in marks
     assert "DESTRUCTIVE" in marks
@@ -55,6 +55,6 @@ def test_each_step_says_what_it_changes_and_what_is_dangerous_about_it() -> None
 
 def test_mode_and_strategy_say_when_it_is_put_back() -> None:
     assert "Nothing your applications rely on is touched" in shown(Mode.PRACTICE)[0]
-    assert "always: it cleans up" in shown(Mode.PRACTICE)[0]
+    assert "always: a practice cleans up" in shown(Mode.PRACTICE)[0]
     assert "EMERGENCY" in shown(Mode.EMERGENCY)[0]
     assert "not when it is aborted" in shown(Mode.EMERGENCY, Rollback.DEVIATED)[0]
