@@ -105,7 +105,7 @@ def positions_at(positions: DataFrame, moments: DataFrame) -> DataFrame:
 
 
 def _with_unread(records: DataFrame, positions: DataFrame) -> DataFrame:
-    """`stood` with what is before each position (read), what was there at each moment (arrived), and the oldest unread."""
+    """`positions` with what is before each of them (read), what was there at each moment (arrived), and the oldest unread."""
     empty = sf.lit(None)
     position_rows = positions.select(
         "reader", *PARTITION, "at", "position",

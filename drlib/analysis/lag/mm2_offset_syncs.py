@@ -57,7 +57,7 @@ def read_offset_syncs(
             return OffsetSyncs(unknown=dict.fromkeys(starts, why))
     names = sorted({at.topic for at in starts})
     pairs = mm2_positions.offset_sync_pairs(read_topic(spark, holder, chosen.offset_syncs_topic), names)
-    newest = {one.partition: one for one in mm2_positions.newest_pairs(pairs) if one.partition in starts}
+    newest = {pair.partition: pair for pair in mm2_positions.newest_pairs(pairs) if pair.partition in starts}
     with Cluster(source) as cluster:
         source_ends = cluster.log_ends(newest)
     copies = {at: TopicPartition(chosen.policy.remote_topic(flow.source, at.topic), at.partition) for at in newest}

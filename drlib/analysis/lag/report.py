@@ -107,7 +107,7 @@ def _analysed(spark: SparkSession, settings: MirrorSettings, chosen: FlowSetting
         series = with_lower_bounds(sides[0].records, _series(sides[0], str(flow)), syncs, moments)
         target_readers = _group_positions(spark, target, existing, until_ms, notes, persisted) if existing else []
         if syncs.positions:
-            groups = {one.reader for one in series if not one.mirror and chosen.mirrors_group(one.reader)}
+            groups = {each.reader for each in series if not each.mirror and chosen.mirrors_group(each.reader)}
             target_readers.append(_by_checkpoint(spark, target, chosen, existing, groups))
         if target_readers:
             positions_frame = reduce(DataFrame.unionByName, target_readers)

@@ -63,24 +63,24 @@ class LagReport:
     @property
     def verdict(self) -> Verdict:
         """The worst of all series; no series, or a note, is unknown."""
-        found = {one.judgement.verdict for one in self.series}
-        if Verdict.FAIL in found:
+        verdicts = {series.judgement.verdict for series in self.series}
+        if Verdict.FAIL in verdicts:
             return Verdict.FAIL
-        known = self.series and not self.notes and Verdict.UNKNOWN not in found
+        known = self.series and not self.notes and Verdict.UNKNOWN not in verdicts
         return Verdict.PASS if known else Verdict.UNKNOWN
 
     @property
     def mirror(self) -> tuple[Series, ...]:
-        return tuple(one for one in self.series if one.mirror)
+        return tuple(series for series in self.series if series.mirror)
 
     @property
     def groups(self) -> tuple[Series, ...]:
-        return tuple(one for one in self.series if not one.mirror)
+        return tuple(series for series in self.series if not series.mirror)
 
     @property
     def bounded(self) -> bool:
         """Is any lag known by two bounds only?"""
-        return any(one.lower_bound is not None for one in self.series)
+        return any(series.lower_bound is not None for series in self.series)
 
 
 @dataclass(frozen=True, slots=True)

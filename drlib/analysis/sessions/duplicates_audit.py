@@ -248,7 +248,7 @@ class DuplicatesAudit(AnalysisSession):
                 verdict = Verdict.CONDITIONS if cause in self._allowed else Verdict.FAIL
             elif cause is Cause.FAILOVER and self._groups_unread:
                 verdict, evidence = Verdict.UNKNOWN, self._groups_unread
-            waiting = sum(one.records for one in report.rereads if one.pending)
+            waiting = sum(reread.records for reread in report.rereads if reread.pending)
             if cause is Cause.FAILOVER and waiting:
                 evidence += f"; {waiting:,} are yet to be read again"
             checks.append(Check(name=f"{pair.topic}: {clean}", verdict=verdict, evidence=evidence))

@@ -82,12 +82,12 @@ def pin_range(where: ClusterRef, topic: str, *, read_committed: bool = True) -> 
     """
     cluster = cluster_settings(where)
     with Cluster(cluster, timeout_s=TIMEOUT_S) as handle:
-        found = handle.topics([topic]).get(topic)
-        if found is None:
+        description = handle.topics([topic]).get(topic)
+        if description is None:
             raise UsageError(
                 f"Topic {topic} cannot be read", f"{cluster.alias} does not have it", "Check its name and the cluster."
             )
-        partitions = [TopicPartition(topic, number) for number in range(found.partitions)]
+        partitions = [TopicPartition(topic, number) for number in range(description.partitions)]
         config = handle.topic_config([topic], inherited=True)[topic]
         starts = handle.log_starts(partitions)
         ends = handle.log_ends(partitions)
@@ -99,7 +99,7 @@ def pin_range(where: ClusterRef, topic: str, *, read_committed: bool = True) -> 
         first,
         last,
         first,
-        topic_id=str(found.topic_id),
+        topic_id=str(description.topic_id),
         compacted="compact" in config.get("cleanup.policy", ""),
         delete_retention_ms=int(config.get("delete.retention.ms") or DAY_MS),
         undecided={at.partition: ends[at] - offset for at, offset in stable.items() if ends[at] > offset},

@@ -29,7 +29,7 @@ def refuse_skip(mode: Mode, reason: str | None) -> None:
             "Fix what drlib doctor reports, or run an emergency drill.",
         )
     if not reason.strip():
-        raise UsageError("the readiness gate is not skipped", "the reason is empty", "Give one: --skip-gate 'REASON'.")
+        raise UsageError("the readiness gate is not skipped", "no reason was given", "Give one: --skip-gate 'REASON'.")
 
 
 def pass_gate(context: DrillContext, mode: Mode, *, skip: str | None = None) -> str:

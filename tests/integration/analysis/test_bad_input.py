@@ -1,5 +1,7 @@
-"""Bad input for the analyses, on real brokers: a real log cleaner on one side only, records that expire while they are read,
-odd bytes, a cluster that is down, no jars, no Java. A sentence and an exit code, and never a wrong verdict."""
+"""Bad input for the analyses on real brokers, which ends in an error with its exit code and never in a wrong verdict.
+
+A log cleaner on one side only, records that expire while they are read, odd bytes, an unreachable cluster, no jars, no Java.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ from drlib.kafka.admin.descriptions import Range
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.model import Flow
-from drlib.model import TopicPartition as At
+from drlib.model import TopicPartition as Partition
 from drlib.runs.check import Verdict
 from drlib.runs.scorecard import Scorecard
 
@@ -48,9 +50,9 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """Brokers whose cleaner looks five times a second."""
-    with Lab(tmp_path_factory.mktemp("bad") / "lab", extra={"log.cleaner.backoff.ms": "200"}) as made:
-        yield made
+    """Brokers whose log cleaner runs five times a second."""
+    with Lab(tmp_path_factory.mktemp("bad") / "lab", extra={"log.cleaner.backoff.ms": "200"}) as started:
+        yield started
 
 
 def bootstraps(lab: Lab) -> tuple[str, str]:
@@ -66,7 +68,7 @@ def properties(folder: Path, left: str, right: str, topics: str) -> Path:
     return path
 
 
-def place_of(lab: Lab, folder: Path, topics: str) -> AnalysedFlow:
+def flow_of(lab: Lab, folder: Path, topics: str) -> AnalysedFlow:
     return open_flow(str(properties(folder, *bootstraps(lab), topics)), "", FLOW)
 
 
@@ -85,12 +87,12 @@ def send(bootstrap: str, topic: str, rows: Sequence[Row], at_ms: int, first: int
     assert producer.flush(60) == 0
 
 
-def held(bootstrap: str, topic: str) -> int:
+def record_count(bootstrap: str, topic: str) -> int:
     """How many records a topic's partition 0 still has."""
-    only = At(topic, 0)
+    partition = Partition(topic, 0)
     with Cluster(ClusterSettings("ONE", (bootstrap,))) as cluster:
-        (start,), (end,) = cluster.log_starts([only]).values(), cluster.log_ends([only]).values()
-        return sum(1 for _ in cluster.read({only: Range(start, end)}))
+        (start,), (end,) = cluster.log_starts([partition]).values(), cluster.log_ends([partition]).values()
+        return sum(1 for _ in cluster.read({partition: Range(start, end)}))
 
 
 def keyed(keys: int, times: int) -> list[Row]:
@@ -108,37 +110,39 @@ def test_audit_real_log_cleaner_is_no_fault_and_hides_none(lab: Lab, tmp_path: P
         for alias, bootstrap, remote in (("LEFT", left, name), ("RIGHT", right, f"LEFT.{name}")):
             compacted = CLEANED if alias == cleaned else {}
             create_topic(bootstrap, remote, 1, **{key.replace(".", "_"): value for key, value in compacted.items()})
-            # on one side the last record of a key is not there: nothing newer of it excuses that
+            # one side lacks the last record of a key, which no newer record explains
             missing = 195 if name == lost and alias == "RIGHT" else -1
             send(bootstrap, remote, [row for n, row in enumerate(rows) if n != missing], at_ms)
-    there = {"LEFT": left, "RIGHT": right}[cleaned]
+    bootstrap_of_cleaned = {"LEFT": left, "RIGHT": right}[cleaned]
     prefix = "" if cleaned == "LEFT" else "LEFT."
     number = len(rows)
 
-    def swept() -> bool:
-        """Another record on both sides, so that segments roll; the cleaner leaves nine keys, the deletion gone too."""
+    def cleaned_up() -> bool:
+        """Write another record on both sides, so that segments roll; the log cleaner leaves nine keys."""
         nonlocal number
         for name in (topic, lost):
             for bootstrap, remote in ((left, name), (right, f"LEFT.{name}")):
                 send(bootstrap, remote, [(b"roll", b"x")], at_ms, number)
         number += 1
-        return all(held(there, prefix + name) < 40 for name in (topic, lost))
+        return all(record_count(bootstrap_of_cleaned, prefix + name) < 40 for name in (topic, lost))
 
-    wait_for(f"the cleaner of {cleaned} has been there", swept, 90)
+    wait_for(f"the log cleaner of {cleaned} has run", cleaned_up, 90)
     audit = NightlyAudit(
-        AnalysisRun("nightly-audit", tmp_path, place_of(lab, tmp_path, f"one-{cleaned}, lost-{cleaned}"))
+        AnalysisRun("nightly-audit", tmp_path, flow_of(lab, tmp_path, f"one-{cleaned}, lost-{cleaned}"))
     )
     audit.conclude()
-    told, result = checks(tmp_path), audit.results[topic]
+    verdicts, result = checks(tmp_path), audit.results[topic]
     assert result.compacted is not None
     assert result.compacted > 150
-    assert not any(verdict is Verdict.FAIL for name, verdict in told.items() if name.startswith(f"{topic}:")), told
+    assert not any(verdict is Verdict.FAIL for name, verdict in verdicts.items() if name.startswith(f"{topic}:")), (
+        verdicts
+    )
     if cleaned == "RIGHT":
-        assert told[f"{topic}: nothing was lost"] is Verdict.PASS
-    assert told[f"{lost}: nothing was lost"] is Verdict.FAIL, audit.results[lost]
+        assert verdicts[f"{topic}: nothing was lost"] is Verdict.PASS
+    assert verdicts[f"{lost}: nothing was lost"] is Verdict.FAIL, audit.results[lost]
     (tmp_path / "twice").mkdir()
     search = DuplicatesAudit(
-        AnalysisRun("duplicates-audit", tmp_path / "twice", place_of(lab, tmp_path, f"one-{cleaned}"))
+        AnalysisRun("duplicates-audit", tmp_path / "twice", flow_of(lab, tmp_path, f"one-{cleaned}"))
     )
     search.conclude()
     assert search.reports[topic].total == 0
@@ -157,11 +161,11 @@ def test_analyse_lag_odd_records_and_empty_topic(spark: SparkSession, lab: Lab, 
     consumer.close()
     settings = load_mirror_settings(properties(tmp_path, left, right, "odd, void"))
     report = analyse_lag(spark, settings, Flow("LEFT", "RIGHT"), LagRequest(("odd", "void"), window_s=60.0, moments=20))
-    group = {one.partition.topic: one.points[-1] for one in report.groups}
+    group = {each.partition.topic: each.points[-1] for each in report.groups}
     assert (group["odd"].records, group["odd"].bytes) == (4, 1 + 5_000_000)
     assert (group["void"].records, group["void"].bytes, group["void"].age_s) == (0, 0, 0.0)
-    assert report.verdict is Verdict.UNKNOWN  # nobody says where the mirror stands
-    assert any("odd-0 is not known" in note for note in report.notes)
+    assert report.verdict is Verdict.UNKNOWN  # the position of the mirror is unknown
+    assert any("odd-0 is unknown" in note for note in report.notes)
     assert not any("void" in note for note in report.notes)  # an empty topic has no lag that could be unknown
 
 
@@ -179,14 +183,14 @@ def test_analyse_lag_records_expiring_meanwhile_are_replanned(
     pinned, cut = lag_report.pin_range, 0
 
     def expires(where: ClusterSettings, topic: str):  # type: ignore[no-untyped-def]
-        """Retention strikes between planning and reading, `most` times."""
+        """Delete records between planning and reading, `most` times."""
         nonlocal cut
-        found = pinned(where, topic)
+        pinned_range = pinned(where, topic)
         if topic == "expiring" and cut < most:
             cut += 1
-            gone = TopicPartition(topic, 0, 5 + cut)
-            admin.delete_records([gone])[gone].result(30)
-        return found
+            deleted = TopicPartition(topic, 0, 5 + cut)
+            admin.delete_records([deleted])[deleted].result(30)
+        return pinned_range
 
     monkeypatch.setattr(lag_report, "pin_range", expires)
     settings = load_mirror_settings(properties(tmp_path, left, right, "expiring"))
@@ -203,7 +207,7 @@ def test_analyse_lag_records_expiring_meanwhile_are_replanned(
 
 
 @pytest.mark.parametrize(
-    ("runbook", "trouble", "code", "said"),
+    ("runbook", "trouble", "code", "message"),
     [
         ("lag-report", "down", 11, "RIGHT"),
         ("nightly-audit", "jars", 2, "make setup"),
@@ -211,7 +215,7 @@ def test_analyse_lag_records_expiring_meanwhile_are_replanned(
     ],
 )
 def test_analysis_runbook_missing_input_is_refused_with_exit_code(
-    lab: Lab, tmp_path: Path, runbook: str, trouble: str, code: int, said: str
+    lab: Lab, tmp_path: Path, runbook: str, trouble: str, code: int, message: str
 ) -> None:
     left, right = bootstraps(lab)
     topic = f"for-{trouble}"
@@ -227,7 +231,10 @@ def test_analysis_runbook_missing_input_is_refused_with_exit_code(
         java.parent.mkdir(parents=True)
         java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_412\" 2026-01-01' >&2\n")
         java.chmod(0o755)
-        environment |= {"JAVA_HOME": str(tmp_path / "jdk"), "PATH": "/nowhere"}  # else the one of PATH would do
+        environment |= {
+            "JAVA_HOME": str(tmp_path / "jdk"),
+            "PATH": "/nowhere",
+        }  # otherwise the Java on the PATH is used
     argv = [sys.executable, "-m", "drlib.cli", "run", str(ROOT / "runbooks" / f"{runbook}.yaml"), str(file)]
     done = subprocess.run(
         [*argv, "--runs-dir", str(tmp_path / "runs"), "-p", f"flow={FLOW}"],
@@ -239,7 +246,7 @@ def test_analysis_runbook_missing_input_is_refused_with_exit_code(
         check=False,
     )
     assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
-    assert said in done.stderr, done.stderr[-3000:]
+    assert message in done.stderr, done.stderr[-3000:]
     assert "Traceback" not in done.stdout + done.stderr
     for run in (tmp_path / "runs").glob("*/scorecard.json"):
         assert json.loads(run.read_text())["verdict"] != "pass"

@@ -1,4 +1,4 @@
-"""The analyses as notebooks use them, on a lab of their own: planted duplicates, an audit that DuckDB repeats, bad input."""
+"""The analyses as notebooks use them, on a lab: planted duplicates, an audit compared with DuckDB, bad input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range
 from drlib.lab.lab import Lab
 from drlib.model import Flow
-from drlib.model import TopicPartition as Place
+from drlib.model import TopicPartition as Partition
 from drlib.runs.check import Verdict
 from drlib.runs.scorecard import Kind, Scorecard
 from drlib.ui.figures.duplicates import duplicates_figure
@@ -34,7 +34,7 @@ BEGIN_MS = 1_790_000_000_000
 
 
 @pytest.fixture(scope="module")
-def prepare_lag_practice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def practice_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A lab with the practice traffic and the duplicates planted in it."""
     with Lab(tmp_path_factory.mktemp("practice") / "lab") as lab:
         AuditPractice(lab, Flow("LEFT", "RIGHT")).prepare(plant=True)
@@ -42,8 +42,8 @@ def prepare_lag_practice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
 
 
 @pytest.fixture
-def analysed(prepare_lag_practice: Lab) -> AnalysedFlow:
-    return open_flow("", str(prepare_lag_practice.root), FLOW)
+def analysed(practice_lab: Lab) -> AnalysedFlow:
+    return open_flow("", str(practice_lab.root), FLOW)
 
 
 def verdicts(run_dir: Path) -> dict[str, Verdict]:
@@ -61,7 +61,7 @@ def test_nightly_audit_equals_duckdb_result(analysed: AnalysedFlow, tmp_path: Pa
         sides = []
         for settings, name in ((source, topic), (target, f"LEFT.{topic}")):
             pinned = audit._range(settings.alias, name)
-            wanted = {Place(name, p): Range(pinned.start[p], end) for p, end in pinned.end.items() if end}
+            wanted = {Partition(name, p): Range(pinned.start[p], end) for p, end in pinned.end.items() if end}
             with Cluster(settings) as cluster:
                 sides.append(
                     [
@@ -69,35 +69,35 @@ def test_nightly_audit_equals_duckdb_result(analysed: AnalysedFlow, tmp_path: Pa
                         for r in cluster.read(wanted)
                     ]
                 )
-        said = {
+        counts = {
             "missing": result.missing,
             "altered": result.altered,
             "duplicated": result.duplicated,
             "invented": result.invented,
             "out-of-order": result.out_of_order,
         }
-        assert {name: count for name, count in said.items() if count} == second_opinion(*sides), topic
+        assert {name: count for name, count in counts.items() if count} == second_opinion(*sides), topic
         assert (result.source_records, result.target_records) == tuple(map(len, sides))
     assert audit.results["orders"].duplicated == PLANTED[Cause.REPLICATOR]
     assert len(audit.results["orders"].checkpoints) == 4
     audit.partitions(), audit.evidence(), audit.checkpoints(), audit.conclude()
-    told = verdicts(tmp_path)
-    assert told.pop("orders: nothing was copied twice") is Verdict.FAIL
-    assert set(told.values()) == {Verdict.PASS}
+    checks = verdicts(tmp_path)
+    assert checks.pop("orders: nothing was copied twice") is Verdict.FAIL
+    assert set(checks.values()) == {Verdict.PASS}
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("spark")
 def test_duplicates_audit_finds_planted_and_rerun_reads_same_records(
-    analysed: AnalysedFlow, prepare_lag_practice: Lab, tmp_path: Path
+    analysed: AnalysedFlow, practice_lab: Lab, tmp_path: Path
 ) -> None:
-    told: list[JobProgress] = []
-    audit = DuplicatesAudit(AnalysisRun("duplicates-audit", tmp_path, analysed, tell=told.append))
+    progress: list[JobProgress] = []
+    audit = DuplicatesAudit(AnalysisRun("duplicates-audit", tmp_path, analysed, tell=progress.append))
     assert len(audit.ranges().rows) == 2 * len(TOPICS)
     audit.find()
-    found = {topic: dict(report.counts or {}) for topic, report in audit.reports.items()}
-    assert found["orders"] == {**PLANTED, Cause.UNKNOWN: 0}
-    assert found["payments"] == found["prices"] == dict.fromkeys(Cause, 0)
+    counts = {topic: dict(report.counts or {}) for topic, report in audit.reports.items()}
+    assert counts["orders"] == {**PLANTED, Cause.UNKNOWN: 0}
+    assert counts["payments"] == counts["prices"] == dict.fromkeys(Cause, 0)
     assert audit.reports["orders"].exact
     (stretch,) = [one for one in audit.reports["orders"].skip if one.cause is Cause.REPLICATOR]
     assert (stretch.partition, stretch.next_offset - stretch.first) == (2, PLANTED[Cause.REPLICATOR])
@@ -126,11 +126,11 @@ def test_duplicates_audit_finds_planted_and_rerun_reads_same_records(
         "orders: nothing was written twice",
         "orders: no group read anything again",
     }
-    assert [one.what for one in told if one.over] == ["positions of groups", "orders", "payments", "prices"]
-    assert all(one.done == one.tasks > 0 for one in told if one.over and one.what != "positions of groups")
+    assert [each.what for each in progress if each.over] == ["positions of groups", "orders", "payments", "prices"]
+    assert all(each.done == each.tasks > 0 for each in progress if each.over and each.what != "positions of groups")
 
-    producer = Producer({"bootstrap.servers": prepare_lag_practice.clusters["LEFT"].bootstrap, "log_level": 0})
-    for _ in range(2):  # written after the ranges were pinned: no business of this audit
+    producer = Producer({"bootstrap.servers": practice_lab.clusters["LEFT"].bootstrap, "log_level": 0})
+    for _ in range(2):  # written after the ranges were pinned, so not in this audit
         producer.produce("prices", b"1", b"late", 0, timestamp=BEGIN_MS)
     assert producer.flush(30) == 0
     rerun = DuplicatesAudit(
@@ -143,10 +143,10 @@ def test_duplicates_audit_finds_planted_and_rerun_reads_same_records(
 
 @pytest.mark.long
 @pytest.mark.usefixtures("spark")
-def test_audits_odd_records_compared_and_undecidable_never_passes(prepare_lag_practice: Lab, tmp_path: Path) -> None:
-    """Null keys, tombstones, bytes that are no text, five megabytes; a topic without a record, one whose beginning expired
+def test_audits_odd_records_compared_and_undecidable_never_passes(practice_lab: Lab, tmp_path: Path) -> None:
+    """Null keys, tombstones, bytes that are not text, five megabytes; an empty topic, one whose first records were deleted
     after it was pinned, and one that the target does not have."""
-    left, right = (prepare_lag_practice.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT"))
+    left, right = (practice_lab.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT"))
     big = {"max_message_bytes": "6000000", "retention_ms": "-1"}
     for bootstrap, prefix in ((left, ""), (right, "LEFT.")):
         for topic in ("odd-bytes", "odd-empty", "odd-expired"):
@@ -171,13 +171,13 @@ def test_audits_odd_records_compared_and_undecidable_never_passes(prepare_lag_pr
     admin = AdminClient({"bootstrap.servers": left, "log_level": 0})
     admin.delete_records([cut])[cut].result(30)
     audit.conclude()
-    told = verdicts(tmp_path)
-    of_bytes = {name: verdict for name, verdict in told.items() if name.startswith("odd-bytes")}
+    checks = verdicts(tmp_path)
+    of_bytes = {name: verdict for name, verdict in checks.items() if name.startswith("odd-bytes")}
     assert len(of_bytes) == 5
     assert set(of_bytes.values()) == {Verdict.PASS}
-    assert told["odd-empty: nothing was lost"] is Verdict.UNKNOWN
-    assert told["odd-expired: it was read"] is Verdict.UNKNOWN
-    assert told["odd-missing is on both clusters"] is Verdict.UNKNOWN
+    assert checks["odd-empty: nothing was lost"] is Verdict.UNKNOWN
+    assert checks["odd-expired: it was read"] is Verdict.UNKNOWN
+    assert checks["odd-missing is on both clusters"] is Verdict.UNKNOWN
     (tmp_path / "again").mkdir()
     search = DuplicatesAudit(
         AnalysisRun("duplicates-audit", tmp_path / "again", analysed, ["odd-bytes", "odd-expired"])
@@ -191,10 +191,10 @@ def test_audits_odd_records_compared_and_undecidable_never_passes(prepare_lag_pr
 
 
 @pytest.mark.long
-def test_open_flow_unreachable_or_missing_clusters_are_refused(prepare_lag_practice: Lab, tmp_path: Path) -> None:
+def test_open_flow_unreachable_or_missing_clusters_are_refused(practice_lab: Lab, tmp_path: Path) -> None:
     file = tmp_path / "mirror.properties"
     file.write_text(
-        f"clusters = LEFT, RIGHT\nLEFT.bootstrap.servers = {prepare_lag_practice.clusters['LEFT'].bootstrap}\n"
+        f"clusters = LEFT, RIGHT\nLEFT.bootstrap.servers = {practice_lab.clusters['LEFT'].bootstrap}\n"
         "RIGHT.bootstrap.servers = 127.0.0.1:1\nLEFT->RIGHT.enabled = true\ntopics = orders\n"
     )
     with pytest.raises(Unreachable, match="RIGHT") as caught:
@@ -216,15 +216,15 @@ def test_spark_jobs_interrupt_cancels_job_and_next_one_runs(spark: SparkSession)
     session: Future[SparkSession] = Future()
     session.set_result(spark)
 
-    def press(progress: JobProgress) -> None:
+    def interrupt(progress: JobProgress) -> None:
         if progress.tasks and not progress.over:
             raise KeyboardInterrupt
 
-    jobs = SparkJobs(session, press)
+    jobs = SparkJobs(session, interrupt)
     with pytest.raises(KeyboardInterrupt):
-        jobs.run("for ever", lambda one: one.range(10**13).selectExpr("sum(id % 7)").collect())
+        jobs.run("for ever", lambda session: session.range(10**13).selectExpr("sum(id % 7)").collect())
     assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
-    told: list[JobProgress] = []
-    jobs = SparkJobs(session, told.append)
-    assert jobs.run("short", lambda one: one.range(1000).count()) == 1000
-    assert told[-1].over
+    progress: list[JobProgress] = []
+    jobs = SparkJobs(session, progress.append)
+    assert jobs.run("short", lambda session: session.range(1000).count()) == 1000
+    assert progress[-1].over
