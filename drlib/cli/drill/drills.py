@@ -153,9 +153,9 @@ def abort(
         print(f"{folder.name} was asked to stop and has not ended yet. To undo it then: drlib run --rollback {folder}")
         return
     if not ending.standing:
-        print(f"{folder.name} {endings.said(ending)} after {seconds:.1f} s; everything it changed is undone.")
+        print(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s; everything it changed is undone.")
         return
-    print(f"{folder.name} {endings.said(ending)} after {seconds:.1f} s. Not undone: {', '.join(ending.standing)}.")
+    print(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s. Not undone: {', '.join(ending.standing)}.")
     print(f"Continue: drlib run --resume {folder}\nUndo:     drlib run --rollback {folder}")
 
 

@@ -1,9 +1,9 @@
-"""Where the drills of one flow stand, and what may be done next: a literal table, and the diagram made from it.
+"""The state of one flow between drills, and the commands that are allowed: a literal table, and the diagram made from it.
 
-Rules: `TABLE` is the whole machine; what is not in it is refused with the names of what is allowed instead. Somebody's
-command begins an activity (test, fail over, reprotect, fail back) and the activity's outcome ends it. An abort or a
-failure leaves an activity incomplete, with its changes in place: it is resumed, or rolled back to where it began. An
-activity whose process died still is what it was, so it is resumed or rolled back too.
+Rules: `TABLE` is the whole machine; any other transition is refused with the commands that are allowed instead. A command
+begins an activity (test, fail over, reprotect, fail back) and the activity's outcome ends it. An abort or a failure leaves
+an activity incomplete, with its changes in place: it is resumed, or rolled back to where it began. An activity whose
+process died keeps its state, so it is resumed or rolled back too.
 Not for: who may do it (the lease) and which steps it takes (the plan).
 """
 
@@ -56,7 +56,7 @@ COMMANDS: Final = frozenset(
         DrillEvent.ABORT,
     }
 )
-"""What somebody may ask for; the other events are what became of it."""
+"""What can be asked for; the other events are outcomes."""
 
 _S, _E = DrillState, DrillEvent
 
@@ -125,7 +125,7 @@ TABLE: Final[Mapping[DrillState, Mapping[DrillEvent, DrillState]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A move the table does not have. `allowed` are the commands that are allowed now, in the table's order."""
+    """A transition the table does not have. `allowed` are the commands that are allowed now, in the table's order."""
 
     state: DrillState
     event: DrillEvent
@@ -133,7 +133,7 @@ class Refused:
 
     @property
     def what(self) -> str:
-        return f"'{self.event}' is refused"
+        return f"'{self.event}' is not possible"
 
     @property
     def why(self) -> str:
@@ -150,7 +150,7 @@ def move(state: DrillState, event: DrillEvent) -> DrillState | Refused:
 
 
 def allowed(state: DrillState) -> tuple[DrillEvent, ...]:
-    """The commands somebody may give in `state`; there always is one."""
+    """The commands that are possible in `state`; there always is one."""
     return tuple(event for event in TABLE[state] if event in COMMANDS)
 
 

@@ -1,7 +1,7 @@
-"""What a run came to: a result, or the error whose exit code says it, in words from its journal.
+"""How a run ended: a result, or the error with its exit code, explained from its journal.
 
-Rules: what stands is always named, and so is the reason, as the journal has it. An objective that was not measured was
-not kept. Without a measurement of its own, RTO is the time from the first step's beginning to the last step's end, by
+Rules: what was not undone is always named, and so is the reason, as the journal has it. An objective that was not measured
+is missed. Without a measurement of its own, the RTO is the time from the first step's beginning to the last step's end, by
 the journal's clock and with every pause in it.
 """
 
@@ -30,29 +30,35 @@ class Result:
     checks: tuple[Check, ...]
 
 
-def close(drill: Drill, ending: RunOutcome, lines: Sequence[Line]) -> Result:
-    """Raises `HypothesisFailed`, `Aborted`, `Deviated`, `DeviatedRolledBack` or `ObjectiveMissed`, as it ended."""
-    what, told = f"{drill.name} {said(ending)}", _why(lines)
-    stands = f"; in place: {', '.join(ending.standing)}" if ending.standing else ""
-    further = "Resume it, or roll it back." if ending.standing else "Nothing of it stands. See its journal."
+def close(drill: Drill, ending: RunOutcome, lines: Sequence[Line], run: str) -> Result:
+    """The result of the run in folder `run`.
+
+    Raises `HypothesisFailed`, `Aborted`, `Deviated`, `DeviatedRolledBack` or `ObjectiveMissed`, as it ended.
+    """
+    what, why = f"{drill.name} {describe(ending)}", _why(lines)
+    further = "Every change was undone. See its journal."
+    if ending.standing:
+        why = f"{why}; not undone: {', '.join(ending.standing)}"
+        further = f"Resume it: drlib run --resume {run}. Or undo it: drlib run --rollback {run}."
     match ending.outcome:
         case Outcome.HYPOTHESIS_FAILED:
-            raise HypothesisFailed(what, told, "Nothing was done. Make the hypothesis hold, then plan again.")
+            raise HypothesisFailed(what, why, "Nothing was changed. Make the hypothesis hold, then plan again.")
         case Outcome.ABORTED:
-            raise Aborted(what, told + stands, further)
+            raise Aborted(what, why, further)
         case Outcome.DEVIATED:
-            raise (Deviated if ending.standing else DeviatedRolledBack)(what, told + stands, further)
+            raise (Deviated if ending.standing else DeviatedRolledBack)(what, why, further)
         case Outcome.PASSED:
             checks = _objectives(drill, lines)
             missed = [check for check in checks if check.verdict not in (Verdict.PASS, Verdict.CONDITIONS)]
             if missed:
                 why = "; ".join(f"{check.name.removeprefix(verdicts.OBJECTIVE)}: {check.evidence}" for check in missed)
-                raise ObjectiveMissed(f"{drill.name} missed an objective", why, "What it changed is as planned.")
+                others = "All other checks passed, and every change is as planned. See its scorecard."
+                raise ObjectiveMissed(f"{drill.name} missed an objective", why, others)
             return Result(ending, checks)
 
 
-def said(ending: RunOutcome) -> str:
-    """The verb of an ending."""
+def describe(ending: RunOutcome) -> str:
+    """How it ended, as a verb."""
     match ending.outcome:
         case Outcome.PASSED:
             return "passed"
@@ -65,7 +71,7 @@ def said(ending: RunOutcome) -> str:
 
 
 def _why(lines: Sequence[Line]) -> str:
-    """The reason, as the last line that has one says it."""
+    """The reason, from the last line that has one."""
     for line in reversed(lines):
         data = line.data
         match line.event:
@@ -76,27 +82,29 @@ def _why(lines: Sequence[Line]) -> str:
             case Noted.ABORT_REQUESTED:
                 return f"{data['detail']} asked for it"
             case Noted.PROBED if data["detail"] == Reach.UNKNOWN:
-                return f"how far {data['step']} came cannot be told: {data['evidence'] or 'it is neither before nor after'}"
-    return "somebody asked for it"
+                evidence = data["evidence"] or "what it changes is neither as before nor as planned"
+                return f"drlib does not know whether step {data['step']} changed anything: {evidence}"
+    return "it was asked for"
 
 
 def measured(lines: Sequence[Line]) -> tuple[RtoSeconds, Rpo]:
     """What the steps measured; for RTO, where none did, the time from the first step's beginning to the last's end."""
-    told: dict[str, Scalar] = {}
+    values: dict[str, Scalar] = {}
     for line in lines:
         if line.event == Noted.STEP_SUCCEEDED:
-            said = {name: value for name, value in line.data.items() if name in _RPO | {"rto_seconds"}}
-            told = ({k: v for k, v in told.items() if k not in _RPO} if said.keys() & _RPO else told) | said
+            measured_now = {name: value for name, value in line.data.items() if name in _RPO | {"rto_seconds"}}
+            kept = {k: v for k, v in values.items() if k not in _RPO} if measured_now.keys() & _RPO else values
+            values = kept | measured_now
     began = [datetime.fromisoformat(line.at) for line in lines if line.event == Noted.STEP_STARTED]
     ended = [datetime.fromisoformat(line.at) for line in lines if line.event == Noted.STEP_SUCCEEDED]
     elapsed = (ended[-1] - began[0]).total_seconds() if began and ended else None
     rpo = {
-        "records": told.get("rpo_records"),
-        "seconds": told.get("rpo_seconds"),
-        "at_least": told.get("rpo_at_least", False),
-        "measured": not told.keys().isdisjoint({"rpo_records", "rpo_seconds"}),
+        "records": values.get("rpo_records"),
+        "seconds": values.get("rpo_seconds"),
+        "at_least": values.get("rpo_at_least", False),
+        "measured": not values.keys().isdisjoint({"rpo_records", "rpo_seconds"}),
     }
-    return RtoSeconds.model_validate({"total": told.get("rto_seconds", elapsed)}), Rpo.model_validate(rpo)
+    return RtoSeconds.model_validate({"total": values.get("rto_seconds", elapsed)}), Rpo.model_validate(rpo)
 
 
 def _objectives(drill: Drill, lines: Sequence[Line]) -> tuple[Check, ...]:

@@ -61,7 +61,7 @@ class RunOver(UsageError):
     """The run came to its end before; `ending` is how."""
 
     def __init__(self, run: str, ending: RunOutcome) -> None:
-        super().__init__(f"{run} is over", f"it {endings.said(ending)}", "Make a new plan and run that.")
+        super().__init__(f"{run} is over", f"it {endings.describe(ending)}", "Make a new plan and run that.")
         self.ending = ending
 
 
@@ -170,7 +170,15 @@ class Runner:
             )
         to = move(state, DrillEvent.RESUME if ours else self._drill.command)
         if isinstance(to, Refused):
-            raise UsageError(f"{self._drill.flow}: {to.what}", to.why, to.remedy)
+            unfinished = DrillEvent.RESUME in to.allowed and bool(self._flow.run_id)
+            run = self._flow.run_id
+            raise UsageError(
+                f"{self._drill.flow}: {to.what}",
+                f"{to.why}: run {run} is unfinished" if unfinished else to.why,
+                f"Resume it: drlib run --resume {run}. Or undo it: drlib run --rollback {run}."
+                if unfinished
+                else to.remedy,
+            )
         return to
 
     def _open(self, before: tuple[Note, ...], state: DrillState | None, resume: bool, rollback: bool) -> None:
@@ -313,7 +321,7 @@ class Runner:
         return self._note(Noted.UNDO_SUCCEEDED, step, needed=needed)
 
     def _close(self, ending: RunOutcome) -> Result:
-        return endings.close(self._drill, ending, journal.read(self.folder / JOURNAL))
+        return endings.close(self._drill, ending, journal.read(self.folder / JOURNAL), self.folder.name)
 
     def _confirm(self) -> None:
         if self._flow is not None:

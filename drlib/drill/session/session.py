@@ -331,7 +331,9 @@ class DrillSession:
     def _said_again(self, over: RunOver) -> DrlibError | None:
         """What the run raised when it ended, for who looks at it again."""
         try:
-            endings.close(self.drill, over.ending, journal.read(self.workplace.run_dir / JOURNAL))
+            endings.close(
+                self.drill, over.ending, journal.read(self.workplace.run_dir / JOURNAL), self.workplace.run_dir.name
+            )
         except DrlibError as error:
             return error
         return None

@@ -261,7 +261,7 @@ def test_a_failed_step_is_rolled_back(here: Setting) -> None:
 def test_what_is_not_rolled_back_is_named_and_resumed(here: Setting) -> None:
     here.two.fails = "before"
     plan = here.plan(rollback=Rollback.NEVER)
-    with pytest.raises(Deviated, match="in place: one"):
+    with pytest.raises(Deviated, match="not undone: one"):
         here.runner(plan).run()
     here.two.fails = ""
     assert here.runner(plan).run(resume=True).ending.standing == ("one", "two")
@@ -288,7 +288,7 @@ def test_an_error_with_its_effect_is_an_answer_that_was_lost(here: Setting) -> N
 def test_an_undo_that_fails_ends_the_rollback_and_is_taken_up(here: Setting) -> None:
     here.two.fails, here.one.undo_fails = "before", True
     plan = here.plan()
-    with pytest.raises(Deviated, match=r"undo-failed one: .*it cannot be removed; in place: one"):
+    with pytest.raises(Deviated, match=r"undo-failed one: .*it cannot be removed; not undone: one"):
         here.runner(plan).run()
     here.one.undo_fails = False
     with pytest.raises(DeviatedRolledBack):
@@ -317,7 +317,7 @@ def test_what_cannot_be_told_ends_the_run_and_is_not_guessed(here: Setting) -> N
             raise RuntimeError("cut off")
 
     here.two = Changed(here.two.path)
-    with pytest.raises(Deviated, match=r"two.*in place: one, two"):
+    with pytest.raises(Deviated, match=r"two.*not undone: one, two"):
         here.runner(here.plan()).run()
     assert here.two.path.read_text() == "half"
     assert here.files() == {"file-1", "file-2"}
@@ -397,14 +397,14 @@ def test_a_signal_is_an_abort_and_outlives_the_process(here: Setting, number: si
 def test_what_was_aborted_and_stands_is_resumed_without_the_abort(here: Setting) -> None:
     plan = here.plan(rollback=Rollback.NEVER)
     Abort(here.folder).request("somebody")
-    with pytest.raises(Aborted, match="Nothing of it stands"):
+    with pytest.raises(Aborted, match="Every change was undone"):
         here.runner(plan).run()
     here = replace(here, folder=here.root / "again")
     here.folder.mkdir()
     here.two.waits_s = 30
     timer = threading.Timer(0.2, Abort(here.folder).request, ["somebody"])
     timer.start()
-    with pytest.raises(Aborted, match="in place: one"):
+    with pytest.raises(Aborted, match="not undone: one"):
         here.runner(plan).run()
     here.two.waits_s = 0
     here.runner(plan).run(resume=True)
@@ -521,7 +521,7 @@ def test_a_run_moves_the_flow(here: Setting) -> None:
 
 
 def test_a_flow_that_is_elsewhere_is_refused_with_what_is_allowed(here: Setting) -> None:
-    with pytest.raises(UsageError, match=r"'fail-over' is refused.*failed-over.*Allowed now: reprotect"):
+    with pytest.raises(UsageError, match=r"'fail-over' is not possible.*failed-over.*Allowed now: reprotect"):
         here.runner(here.plan(), flow=Noticeboard(DrillState.FAILED_OVER)).run()
     assert here.files() == set()
 
