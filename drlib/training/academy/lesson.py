@@ -24,7 +24,7 @@ from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import Flow
 from drlib.training.academy import points, progress
 from drlib.training.academy.points import Attempt
-from drlib.training.academy.stage import OVER, LessonTestbed
+from drlib.training.academy.testbed import FORWARD, LessonTestbed
 from drlib.ui.display import Shown
 
 REFERENCE: Final = "reference"
@@ -224,20 +224,20 @@ class Lesson(ABC):
 
     def check_probe(self, seconds: float, hint: str) -> CheckResult:
         """Check that a record written to `probe_topic` now reaches RIGHT within `seconds`. `hint`: where to look if not."""
-        if self.testbed.crosses(self.probe_topic, seconds):
+        if self.testbed.probe_is_mirrored(self.probe_topic, seconds):
             return CheckResult(True, "a record written now was mirrored")
         return CheckResult(False, f"a record written now was not on RIGHT within {seconds:g} s", hint)
 
-    def fully_mirrored(self, topic: str, flow: Flow = OVER) -> bool:
+    def fully_mirrored(self, topic: str, flow: Flow = FORWARD) -> bool:
         """Report whether the mirror's offset map covers every record of `topic` up to its end offsets.
 
         Records that something else wrote to the mirror topic look the same, but the mirror would copy theirs once more.
         """
-        ends = [(topic, number, end) for number, end in enumerate(self.testbed.ends(flow.source, topic))]
+        ends = [(topic, number, end) for number, end in enumerate(self.testbed.end_offsets(flow.source, topic))]
         translated = translate_offsets(self.file, flow.source, flow.target, ends)
         return bool(translated) and all(item.translation.exact for item in translated)
 
-    def check_copy(self, complete: bool, observed: str, hint: str, flow: Flow = OVER) -> CheckResult:
+    def check_copy(self, complete: bool, observed: str, hint: str, flow: Flow = FORWARD) -> CheckResult:
         """Check that the mirror topic, which has `complete` contents, was written by the mirror alone."""
         if complete and not self.fully_mirrored(self.topic, flow):
             return CheckResult(False, f"{observed}, not all of them copied by the mirror", hint)

@@ -37,7 +37,7 @@ class MoveLesson(Lesson):
 
     def cutover(self) -> Mapping[str, tuple[int, ...]]:
         """The current end offsets of the mirror topic on RIGHT, as `drlib.publish_pointer` takes them."""
-        return {self.copy: tuple(self.testbed.ends("RIGHT", self.copy))}
+        return {self.copy: tuple(self.testbed.end_offsets("RIGHT", self.copy))}
 
     def pointer(self) -> Pointer | None:
         """Return the newest pointer of the clusters that answer; None before the first. Raises `Unreachable` if none does."""

@@ -22,7 +22,7 @@ from drlib.lab.lab import Lab
 from drlib.training.academy import points, progress
 from drlib.training.academy.lesson import REFERENCE, Lesson
 from drlib.training.academy.points import Attempt
-from drlib.training.academy.stage import HASTY, LessonTestbed, heal, ready
+from drlib.training.academy.testbed import FAST_RETENTION, LessonTestbed, prepare, repair
 
 LESSONS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -62,7 +62,7 @@ def open_lesson(
     lab, own = _lab(Path(lab_dir))
     try:
         attempt = _attempt(key, lab, folder, dry=answers == REFERENCE, again=again)
-        end_lab = lab.down if own else partial(heal, lab)
+        end_lab = lab.down if own else partial(repair, lab)
         return _lesson_class(key)(LessonTestbed(lab, key, attempt.tag), attempt, folder, end_lab)
     except BaseException:
         if own:
@@ -86,7 +86,7 @@ def _attempt(key: str, lab: Lab, folder: Path, *, dry: bool, again: bool) -> Att
     current = progress.read(folder).of(key).current
     if current is not None and not again and points.can_resume(current, identity, dry=dry):
         return current
-    ready(lab)
+    prepare(lab)
     attempt = Attempt(key, secrets.token_hex(2), identity, clock.now_ms(), dry)
     progress.begin(folder, attempt)
     return attempt
@@ -97,7 +97,7 @@ def _lab(root: Path) -> tuple[Lab, bool]:
     path = root.absolute()
     if (started := _STARTED.get(path)) is not None and any(process.alive for process in started.status()):
         return started, True
-    lab, own = Lab.attach_or_up(root, needed=("LEFT", "RIGHT"), extra=HASTY)
+    lab, own = Lab.attach_or_up(root, needed=("LEFT", "RIGHT"), extra=FAST_RETENTION)
     if own:
         _STARTED[path] = lab
     return lab, own

@@ -21,7 +21,7 @@ from drlib.training.incidents.lab.inject import require_suitable_lab
 from drlib.training.incidents.lab.measure import measure
 from drlib.training.incidents.lab.moves import apply_move
 from drlib.training.incidents.lab.observe import Observer
-from drlib.training.incidents.lab.scene import GUARDED, WATCH, IncidentTestbed
+from drlib.training.incidents.lab.testbed import GUARDED, WATCH, IncidentTestbed
 from drlib.training.incidents.record import IncidentRecord
 from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
 from drlib.training.incidents.rules.moves import parse_move
@@ -60,7 +60,7 @@ class Incident:
                 lab.up()
             require_suitable_lab(lab, plan.causes)
             testbed = IncidentTestbed(lab, folder.absolute())
-            testbed.begin()
+            testbed.start()
             incident = cls(folder)
             digest = incident.record.seal_plan(plan)
             incident.record.write(

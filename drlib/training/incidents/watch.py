@@ -24,7 +24,7 @@ from drlib.lab.apps.process import Stop
 from drlib.lab.lab import Lab
 from drlib.training.incidents.lab.inject import inject_faults
 from drlib.training.incidents.lab.observe import Observer
-from drlib.training.incidents.lab.scene import IncidentTestbed
+from drlib.training.incidents.lab.testbed import IncidentTestbed
 from drlib.training.incidents.record import IncidentRecord
 from drlib.training.incidents.rules.causes import InjectedCause
 from drlib.training.incidents.rules.recovery import unresolved

@@ -17,7 +17,7 @@ from drlib.model import Flow, TopicPartition
 from drlib.training.academy.lesson import Lesson
 from drlib.training.academy.lessons.l2_retention import CLICKS, GONE
 from drlib.training.academy.open import open_lesson
-from drlib.training.academy.stage import HASTY
+from drlib.training.academy.testbed import FAST_RETENTION
 
 pytestmark = pytest.mark.long
 
@@ -29,7 +29,7 @@ FIRST: Mapping[str, str] = {
 @pytest.fixture(scope="module")
 def lesson_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """One lab for all lessons, as for a learner who takes one after another."""
-    with Lab(tmp_path_factory.mktemp("academy") / "lab", extra=HASTY) as shared:
+    with Lab(tmp_path_factory.mktemp("academy") / "lab", extra=FAST_RETENTION) as shared:
         yield shared
 
 
@@ -58,7 +58,7 @@ def open_broken(key: str, lab: Lab, run_dir: Path) -> Any:
 
 def ends(lesson: Lesson) -> list[list[int]]:
     serving = [alias for alias in ("LEFT", "RIGHT") if lesson.testbed.lab.clusters[alias].alive]
-    return [lesson.testbed.ends(alias, topic) for alias in serving for topic in (lesson.topic, lesson.copy)]
+    return [lesson.testbed.end_offsets(alias, topic) for alias in serving for topic in (lesson.topic, lesson.copy)]
 
 
 def verdicts(lesson: Lesson) -> list[object]:
@@ -107,9 +107,9 @@ def test_l1_offset_off_by_one_or_moved_on_both_sides_does_not_pass(lesson_lab: L
     assert verdicts(lesson) == ["not yet", "yes", "not yet"]
     lesson.close()
     lesson = open_broken("L1", lesson_lab, tmp_path)
-    here = dict(enumerate(lesson.testbed.ends("LEFT", lesson.topic)))
+    here = dict(enumerate(lesson.testbed.end_offsets("LEFT", lesson.topic)))
     lesson.testbed.commit("LEFT", lesson.group, {TopicPartition(lesson.topic, n): end for n, end in here.items()})
-    lesson.commit(dict(enumerate(lesson.testbed.ends("RIGHT", lesson.copy))))  # nothing unread on either side
+    lesson.commit(dict(enumerate(lesson.testbed.end_offsets("RIGHT", lesson.copy))))  # nothing unread on either side
     assert verdicts(lesson) == ["not yet"] * 3
     lesson.commit({0: right[0], 1: right[1]})
     assert verdicts(lesson) == ["yes"] * 3
@@ -118,8 +118,8 @@ def test_l1_offset_off_by_one_or_moved_on_both_sides_does_not_pass(lesson_lab: L
 
 def test_l2_retention_deletes_clicks_and_the_mirror_copies_orders(lesson_lab: Lab, tmp_path: Path) -> None:
     lesson = open_broken("L2", lesson_lab, tmp_path)
-    assert lesson.testbed.bounds("LEFT", lesson.clicks) == ([CLICKS + GONE], [CLICKS + GONE])
-    assert lesson.testbed.mirrored(lesson.clicks) == [CLICKS]
+    assert lesson.testbed.log_bounds("LEFT", lesson.clicks) == ([CLICKS + GONE], [CLICKS + GONE])
+    assert lesson.testbed.mirrored_offsets(lesson.clicks) == [CLICKS]
     clocks = {row["what"]: row for row in lesson.clocks().rows}
     assert clocks["deleted by LEFT before they were mirrored"] == {
         "what": "deleted by LEFT before they were mirrored", "orders": 0, "clicks": GONE,
@@ -159,7 +159,7 @@ def test_l3_skipped_records_or_early_cutover_do_not_pass(lesson_lab: Lab, tmp_pa
     lesson.commit({0: right[0] + 1, 1: right[1]})
     drlib.publish_pointer(lesson.file, "RIGHT", lesson.application, cutover={lesson.copy: (0, 0)}, **where)
     assert verdicts(lesson) == ["not yet", "not yet", "yes"]
-    (end, _), cutover = lesson.testbed.ends("RIGHT", lesson.copy), lesson.cutover()
+    (end, _), cutover = lesson.testbed.end_offsets("RIGHT", lesson.copy), lesson.cutover()
     write(lesson_lab, "RIGHT", lesson.copy, [(0, None, b"order 500")])  # the right record, behind all unread ones
     lesson.commit({0: end, 1: right[1]})
     assert lesson.check(1).rows[0]["holds"] == "not yet"
@@ -184,15 +184,15 @@ def test_l4_repeated_tail_or_group_moved_on_both_sides_does_not_pass(lesson_lab:
     assert verdicts(lesson) == ["yes", "yes", "not yet"]
     away = lesson.testbed.positions("RIGHT", lesson.group)
     everything = {
-        TopicPartition(lesson.topic, n): end for n, end in enumerate(lesson.testbed.ends("RIGHT", lesson.topic))
+        TopicPartition(lesson.topic, n): end for n, end in enumerate(lesson.testbed.end_offsets("RIGHT", lesson.topic))
     }
     lesson.testbed.commit("RIGHT", lesson.group, everything)
-    lesson.commit(dict(enumerate(lesson.testbed.ends("LEFT", lesson._home))))
+    lesson.commit(dict(enumerate(lesson.testbed.end_offsets("LEFT", lesson._home))))
     assert lesson.check(3).rows[0]["holds"] == "not yet"  # nothing unread on either side
     lesson.testbed.commit("RIGHT", lesson.group, away)
     lesson.commit(right)
     write(lesson_lab, "RIGHT", lesson.topic, [(0, None, b"order 600")])  # an order of the tail, written by hand
-    lesson.testbed.wait_crossed(lesson.topic, Flow("RIGHT", "LEFT"))
+    lesson.testbed.wait_mirrored(lesson.topic, Flow("RIGHT", "LEFT"))
     again = lesson.check(1).rows[0]
     assert again["holds"] == "not yet"
     assert "1 of them more than once" in str(again["observed"])

@@ -17,7 +17,7 @@ from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.runs.abort import Abort
 from drlib.training.academy import progress
 from drlib.training.academy.open import open_lesson
-from drlib.training.academy.stage import HASTY, OVER
+from drlib.training.academy.testbed import FAST_RETENTION, FORWARD
 
 pytestmark = pytest.mark.long
 
@@ -29,7 +29,7 @@ FIRST: Mapping[str, str] = {
 LEARNER = """
 import os, signal, sys
 from drlib.training.academy.open import open_lesson
-from drlib.training.academy.stage import LessonTestbed
+from drlib.training.academy.testbed import LessonTestbed
 
 key, lab_dir, run_dir, first, last = sys.argv[1:]
 left = int(last)
@@ -44,7 +44,11 @@ def counted(name):
         return act(*arguments, **options)
     setattr(LessonTestbed, name, wrapped)
 
-for name in ("make", "write", "commit", "start_mirror", "stop_mirror", "wait_crossed", "wait_nobody", "wait", "hasten"):
+ACCESSES = (
+    "create_topic", "write", "commit", "start_mirror", "stop_mirror", "wait_mirrored", "wait_no_worker", "wait",
+    "check_retention_often",
+)
+for name in ACCESSES:
     counted(name)
 lesson = open_lesson(key, lab_dir, run_dir)
 getattr(lesson, first)()
@@ -58,7 +62,7 @@ print(lesson.score())
 
 @pytest.fixture(scope="module")
 def lesson_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with Lab(tmp_path_factory.mktemp("academy") / "lab", extra=HASTY) as shared:
+    with Lab(tmp_path_factory.mktemp("academy") / "lab", extra=FAST_RETENTION) as shared:
         yield shared
 
 
@@ -70,7 +74,7 @@ def learner(key: str, lab: Lab, run_dir: Path, last: int) -> subprocess.Complete
 def test_open_lesson_other_worker_is_refused_and_its_lane_count_is_kept(lesson_lab: Lab, tmp_path: Path) -> None:
     """Must run first on this lab: another worker creates the flow with one lane, a lesson's worker has two."""
     create_topics(lesson_lab.clusters["LEFT"].bootstrap, [TopicSpec("other", 1)])
-    other = LabMirrors(lesson_lab, "other-mirror", "other", (OVER,), lanes=1)
+    other = LabMirrors(lesson_lab, "other-mirror", "other", (FORWARD,), lanes=1)
     other.start(Abort(lesson_lab.root))
     with pytest.raises(UsageError, match="LEFT->RIGHT is being mirrored") as refused:
         open_lesson("L0", lesson_lab.root, tmp_path)
@@ -86,7 +90,7 @@ def test_open_lesson_other_worker_is_refused_and_its_lane_count_is_kept(lesson_l
         assert right.topics([journal])[journal].partitions == 1
     lesson.predict("3000")
     lesson.break_it()
-    lesson.testbed.wait_nobody()
+    lesson.testbed.wait_no_worker()
     other.start(Abort(lesson_lab.root))  # in the middle of the lesson, while its own worker is down
     began = time.monotonic()
     with pytest.raises(UsageError, match="LEFT->RIGHT is being mirrored"):

@@ -61,7 +61,7 @@ class WhatAFlowIs(Lesson):
         self.require(FLOW, "lesson.flow()")
         self.testbed.start_mirror()
         if self.has_done(BREAK):
-            self.testbed.wait_crossed(self.topic)
+            self.testbed.wait_mirrored(self.topic)
         note = "It continues behind the last record on RIGHT."
         return Shown(f"Worker {self.testbed.mirror().name} runs", [], note=note)
 
@@ -123,10 +123,10 @@ class WhatAFlowIs(Lesson):
 
     def _create_flow(self) -> None:
         for topic, partitions in ((self.topic, PARTITIONS), (self.probe_topic, 1)):
-            self.testbed.make("LEFT", topic, partitions)
+            self.testbed.create_topic("LEFT", topic, partitions)
         self.testbed.write("LEFT", self.topic, range(FIRST), partitions=PARTITIONS)
         self.testbed.start_mirror()
-        self.testbed.wait_crossed(self.topic)
+        self.testbed.wait_mirrored(self.topic)
 
     def _copied(self) -> list[Record]:
         return self.testbed.read("RIGHT", self.copy)

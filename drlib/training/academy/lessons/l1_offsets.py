@@ -21,7 +21,7 @@ from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import TopicPartition
 from drlib.training.academy.lesson import CheckResult, Lesson
 from drlib.training.academy.pictures import Line, lines
-from drlib.training.academy.stage import KEYS
+from drlib.training.academy.testbed import KEYS
 from drlib.ui.display import Shown
 
 WRITE: Final = "write"
@@ -54,7 +54,7 @@ class OffsetsDoNotMatch(Lesson):
         self.step(WRITE, self._write)
         rows = []
         for alias, topic in (("LEFT", self.topic), ("RIGHT", self.copy)):
-            starts, ends = self.testbed.bounds(alias, topic)
+            starts, ends = self.testbed.log_bounds(alias, topic)
             for number in range(PARTITIONS):
                 rows.append(
                     {
@@ -176,7 +176,7 @@ class OffsetsDoNotMatch(Lesson):
             positions = self._write_log()
             testbed.commit("LEFT", self.group, positions)
         testbed.start_mirror()
-        testbed.wait_crossed(self.topic)
+        testbed.wait_mirrored(self.topic)
         return {f"stood{partition.partition}": offset for partition, offset in positions.items()}
 
     def _write_log(self) -> dict[TopicPartition, int]:
@@ -185,7 +185,7 @@ class OffsetsDoNotMatch(Lesson):
         with testbed.cluster("LEFT") as left:
             if left.delete_topic(self.topic):
                 testbed.wait("the topic is deleted", lambda: not left.topics([self.topic]))
-        testbed.make("LEFT", self.topic, PARTITIONS)
+        testbed.create_topic("LEFT", self.topic, PARTITIONS)
         bootstrap = testbed.lab.clusters["LEFT"].bootstrap
         _write_transactions(bootstrap, self.topic, self.group)
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})

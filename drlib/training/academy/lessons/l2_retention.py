@@ -90,8 +90,10 @@ class LagAndRetention(Lesson):
         self.require(TRAFFIC, "lesson.traffic()")
         self.testbed.lab.proxy.clear("LEFT")
         self.testbed.wait("the mirror has caught up", lambda: not self._missing())
-        ends = self.testbed.ends("LEFT", self.clicks)
-        self.testbed.wait("the mirror is at the end of the clicks", lambda: self.testbed.fetched(self.clicks) == ends)
+        ends = self.testbed.end_offsets("LEFT", self.clicks)
+        self.testbed.wait(
+            "the mirror is at the end of the clicks", lambda: self.testbed.fetch_offsets(self.clicks) == ends
+        )
         return self.clocks()
 
     def question(self) -> str:
@@ -120,7 +122,7 @@ class LagAndRetention(Lesson):
 
     def inject_fault(self) -> Mapping[str, int]:
         self.require(TRAFFIC, "lesson.traffic()")
-        self.testbed.hasten("LEFT")  # a lab that was restarted since does not have this setting
+        self.testbed.check_retention_often("LEFT")  # a lab that was restarted since does not have this setting
         self.testbed.lab.proxy.set("LEFT", cut=True)
         self.testbed.write("LEFT", self.clicks, range(CLICKS + GONE), partitions=1)
         self.testbed.write("LEFT", self.topic, range(ALL), partitions=1, per_second=RATE)
@@ -166,16 +168,16 @@ class LagAndRetention(Lesson):
         return lines(f"{lag} records between the two lines: the RPO", drawn, "seconds", "records")
 
     def _traffic(self) -> None:
-        self.testbed.hasten("LEFT")
-        self.testbed.make("LEFT", self.topic, 1, {_KEY: str(RETENTION_MS)})
-        self.testbed.make("LEFT", self.clicks, 1, {_KEY: str(CLICKS_MS)})
-        self.testbed.make("LEFT", self.probe_topic, 1)
+        self.testbed.check_retention_often("LEFT")
+        self.testbed.create_topic("LEFT", self.topic, 1, {_KEY: str(RETENTION_MS)})
+        self.testbed.create_topic("LEFT", self.clicks, 1, {_KEY: str(CLICKS_MS)})
+        self.testbed.create_topic("LEFT", self.probe_topic, 1)
         self.testbed.start_mirror()
-        self.testbed.wait("the mirror reads the clicks", lambda: bool(self.testbed.mirrored(self.clicks)))
+        self.testbed.wait("the mirror reads the clicks", lambda: bool(self.testbed.mirrored_offsets(self.clicks)))
         self.testbed.write("LEFT", self.clicks, range(CLICKS), partitions=1)
         self.testbed.write("LEFT", self.topic, range(BEFORE), partitions=1, per_second=2 * RATE)
         for topic in (self.topic, self.clicks):
-            self.testbed.wait_crossed(topic)
+            self.testbed.wait_mirrored(topic)
 
     def _missing(self) -> list[Record]:
         """Orders on LEFT that are not on RIGHT."""
@@ -184,7 +186,7 @@ class LagAndRetention(Lesson):
 
     def _missing_clicks(self) -> list[Record]:
         """Clicks on LEFT behind the worker's next fetch offset."""
-        fetched = self.testbed.fetched(self.clicks)
+        fetched = self.testbed.fetch_offsets(self.clicks)
         next_offset = fetched[0] if fetched else 0
         return [record for record in self.testbed.read("LEFT", self.clicks) if record.offset >= next_offset]
 
@@ -207,7 +209,7 @@ class LagAndRetention(Lesson):
         }
 
     def _starts(self, topic: str) -> list[int]:
-        return self.testbed.bounds("LEFT", topic)[0]
+        return self.testbed.log_bounds("LEFT", topic)[0]
 
     def _lost(self, topic: str, cut: int) -> int:
         """Count records from offset `cut` on that LEFT deleted before they were read.
@@ -216,7 +218,7 @@ class LagAndRetention(Lesson):
         """
         (item,) = translate_offsets(self.file, "LEFT", "RIGHT", [(topic, 0, cut)])
         known = item.translation.records if item.translation.kind is TranslationKind.LOST else 0
-        undiscovered = zip(self._starts(topic), self.testbed.fetched(topic), strict=False)
+        undiscovered = zip(self._starts(topic), self.testbed.fetch_offsets(topic), strict=False)
         return known + sum(max(0, start - position) for start, position in undiscovered)
 
     def _loss_event(self) -> str:

@@ -19,7 +19,7 @@ from drlib.model import GroupTranslation, TopicPartition
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import ANSWER_S, MoveLesson, pointer_warnings
 from drlib.training.academy.pictures import bars
-from drlib.training.academy.stage import OVER
+from drlib.training.academy.testbed import FORWARD
 from drlib.ui.display import Shown
 
 TRAFFIC: Final = "traffic"
@@ -141,13 +141,13 @@ class UnplannedFailover(MoveLesson):
     def _traffic(self) -> None:
         testbed = self.testbed
         for alias in ("LEFT", "RIGHT"):  # the topic on RIGHT is for producers after the failover
-            testbed.make(alias, self.topic, PARTITIONS)
-        testbed.make("RIGHT", self._answers, 1)
+            testbed.create_topic(alias, self.topic, PARTITIONS)
+        testbed.create_topic("RIGHT", self._answers, 1)
         testbed.write("LEFT", self.topic, range(MIRRORED), partitions=PARTITIONS)
         positions = self.in_topic(self.topic, dict.fromkeys(range(PARTITIONS), READ))
         testbed.commit("LEFT", self.group, positions)
         testbed.start_mirror()
-        testbed.wait_crossed(self.topic)
+        testbed.wait_mirrored(self.topic)
         self.point_at("LEFT")
         wanted = {(self.group, partition): offset for partition, offset in positions.items()}
         testbed.wait("billing's checkpoint is on RIGHT", lambda: wanted.items() <= self._checkpoints().items())
@@ -158,11 +158,11 @@ class UnplannedFailover(MoveLesson):
         return self.testbed.name("answers")
 
     def _checkpoints(self) -> dict[tuple[str, TopicPartition], int]:
-        checkpoints = checkpointed_positions(self.testbed.settings, OVER)
+        checkpoints = checkpointed_positions(self.testbed.settings, FORWARD)
         return {key: known.offset for key, known in checkpoints.items()}
 
     def _translated(self) -> list[GroupTranslation]:
-        translated = translate_groups(self.testbed.settings, OVER, [self.group], source_alive=False)
+        translated = translate_groups(self.testbed.settings, FORWARD, [self.group], source_alive=False)
         return [item for item in translated if item.source.topic == self.topic]
 
     def _rows(self) -> list[dict[str, object]]:
@@ -173,7 +173,7 @@ class UnplannedFailover(MoveLesson):
                 "orders on LEFT": end,
                 "billing's offset": positions.get(TopicPartition(self.topic, number)),
             }
-            for number, end in enumerate(self.testbed.ends("LEFT", self.topic))
+            for number, end in enumerate(self.testbed.end_offsets("LEFT", self.topic))
         ]
 
     def _check_group(self) -> CheckResult:
@@ -203,7 +203,7 @@ class UnplannedFailover(MoveLesson):
         for record in self.testbed.read("RIGHT", self.copy):
             last[record.partition.partition] = record.offset + 1
         cutover = pointer.cutover.get(self.copy, ()) if pointer.remote_prefix == "LEFT." else ()
-        ends = self.testbed.ends("RIGHT", self.copy)
+        ends = self.testbed.end_offsets("RIGHT", self.copy)
         right = len(cutover) == PARTITIONS and all(
             least <= offset <= most for least, offset, most in zip(last, cutover, ends, strict=True)
         )
@@ -214,9 +214,9 @@ class UnplannedFailover(MoveLesson):
         options = {"topic": self.pointer_topic, "timeout_s": ANSWER_S}
         with pointer_warnings() as warnings:
             config = active_config(self.application, self.file, **options)  # type: ignore[arg-type]
-        ends = self.testbed.ends("RIGHT", self._answers)
+        ends = self.testbed.end_offsets("RIGHT", self._answers)
         acknowledged = _write_test_record(config, self._answers)
-        on_right = self.testbed.ends("RIGHT", self._answers) != ends
+        on_right = self.testbed.end_offsets("RIGHT", self._answers) != ends
         if acknowledged and on_right:
             observed = "RIGHT acknowledged the application's record"
         elif acknowledged:

@@ -26,7 +26,7 @@ from drlib.model import TopicPartition
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import MoveLesson
 from drlib.training.academy.pictures import bars
-from drlib.training.academy.stage import KEYS, OVER
+from drlib.training.academy.testbed import FORWARD, KEYS
 from drlib.ui.display import Shown
 
 TRAFFIC: Final = "traffic"
@@ -35,7 +35,7 @@ MIRRORED: Final = 600
 TAIL: Final = 100
 LATER: Final = 200  # written to RIGHT after the failover
 READ: Final = 40  # of those, in each partition, by the group
-BACK: Final = OVER.reverse
+BACK: Final = FORWARD.reverse
 
 
 class FailbackAndTail(MoveLesson):
@@ -79,7 +79,7 @@ class FailbackAndTail(MoveLesson):
         self.require(BREAK, "lesson.break_it()")
         if how not in (Settle.RECOVER, Settle.QUARANTINE):
             raise UsageError(f"settle({how!r})", "a tail cannot be settled that way", "Use 'recover' or 'quarantine'.")
-        self.testbed.wait_nobody()
+        self.testbed.wait_no_worker()
         run = f"academy/{self.testbed.prefix}settle"
         done = settle_tail(self.testbed.settings, self._tail(), Settle(how), run)
         rows = [{"recovered": done.recovered, "in quarantine": done.in_quarantine}]
@@ -93,7 +93,7 @@ class FailbackAndTail(MoveLesson):
         """Mirror RIGHT's orders to LEFT, where their topic has the prefix RIGHT, until all of them are there."""
         self.require(BREAK, "lesson.break_it()")
         self.testbed.start_mirror(BACK)
-        self.testbed.wait_crossed(self.topic, BACK)
+        self.testbed.wait_mirrored(self.topic, BACK)
         return self._overview_of_topics()
 
     def positions(self) -> list[tuple[str, int, int]]:
@@ -134,14 +134,14 @@ class FailbackAndTail(MoveLesson):
             left.kill()
         first = MIRRORED + TAIL
         testbed.write("RIGHT", self.topic, range(first, first + LATER), partitions=PARTITIONS)
-        ends = testbed.ends("RIGHT", self.copy)
+        ends = testbed.end_offsets("RIGHT", self.copy)
         positions = {
             **self.in_topic(self.copy, dict(enumerate(ends))),
             **self.in_topic(self.topic, dict.fromkeys(range(PARTITIONS), READ)),
         }
         testbed.commit("RIGHT", self.group, positions)
         left.restart()
-        testbed.wait_nobody()
+        testbed.wait_no_worker()
         return {"tail": self._tail().records}
 
     def fault_state(self) -> Shown:
@@ -181,13 +181,13 @@ class FailbackAndTail(MoveLesson):
 
     def _traffic(self) -> None:
         for alias in ("LEFT", "RIGHT"):
-            self.testbed.make(alias, self.topic, PARTITIONS)
+            self.testbed.create_topic(alias, self.topic, PARTITIONS)
         self.testbed.write("LEFT", self.topic, range(MIRRORED), partitions=PARTITIONS)
         self.testbed.start_mirror()
-        self.testbed.wait_crossed(self.topic)
+        self.testbed.wait_mirrored(self.topic)
 
     def _tail(self) -> UnreplicatedRecords:
-        return read_tail(self.testbed.settings, OVER, [self.topic])
+        return read_tail(self.testbed.settings, FORWARD, [self.topic])
 
     def _local(self) -> list[Record]:
         return self.testbed.read("RIGHT", self.topic)

@@ -24,7 +24,7 @@ from drlib.model import TopicPartition
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import ANSWER_S, MoveLesson
 from drlib.training.academy.pictures import Line, lines
-from drlib.training.academy.stage import PATIENCE_S
+from drlib.training.academy.testbed import TIMEOUT_S
 from drlib.ui.display import Shown
 
 TRAFFIC: Final = "traffic"
@@ -174,12 +174,12 @@ class OrderAndDuplicates(MoveLesson):
     def _traffic(self) -> None:
         testbed = self.testbed
         for alias in ("LEFT", "RIGHT"):
-            testbed.make(alias, self.topic, PARTITIONS)
-        testbed.make("RIGHT", self.ledger, 1)
+            testbed.create_topic(alias, self.topic, PARTITIONS)
+        testbed.create_topic("RIGHT", self.ledger, 1)
         twice = range(BEFORE - 2 * AGAIN, BEFORE - AGAIN)
         testbed.write("LEFT", self.topic, [*range(BEFORE - AGAIN), *twice, *range(BEFORE - AGAIN, BEFORE)])
         testbed.start_mirror()
-        testbed.wait_crossed(self.topic)
+        testbed.wait_mirrored(self.topic)
         testbed.stop_mirror()
         testbed.write("RIGHT", self.topic, range(BEFORE, BEFORE + AFTER))
         self.point_at("RIGHT")
@@ -188,7 +188,7 @@ class OrderAndDuplicates(MoveLesson):
         with self.testbed.cluster("RIGHT") as right:
             if right.delete_topic(ledger):
                 self.testbed.wait("the ledger is deleted", lambda: not right.topics([ledger]))
-        self.testbed.make("RIGHT", ledger, 1)
+        self.testbed.create_topic("RIGHT", ledger, 1)
 
     def _run_ordinary_application(self, commits: bool) -> None:
         """Run one consumer for each topic, a batch of each in turn; without `commits` it ends after `CRASHED` batches."""
@@ -228,7 +228,7 @@ class OrderAndDuplicates(MoveLesson):
     def _append(self, ledger: str, values: list[bytes]) -> None:
         for value in values:
             self._producer.produce(ledger, value)
-        if self._producer.flush(PATIENCE_S):
+        if self._producer.flush(TIMEOUT_S):
             raise Unreachable(
                 "the ledger could not be written", "RIGHT does not answer", "Read the broker's log in the lab."
             )

@@ -66,7 +66,7 @@ class TheLongLink(Lesson):
                 "Give bytes per second above 0.",
             )
         self.testbed.lab.proxy.set("LEFT", delay_ms=RTT_MS / 2, bandwidth=bytes_per_second)
-        self._wait_copied(sum(self.testbed.ends("LEFT", self.topic)), CATCH_UP_S)
+        self._wait_copied(sum(self.testbed.end_offsets("LEFT", self.topic)), CATCH_UP_S)
         return self._link_state("The link with the new bandwidth")
 
     def question(self) -> str:
@@ -120,10 +120,10 @@ class TheLongLink(Lesson):
         return lines(f"A client that waits, with a round trip of {RTT_MS} ms", drawn, "KB per request", "KB/s")
 
     def _set_up_link(self) -> None:
-        self.testbed.make("LEFT", self.topic, 1, {"retention.ms": "-1"})
+        self.testbed.create_topic("LEFT", self.topic, 1, {"retention.ms": "-1"})
         self._write(100)
         self.testbed.start_mirror()
-        self.testbed.wait_crossed(self.topic)
+        self.testbed.wait_mirrored(self.topic)
         self.testbed.lab.proxy.set("LEFT", delay_ms=RTT_MS / 2, bandwidth=WIDE)
 
     def _measure_client(self) -> int:
@@ -143,7 +143,7 @@ class TheLongLink(Lesson):
         return copied
 
     def _link_state(self, title: str) -> Shown:
-        left, right = sum(self.testbed.ends("LEFT", self.topic)), len(self.testbed.read("RIGHT", self.copy))
+        left, right = sum(self.testbed.end_offsets("LEFT", self.topic)), len(self.testbed.read("RIGHT", self.copy))
         rows: list[dict[str, object]] = [
             {
                 "link": link.name,
@@ -175,7 +175,7 @@ class TheLongLink(Lesson):
         return self.check_copy(complete, observed, "Wait, or order more bandwidth: lesson.order_bandwidth(...)")
 
     def _check_burst(self) -> CheckResult:
-        count = sum(self.testbed.ends("LEFT", self.topic)) + BURST // 4 // RECORD
+        count = sum(self.testbed.end_offsets("LEFT", self.topic)) + BURST // 4 // RECORD
         started = time.monotonic()
         self._write(count)
         copied = self._wait_copied(count, _PROBE_S - (time.monotonic() - started))

@@ -29,7 +29,7 @@ from drlib.lab import clocks
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
 from drlib.lab.workload.topics import create_topics
-from drlib.training.incidents.lab.scene import GATES, GUARDED, MENUS, READERS, IncidentTestbed
+from drlib.training.incidents.lab.testbed import GATES, GUARDED, MENUS, READERS, IncidentTestbed
 from drlib.training.incidents.rules.causes import InjectedCause
 
 _LAST: Final = ("slow-link-retention", "link-cut-one-way", "full-disk", "broker-killed")
@@ -83,7 +83,7 @@ def _recreate_topic(testbed: IncidentTestbed, injected: InjectedCause) -> None:
         left.delete_topic(MENUS.name)
         testbed.wait("the topic is deleted", lambda: not left.topics([MENUS.name]))
     create_topics(testbed.bootstrap("LEFT"), [MENUS])
-    testbed.print_menus(_OTHER_MENUS)
+    testbed.write_menus(_OTHER_MENUS)
 
 
 def _add_partitions(testbed: IncidentTestbed, injected: InjectedCause) -> None:
@@ -92,7 +92,7 @@ def _add_partitions(testbed: IncidentTestbed, injected: InjectedCause) -> None:
 
 
 def _open_transaction(testbed: IncidentTestbed, injected: InjectedCause) -> None:
-    testbed.start_bystander("fare-import", "import", "LEFT", injected.where)
+    testbed.start_side_application("fare-import", "import", "LEFT", injected.where)
 
 
 def _stop_sync(testbed: IncidentTestbed, injected: InjectedCause) -> None:
@@ -102,7 +102,7 @@ def _stop_sync(testbed: IncidentTestbed, injected: InjectedCause) -> None:
 
 
 def _write_foreign(testbed: IncidentTestbed, injected: InjectedCause) -> None:
-    testbed.start_bystander(injected.how, "writer", "RIGHT", f"LEFT.{injected.where}")
+    testbed.start_side_application(injected.how, "writer", "RIGHT", f"LEFT.{injected.where}")
 
 
 def _create_acl(testbed: IncidentTestbed, injected: InjectedCause) -> None:
@@ -130,11 +130,11 @@ def _skew_clock(testbed: IncidentTestbed, injected: InjectedCause) -> None:
 
 def _split(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     """Move all applications but the producer of bookings and its reader, without waiting for unreplicated records."""
-    testbed.point("flights", "RIGHT")
+    testbed.move_application("flights", "RIGHT")
     testbed.wait("flights works at RIGHT", lambda: _works_at(testbed, "flights", "RIGHT"))
     for name, topic in READERS.items():
         if topic != injected.where:
-            testbed.point(name, "RIGHT")
+            testbed.move_application(name, "RIGHT")
 
 
 def _works_at(testbed: IncidentTestbed, name: str, site: str) -> bool:

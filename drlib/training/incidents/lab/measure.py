@@ -18,7 +18,7 @@ from drlib.lab.checker.history import History, Mirrored, ProducedStatus
 from drlib.lab.checker.report import CheckInput, CheckReport
 from drlib.lab.checker.scan import scan
 from drlib.training.incidents.lab.moves import is_mirrored
-from drlib.training.incidents.lab.scene import PRODUCERS, READERS, IncidentTestbed
+from drlib.training.incidents.lab.testbed import PRODUCERS, READERS, IncidentTestbed
 from drlib.training.incidents.rules.score import Measurements
 
 _MIRRORING_S: Final = 20.0
@@ -78,7 +78,7 @@ def lost_records(
 
 def _scan(testbed: IncidentTestbed, site: str, *topics: str) -> tuple[Mirrored, ...] | None:
     """Every record of `topics` on a site; None if it does not answer."""
-    if not testbed.greets(site):
+    if not testbed.answers(site):
         return None
     try:
         return tuple(row for topic in topics for row in scan(testbed.bootstrap(site), topic, deadline_s=_SCAN_S))

@@ -32,7 +32,7 @@ from drlib.lab.workload.mirrors import has_crossed, partition_statuses
 from drlib.lab.workload.topics import log_ends
 from drlib.model import TopicPartition
 from drlib.training.incidents.lab.inject import configure
-from drlib.training.incidents.lab.scene import FLOW, GATES, PRODUCERS, READERS, IncidentTestbed
+from drlib.training.incidents.lab.testbed import FLOW, GATES, PRODUCERS, READERS, IncidentTestbed
 from drlib.training.incidents.rules.moves import Move
 
 _A_DAY: Final = {"retention.ms": "86400000"}
@@ -139,7 +139,7 @@ def _set_clock(testbed: IncidentTestbed, name: str) -> str:
     if name != GATES.name:
         return f"the clock of {name} was right already"
     clocks.set_back(testbed.lab.root, name, 0)
-    testbed.start_bystander(name, "gates", "LEFT", GATES.name)  # it may have been stopped
+    testbed.start_side_application(name, "gates", "LEFT", GATES.name)  # it may have been stopped
     return f"the clock of {name} is right"
 
 
@@ -150,23 +150,23 @@ def _point(testbed: IncidentTestbed, name: str, site: str) -> str:
         )
     if name in READERS and site == "RIGHT":
         _wait_mirrored(testbed, READERS[name])
-    testbed.point(name, site)
+    testbed.move_application(name, site)
     return f"{name} works at {site}"
 
 
 def _move_all(testbed: IncidentTestbed, site: str) -> str:
     for name in PRODUCERS:
-        testbed.point(name, site)
+        testbed.move_application(name, site)
     for name, topic in READERS.items():
         if site == "RIGHT":
             _wait_mirrored(testbed, topic)
-        testbed.point(name, site)
+        testbed.move_application(name, site)
     return f"all applications work at {site}"
 
 
 def _wait_mirrored(testbed: IncidentTestbed, topic: str) -> None:
     """Wait a limited time until `topic` is mirrored: its reader moves to where the mirror topic ends."""
-    known = {partition.topic for partition in partition_statuses(testbed.mirror())}
+    known = {partition.topic for partition in partition_statuses(testbed.mirror_status())}
     if topic in known and testbed.mirror_runs():
         try:
             testbed.wait(f"{topic} is mirrored", lambda: is_mirrored(testbed, topic), _MIRRORING_S)
@@ -176,7 +176,7 @@ def _wait_mirrored(testbed: IncidentTestbed, topic: str) -> None:
 
 def is_mirrored(testbed: IncidentTestbed, topic: str) -> bool:
     """Report whether the worker has mirrored `topic` up to its end offsets on LEFT. Raises `Unreachable`."""
-    return has_crossed(testbed.mirror(), FLOW, log_ends(testbed.lab.clusters["LEFT"], [topic], timeout_s=2.0))
+    return has_crossed(testbed.mirror_status(), FLOW, log_ends(testbed.lab.clusters["LEFT"], [topic], timeout_s=2.0))
 
 
 def _add_partitions(testbed: IncidentTestbed, site: str, topic: str) -> str:

@@ -20,7 +20,16 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.mirror.status.worker_status import WorkerStatus
 from drlib.model import TopicPartition
-from drlib.training.incidents.lab.scene import FLOW, GATES, KITCHEN, MENUS, ON_LEFT, ON_RIGHT, READERS, IncidentTestbed
+from drlib.training.incidents.lab.testbed import (
+    FLOW,
+    GATES,
+    KITCHEN,
+    MENUS,
+    ON_LEFT,
+    ON_RIGHT,
+    READERS,
+    IncidentTestbed,
+)
 from drlib.training.incidents.rules.symptoms import (
     ApplicationObservation,
     GroupObservation,
@@ -45,7 +54,7 @@ class Observer:
         names = [topic.name for topic in ON_LEFT]
         left = self._topic_sizes("LEFT", names)
         right = self._topic_sizes("RIGHT", [*(f"LEFT.{name}" for name in names), *(topic.name for topic in ON_RIGHT)])
-        mirror = self._testbed.mirror()
+        mirror = self._testbed.mirror_status()
         mirrored = _mirrored_offsets(mirror)
         newest_ms = self._newest_timestamp(GATES.name) if left is not None else None
         topics = tuple(
@@ -78,7 +87,7 @@ class Observer:
 
     def _topic_sizes(self, site: str, names: Sequence[str]) -> _TopicSizes | None:
         """Sizes of the existing topics among `names`; None if the site does not answer."""
-        if not self._testbed.greets(site):
+        if not self._testbed.answers(site):
             return None
         try:
             with self._testbed.cluster(site, _CALL_S) as cluster:

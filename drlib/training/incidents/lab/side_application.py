@@ -1,4 +1,4 @@
-"""Small extra applications of an incident: `gates` reports the state of gates, `writer` writes to a mirror topic, `import`
+"""Small side applications of an incident: `gates` reports the state of gates, `writer` writes to a mirror topic, `import`
 leaves a transaction open.
 
 Rules: real Kafka clients as processes of the lab, stopped by SIGTERM, with a status file like all applications. `gates` and
@@ -6,7 +6,7 @@ Rules: real Kafka clients as processes of the lab, stopped by SIGTERM, with a st
 transaction, writes, and never ends it, not even when it is stopped.
 Not for: the applications that a failover moves (`drlib.lab.apps`).
 
-Run as `python -m drlib.training.incidents.lab.bystander ROLE BOOTSTRAP TOPIC STATUS SITE`; STATUS is NAME.status.json
+Run as `python -m drlib.training.incidents.lab.side_application ROLE BOOTSTRAP TOPIC STATUS SITE`; STATUS is NAME.status.json
 in the lab's folder.
 """
 

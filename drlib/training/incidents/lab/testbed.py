@@ -1,10 +1,10 @@
-"""What an incident plays on: a lab with an authorizer, topics, applications that follow pointers, and the mirror LEFT ->
+"""The testbed of an incident: a lab with an authorizer, topics, applications that follow pointers, and the mirror LEFT ->
 RIGHT.
 
-Rules: every process is in the lab's register, so that any other process finds it and `drlib lab down` ends it. Every
-application has a pointer of its own, so that one of them can be left behind. Rates are small: ten processes share a machine
-with whoever looks on. Settings of topics are not synced, as a change of retention is part of the play. Not for: what goes
-wrong (`planting`), nor what is done about it (`repairs`).
+Rules: every process is in the lab's registry, so that any process finds it and `drlib lab down` ends it. Every application
+has its own pointer, so that one of them can be left behind. Rates are small, because ten processes share a machine with its
+user. Topic configurations are not synchronized, because a change of retention is one of the faults.
+Not for: faults (`inject`), nor moves (`moves`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BOOKINGS: Final = TopicSpec("bookings", 2)
 MENUS: Final = TopicSpec("menus", 2)
 GATES: Final = TopicSpec("gates", 1)
 ON_LEFT: Final = (FLIGHTS, BOOKINGS, MENUS, GATES)
-ON_RIGHT: Final = (FLIGHTS, BOOKINGS)  # the standby: where applications would go on
+ON_RIGHT: Final = (FLIGHTS, BOOKINGS)  # standby topics, for the applications after a failover
 PRODUCERS: Final = ("flights", "bookings")  # each writes the topic of its name
 READERS: Final[Mapping[str, str]] = MappingProxyType({"arrivals": "flights", "billing": "bookings"})
 KITCHEN: Final = "kitchen"  # a group that reads menus once a night
@@ -54,7 +54,7 @@ GUARDED: Final = MappingProxyType(
     {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
-        "log.retention.check.interval.ms": "1000",  # what is due goes within a second, not within five minutes
+        "log.retention.check.interval.ms": "1000",  # retention is checked every second instead of every five minutes
         "log.segment.delete.delay.ms": "1000",
     }
 )
@@ -62,7 +62,7 @@ _PATIENCE_S: Final = 90.0
 
 
 class IncidentTestbed:
-    """The processes of one incident on `lab`; histories of its applications are below `folder`."""
+    """The processes of one incident on `lab`; the applications' histories are in `folder`."""
 
     def __init__(self, lab: Lab, folder: Path) -> None:
         self.lab = lab
@@ -71,7 +71,7 @@ class IncidentTestbed:
 
     @property
     def properties(self) -> Path:
-        """The mirror's file, as `drlib status` takes it."""
+        """The mirror's file, for `drlib status`."""
         return self.lab.root / "connect-mirror-maker.properties"
 
     @property
@@ -84,8 +84,8 @@ class IncidentTestbed:
     def cluster(self, site: str, timeout_s: float = 10.0) -> Cluster:
         return Cluster(self.lab.clusters[site].settings(), timeout_s=timeout_s)
 
-    def greets(self, site: str) -> bool:
-        """Does the site's broker take a connection within a second? A client would ask on until its own deadline."""
+    def answers(self, site: str) -> bool:
+        """Report whether the site's broker accepts a connection within a second; a Kafka client would retry for longer."""
         host, _, port = self.lab.clusters[site].brokers[0].bootstrap.partition(":")
         try:
             socket.create_connection((host, int(port)), timeout=1).close()
@@ -94,35 +94,37 @@ class IncidentTestbed:
         return True
 
     def wait(self, what: str, holds: Callable[[], bool], deadline_s: float = _PATIENCE_S) -> None:
-        """Raises `Unreachable` naming `what`."""
+        """Wait until `holds`; raises `Unreachable` with `what` after `deadline_s` seconds."""
         wait_for(None, what, holds, deadline_s, look_at(self.lab.root), not_yet=(Unreachable,))
 
-    # -- the beginning -----------------------------------------------------------------------------------------------
+    # -- start -------------------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Topics, a night's menus, the mirror, applications; returns when all of it works. Raises `Unreachable`,
         `UsageError`."""
-        self.refuse_used()
+        self.refuse_used_lab()
         create_topics(self.bootstrap("LEFT"), ON_LEFT)
         create_topics(self.bootstrap("RIGHT"), ON_RIGHT)
         self.write_properties()
         self.start_mirror()
-        self.print_menus(MENU)
+        self.write_menus(MENU)
         for name in (*PRODUCERS, *READERS):
             pointer_file.write_atomic(self.pointer_path(name), Pointer(1, "LEFT", self.bootstrap("LEFT")))
         for name in PRODUCERS:
             self.applications.start(name, self._producer(name))
         for name, topic in READERS.items():
             self.applications.start(name, self._reader(name, topic))
-        self.start_bystander("gates", "gates", "LEFT", "gates")
+        self.start_side_application("gates", "gates", "LEFT", "gates")
         everything = (*PRODUCERS, *READERS, "gates")
         self._wait_for_mirror()
         self.wait("every application works", lambda: all(self.applications.done(name) > 3 for name in everything))
-        self.wait("group kitchen has read the menus", lambda: self.place_kitchen(end=True))
+        self.wait("group kitchen is at the end of menus", lambda: self.move_kitchen_group(end=True))
 
     def _wait_for_mirror(self) -> None:
-        """A worker that ended is started again, as a service manager would. Raises `Unreachable` with its last words: its
-        log may go with the lab."""
+        """Wait for the worker, and restart it if it ends, as a service manager would.
+
+        Raises `Unreachable` with the end of its log, because the log may be deleted with the lab.
+        """
 
         def runs() -> bool:
             self.start_mirror()
@@ -131,23 +133,23 @@ class IncidentTestbed:
         try:
             self.wait("the mirror runs", runs)
         except Unreachable as error:
-            alive = "lives" if self.worker.runs else "has ended"
-            words = jvm_log.tail(self.lab.root / f"{MIRROR}.log", 6).splitlines()
-            said = " / ".join(line.strip() for line in words if line.strip()) or "nothing"
-            raise Unreachable(error.what, f"{error.why}; the worker {alive} and said: {said}", error.remedy) from error
+            state = "runs" if self.worker.runs else "has ended"
+            lines = jvm_log.tail(self.lab.root / f"{MIRROR}.log", 6).splitlines()
+            log = " / ".join(line.strip() for line in lines if line.strip()) or "empty"
+            raise Unreachable(error.what, f"{error.why}; the worker {state}, its log: {log}", error.remedy) from error
 
-    def refuse_used(self) -> None:
-        """Raises `UsageError` where the lab has been used: records of another game would be counted in this one."""
+    def refuse_used_lab(self) -> None:
+        """Raises `UsageError` if the lab has been used: records of another incident would be counted."""
         with self.cluster("LEFT") as left:
-            if found := left.topics([topic.name for topic in ON_LEFT]):
+            if topics := left.topics([topic.name for topic in ON_LEFT]):
                 raise UsageError(
                     f"the lab in {self.lab.root.name} has been used",
-                    f"it has a topic {min(found)} already",
-                    "Leave the lab to the incident (it starts one), or take that lab down and up.",
+                    f"it has a topic {min(topics)} already",
+                    "Leave --lab-dir (lab_dir) out to start a new lab, or restart this one: drlib lab down, drlib lab up",
                 )
 
     def write_properties(self, *, group_sync: bool = True) -> None:
-        """The mirror's file."""
+        """Write the mirror's file."""
         self.lab.write_properties(
             self.properties,
             topics="|".join(topic.name for topic in ON_LEFT),
@@ -161,14 +163,14 @@ class IncidentTestbed:
             },
         )
 
-    def print_menus(self, count: int) -> None:
-        """Raises `Unreachable` when LEFT does not take them."""
+    def write_menus(self, count: int) -> None:
+        """Write `count` menus to LEFT. Raises `Unreachable` if they are not acknowledged."""
         with acknowledged(self.lab.clusters["LEFT"]) as producer:
             for number in range(count):
                 producer.produce(MENUS.name, value=b"menu %d" % number, partition=number % MENUS.partitions)
 
-    def place_kitchen(self, *, end: bool) -> bool:
-        """Place group kitchen at the end or the start of menus on LEFT."""
+    def move_kitchen_group(self, *, end: bool) -> bool:
+        """Commit the end or start offsets of menus on LEFT for group kitchen."""
         with self.cluster("LEFT") as left:
             positions = left.log_ends(partitions_of(MENUS)) if end else left.log_starts(partitions_of(MENUS))
         return place_group(self.lab.clusters["LEFT"], KITCHEN, positions)
@@ -198,32 +200,32 @@ class IncidentTestbed:
         return self.lab.root / f"{name}.pointer.json"
 
     def start_mirror(self) -> None:
-        """Start the worker where none runs, and return at once."""
+        """Start the worker unless it runs; returns at once."""
         self.worker.start()
 
-    def mirror(self) -> WorkerStatus | None:
-        """What the worker last said; None before it said anything."""
+    def mirror_status(self) -> WorkerStatus | None:
+        """The worker's last status; None before the first."""
         return self.worker.status()
 
     def mirror_runs(self) -> bool:
-        told = self.mirror()
-        return self.worker.runs and told is not None and told.state == "running"
+        status = self.mirror_status()
+        return self.worker.runs and status is not None and status.state == "running"
 
-    def start_bystander(self, name: str, role: str, site: str, topic: str) -> None:
-        """Start one, unless one of that name runs."""
+    def start_side_application(self, name: str, role: str, site: str, topic: str) -> None:
+        """Start a side application unless one of that name runs."""
         if not self.applications.runs(name):
             arguments = (role, self.bootstrap(site), topic, str(self.applications.status_path(name)), site)
-            self.lab.start_module(name, "drlib.training.incidents.lab.bystander", *arguments)
+            self.lab.start_module(name, "drlib.training.incidents.lab.side_application", *arguments)
 
     def application_names(self) -> tuple[str, ...]:
-        """Every application that was started and not taken off the record, in the order it was started."""
+        """Every application in the lab's registry, in the order in which they were started."""
         brokers = {broker.name for cluster in self.lab.clusters.values() for broker in cluster.brokers}
         others = {*brokers, MIRROR, WATCH, "proxy"}
         return tuple(record.name for record in self.lab.registry.records() if record.name not in others)
 
-    def point(self, name: str, site: str) -> None:
-        """Let application `name` work at `site`. A reader at RIGHT reads the mirror up to where it ends now, then the
-        local topic."""
+    def move_application(self, name: str, site: str) -> None:
+        """Move application `name` to `site`. A reader on RIGHT reads the mirror topic up to its current end, then the local
+        topic."""
         path = self.pointer_path(name)
         before = pointer_file.read(path)
         if before.active == site:

@@ -1,0 +1,294 @@
+"""The lab as lessons use it: topics, groups and a mirror worker that are named by the attempt.
+
+Rules: every attempt has its own names (`l1-3fa2-orders`), so nothing of an earlier attempt is left and brokers need not be
+new. `prepare` deletes what earlier attempts created, repairs the link and starts killed clusters, within seconds. Records
+are numbered, and a record's partition is its number modulo the partitions, so writing can be interrupted anywhere and
+continued. Journals of flows are kept: other users of the lab may need them.
+Not for: what a lesson teaches, nor points.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import javaproperties
+
+from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.errors import Unreachable, UsageError
+from drlib.files import write_whole
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Isolation, Range, Record
+from drlib.lab import clocks
+from drlib.lab.lab import ONE_BROKER, Lab
+from drlib.lab.processes import wait_until
+from drlib.lab.workload.mirrors import POLICY, LabMirrors, partition_statuses
+from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, log_ends, place_group
+from drlib.mirror.offsets.map.flow_maps import worker_group
+from drlib.mirror.offsets.unreplicated.find import refuse_workers
+from drlib.mirror.status.worker_status import PartitionStatus
+from drlib.model import Flow, TopicPartition
+from drlib.runs.abort import Abort
+from drlib.runs.waiting import wait_on_lab
+
+FORWARD: Final = Flow("LEFT", "RIGHT")
+# Matches topics and groups of any attempt, and mirror topics of such topics.
+ATTEMPT_NAMES: Final = re.compile(r"(^|[.-])l[0-6]-[0-9a-f]{4}-")
+WORKER: Final = "lesson-"
+_ALIASES: Final = (FORWARD.source, FORWARD.target)
+KEYS: Final = 20
+LANES: Final = 2
+CHECKED: Final = "log.retention.check.interval.ms"
+# Retention is checked every second instead of every five minutes.
+FAST_RETENTION: Final = {CHECKED: "1000", "log.initial.task.delay.ms": "1000"}
+SESSION_S: Final = 8.0  # a little longer than a worker's session timeout
+TIMEOUT_S: Final = 60.0
+_PACE_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class LessonTestbed:
+    """The lab in one attempt at `lesson`, such as L1."""
+
+    lab: Lab
+    lesson: str
+    tag: str
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.lesson.lower()}-{self.tag}-"
+
+    def name(self, short: str) -> str:
+        """The name of a topic or group in this attempt."""
+        return f"{self.prefix}{short}"
+
+    def copy(self, topic: str, flow: Flow = FORWARD) -> str:
+        """The name of the mirror topic of `topic` on the flow's target."""
+        return POLICY.remote_topic(flow.source, topic)
+
+    def cluster(self, alias: str, timeout_s: float = 15.0) -> Cluster:
+        """Open the cluster at the address that applications use; a context manager."""
+        return Cluster(self.lab.clusters[alias].settings(), timeout_s=timeout_s)
+
+    def mirror(self, flow: Flow = FORWARD) -> LabMirrors:
+        """The worker that mirrors this attempt's topics over `flow`."""
+        name = f"{WORKER}{self.prefix}{flow.source.lower()}"
+        return LabMirrors(self.lab, name, f"{re.escape(self.prefix)}.*", (flow,), positions=True, lanes=LANES)
+
+    @property
+    def file(self) -> Path:
+        """A connect-mirror-maker.properties of this attempt, with the addresses that applications use."""
+        path = self.lab.root / f"{WORKER}{self.prefix}clusters.properties"
+        if not path.exists():
+            lines = {
+                "clusters": "LEFT, RIGHT",
+                **{f"{alias}.bootstrap.servers": self.lab.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT")},
+                f"{FORWARD}.enabled": "true",
+                "topics": f"{re.escape(self.prefix)}.*",
+                "groups": f"{re.escape(self.prefix)}.*",
+                **ONE_BROKER,
+            }
+            write_whole(path, javaproperties.dumps(lines, timestamp=None))
+        return path
+
+    @property
+    def settings(self) -> MirrorSettings:
+        return load_mirror_settings(self.file)
+
+    def create_topic(self, alias: str, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
+        """Create the topic unless it exists."""
+        create_topics(self.lab.clusters[alias].bootstrap, [TopicSpec(topic, partitions, dict(config or {}))])
+
+    def write(
+        self,
+        alias: str,
+        topic: str,
+        numbers: Iterable[int],
+        *,
+        partitions: int = 2,
+        per_second: float | None = None,
+        value_bytes: int = 0,
+    ) -> None:
+        """Write the records `numbers` in this order, except those that are in the topic; return when all are acknowledged.
+
+        `per_second`: pace of the records written now. `value_bytes`: minimum length of a value.
+        """
+        ends = self.end_offsets(alias, topic)
+        counts, sent, started = [0] * partitions, 0, time.monotonic()
+        with acknowledged(self.lab.clusters[alias]) as producer:
+            for number in numbers:
+                partition = number % partitions
+                counts[partition] += 1
+                if counts[partition] <= ends[partition]:
+                    continue
+                while per_second and sent > (time.monotonic() - started) * per_second:
+                    self.abort.wait(_PACE_S)
+                value = f"order {number}".ljust(value_bytes)
+                producer.produce(topic, value=value, key=f"key {number % KEYS}", partition=partition)
+                producer.poll(0)
+                sent += 1
+
+    def probe_is_mirrored(self, topic: str, seconds: float, flow: Flow = FORWARD) -> bool:
+        """Write a record to `topic`, which has one partition; report whether it is mirrored within `seconds`."""
+        count = sum(self.end_offsets(flow.source, topic)) + 1
+        self.write(flow.source, topic, range(count), partitions=1)
+        copy = self.copy(topic, flow)
+        return wait_until(lambda: len(self.read(flow.target, copy)) >= count, seconds)
+
+    def wait_no_worker(self, flow: Flow = FORWARD) -> None:
+        """Wait until the worker group of `flow` is empty: a killed worker is a member until its session times out."""
+        with self.cluster(flow.target) as target:
+            self.wait(f"no worker mirrors {flow}", lambda: not target.group_members(worker_group(flow)))
+
+    def end_offsets(self, alias: str, topic: str) -> list[int]:
+        """The end offset of each partition; empty if the topic does not exist."""
+        return list(log_ends(self.lab.clusters[alias], [topic]).values())
+
+    def log_bounds(self, alias: str, topic: str) -> tuple[list[int], list[int]]:
+        """Log start offset and end offset of each partition."""
+        with self.cluster(alias) as cluster:
+            return self._bounds(cluster, topic)
+
+    def read(self, alias: str, topic: str) -> list[Record]:
+        """Read all committed records, in order within each partition; none if the topic does not exist."""
+        with self.cluster(alias) as cluster:
+            starts, ends = self._bounds(cluster, topic)
+            pairs = zip(starts, ends, strict=True)
+            wanted = {
+                TopicPartition(topic, n): Range(start, end) for n, (start, end) in enumerate(pairs) if end > start
+            }
+            return list(cluster.read(wanted, Isolation.READ_COMMITTED)) if wanted else []
+
+    def positions(self, alias: str, group: str) -> dict[TopicPartition, int]:
+        """The committed offsets of `group`."""
+        with self.cluster(alias) as cluster:
+            return {partition: position.offset for partition, position in cluster.group_offsets(group).items()}
+
+    def commit(self, alias: str, group: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Commit `positions` for `group`, which must have no members."""
+        place_group(self.lab.clusters[alias], group, positions)
+
+    def start_mirror(self, flow: Flow = FORWARD) -> None:
+        """Start a worker for `flow` unless this attempt has one. Raises `UsageError` while another worker mirrors it."""
+        mirror = self.mirror(flow)
+        if not mirror.runs:
+            with self.cluster(flow.target) as target:
+                refuse_others(target, flow)
+                journal = target.topics([name := POLICY.journal_topic(flow.source)])
+            if name in journal:  # the first worker of this flow determined the number of lanes
+                mirror = replace(mirror, lanes=journal[name].partitions)
+        mirror.start(self.abort)
+
+    def stop_mirror(self, flow: Flow = FORWARD) -> None:
+        """Stop the worker with one SIGTERM: it first produces and journals what it has fetched."""
+        self.mirror(flow).stop()
+
+    def check_retention_often(self, alias: str) -> None:
+        """Let the brokers of `alias` check retention every second; restarts them if they do not."""
+        with self.cluster(alias) as cluster:
+            interval_ms = int(cluster.broker_config().get(CHECKED) or 0)
+        if not 0 < interval_ms <= int(FAST_RETENTION[CHECKED]):
+            self.lab.reconfigure(alias, FAST_RETENTION)
+
+    def mirrored_offsets(self, topic: str, flow: Flow = FORWARD) -> list[int]:
+        """The offset up to which the worker reports each partition as mirrored; empty if it does not report `topic`."""
+        return [p.mirrored for p in self._partition_statuses(topic, flow)]
+
+    def fetch_offsets(self, topic: str, flow: Flow = FORWARD) -> list[int]:
+        """The next fetch offset that the worker reports for each partition; it also passes records that retention deleted."""
+        return [p.position for p in self._partition_statuses(topic, flow)]
+
+    def wait_mirrored(self, topic: str, flow: Flow = FORWARD, seconds: float = TIMEOUT_S) -> None:
+        """Wait until the worker reports all of `topic` as mirrored. Raises `Unreachable`."""
+        ends = self.end_offsets(flow.source, topic)
+        self.wait(f"{topic} is mirrored", lambda: self.mirrored_offsets(topic, flow) == ends, seconds)
+
+    def wait(self, what: str, holds: Callable[[], bool], seconds: float = TIMEOUT_S) -> None:
+        wait_on_lab(self.abort, what, holds, seconds, self.lab.root)
+
+    @property
+    def abort(self) -> Abort:
+        return Abort(self.lab.root)
+
+    def _partition_statuses(self, topic: str, flow: Flow) -> list[PartitionStatus]:
+        rows = partition_statuses(self.mirror(flow).status())
+        return [rows[partition] for partition in sorted(rows) if partition.topic == topic]
+
+    @staticmethod
+    def _bounds(cluster: Cluster, topic: str) -> tuple[list[int], list[int]]:
+        topics = cluster.topics([topic])
+        if topic not in topics:
+            return [], []
+        partitions = [TopicPartition(topic, number) for number in range(topics[topic].partitions)]
+        starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
+        return [starts[partition] for partition in partitions], [ends[partition] for partition in partitions]
+
+
+def prepare(lab: Lab) -> None:
+    """Prepare `lab` for a new attempt. Raises `Unreachable`, and `UsageError` while another worker mirrors LEFT or RIGHT."""
+    for process in lab.status():
+        if process.name.startswith(WORKER):
+            lab.registry.stop(process.name)
+            (lab.root / f"{process.name}.properties").unlink(missing_ok=True)
+    for path in lab.root.glob(f"{WORKER}*clusters.properties"):
+        path.unlink()
+    # Other workers are refused before anything is changed, where the cluster answers already.
+    free = {alias for alias in _ALIASES if lab.clusters[alias].alive and _has_no_other_worker(lab, alias)}
+    repair(lab)
+    for alias in _ALIASES:
+        if alias not in free:
+            _has_no_other_worker(lab, alias)
+        with Cluster(lab.clusters[alias].settings()) as cluster:
+            _delete_leftovers(cluster)
+
+
+def repair(lab: Lab) -> None:
+    """Undo every fault of a lesson: reset link and clocks, resume or start both clusters."""
+    lab.proxy.clear()
+    clocks.set_all_right(lab.root)
+    for alias in _ALIASES:
+        if lab.clusters[alias].alive:
+            lab.clusters[alias].resume()
+        else:
+            lab.clusters[alias].restart()
+
+
+def _has_no_other_worker(lab: Lab, alias: str) -> bool:
+    """True if no other worker writes to `alias`, False if it does not answer. Raises `UsageError` if one does."""
+    with Cluster(lab.clusters[alias].settings()) as cluster:
+        try:
+            refuse_others(cluster, FORWARD if alias == FORWARD.target else FORWARD.reverse)
+        except Unreachable:
+            return False
+    return True
+
+
+def refuse_others(target: Cluster, flow: Flow) -> None:
+    """Raises `UsageError` while a worker mirrors `flow`, other than one that was killed: its session times out meanwhile."""
+
+    def is_empty() -> bool:
+        try:
+            return not target.group_members(worker_group(flow))
+        except Unreachable:
+            return False  # a broker has no group coordinator right after its start
+
+    wait_until(is_empty, SESSION_S)
+    try:
+        refuse_workers(target, flow)
+    except UsageError as error:
+        raise UsageError(
+            error.what,
+            "a lesson needs the flow for itself; another worker would copy its records",
+            "Stop that worker (close the notebook or drill that runs it), or name another lab_dir.",
+        ) from error
+
+
+def _delete_leftovers(cluster: Cluster) -> None:
+    for topic in filter(ATTEMPT_NAMES.search, cluster.topics()):
+        cluster.delete_topic(topic)
+    for group in filter(ATTEMPT_NAMES.search, [listing.group for listing in cluster.groups()]):
+        cluster.delete_group(group)
