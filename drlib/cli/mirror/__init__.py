@@ -1,0 +1,1 @@
+"""Commands of the mirror and its clusters: copy, translate, status, doctor, config, service, size, and `mirror --spark`."""

@@ -1,4 +1,4 @@
-"""`drlib copy`: topics from one cluster to another, with aliases of a file or with addresses alone."""
+"""`drlib copy`: copy topics from one cluster to another, named by aliases of a file or by addresses."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ def copy(
     to_config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Client properties of --to HOST:PORT, likewise.")
     ] = None,
-    prefix: Annotated[str | None, typer.Option(help="Copy to PREFIX.topic; without it names stay as they are.")] = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Copy to PREFIX.topic; without it topics keep their names.")
+    ] = None,
     until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="End when what is there now is copied, instead of going on.")
+        bool, typer.Option("--until-caught-up", help="End when all records of now are copied.")
     ] = False,
     status: Annotated[Path | None, typer.Option(help="Write the worker's status to this JSON file.")] = None,
     memory: Memory = DEFAULT_MEMORY,
 ) -> None:
-    """Copy topics exactly once until SIGTERM, or until caught up. A second run goes on where the first one ended."""
+    """Copy topics exactly once until SIGTERM, or until caught up. A second run resumes where the first one ended."""
     from drlib.cli.mirror.worker_output import StatePrinter
     from drlib.config.settings import load_mirror_settings
     from drlib.mirror.copy_topics import CopyRequest, prepare
@@ -52,8 +54,8 @@ def copy(
     if prefix is not None:
         _check_prefix(prefix)
     request = CopyRequest(
-        _secured(cluster(source, "--from", settings), "--from", settings, from_config, console),
-        _secured(cluster(target, "--to", settings), "--to", settings, to_config, console),
+        _secured(parse_cluster(source, "--from", settings), "--from", settings, from_config, console),
+        _secured(parse_cluster(target, "--to", settings), "--to", settings, to_config, console),
         patterns,
         prefix,
         until_caught_up,
@@ -62,18 +64,18 @@ def copy(
     names = {partition.topic for partition in prepared.ends}
     records = sum(prepared.left.values())
     console.print(
-        f"copying {len(names)} topics, {len(prepared.ends)} partitions, at most {records} records of now, "
+        f"copying {len(names)} topics, {len(prepared.ends)} partitions, at most {records} records, "
         f"from {source} to {target}",
         highlight=False,
         soft_wrap=True,
     )
     prepared.run(status_path=status, memory_bytes=memory_bytes, on_state=StatePrinter(console))
     if until_caught_up and not prepared.left:
-        console.print("caught up: what was there at the start is copied", highlight=False)
+        console.print("caught up: all records that existed at the start are copied", highlight=False)
 
 
-def cluster(text: str, option: str, settings: MirrorSettings | None) -> ClusterSettings:
-    """An alias of the file, or the addresses themselves. Raises `UsageError`."""
+def parse_cluster(text: str, option: str, settings: MirrorSettings | None) -> ClusterSettings:
+    """The cluster of an alias of the file, or at addresses. Raises `UsageError`."""
     if settings is not None and text in settings.clusters:
         return settings.clusters[text]
     addresses = selection.split_list(text)
@@ -88,20 +90,20 @@ def cluster(text: str, option: str, settings: MirrorSettings | None) -> ClusterS
 
 
 def _secured(
-    found: ClusterSettings, option: str, settings: MirrorSettings | None, client_file: Path | None, console: Console
+    cluster: ClusterSettings, option: str, settings: MirrorSettings | None, client_file: Path | None, console: Console
 ) -> ClusterSettings:
-    """`found` with the security of a client's own file, where there is one. Raises `UsageError`."""
+    """`cluster` with the security settings of `client_file`, where there is one. Raises `UsageError`."""
     from drlib.config.client_files import load_client_settings
 
     if client_file is None:
-        return found
-    if settings is not None and found.alias in settings.clusters:
+        return cluster
+    if settings is not None and cluster.alias in settings.clusters:
         raise UsageError(
-            f"{option}-config does not go with the alias {found.alias}",
-            f"{settings.path} says how {found.alias} is reached",
+            f"{option}-config does not go with the alias {cluster.alias}",
+            f"{settings.path} has the settings of {cluster.alias}",
             f"Give {option} as HOST:PORT, or leave {option}-config out.",
         )
-    secured, notices = load_client_settings(client_file, found.alias, found.bootstrap_servers)
+    secured, notices = load_client_settings(client_file, cluster.alias, cluster.bootstrap_servers)
     for notice in notices:
         line = f"{client_file}:{notice.line}: {notice.key}: {notice.text}"
         console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
@@ -114,6 +116,6 @@ def _check_prefix(prefix: str) -> None:
     if not prefix or not set(prefix) <= ALIAS_LETTERS:
         raise UsageError(
             f"--prefix '{prefix}' cannot be part of a topic name",
-            "it has other letters",
+            "it has other characters",
             "Use letters, digits, `.`, `_`, `-`.",
         )

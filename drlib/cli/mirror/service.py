@@ -1,8 +1,8 @@
-"""`drlib service systemd FILE`: a unit for one worker on one properties file, printed and installed by nobody.
+"""`drlib service systemd FILE`: print a systemd unit for one worker on one properties file.
 
-Rules: the unit runs as a user of its own that exists only while it runs, sees the file system read-only and the file as a
-credential; it is ready when the worker says so, restarted when it dies or hangs, and left alone where the file is wrong
-(exit code 2). What the file refers to outside itself is named in comments, since only the operator knows where it is.
+Rules: the unit runs as a dynamic user, with a read-only file system and the file as a credential; it is ready when the worker
+notifies systemd, restarted when it dies or hangs, and not restarted where the file is wrong (exit code 2). Files and variables
+that the file refers to are named in comments, since only the operator knows where they are.
 Not for: installing, enabling or starting anything.
 """
 
@@ -19,7 +19,7 @@ from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import properties
 
-service_app = typer.Typer(help="Workers as services of the operating system.", no_args_is_help=True)
+service_app = typer.Typer(help="Run workers as services of the operating system.", no_args_is_help=True)
 
 _ENVIRONMENT = re.compile(r"\$\{env:([^}:]+)\}")
 _FILES = re.compile(r"\$\{file:([^}]+):[^}:]+\}")
@@ -41,16 +41,16 @@ Type=notify
 NotifyAccess=main
 WatchdogSec={watchdog}
 ExecStart={python} -m drlib.cli mirror %d/mirror.properties --status %t/{runtime}/status.json
-# A worker drains in ten seconds; SIGKILL after that is safe too, the next one reads back what stands.
+# A worker drains in ten seconds; SIGKILL after that is safe, too.
 KillMode=mixed
 TimeoutStopSec=30
-# Ready when every flow runs; one whose cluster is down is waited for, while the others mirror.
+# Ready when every flow runs; a flow whose cluster is down is waited for, while the others mirror.
 TimeoutStartSec=infinity
 Restart=always
 RestartSec=2
-# 2 says that the file is wrong: starting again would not mend it.
+# 2: the file is wrong, and a restart would not help.
 RestartPreventExitStatus=2
-# The file is read by systemd and given to the worker as a credential, so it may stay root's, mode 0600.
+# systemd reads the file and passes it to the worker as a credential, so root may own it with mode 0600.
 LoadCredential=mirror.properties:{file}
 {hints}DynamicUser=yes
 RuntimeDirectory={runtime}
@@ -90,7 +90,7 @@ WantedBy=multi-user.target
 
 @service_app.callback()
 def service() -> None:
-    """Workers as services of the operating system."""
+    """Run workers as services of the operating system."""
 
 
 @service_app.command("systemd")
@@ -103,11 +103,9 @@ def systemd(
 
 
 def unit_for(file: Path, name: str) -> str:
-    """The unit as text. Raises `UsageError` for a file or name that cannot be used."""
+    """The unit's text. Raises `UsageError` for a file or name that cannot be used."""
     if not re.fullmatch(r"[A-Za-z0-9_.\\-]+", name):
-        raise UsageError(
-            f"'{name}' is no unit's name", "systemd takes letters, digits, `_`, `.` and `-`", "Correct it."
-        )
+        raise UsageError(f"'{name}' is no unit name", "systemd takes letters, digits, `_`, `.` and `-`", "Correct it.")
     path = file.absolute()
     raw = properties.read(path)
     text = "\n".join(entry.value for entry in raw.effective().values())
@@ -118,7 +116,7 @@ def unit_for(file: Path, name: str) -> str:
         file=_escaped(str(path)),
         flows=_escaped(flows),
         watchdog=WATCHDOG_S,
-        python=_word(python),
+        python=_quoted(python),
         hints=_hints(name, text),
         runtime=name,
         home=_home(python),
@@ -126,11 +124,11 @@ def unit_for(file: Path, name: str) -> str:
 
 
 def _flows(path: Path, has_references: bool) -> str:
-    """The enabled flows in words; where a reference cannot be looked up here, the file's name."""
+    """The enabled flows in words; the file's name where a reference cannot be resolved here."""
     try:
         settings = load_mirror_settings(path)
     except UsageError:
-        if has_references:  # it may well be right where the unit runs
+        if has_references:  # it may be valid where the unit runs
             return path.name
         raise
     if not settings.enabled_flows:
@@ -149,7 +147,7 @@ def _hints(name: str, text: str) -> str:
         ]
     if variables := sorted(set(_ENVIRONMENT.findall(text))):
         lines += [
-            f"# The file refers to {', '.join(variables)}: a file of NAME=value lines, root's, mode 0600.",
+            f"# The file refers to {', '.join(variables)}: a file of NAME=value lines, owned by root, mode 0600.",
             f"EnvironmentFile=-/etc/{name}.env",
         ]
     return "".join(f"{_escaped(line)}\n" for line in lines)
@@ -158,7 +156,7 @@ def _hints(name: str, text: str) -> str:
 def _home(python: Path) -> str:
     if any(path.parts[1 : 1 + len(home)] == home for home in _HOMES for path in (python, python.resolve())):
         return (
-            "# Python is in a home directory, which has to stay visible; better install drlib under /opt.\n"
+            "# Python is in a home directory, which must stay visible; better install drlib under /opt.\n"
             "ProtectHome=read-only"
         )
     return "ProtectHome=yes"
@@ -168,6 +166,6 @@ def _escaped(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def _word(path: Path) -> str:
+def _quoted(path: Path) -> str:
     text = _escaped(str(path))
     return f'"{text}"' if " " in text else text

@@ -1,7 +1,7 @@
-"""`drlib size`: what carries a flow over a link, from formulas alone, or measured on the lab's link beside them.
+"""`drlib size`: size workers, lanes and memory for a flow over a link, by formulas, and with `--measure` on a lab's link.
 
-Rules: nothing is connected to unless `--measure` asks for a lab. Exit code 0: the flow is carried; 3: it is not, or an outage
-that was asked about loses records.
+Rules: connects to nothing without `--measure`. Exit code 0: the link carries the flow; 3: it does not, or an outage given with
+`--outage` loses records.
 """
 
 from __future__ import annotations
@@ -19,36 +19,42 @@ _RETENTION = "7d"
 
 
 def size(
-    rate: Annotated[str, typer.Option(help="What producers write, as it is in batches, e.g. 5MB/s.")],
-    rtt: Annotated[str, typer.Option(help="Round trip of the link, e.g. 200ms.")],
-    bandwidth: Annotated[str, typer.Option(help="Of the link, each way, e.g. 1Gb/s (b is bits, B bytes).")],
-    partitions: Annotated[int, typer.Option(help="Partitions that are mirrored.", min=1)],
-    retention: Annotated[str, typer.Option(help="Of the source's topics; Kafka's own default is 7d.")] = _RETENTION,
-    outage: Annotated[list[str] | None, typer.Option(help="A time without a mirror, e.g. 6h; repeat for more.")] = None,
+    rate: Annotated[str, typer.Option(help="Rate of the producers, compressed as in their batches, e.g. 5MB/s.")],
+    rtt: Annotated[str, typer.Option(help="Round-trip time of the link, e.g. 200ms.")],
+    bandwidth: Annotated[str, typer.Option(help="Bandwidth of the link, each way, e.g. 1Gb/s (b is bits, B bytes).")],
+    partitions: Annotated[int, typer.Option(help="Mirrored partitions.", min=1)],
+    retention: Annotated[
+        str, typer.Option(help="Retention of the source's topics; Kafka's default is 7d.")
+    ] = _RETENTION,
+    outage: Annotated[
+        list[str] | None, typer.Option(help="Duration without a mirror, e.g. 6h; repeat for more.")
+    ] = None,
     measure: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Measure it too, on the lab in DIR; one is started there if none runs. About a minute."
+            metavar="DIR", help="Measure, too, on the lab in DIR, which is started if it does not run. About a minute."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Size a link: what one client after another reaches, what drlib mirror does, workers, lanes, memory, catching up.
+    """Size a link: what sequential fetching reaches, what drlib mirror reaches, workers, lanes, memory, catching up.
 
-    Exit code 0: the flow is carried and no outage loses records; 3: it is not, or one does.
+    Exit code 0: the link carries the flow and no outage loses records; 3: otherwise.
     """
     from drlib.ui.sizing.sizing import OUTAGES, Sizing
 
     sizing = Sizing(rate, rtt, bandwidth, partitions, retention=retention, outages=outage or OUTAGES)
     trial = sizing.measure(measure, bandwidth, rtt) if measure is not None else None
     if as_json:
-        told: dict[str, object] = {**asdict(sizing.size), "outages": [asdict(each) for each in sizing.outages]}
+        document: dict[str, object] = {**asdict(sizing.size), "outages": [asdict(each) for each in sizing.outages]}
         if trial is not None:
-            told["measured"] = [asdict(one) for one in trial.tried.found]
-        print(json.dumps(told, indent=2))
+            document["measured"] = [asdict(one) for one in trial.tried.found]
+        print(json.dumps(document, indent=2))
     else:
-        shown = [sizing.link(), sizing.needs(), sizing.after_outages()]
-        shown += [trial.link(), trial.workers()] if trial is not None else []
-        print("\n\n".join(map(repr, shown)))
-    asked = [each for each in sizing.outages if outage]
-    raise typer.Exit(0 if sizing.size.enough and not any(each.lost for each in asked) else ReadinessError.exit_code)
+        sections = [sizing.link(), sizing.needs(), sizing.after_outages()]
+        sections += [trial.link(), trial.workers()] if trial is not None else []
+        print("\n\n".join(map(repr, sections)))
+    given_outages = sizing.outages if outage else ()
+    raise typer.Exit(
+        0 if sizing.size.enough and not any(each.lost for each in given_outages) else ReadinessError.exit_code
+    )

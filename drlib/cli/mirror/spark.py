@@ -1,4 +1,4 @@
-"""`drlib mirror --spark`: options checked, news printed. Not for: what runs (`drlib.mirror.spark.driver`)."""
+"""`drlib mirror --spark`: check the options and print progress. Not for: running workers (`drlib.mirror.spark.driver`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drlib.analysis.spark.session import spark_session
 from drlib.cli.mirror.worker_output import StatePrinter
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
-from drlib.mirror.spark.driver import Wanted, mirror_on_spark
+from drlib.mirror.spark.driver import SparkMirrorOptions, mirror_on_spark
 from drlib.mirror.spark.rules import addresses, parse_settings
 from drlib.mirror.status.worker_status import WorkerStatus
 
@@ -25,11 +25,11 @@ def on_spark(
     metrics: str | None,
     status_file: Path | None,
 ) -> None:
-    """Mirror until SIGTERM. Raises `UsageError` for options that do not go with Spark."""
+    """Mirror until SIGTERM or SIGINT. Raises `UsageError` for options that do not go with Spark."""
     if status_file is not None:
         raise UsageError(
             "--spark and --status do not go together",
-            "the workers are on other machines, and there is one file",
+            "the workers run on other machines, and --status is one file here",
             "Ask the clusters with 'drlib status FILE'; --metrics 0.0.0.0:0 adds each worker's own detail.",
         )
     addresses(master)
@@ -42,12 +42,12 @@ def on_spark(
     def on_state(number: int, state: WorkerStatus) -> None:
         printers.setdefault(number, StatePrinter(console, f"worker {number}"))(state)
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     mirror_on_spark(
-        Wanted(file, master, 1 if workers is None else workers, memory_bytes, metrics, given),
+        SparkMirrorOptions(file, master, 1 if workers is None else workers, memory_bytes, metrics, given),
         start_session=spark_session,
-        tell=tell,
+        report=report,
         on_state=on_state,
     )

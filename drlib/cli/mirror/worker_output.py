@@ -1,4 +1,4 @@
-"""What a worker says of itself, line by line on a terminal: states as they change, events once each."""
+"""Print a worker's status line by line on a terminal: changes of its state, and each event once."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from drlib.mirror.status.worker_status import WorkerStatus
 
 
 class StatePrinter:
-    """Give it every state; it prints what is new on stderr. Nothing has started before both clusters answered."""
+    """Called with every status, prints what is new to stderr. `prefix` names the worker where there are several."""
 
-    def __init__(self, console: Console | None = None, who: str = "") -> None:
-        self._who = f"{who} " if who else ""
+    def __init__(self, console: Console | None = None, prefix: str = "") -> None:
+        self._prefix = f"{prefix} " if prefix else ""
         self._console = console or Console(stderr=True)
         self._shown: set[tuple[str, str]] = set()
         self._last = ""
 
     def __call__(self, state: WorkerStatus) -> None:
-        if state.state not in ("starting", "failed", self._last):  # the error that ends it says why it failed
+        if state.state not in ("starting", "failed", self._last):  # a failure is reported by the command's error
             self._last = state.state
             flows = ", ".join(f"{f.flow} ({len(f.partitions)} partitions)" for f in state.flows)
             where = f", /status and /metrics at http://{state.address}" if state.address else ""
@@ -30,4 +30,4 @@ class StatePrinter:
                 self._print(f"{word}: {event.name} {event.entity}: {event.detail}.{then}")
 
     def _print(self, line: str) -> None:
-        self._console.print(f"{self._who}{line}", highlight=False, markup=False, soft_wrap=True)
+        self._console.print(f"{self._prefix}{line}", highlight=False, markup=False, soft_wrap=True)

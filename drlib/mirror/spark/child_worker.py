@@ -1,10 +1,10 @@
-"""A worker that somebody else holds: its order comes on standard input, what it says of itself goes out on standard output.
+"""Run a worker as a child process: its `WorkerSpec` arrives on standard input, its status messages leave on standard output.
 
-Rules: the first line in is the order; when standard input ends, whoever held us is gone or wants the end, and the worker
-stops in order, as on SIGTERM. It outlives that by `DRAIN_S` at most, so that nobody's death leaves a worker behind. One
-line out for each change of state or event, and a last one with how it ended. Whoever reads slowly or not at all holds
-nothing up: lines are written on a thread of their own. Nothing of the order is in the command line.
-Not for: a person's terminal (`drlib mirror`).
+Rules: the first input line is the spec. When standard input ends, the parent is gone or wants the worker to stop, and it stops
+as on SIGTERM; after `DRAIN_S` the process exits in any case, so no worker outlives its parent for long. One output line for
+each change of state or event, and a last one with the result. A slow or missing reader blocks nothing: lines are written on a
+thread of their own. Nothing of the spec is on the command line.
+Not for: an operator's terminal (`drlib mirror`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ DRAIN_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What to run. `file` is the file's entries, references unresolved; None: read `path` where the worker runs."""
+class WorkerSpec:
+    """What to run. `file` has the file's entries, references unresolved; None: read `path` where the worker runs."""
 
     name: str
     path: str
@@ -42,8 +42,8 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """A `DrlibError`, as it travels."""
+class WorkerError:
+    """A `DrlibError` in a form that can be sent."""
 
     what: str
     why: str
@@ -53,60 +53,62 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """One line: the state, or how it `ended`, with the error if there was one."""
+class StatusMessage:
+    """One output line: the worker's status, or that it `ended`, with the error if there was one."""
 
     status: WorkerStatus | None = None
     ended: bool = False
-    fault: Fault | None = None
+    error: WorkerError | None = None
 
 
-_ORDER = TypeAdapter(Order)
-_WORD = TypeAdapter(Word)
+_SPEC = TypeAdapter(WorkerSpec)
+_MESSAGE = TypeAdapter(StatusMessage)
 
 
-def encode_order(order: Order) -> bytes:
-    """As one line."""
-    return _ORDER.dump_json(order) + b"\n"
+def encode_spec(spec: WorkerSpec) -> bytes:
+    """The spec as one line."""
+    return _SPEC.dump_json(spec) + b"\n"
 
 
-def encode_word(word: Word) -> bytes:
-    """As one line."""
-    return _WORD.dump_json(word) + b"\n"
+def encode_message(message: StatusMessage) -> bytes:
+    """The message as one line."""
+    return _MESSAGE.dump_json(message) + b"\n"
 
 
-def decode_word(line: bytes) -> Word:
-    """Raises pydantic's `ValidationError` for anything else."""
-    return _WORD.validate_json(line)
+def decode_message(line: bytes) -> StatusMessage:
+    """Parse one line. Raises pydantic's `ValidationError`."""
+    return _MESSAGE.validate_json(line)
 
 
-def fault_of(error: DrlibError) -> Fault:
-    return Fault(error.what, error.why, error.remedy, error.exit_code, error.retriable)
+def worker_error(error: DrlibError) -> WorkerError:
+    """`error` in a form that can be sent."""
+    return WorkerError(error.what, error.why, error.remedy, error.exit_code, error.retriable)
 
 
 def main() -> int:
-    """Run the order on standard input until that ends; the exit code."""
-    words = _Words(os.fdopen(os.dup(1), "wb"))
-    os.dup2(2, 1)  # what a library prints is no word of ours
-    order = _ORDER.validate_json(sys.stdin.buffer.readline())
-    threading.Thread(target=_watch, name="holder", daemon=True).start()
+    """Run the spec on standard input until that ends; returns the exit code."""
+    messages = _MessageWriter(os.fdopen(os.dup(1), "wb"))
+    os.dup2(2, 1)  # what a library prints must not get among the messages
+    spec = _SPEC.validate_json(sys.stdin.buffer.readline())
+    threading.Thread(target=_stop_with_parent, name="parent", daemon=True).start()
     try:
-        settings = from_file(order.file or properties.read(order.path))
+        settings = from_file(spec.file or properties.read(spec.path))
         worker.run(
             settings,
-            metrics_address=order.metrics_address,
-            memory_bytes=order.memory_bytes,
-            on_state=lambda state: words.say(Word(status=state)),
-            name=order.name,
+            metrics_address=spec.metrics_address,
+            memory_bytes=spec.memory_bytes,
+            on_state=lambda state: messages.send(StatusMessage(status=state)),
+            name=spec.name,
         )
     except DrlibError as error:
-        words.last(Word(ended=True, fault=fault_of(error)))
+        messages.send_last(StatusMessage(ended=True, error=worker_error(error)))
         return error.exit_code
-    words.last(Word(ended=True))
+    messages.send_last(StatusMessage(ended=True))
     return 0
 
 
-def _watch() -> None:
+def _stop_with_parent() -> None:
+    """Wait for the end of standard input, then stop the worker; exit after `DRAIN_S` if it does not end."""
     with contextlib.suppress(OSError):
         while os.read(0, 4096):
             pass
@@ -115,23 +117,25 @@ def _watch() -> None:
     os._exit(1)
 
 
-class _Words:
+class _MessageWriter:
+    """Writes messages on a thread of its own."""
+
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._write, name="words", daemon=True)
+        self._thread = threading.Thread(target=self._write, name="messages", daemon=True)
         self._thread.start()
 
-    def say(self, word: Word) -> None:
-        self._queue.put(encode_word(word))
+    def send(self, message: StatusMessage) -> None:
+        self._queue.put(encode_message(message))
 
-    def last(self, word: Word) -> None:
-        self.say(word)
+    def send_last(self, message: StatusMessage) -> None:
+        self.send(message)
         self._queue.put(None)
         self._thread.join(2.0)
 
     def _write(self) -> None:
-        with contextlib.suppress(OSError):  # nobody listens any more: standard input says so too
+        with contextlib.suppress(OSError):  # the reader is gone, which standard input shows too
             while (line := self._queue.get()) is not None:
                 self._out.write(line)
                 self._out.flush()

@@ -1,8 +1,9 @@
-"""The driver's end of the line to its tasks: who is there, what they say, and one way to let all of them stop.
+"""Serve the driver's side of the connections from its tasks: registration, status messages, and one way to stop all workers.
 
-Rules: whoever calls shows the token first, within a time and a length, or is hung up on; a caller after `stop` is told so
-at once. Closing our half of a line is the word to stop, so that the death of this process says the same. What comes in is put
-on a queue; nothing is decided here. Not for: secrets; the words of workers hold none.
+Rules: a task sends the token first, within `REGISTRATION_TIMEOUT_S` and `REGISTRATION_BYTES`, or its connection is closed. The
+driver stops workers by closing the sending half of their connections, so the death of this process stops them, too; a task that
+connects after `stop` is stopped at once. Everything received is put on a queue; nothing is decided here.
+Not for: secrets; status messages contain none.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from drlib.mirror.spark.child_worker import Word, decode_word
+from drlib.mirror.spark.child_worker import StatusMessage, decode_message
 
-HELLO_S = 10.0
-HELLO_BYTES = 4096
+REGISTRATION_TIMEOUT_S = 10.0
+REGISTRATION_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
-    """Who calls: an `attempt` at worker `number`."""
+class TaskRegistration:
+    """The first line of a task: an `attempt` at worker `number`."""
 
     token: str
     number: int
@@ -34,90 +35,99 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """A worker's word; None where it says hello."""
+class TaskConnected:
+    """A task has registered."""
 
-    hello: Hello
-    word: Word | None = None
+    task: TaskRegistration
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """The line to that attempt ended."""
+class MessageReceived:
+    """A task has sent a status message."""
 
-    hello: Hello
-
-
-_HELLO = TypeAdapter(Hello)
+    task: TaskRegistration
+    message: StatusMessage
 
 
-class Line:
-    """Open from the start to `close`; `heard` is where everything is put."""
+@dataclass(frozen=True, slots=True)
+class TaskDisconnected:
+    """The connection of a task has ended."""
 
-    def __init__(self, host: str, heard: queue.SimpleQueue[object]) -> None:
+    task: TaskRegistration
+
+
+ChannelEvent = TaskConnected | MessageReceived | TaskDisconnected
+_REGISTRATION = TypeAdapter(TaskRegistration)
+
+
+class ControlChannel:
+    """A server from construction to `close`; `events` receives every `ChannelEvent`. Raises `OSError`."""
+
+    def __init__(self, host: str, events: queue.SimpleQueue[object]) -> None:
         self.token = secrets.token_hex(16)
-        self._heard = heard
+        self._events = events
         self._lock = threading.Lock()
         self._stopped = False
-        self._lines: dict[socket.socket, Hello] = {}
+        self._connections: dict[socket.socket, TaskRegistration] = {}
         family = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0][0]
         self._server = socket.create_server((host, 0), family=family, backlog=64)
         self.port: int = self._server.getsockname()[1]
-        threading.Thread(target=self._accept, name="line", daemon=True).start()
+        threading.Thread(target=self._accept, name="control-channel", daemon=True).start()
 
-    def there(self) -> frozenset[int]:
-        """Numbers of the workers that have an attempt on the line."""
+    def connected_workers(self) -> frozenset[int]:
+        """Numbers of the workers that have a connected task."""
         with self._lock:
-            return frozenset(hello.number for hello in self._lines.values())
+            return frozenset(task.number for task in self._connections.values())
 
     def stop(self) -> None:
-        """Tell every worker that is there, and every one that comes, to stop."""
+        """Stop every connected worker, and every one that connects later."""
         with self._lock:
             self._stopped = True
-            for line in self._lines:
-                _half_close(line)
+            for connection in self._connections:
+                _half_close(connection)
 
     def close(self) -> None:
+        """Stop all workers, and accept no more connections."""
         self.stop()
         with contextlib.suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+            self._server.shutdown(socket.SHUT_RDWR)  # wakes the accepting thread
         self._server.close()
 
     def _accept(self) -> None:
         while True:
             try:
-                line, _ = self._server.accept()
+                connection, _ = self._server.accept()
             except OSError:
                 return
-            threading.Thread(target=self._listen, args=(line,), name="line", daemon=True).start()
+            threading.Thread(target=self._receive, args=(connection,), name="control-channel", daemon=True).start()
 
-    def _listen(self, line: socket.socket) -> None:
-        with line, line.makefile("rb") as words, contextlib.suppress(OSError):
-            line.settimeout(HELLO_S)
+    def _receive(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as lines, contextlib.suppress(OSError):
+            connection.settimeout(REGISTRATION_TIMEOUT_S)
             try:
-                hello = _HELLO.validate_json(words.readline(HELLO_BYTES))
+                task = _REGISTRATION.validate_json(lines.readline(REGISTRATION_BYTES))
             except ValidationError:
                 return
-            if not hmac.compare_digest(hello.token.encode(), self.token.encode()):
+            if not hmac.compare_digest(task.token.encode(), self.token.encode()):
                 return
-            line.settimeout(None)
-            line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            connection.settimeout(None)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             with self._lock:
-                self._lines[line] = hello
+                self._connections[connection] = task
                 if self._stopped:
-                    _half_close(line)
-            self._heard.put(Heard(hello))
+                    _half_close(connection)
+            self._events.put(TaskConnected(task))
             try:
-                for said in words:
-                    self._heard.put(Heard(hello, decode_word(said)))
+                for line in lines:
+                    self._events.put(MessageReceived(task, decode_message(line)))
             except (OSError, ValidationError):
-                pass  # cut in the middle of a word: its executor died
+                pass  # cut in the middle of a message: its executor died
             finally:
                 with self._lock:
-                    del self._lines[line]
-                self._heard.put(Gone(hello))
+                    del self._connections[connection]
+                self._events.put(TaskDisconnected(task))
 
 
-def _half_close(line: socket.socket) -> None:
+def _half_close(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        line.shutdown(socket.SHUT_WR)
+        connection.shutdown(socket.SHUT_WR)

@@ -1,11 +1,11 @@
-"""`drlib mirror --spark`: one Spark job of one long task for each worker, kept alive until somebody stops the mirror.
+"""`drlib mirror --spark`: run one Spark job with one long task for each worker, until the mirror is stopped.
 
-Rules: a job for each worker, not one job of N tasks: Spark's page names each, one that fails takes no other with it, and
-Spark may run it again, elsewhere, or twice. Nothing here keeps two attempts apart: the claim does. Plain tasks, not a
-barrier stage, which would begin all anew when one dies. A stop goes over the line and ends every job well; what has no
-worker yet is cancelled. Secrets go nowhere: references are resolved where the worker runs, and a file that holds a
-secret itself is read there and not sent.
-Not for: the worker (`drlib.mirror`), what a task does (`drlib.mirror.spark.task`), what follows an end (`rules.spark_workers`).
+Rules: a job for each worker, not one job of N tasks: the Spark UI names each, a failed one does not fail the others, and Spark
+may run it again, elsewhere, or twice. Two attempts at a worker are fenced by the lane's claim, not here. Plain tasks, not a
+barrier stage, which would restart all tasks when one dies. A stop goes over the control channel and ends every job orderly;
+jobs without a worker yet are cancelled. No secret is sent: references are resolved where the worker runs, and a file that
+contains a secret itself is read there.
+Not for: the worker (`drlib.mirror.worker`), the task (`drlib.mirror.spark.task`), decisions (`drlib.mirror.spark.rules`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from drlib.errors import Aborted, DrlibError, LeaseHeld, Unreachable, UsageError
 from drlib.kafka.java_formats import properties
 from drlib.kafka.java_formats.properties import PropertiesFile
 from drlib.mirror.engine.fetch.memory import data_share
-from drlib.mirror.spark import rules as spark_workers
-from drlib.mirror.spark.child_worker import DRAIN_S, Fault, decode_word
-from drlib.mirror.spark.control_channel import Gone, Heard, Line
+from drlib.mirror.spark import rules
+from drlib.mirror.spark.child_worker import DRAIN_S, WorkerError, decode_message
+from drlib.mirror.spark.control_channel import ControlChannel, MessageReceived, TaskConnected, TaskDisconnected
 from drlib.mirror.spark.shippable_config import secrets_in
-from drlib.mirror.spark.task import END_S, Assignment, attend
+from drlib.mirror.spark.task import END_S, Assignment, run_task
 from drlib.mirror.status.worker_status import WorkerStatus
 from drlib.runs.signals import handled
 
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 REACH_S = 5.0
 POLL_S = 0.1
-PATIENCE_S = 20.0  # an executor's JVM and Python take up to ten on a busy machine
-WELL_S = 120.0  # a job that lasted this long was well, and its end is the first one
+EXECUTOR_START_S = 20.0  # an executor's JVM and Python take up to ten on a busy machine
+STABLE_S = 120.0  # the end of a job that lasted this long counts as its first
 STOP_S = DRAIN_S + END_S
 DRIVER_MEMORY = "512m"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SparkMirrorOptions:
     """`settings` are Spark's own keys; `memory_bytes` is for each worker."""
 
     path: Path
@@ -64,24 +64,24 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """Spark's job of a worker is over: its task's `answer`, or the `failure` in Spark's words."""
+    """The Spark job of a worker has ended: with the last `message` of its task, or with Spark's text of the `failure`."""
 
     number: int
-    answer: str = ""
+    message: str = ""
     failure: str = ""
 
 
 @dataclass(slots=True)
-class Post:
-    """One worker's place: its job, and how often it was begun."""
+class WorkerSlot:
+    """One worker of the pool: its job, when it started or is to start, and how often it was restarted."""
 
     number: int
     job: threading.Thread | None = None
-    began_s: float = 0.0
-    begin_s: float = 0.0
-    times: int = 0
+    started_s: float = 0.0
+    start_at_s: float = 0.0
+    restarts: int = 0
     ran: bool = False
-    waits: bool = False
+    waiting: bool = False
 
 
 class StartSession(Protocol):
@@ -93,171 +93,171 @@ class StartSession(Protocol):
 
 
 def mirror_on_spark(
-    wanted: Wanted,
+    options: SparkMirrorOptions,
     *,
     start_session: StartSession,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     on_state: Callable[[int, WorkerStatus], None],
 ) -> None:
     """Mirror the enabled flows of a file with workers on Spark until SIGTERM or SIGINT.
 
-    `tell` is given news in sentences, `on_state` a worker's number and what it says of itself. Raises `UsageError`,
-    `MissingDependency`, `Unreachable`, and what a worker ended with.
+    `report` is called with progress in sentences, `on_state` with a worker's number and its status. Raises `UsageError`,
+    `MissingDependency`, `Unreachable`, and the error that a worker ended with.
     """
     from py4j.protocol import Py4JError
 
-    file = properties.read(wanted.path)
-    settings = _prepared(wanted, file, tell)
-    spark = spark_workers.settings(
-        wanted.master, wanted.workers, wanted.memory_bytes, wanted.settings, os.environ.get("PYTHONPATH", "")
+    file = properties.read(options.path)
+    settings = _check(options, file, report)
+    spark = rules.settings(
+        options.master, options.workers, options.memory_bytes, options.settings, os.environ.get("PYTHONPATH", "")
     )
-    os.environ.setdefault("PYSPARK_PYTHON", wanted.settings.get("spark.pyspark.python", sys.executable))
-    if wanted.master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark's page is to be seen from here alone
+    os.environ.setdefault("PYSPARK_PYTHON", options.settings.get("spark.pyspark.python", sys.executable))
+    if options.master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # keeps the Spark UI local
     flows = ", ".join(str(f.flow) for f in settings.flows if f.enabled)
-    travelling = _travelling(file, tell)
-    session = _session(start_session, f"drlib mirror {flows}", wanted, spark)
+    sent_file = _shippable(file, report)
+    session = _session(start_session, f"drlib mirror {flows}", options, spark)
     try:
-        Crew(session.sparkContext, wanted, travelling, flows, tell, on_state).run()
+        WorkerPool(session.sparkContext, options, sent_file, flows, report, on_state).run()
     finally:
-        with suppress(Py4JError, OSError):  # of a JVM that is gone already
+        with suppress(Py4JError, OSError):  # the JVM is gone already
             session.stop()
 
 
-def _prepared(wanted: Wanted, file: PropertiesFile, tell: Callable[[str], None]) -> MirrorSettings:
+def _check(options: SparkMirrorOptions, file: PropertiesFile, report: Callable[[str], None]) -> MirrorSettings:
     settings = from_file(file)
     flows = [f for f in settings.flows if f.enabled]
     if not flows:
         raise UsageError(
-            f"nothing to mirror in {wanted.path}", "no flow is enabled", "Set 'A->B.enabled = true' for a flow."
+            f"nothing to mirror in {options.path}", "no flow is enabled", "Set 'A->B.enabled = true' for a flow."
         )
-    if wanted.workers < 1:
-        raise UsageError(f"--workers {wanted.workers}", "a mirror has one worker or more", "Give 1 or more.")
-    data_share(wanted.memory_bytes)
-    _reach(wanted.master)
+    if options.workers < 1:
+        raise UsageError(f"--workers {options.workers}", "a mirror needs at least one worker", "Give 1 or more.")
+    data_share(options.memory_bytes)
+    _reach(options.master)
     for flow in flows:
-        if flow.lanes < wanted.workers:
-            tell(
-                f"{flow.flow} has {flow.lanes} lanes, so that {wanted.workers - flow.lanes} of {wanted.workers} workers "
-                "stand by for it; more lanes are 'drlib.lanes' before its first start."
+        if flow.lanes < options.workers:
+            report(
+                f"{flow.flow} has {flow.lanes} lanes, so {options.workers - flow.lanes} of {options.workers} workers are on "
+                "standby for it; drlib.lanes sets more lanes, before the flow's first start only."
             )
     return settings
 
 
 def _reach(master: str) -> None:
-    """Spark itself needs a minute to say that no master answers. Raises `UsageError`, `Unreachable`."""
+    """Check that a master answers; Spark itself needs a minute for that. Raises `UsageError`, `Unreachable`."""
     why = ""
-    places = spark_workers.addresses(master)
-    for place in places:
+    addresses = rules.addresses(master)
+    for address in addresses:
         try:
-            socket.create_connection(place, REACH_S).close()
+            socket.create_connection(address, REACH_S).close()
             return
         except OSError as error:
             why = error.strerror or str(error)
-    if places:
+    if addresses:
         raise Unreachable(
             f"no Spark master answers at {master}", why, "Start it, or give the address that its page shows."
         )
 
 
-def _travelling(file: PropertiesFile, tell: Callable[[str], None]) -> PropertiesFile | None:
+def _shippable(file: PropertiesFile, report: Callable[[str], None]) -> PropertiesFile | None:
     secrets = secrets_in(file)
     if secrets:
-        tell(
-            f"{file.path} holds secrets itself, {', '.join(secrets)}, and is not sent: every executor reads its own copy "
-            "at the same path. Written as ${env:NAME} or ${file:/path:key}, it would travel."
+        report(
+            f"{file.path} contains secrets ({', '.join(secrets)}) and is not sent: every executor reads its own copy "
+            "at the same path. With ${env:NAME} or ${file:/path:key} in their place, the file is sent."
         )
     return None if secrets else file
 
 
-def _session(start: StartSession, name: str, wanted: Wanted, settings: Mapping[str, str]) -> SparkSession:
+def _session(start: StartSession, name: str, options: SparkMirrorOptions, settings: Mapping[str, str]) -> SparkSession:
     from py4j.protocol import Py4JError
 
     try:
-        return start(name, master=wanted.master, driver_memory=DRIVER_MEMORY, connector=False, settings=settings)
-    except (Py4JError, OSError, RuntimeError, TypeError) as error:  # TypeError: of a context that stopped half-way
+        return start(name, master=options.master, driver_memory=DRIVER_MEMORY, connector=False, settings=settings)
+    except (Py4JError, OSError, RuntimeError, TypeError) as error:  # TypeError: a context that stopped while it started
         raise Unreachable(
-            f"Spark did not start on {wanted.master}",
-            spark_workers.last_words(str(error)),
-            "See that the master's page shows this application's workers, and run the command again.",
+            f"Spark did not start on {options.master}",
+            rules.cause_of(str(error)),
+            "Check on the master's page that it has workers, and run the command again.",
         ) from error
 
 
-class Crew:
-    """The workers on one Spark context; `run` is the whole life."""
+class WorkerPool:
+    """The workers on one Spark context; `run` starts, restarts and stops them."""
 
     def __init__(
         self,
         context: SparkContext,
-        wanted: Wanted,
+        options: SparkMirrorOptions,
         file: PropertiesFile | None,
         flows: str,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         on_state: Callable[[int, WorkerStatus], None],
     ) -> None:
         self._context = context
-        self._wanted = wanted
+        self._options = options
         self._file = file
         self._flows = flows
-        self._tell = tell
+        self._report = report
         self._on_state = on_state
-        self._news: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._posts = [Post(number) for number in range(1, wanted.workers + 1)]
+        self._events: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._slots = [WorkerSlot(number) for number in range(1, options.workers + 1)]
         self._run_id = uuid.uuid4().hex[:8]
         self._stops = 0
         self._stopping = False
-        self._problem: DrlibError | None = None
+        self._error: DrlibError | None = None
         self._host = (context.getConf().get("spark.driver.host") or "127.0.0.1").strip("[]")
-        self._line = self._open(context.getConf().get("spark.driver.bindAddress") or self._host)
+        self._channel = self._open_channel(context.getConf().get("spark.driver.bindAddress") or self._host)
 
-    def _open(self, host: str) -> Line:
+    def _open_channel(self, host: str) -> ControlChannel:
         try:
-            return Line(host.strip("[]"), self._news)
+            return ControlChannel(host.strip("[]"), self._events)
         except OSError as error:
             raise UsageError(
-                f"this command cannot be called at {host}",
+                f"this command cannot listen at {host}",
                 error.strerror or str(error),
                 "Set spark.driver.host, and spark.driver.bindAddress where that is another, to an address of this host.",
             ) from error
 
     def run(self) -> None:
-        """Until a signal, or an error that ends it; every worker is stopped in order on the way out."""
+        """Run until a signal or an error that ends it; then stop every worker orderly."""
 
-        def asked(_: int, __: FrameType | None) -> None:
+        def on_signal(_: int, __: FrameType | None) -> None:
             self._stops += 1
 
-        with handled(asked):
-            self._tell(f"Spark's page: {self._context.uiWebUrl}")
+        with handled(on_signal):
+            self._report(f"Spark UI: {self._context.uiWebUrl}")
             try:
-                while not self._stops and self._problem is None:
-                    self._begin_due()
-                    self._hear()
+                while not self._stops and self._error is None:
+                    self._start_due()
+                    self._handle_event()
                 self._stop()
             finally:
-                self._line.close()
-        if self._problem is not None:
-            raise self._problem
+                self._channel.close()
+        if self._error is not None:
+            raise self._error
 
-    def _begin_due(self) -> None:
+    def _start_due(self) -> None:
         now = time.monotonic()
         if not self._alive():
-            self._problem = Unreachable(
-                "the mirror's workers on Spark ended",
-                "its application was removed, or its master is gone",
+            self._error = Unreachable(
+                "the Spark application of the mirror ended",
+                "it was removed, or its master is gone",
                 "Run the command again when the master answers: nothing is lost.",
             )
             return
-        for post in self._posts:
-            if post.job is None and now >= post.begin_s:
-                post.began_s, post.waits = now, False
-                post.job = threading.Thread(target=self._work, args=(post.number,), name="job", daemon=True)
-                post.job.start()
-            elif post.job is not None and not post.waits and now > post.began_s + PATIENCE_S:
-                post.waits = True
-                if post.number not in self._line.there():
-                    self._tell(
-                        f"{self._who(post.number)} waits for an executor: Spark has no free core or memory for it, or the "
-                        "executors do not start; their pages tell."
+        for slot in self._slots:
+            if slot.job is None and now >= slot.start_at_s:
+                slot.started_s, slot.waiting = now, False
+                slot.job = threading.Thread(target=self._run_job, args=(slot.number,), name="job", daemon=True)
+                slot.job.start()
+            elif slot.job is not None and not slot.waiting and now > slot.started_s + EXECUTOR_START_S:
+                slot.waiting = True
+                if slot.number not in self._channel.connected_workers():
+                    self._report(
+                        f"{self._name(slot.number)} waits for an executor: Spark has no free core or memory for it, or its "
+                        "executors do not start; see the Spark UI."
                     )
 
     def _alive(self) -> bool:
@@ -265,12 +265,12 @@ class Crew:
 
         try:
             return self._context._jsc is not None and not self._context._jsc.sc().isStopped()
-        except (Py4JError, OSError):  # its JVM is gone
+        except (Py4JError, OSError):  # the JVM is gone
             return False
 
     def _cancel_all(self) -> None:
-        for post in self._posts:
-            self._cancel(post.number)
+        for slot in self._slots:
+            self._cancel(slot.number)
 
     def _cancel(self, number: int) -> None:
         from py4j.protocol import Py4JError
@@ -278,99 +278,101 @@ class Crew:
         with suppress(Py4JError, OSError):
             self._context.cancelJobGroup(self._group(number))
 
-    def _work(self, number: int) -> None:
-        """On a thread, and so with a job group, of its own."""
-        named = f"{self._flows}: {self._who(number)}"
+    def _run_job(self, number: int) -> None:
+        """Run the Spark job of a worker, on a thread and so in a job group of its own."""
+        job_name = f"{self._flows}: {self._name(number)}"
         assignment = Assignment(
             number,
-            self._wanted.workers,
-            str(self._wanted.path.resolve()),
+            self._options.workers,
+            str(self._options.path.resolve()),
             self._file,
-            self._wanted.memory_bytes,
-            self._wanted.metrics_address,
+            self._options.memory_bytes,
+            self._options.metrics_address,
             self._host,
-            self._line.port,
-            self._line.token,
+            self._channel.port,
+            self._channel.token,
         )
         try:
-            self._context.setJobGroup(self._group(number), f"drlib mirror {named}")
-            one = self._context.parallelize([number], 1).setName(named)
-            (answer,) = one.mapPartitions(partial(attend, assignment)).collect()
-            self._news.put(JobEnded(number, answer=answer))
-        except Exception as error:  # of py4j, Spark or a context that ends: what it says is judged on the main thread
-            self._news.put(JobEnded(number, failure=str(error) or type(error).__name__))
+            self._context.setJobGroup(self._group(number), f"drlib mirror {job_name}")
+            rdd = self._context.parallelize([number], 1).setName(job_name)
+            (message,) = rdd.mapPartitions(partial(run_task, assignment)).collect()
+            self._events.put(JobEnded(number, message=message))
+        except Exception as error:  # of py4j, Spark or a context that ends; the main thread decides
+            self._events.put(JobEnded(number, failure=str(error) or type(error).__name__))
 
-    def _hear(self) -> None:
+    def _handle_event(self) -> None:
         try:
-            news = self._news.get(timeout=POLL_S)
+            event = self._events.get(timeout=POLL_S)
         except queue.Empty:
             return
-        match news:
-            case Heard(hello, None):
-                again = f" (attempt {hello.attempt + 1})" if hello.attempt else ""
-                self._tell(f"{self._who(hello.number)} runs as {hello.name}{again}")
-            case Heard(hello, word) if word is not None and word.status is not None:
-                self._posts[hello.number - 1].ran |= word.status.state == "running"
-                self._on_state(hello.number, word.status)
-            case Gone(hello) if not self._stopping:
-                self._tell(f"{self._who(hello.number)}: {hello.name} is gone")
+        match event:
+            case TaskConnected(task):
+                attempt = f" (attempt {task.attempt + 1})" if task.attempt else ""
+                self._report(f"{self._name(task.number)} runs as {task.name}{attempt}")
+            case MessageReceived(task, message) if message.status is not None:
+                self._slots[task.number - 1].ran |= message.status.state == "running"
+                self._on_state(task.number, message.status)
+            case TaskDisconnected(task) if not self._stopping:
+                self._report(f"{self._name(task.number)}: {task.name} disconnected")
             case JobEnded():
-                self._ended(self._posts[news.number - 1], news)
+                self._on_job_ended(self._slots[event.number - 1], event)
             case _:
                 pass
 
-    def _ended(self, post: Post, job: JobEnded) -> None:
-        post.job = None
-        fault = decode_word(job.answer.encode()).fault if job.answer else None
-        if fault is not None:
-            error = _error(fault)
-            again = spark_workers.begun_again(fault.exit_code, fault.retriable, post.ran)
+    def _on_job_ended(self, slot: WorkerSlot, job: JobEnded) -> None:
+        slot.job = None
+        sent = decode_message(job.message.encode()).error if job.message else None
+        if sent is not None:
+            error = _as_error(sent)
+            restart = rules.should_restart(sent.exit_code, sent.retriable, slot.ran)
         elif job.failure:
-            error = spark_workers.failure(f"{self._who(post.number)} could not run on Spark", job.failure)
-            again = spark_workers.begun_again(0, True, post.ran) and not isinstance(error, Aborted)
+            error = rules.explain_failure(f"{self._name(slot.number)} could not run on Spark", job.failure)
+            restart = rules.should_restart(0, True, slot.ran) and not isinstance(error, Aborted)
         else:
-            error, again = None, True
+            error, restart = None, True
         if self._stopping:
-            if fault is not None and self._problem is None:
-                self._problem = error
+            if sent is not None and self._error is None:
+                self._error = error
             return
-        if not again:
-            self._problem = error
+        if not restart:
+            self._error = error
             return
         now = time.monotonic()
-        post.times = 1 if now > post.began_s + WELL_S else post.times + 1
-        post.begin_s = now + spark_workers.pause_s(post.times)
-        self._tell(f"{self._who(post.number)} ended and is begun again: {error or 'somebody stopped it'}")
+        slot.restarts = 1 if now > slot.started_s + STABLE_S else slot.restarts + 1
+        slot.start_at_s = now + rules.restart_pause_s(slot.restarts)
+        self._report(f"{self._name(slot.number)} ended and is restarted: {error or 'it was stopped'}")
 
     def _stop(self) -> None:
-        """In order; a second signal ends it at once. Raises `Aborted` for that."""
+        """Stop all workers orderly. Raises `Aborted` on a second signal, which cancels all jobs at once."""
         self._stopping = True
-        asked = max(1, self._stops)
-        self._line.stop()
-        there = self._line.there()
-        for post in self._posts:
-            if post.number not in there:
-                self._cancel(post.number)
+        signals = max(1, self._stops)
+        self._channel.stop()
+        connected = self._channel.connected_workers()
+        for slot in self._slots:
+            if slot.number not in connected:
+                self._cancel(slot.number)
         end = time.monotonic() + STOP_S
-        while time.monotonic() < end and (any(p.job is not None for p in self._posts) or self._line.there()):
-            if self._stops > asked:
+        while time.monotonic() < end and (
+            any(s.job is not None for s in self._slots) or self._channel.connected_workers()
+        ):
+            if self._stops > signals:
                 self._cancel_all()
                 raise Aborted(
                     "the mirror was stopped at once", "a second signal came", "Nothing to do: nothing is lost."
                 )
-            self._hear()
+            self._handle_event()
         self._cancel_all()
 
     def _group(self, number: int) -> str:
         return f"drlib-mirror-{self._run_id}-{number}"
 
-    def _who(self, number: int) -> str:
-        return f"worker {number} of {self._wanted.workers}"
+    def _name(self, number: int) -> str:
+        return f"worker {number} of {self._options.workers}"
 
 
-def _error(fault: Fault) -> DrlibError:
-    """The error a worker ended with, of the class that has its exit code."""
-    if fault.exit_code == Unreachable.exit_code:
-        return Unreachable(fault.what, fault.why, fault.remedy)
+def _as_error(sent: WorkerError) -> DrlibError:
+    """The error that a worker ended with, of the class that has its exit code."""
+    if sent.exit_code == Unreachable.exit_code:
+        return Unreachable(sent.what, sent.why, sent.remedy)
     kinds = {kind.exit_code: kind for kind in (UsageError, LeaseHeld, Aborted)}
-    return kinds.get(fault.exit_code, DrlibError)(fault.what, fault.why, fault.remedy, retriable=fault.retriable)
+    return kinds.get(sent.exit_code, DrlibError)(sent.what, sent.why, sent.remedy, retriable=sent.retriable)

@@ -1,10 +1,10 @@
-"""Workers on a Spark cluster: where its master is, what is set for them, and what follows when one ends.
+"""Decide on workers on a Spark cluster: the master's addresses, Spark's settings, and what follows when a worker ends.
 
-Rules: a worker that has run once is begun again, however its task ended, because a mirror outlives executors; one that never
-began would not begin the next time either, so its cause ends the command, in a sentence. An error that nothing but a
-person can mend is not tried again. What a person sets counts before what is set here.
+Rules: a worker that has run once is restarted, however its task ended, because a mirror outlives executors; a worker that never
+ran would not run the next time either, so its cause ends the command. An error that only the operator can solve is not retried.
+Settings that the operator gives override those made here.
 Source: `spark.task.maxFailures`, `spark.cores.max` and `spark.executor.memoryOverhead` of Spark's configuration;
-`PythonWorkerFactory` and `pyspark.worker` for the words of failures. Not for: talking to Spark (`drlib.mirror.spark`).
+`PythonWorkerFactory` and `pyspark.worker` for the texts of failures. Not for: calling Spark (`drlib.mirror.spark.driver`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Final
 from drlib.errors import Aborted, DrlibError, MissingDependency, Unreachable, UsageError
 
 MIB: Final = 1 << 20
-EXECUTOR_MIB: Final = 512  # the JVM only hands a task on: Spark's least is 450
+EXECUTOR_MIB: Final = 512  # the JVM only starts the task's Python; Spark's minimum is 450
 OVERHEAD_MIB: Final = 384  # spark.executor.minMemoryOverhead
-AGAIN_S, AGAIN_AT_MOST_S = 1.0, 30.0
+RESTART_S, RESTART_AT_MOST_S = 1.0, 30.0
 STANDALONE: Final = "spark://"
 _MASTER: Final = re.compile(r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|yarn|k8s://.+|spark://.+")
 _OURS: Final = re.compile(r"^drlib\.errors\.\w+: (.+)$", re.MULTILINE)
@@ -27,79 +27,73 @@ _JAVA: Final = re.compile(r"(?:^|\s)[\w.$]+(?:Exception|Error): (.+)")
 
 
 def addresses(master: str) -> tuple[tuple[str, int], ...]:
-    """Host and port of each master of a standalone cluster; nothing for a master that is found in another way.
-
-    Raises `UsageError` for what is no master.
-    """
+    """Host and port of each master of a standalone cluster; empty for other kinds of master. Raises `UsageError`."""
     if not _MASTER.fullmatch(master):
         raise _no_master(master)
     if not master.startswith(STANDALONE):
         return ()
-    found = []
-    for place in master.removeprefix(STANDALONE).split(","):
-        host, colon, port = place.strip().rpartition(":")
+    parsed = []
+    for address in master.removeprefix(STANDALONE).split(","):
+        host, colon, port = address.strip().rpartition(":")
         if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             raise _no_master(master)
-        found.append((host.strip("[]"), int(port)))
-    return tuple(found)
+        parsed.append((host.strip("[]"), int(port)))
+    return tuple(parsed)
 
 
 def parse_settings(pairs: Sequence[str]) -> Mapping[str, str]:
-    """`KEY=VALUE` each, keys of Spark. Raises `UsageError`, which quotes no value."""
-    found = {}
+    """Parse `spark.KEY=VALUE` pairs. Raises `UsageError`, which quotes no value."""
+    settings: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not (equals and key.startswith("spark.")):
             raise UsageError(
                 f"--spark-conf {key} is no setting of Spark", "it is not spark.KEY=VALUE", "Write spark.task.cpus=1."
             )
-        found[key.strip()] = value.strip()
-    return found
+        settings[key.strip()] = value.strip()
+    return settings
 
 
 def settings(
     master: str, workers: int, memory_bytes: int, given: Mapping[str, str], python_path: str
 ) -> Mapping[str, str]:
-    """What Spark is told for `workers` of `memory_bytes` each. `python_path` is PYTHONPATH here, "" for none."""
+    """Spark's settings for `workers` of `memory_bytes` each. `python_path`: PYTHONPATH of this process, "" for none."""
     cores = given.get("spark.executor.cores", "1")
     tasks = int(cores) if cores.isdigit() else 1
-    found = {
+    made = {
         "spark.ui.enabled": "true",
-        "spark.ui.killEnabled": "false",  # the page asks nobody who they are; Ctrl-C here stops the workers in order
+        "spark.ui.killEnabled": "false",  # the UI has no login; Ctrl-C here stops the workers orderly
         "spark.executor.memory": f"{EXECUTOR_MIB}m",
         "spark.executor.memoryOverhead": f"{OVERHEAD_MIB + tasks * -(-memory_bytes // MIB)}m",
-        "spark.python.worker.reuse": "false",  # a task's Python process ends with it, and with it the line to its worker
+        "spark.python.worker.reuse": "false",  # the Python process ends with its task, and so does its worker
     }
     if master.startswith(STANDALONE):
-        found["spark.cores.max"] = str(workers)  # else an application takes every core there is
+        made["spark.cores.max"] = str(workers)  # otherwise an application takes all cores
     if python_path:
-        found["spark.executorEnv.PYTHONPATH"] = python_path
-    return found | dict(given)
+        made["spark.executorEnv.PYTHONPATH"] = python_path
+    return made | dict(given)
 
 
-def answering_at(address: str, own: str) -> str:
-    """`HOST:PORT` where a worker on an executor answers: for every address of its host, the one that is its `own`.
-
-    It stands in the worker's claims, where others look for it.
-    """
+def advertised_address(address: str, own: str) -> str:
+    """`HOST:PORT` for the worker's claims; a wildcard host is replaced by the executor's `own` address."""
     host, _, port = address.rpartition(":")
     return address if host not in ("0.0.0.0", "::", "[::]") else f"[{own}]:{port}" if ":" in own else f"{own}:{port}"
 
 
-def begun_again(exit_code: int, retriable: bool, ran: bool) -> bool:
-    """Is a worker that ended with an error begun again? `exit_code` is 0 where it ended without one."""
+def should_restart(exit_code: int, retriable: bool, ran: bool) -> bool:
+    """True where a worker that ended with an error is restarted. `exit_code` is 0 where it ended without an error."""
     return ran and (retriable or exit_code == 0)
 
 
-def pause_s(times: int) -> float:
-    """How long to wait before a worker is begun for the `times`-th time again, from 1."""
-    return min(AGAIN_AT_MOST_S, AGAIN_S * 2.0 ** (times - 1))
+def restart_pause_s(restarts: int) -> float:
+    """Seconds to wait before the `restarts`-th restart of a worker, from 1."""
+    return min(RESTART_AT_MOST_S, RESTART_S * 2.0 ** (restarts - 1))
 
 
-def failure(what: str, text: str) -> DrlibError:
-    """What Spark says when a job fails, `text`, as an error that names its cause and what to do."""
+def explain_failure(what: str, text: str) -> DrlibError:
+    """The error for a failed job, with cause and remedy, from Spark's `text`."""
     if ours := _OURS.findall(text):
-        return DrlibError(what, ours[-1].rstrip(". "), "Mend that and run the command again.")
+        return DrlibError(what, ours[-1].rstrip(". "), "Correct that and run the command again.")
     if missing := _MODULE.search(text):
         return MissingDependency(
             what,
@@ -117,17 +111,17 @@ def failure(what: str, text: str) -> DrlibError:
     if "SparkContext was shut down" in text:
         return Unreachable(
             what,
-            "Spark ended the application: it was removed, or its master gave it up",
+            "Spark ended the application: it was removed, or its master gave up on it",
             "Run the command again when the master answers: nothing is lost.",
         )
     if re.search(r"cancell?ed", text):
-        return Aborted(what, "somebody cancelled its job", "Run the command again: nothing is lost.")
-    return DrlibError(what, last_words(text), "See the executor's stderr on the Spark UI, and run the command again.")
+        return Aborted(what, "its job was cancelled", "Run the command again: nothing is lost.")
+    return DrlibError(what, cause_of(text), "See the executor's stderr on the Spark UI, and run the command again.")
 
 
-def last_words(text: str) -> str:
+def cause_of(text: str) -> str:
     """The message of the last Java exception in `text`, or its last line."""
-    if causes := [found[1].strip() for line in text.splitlines() if (found := _JAVA.search(line))]:
+    if causes := [match[1].strip() for line in text.splitlines() if (match := _JAVA.search(line))]:
         return causes[-1].rstrip(". ")
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     return lines[-1].rstrip(". ") if lines else "it gave no reason"
@@ -135,7 +129,7 @@ def last_words(text: str) -> str:
 
 def _no_master(master: str) -> UsageError:
     return UsageError(
-        f"--spark {master} is no master of Spark",
+        f"--spark {master} is no Spark master",
         "it is none of local[N], spark://HOST:PORT, yarn, k8s://URL",
         "Write spark://HOST:7077, as the master's page shows it.",
     )

@@ -1,8 +1,8 @@
-"""What of a properties file may leave this machine: its entries, as long as every secret in it is a reference.
+"""Find the secrets that keep a properties file from being sent to executors.
 
-Rules: entries travel as they are written, references unresolved, comments left out (they may quote anything); a value that
-may be a secret and is not wholly a reference keeps the whole file at home. When in doubt it is a secret.
-Not for: sending it; hiding it on a screen (`references.shown`).
+Rules: a file is sent with its entries as written, references unresolved, without comments (they may quote anything). One value
+that may be a secret and is not entirely a reference keeps the whole file here. When in doubt it is a secret.
+Not for: sending; hiding secrets on a screen (`references.shown`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from drlib.kafka.java_formats.properties import Entry, PropertiesFile
 
 
 def secrets_in(file: PropertiesFile) -> tuple[str, ...]:
-    """Keys, as `KEY (line N)`, of secrets that stand in the file itself; repeated keys count each time."""
-    return tuple(f"{entry.key} (line {entry.line})" for entry in file.entries if _stands_here(entry))
+    """Keys, as `KEY (line N)`, of secrets in the file itself; repeated keys count each time."""
+    return tuple(f"{entry.key} (line {entry.line})" for entry in file.entries if _is_literal_secret(entry))
 
 
-def _stands_here(entry: Entry) -> bool:
+def _is_literal_secret(entry: Entry) -> bool:
     if not references.is_secret(entry.key) or not entry.value.strip():
         return False
     if not entry.key.endswith("jaas.config"):

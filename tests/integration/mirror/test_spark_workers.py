@@ -58,7 +58,7 @@ class OnSpark:
     def running(self) -> list[str]:
         """Names of the attempts that run now."""
         began = re.findall(r"runs as (\S+)", self.log)
-        return [name for name in began if f"{name} is gone" not in self.log]
+        return [name for name in began if f"{name} disconnected" not in self.log]
 
     def members(self) -> dict[str, set[int]]:
         """Members of the flow's group on the target, each with its lanes."""
@@ -130,7 +130,7 @@ def status_owners(engine: Engine) -> tuple[int, set[str], set[str]]:
     return shown.returncode, set(flow["workers"]), {lane["owner"] for lane in flow["lanes"]}
 
 
-def test_workers_in_tasks_share_the_lanes_copy_what_was_there_and_stop_in_order(engine: Engine) -> None:
+def test_workers_on_spark_share_lanes_copy_a_backlog_and_stop_orderly(engine: Engine) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, PARTITIONS)
     produce(engine.left, topic, 4000, partitions=PARTITIONS, batch=4000)
@@ -147,7 +147,7 @@ def test_workers_in_tasks_share_the_lanes_copy_what_was_there_and_stop_in_order(
 
 
 @pytest.mark.long
-def test_what_no_executor_can_mend_ends_the_command_in_a_sentence(engine: Engine) -> None:
+def test_mirror_on_spark_permanent_error_ends_the_command(engine: Engine) -> None:
     (port,) = free_ports(1)
     engine.right = f"127.0.0.1:{port}"
     with on_spark(engine, "local[1]") as mirror:
@@ -158,7 +158,7 @@ def test_what_no_executor_can_mend_ends_the_command_in_a_sentence(engine: Engine
 
 
 @pytest.mark.long
-def test_an_executor_killed_in_mid_traffic_takes_its_worker_along_and_another_goes_on(
+def test_executor_killed_under_traffic_ends_its_worker_and_another_continues(
     engine: Engine, spark_cluster: SparkCluster
 ) -> None:
     topic = engine.topics
@@ -168,7 +168,7 @@ def test_an_executor_killed_in_mid_traffic_takes_its_worker_along_and_another_go
     produce(engine.left, topic, 6000, partitions=PARTITIONS, batch=4000)
     with on_spark(engine, spark_cluster.master, "--workers", "2", environment=spark_cluster.environment) as mirror:
         mirror.wait("two workers share the lanes", lambda: mirror.shared(2))
-        page = re.findall(r"Spark's page: (\S+)", mirror.log)[0]
+        page = re.findall(r"Spark UI: (\S+)", mirror.log)[0]
         shown = "".join(read_page(f"{page}/{path}/") for path in ("jobs", "stages", "environment", "executors"))
         for number in (1, 2):
             assert f"{engine.source}->{engine.target}: worker {number} of 2" in html.unescape(shown), shown
@@ -191,7 +191,7 @@ def test_an_executor_killed_in_mid_traffic_takes_its_worker_along_and_another_go
 
 
 @pytest.mark.long
-def test_a_worker_that_spark_runs_twice_doubles_nothing_and_no_attempt_outlives_the_driver(
+def test_worker_run_twice_by_spark_duplicates_nothing_and_ends_with_the_driver(
     engine: Engine, spark_cluster: SparkCluster
 ) -> None:
     topic = engine.topics

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from command_line import drlib, told
 
-from drlib.cli.mirror.copy import cluster
+from drlib.cli.mirror.copy import parse_cluster
 from drlib.config.client_files import load_client_settings
 from drlib.errors import LeaseHeld, UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -52,10 +52,10 @@ def test_remaining_counts_from_the_log_start():
 
 
 def test_addresses_and_aliases():
-    assert cluster("h:1, g:2", "--from", None) == ClusterSettings("h:1, g:2", ("h:1", "g:2"))
+    assert parse_cluster("h:1, g:2", "--from", None) == ClusterSettings("h:1, g:2", ("h:1", "g:2"))
     for text in ("west", "h:", ":1", "h:0", "h:1,g", ""):
         with pytest.raises(UsageError, match="--from"):
-            cluster(text, "--from", None)
+            parse_cluster(text, "--from", None)
 
 
 @pytest.mark.parametrize(

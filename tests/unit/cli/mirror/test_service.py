@@ -68,8 +68,8 @@ def test_a_percent_sign_in_a_path_is_no_specifier(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "name", "words"),
     [
-        (FILE, "a b", "no unit's name"),
-        (FILE, "../x", "no unit's name"),
+        (FILE, "a b", "no unit name"),
+        (FILE, "../x", "no unit name"),
         (FILE.replace("true", "false"), "m", "no flow is enabled"),
         (FILE + "topicz = a\n", "m", "Did you mean"),
     ],

@@ -1,4 +1,4 @@
-"""The line between the driver and its tasks, over real sockets: who is let in, and how everybody hears the word to stop."""
+"""The control channel between the driver and its tasks, over real sockets: registration, messages and stopping."""
 
 from __future__ import annotations
 
@@ -9,84 +9,86 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from drlib.mirror.spark.child_worker import Fault, Word, encode_word
-from drlib.mirror.spark.control_channel import Gone, Heard, Line
+from drlib.mirror.spark.child_worker import StatusMessage, WorkerError, encode_message
+from drlib.mirror.spark.control_channel import ControlChannel, MessageReceived, TaskConnected, TaskDisconnected
 
 HOST = "127.0.0.1"
 
 
 @pytest.fixture
-def news() -> queue.SimpleQueue[object]:
+def events() -> queue.SimpleQueue[object]:
     return queue.SimpleQueue()
 
 
 @pytest.fixture
-def line(news: queue.SimpleQueue[object]) -> Iterator[Line]:
-    opened = Line(HOST, news)
+def channel(events: queue.SimpleQueue[object]) -> Iterator[ControlChannel]:
+    opened = ControlChannel(HOST, events)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def call(line: Line) -> Iterator[Callable[..., socket.socket]]:
-    made = []
+def connect(channel: ControlChannel) -> Iterator[Callable[..., socket.socket]]:
+    connections = []
 
-    def dial(token: str, number: int = 1) -> socket.socket:
-        caller = socket.create_connection((HOST, line.port), 10)
-        made.append(caller)
-        hello = {"token": token, "number": number, "attempt": 0, "name": f"host-spark{number}.0.7"}
-        caller.sendall(json.dumps(hello).encode() + b"\n")
-        return caller
+    def register(token: str, number: int = 1) -> socket.socket:
+        connection = socket.create_connection((HOST, channel.port), 10)
+        connections.append(connection)
+        registration = {"token": token, "number": number, "attempt": 0, "name": f"host-spark{number}.0.7"}
+        connection.sendall(json.dumps(registration).encode() + b"\n")
+        return connection
 
-    yield dial
-    for caller in made:
-        caller.close()
+    yield register
+    for connection in connections:
+        connection.close()
 
 
-def test_a_task_is_heard_until_it_goes(
-    line: Line, call: Callable[..., socket.socket], news: queue.SimpleQueue[object]
+def test_control_channel_reports_registration_messages_and_disconnection(
+    channel: ControlChannel, connect: Callable[..., socket.socket], events: queue.SimpleQueue[object]
 ) -> None:
-    caller = call(line.token, 2)
-    hello = news.get(timeout=10)
-    assert isinstance(hello, Heard)
-    assert (hello.hello.number, hello.hello.name, hello.word) == (2, "host-spark2.0.7", None)
-    assert line.there() == {2}
-    word = Word(ended=True, fault=Fault("it failed", "so it is", "Mend it.", 11, True))
-    caller.sendall(encode_word(word))
-    assert news.get(timeout=10) == Heard(hello.hello, word)
-    caller.close()
-    assert news.get(timeout=10) == Gone(hello.hello)
-    assert line.there() == frozenset()
+    connection = connect(channel.token, 2)
+    connected = events.get(timeout=10)
+    assert isinstance(connected, TaskConnected)
+    assert (connected.task.number, connected.task.name) == (2, "host-spark2.0.7")
+    assert channel.connected_workers() == {2}
+    message = StatusMessage(ended=True, error=WorkerError("it failed", "so it is", "Correct it.", 11, True))
+    connection.sendall(encode_message(message))
+    assert events.get(timeout=10) == MessageReceived(connected.task, message)
+    connection.close()
+    assert events.get(timeout=10) == TaskDisconnected(connected.task)
+    assert channel.connected_workers() == frozenset()
 
 
 @pytest.mark.parametrize("token", ["", "another", "\N{GREEK SMALL LETTER ALPHA}"])
-def test_whoever_has_not_the_token_is_hung_up_on(
-    line: Line, call: Callable[..., socket.socket], news: queue.SimpleQueue[object], token: str
+def test_control_channel_wrong_token_is_disconnected(
+    channel: ControlChannel, connect: Callable[..., socket.socket], events: queue.SimpleQueue[object], token: str
 ) -> None:
-    assert call(token).recv(1) == b""
-    assert news.empty()
-    assert line.there() == frozenset()
+    assert connect(token).recv(1) == b""
+    assert events.empty()
+    assert channel.connected_workers() == frozenset()
 
 
-def test_what_is_no_hello_is_hung_up_on(line: Line, news: queue.SimpleQueue[object]) -> None:
-    with socket.create_connection((HOST, line.port), 10) as caller:
-        caller.sendall(b"GET / HTTP/1.1\r\n")
-        assert caller.recv(1) == b""
-    assert news.empty()
-
-
-def test_stop_is_told_to_who_is_there_and_to_who_comes_later_and_their_last_words_still_arrive(
-    line: Line, call: Callable[..., socket.socket], news: queue.SimpleQueue[object]
+def test_control_channel_malformed_registration_is_disconnected(
+    channel: ControlChannel, events: queue.SimpleQueue[object]
 ) -> None:
-    early = call(line.token, 1)
-    first = news.get(timeout=10)
-    assert isinstance(first, Heard)
-    line.stop()
+    with socket.create_connection((HOST, channel.port), 10) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n")
+        assert connection.recv(1) == b""
+    assert events.empty()
+
+
+def test_stop_reaches_connected_and_later_tasks_whose_last_messages_still_arrive(
+    channel: ControlChannel, connect: Callable[..., socket.socket], events: queue.SimpleQueue[object]
+) -> None:
+    early = connect(channel.token, 1)
+    first = events.get(timeout=10)
+    assert isinstance(first, TaskConnected)
+    channel.stop()
     assert early.recv(1) == b""
-    late = call(line.token, 2)
+    late = connect(channel.token, 2)
     assert late.recv(1) == b""
-    second = news.get(timeout=10)
-    assert isinstance(second, Heard)
-    assert second.hello.number == 2
-    early.sendall(encode_word(Word(ended=True)))
-    assert news.get(timeout=10) == Heard(first.hello, Word(ended=True))
+    second = events.get(timeout=10)
+    assert isinstance(second, TaskConnected)
+    assert second.task.number == 2
+    early.sendall(encode_message(StatusMessage(ended=True)))
+    assert events.get(timeout=10) == MessageReceived(first.task, StatusMessage(ended=True))

@@ -1,4 +1,4 @@
-"""What is decided of workers on Spark, what of a file travels, and what a person gets for a slip."""
+"""Decisions on workers on Spark, secrets in a properties file, and errors of the command's options."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2, 3]", "yarn", "k8s://https://h:443"])
-def test_masters_that_are_found_in_another_way_have_no_address(master: str) -> None:
+def test_addresses_of_other_masters_is_empty(master: str) -> None:
     assert rules.addresses(master) == ()
 
 
-def test_a_standalone_master_has_an_address_or_several() -> None:
+def test_addresses_of_standalone_masters() -> None:
     assert rules.addresses("spark://one:7077,two:7078") == (("one", 7077), ("two", 7078))
     assert rules.addresses("spark://[::1]:7077") == (("::1", 7077),)
 
 
 @pytest.mark.parametrize("master", ["", "locals", "local[x]", "spark://", "spark://one", "spark://one:0", "http://h:1"])
-def test_what_is_no_master_is_refused(master: str) -> None:
-    with pytest.raises(UsageError, match="is no master of Spark"):
+def test_addresses_invalid_master_is_refused(master: str) -> None:
+    with pytest.raises(UsageError, match="is no Spark master"):
         rules.addresses(master)
 
 
-def test_settings_leave_room_for_every_worker_of_an_executor_and_a_person_has_the_last_word() -> None:
+def test_settings_memory_for_every_worker_and_given_settings_override() -> None:
     found = rules.settings("spark://h:1", 3, 256 * MIB, {"spark.executor.cores": "2"}, "/code")
     assert found["spark.executor.memoryOverhead"] == f"{384 + 2 * 256}m"
     assert (found["spark.cores.max"], found["spark.executorEnv.PYTHONPATH"]) == ("3", "/code")
@@ -48,7 +48,7 @@ def test_settings_leave_room_for_every_worker_of_an_executor_and_a_person_has_th
     assert "spark.cores.max" not in rules.settings("yarn", 3, 256 * MIB, {}, "")
 
 
-def test_a_setting_that_is_none_is_refused_and_its_value_is_not_shown() -> None:
+def test_parse_settings_invalid_pair_is_refused_without_its_value() -> None:
     assert rules.parse_settings(["spark.a=b=c"]) == {"spark.a": "b=c"}
     for wrong in ("spark.a", "kafka.a=hunter2", "=hunter2"):
         with pytest.raises(UsageError) as refused:
@@ -56,22 +56,22 @@ def test_a_setting_that_is_none_is_refused_and_its_value_is_not_shown() -> None:
         assert "hunter2" not in str(refused.value)
 
 
-def test_a_worker_that_answers_everywhere_says_where_that_is() -> None:
-    assert rules.answering_at("0.0.0.0:0", "10.1.2.3") == "10.1.2.3:0"
-    assert rules.answering_at("[::]:9464", "fd00::1") == "[fd00::1]:9464"
-    assert rules.answering_at("127.0.0.1:0", "10.1.2.3") == "127.0.0.1:0"
+def test_advertised_address_replaces_a_wildcard_host() -> None:
+    assert rules.advertised_address("0.0.0.0:0", "10.1.2.3") == "10.1.2.3:0"
+    assert rules.advertised_address("[::]:9464", "fd00::1") == "[fd00::1]:9464"
+    assert rules.advertised_address("127.0.0.1:0", "10.1.2.3") == "127.0.0.1:0"
 
 
 @pytest.mark.parametrize(
-    ("code", "retriable", "ran", "again"),
+    ("code", "retriable", "ran", "restart"),
     [(0, False, True, True), (11, True, True, True), (11, True, False, False), (2, False, True, False)],
 )
-def test_only_what_ran_and_may_run_again_is_begun_again(code: int, retriable: bool, ran: bool, again: bool) -> None:
-    assert rules.begun_again(code, retriable, ran) is again
+def test_should_restart_only_after_running_and_retriable(code: int, retriable: bool, ran: bool, restart: bool) -> None:
+    assert rules.should_restart(code, retriable, ran) is restart
 
 
-def test_the_pause_grows_to_a_limit() -> None:
-    assert [rules.pause_s(times) for times in (1, 2, 3, 9)] == [1.0, 2.0, 4.0, 30.0]
+def test_restart_pause_s_grows_to_a_limit() -> None:
+    assert [rules.restart_pause_s(times) for times in (1, 2, 3, 9)] == [1.0, 2.0, 4.0, 30.0]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_pause_grows_to_a_limit() -> None:
         ("pyspark.errors: [PYTHON_VERSION_MISMATCH] Python in", MissingDependency, "another Python version"),
         ('java.io.IOException: Cannot run program "/x/python"', MissingDependency, "no Python of that path"),
         ("Job 3 cancelled because SparkContext was shut down", Unreachable, "Spark ended the application"),
-        ("Job 3 cancelled part of cancelled job group g", Aborted, "somebody cancelled"),
+        ("Job 3 cancelled part of cancelled job group g", Aborted, "was cancelled"),
         (
             "x\ndrlib.errors.Unreachable: the executor cannot: refused. Set it.\n\tat y",
             DrlibError,
@@ -90,13 +90,13 @@ def test_the_pause_grows_to_a_limit() -> None:
         ("An error\n: org.apache.spark.SparkException: Executor lost.\n\tat y", DrlibError, "Executor lost"),
     ],
 )
-def test_a_failed_job_is_told_by_its_cause(text: str, kind: type[DrlibError], why: str) -> None:
+def test_explain_failure_names_the_cause(text: str, kind: type[DrlibError], why: str) -> None:
     with pytest.raises(kind, match=why):
-        raise rules.failure("worker 1 of 1 could not run on Spark", text)
+        raise rules.explain_failure("worker 1 of 1 could not run on Spark", text)
 
 
 @pytest.mark.parametrize(
-    ("line", "home"),
+    ("line", "has_secret"),
     [
         ("A.ssl.keystore.password = hunter2", True),
         ("A.ssl.keystore.password = ${env:PASSWORD}", False),
@@ -109,17 +109,17 @@ def test_a_failed_job_is_told_by_its_cause(text: str, kind: type[DrlibError], wh
         ("# password hunter2", False),
     ],
 )
-def test_a_file_stays_at_home_when_a_secret_stands_in_it(line: str, home: bool) -> None:
+def test_secrets_in_literal_secrets_only(line: str, has_secret: bool) -> None:
     file = parse(f"clusters = A, B\n{line}\n", Path("m.properties"))
-    assert bool(secrets_in(file)) is home
+    assert bool(secrets_in(file)) is has_secret
     assert "hunter2" not in "".join(secrets_in(file))
-    if not home:
+    if not has_secret:
         assert "hunter2" not in repr(file)  # comments are no entries
 
 
 @pytest.fixture
 def closed() -> Iterator[int]:
-    """A port that nobody listens on."""
+    """A port that no process listens on."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]
@@ -141,16 +141,16 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("--spark", "somewhere"), 2, "is no master of Spark"),
+        (("--spark", "somewhere"), 2, "is no Spark master"),
         (("--spark", "local[1]", "--status", "s.json"), 2, "--spark and --status do not go together"),
-        (("--spark", "local[1]", "--workers", "0"), 2, "one worker or more"),
+        (("--spark", "local[1]", "--workers", "0"), 2, "at least one worker"),
         (("--spark", "local[1]", "--memory", "1MiB"), 2, "is too little"),
         (("--spark", "local[1]", "--spark-conf", "cores"), 2, "is no setting of Spark"),
         (("--workers", "2"), 2, "are for --spark"),
         (("--spark", "spark://127.0.0.1:{closed}"), 11, "no Spark master answers"),
     ],
 )
-def test_a_slip_is_told_in_a_sentence(
+def test_mirror_on_spark_wrong_options_end_with_one_line(
     file: Path, closed: int, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
     done = mirror(file, *(word.format(closed=closed) for word in arguments))
@@ -160,7 +160,7 @@ def test_a_slip_is_told_in_a_sentence(
     assert words in line
 
 
-def test_without_java_the_command_says_so(file: Path) -> None:
+def test_mirror_on_spark_without_java_exits_2(file: Path) -> None:
     done = mirror(file, "--spark", "local[1]", "--workers", "2", PATH="/nowhere", JAVA_HOME="/nowhere")
     assert done.returncode == 2, done.stderr
     assert "Spark needs Java" in done.stderr.splitlines()[-1]
