@@ -34,7 +34,7 @@ def built(*entries: Entry) -> PartitionMap:
 
 @dataclass
 class History:
-    """What happened, one item per offset: the truth, and beside it the journal that was written."""
+    """What really happened, offset by offset, and the journal that was written meanwhile."""
 
     source: int = 0  # next source offset
     first: int | None = None  # where mirroring began to account for offsets

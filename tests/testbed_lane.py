@@ -1,7 +1,7 @@
-"""What the attacks on the protocol share: the engine inside the test's own loop, and hands to append as anybody.
+"""Shared by the protocol tests: runs the engine in the test's own event loop, and appends batches as any producer.
 
-An `Engine` (properties, the two logs compared) is also run in-process here, because an attack needs to know the claim's
-producer ID and to act between two of its steps.
+An `Engine` (properties, the two logs compared) also runs in-process here, because these tests need the claim's producer ID
+and act between two of its steps.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Running:
 async def running(
     engine: Engine, *, housekeeping: Housekeeping | None = None, abrupt: bool = False
 ) -> AsyncIterator[Running]:
-    """The engine of `engine`'s flow, stopped in order at the end; `abrupt`: cut off in the middle of whatever it does."""
+    """Run the flow of `engine`, drained at the end; `abrupt`: cancelled without draining."""
     settings = load_mirror_settings(engine.properties)
     flow = settings.flow(engine.source, engine.target)
     events = EventLog()
@@ -187,7 +187,7 @@ async def take(client: ClusterClient, transactional_id: str, partitions: Mapping
 
 
 def trickle(bootstrap: str, topic: str, values: Sequence[str], *, pause_s: float, timestamp: int | None = None) -> None:
-    """One acknowledged record after the other to partition 0, `pause_s` apart: batches of one, for as long as it takes."""
+    """Send acknowledged records to partition 0 one by one, `pause_s` apart: batches of one record."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
     for value in values:
         when = int(time.time() * 1000) if timestamp is None else timestamp
@@ -199,7 +199,7 @@ def trickle(bootstrap: str, topic: str, values: Sequence[str], *, pause_s: float
 def send(
     bootstrap: str, topic: str, values: Sequence[str], *, partition: int = 0, timestamp: int | None = None
 ) -> None:
-    """Records with these values, `timestamp` counting up from the first; all acknowledged when it returns."""
+    """Send records with these values and ascending timestamps; all are acknowledged when it returns."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, "log_level": 0, "batch.size": 2000}
     )

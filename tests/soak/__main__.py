@@ -1,7 +1,7 @@
-"""`python -m soak --minutes 10 --seed 7`: play a plan of faults, heal, judge. Exit code 0: no findings; 1: findings.
+"""`python -m soak --minutes 10 --seed 7`: run a plan of faults, remove them, judge. Exit code 0: no findings; 1: findings.
 
-Rules: whatever happens, the run ends with a verdict: no findings, or each with its evidence and the seed that plays the
-same faults again (the machine's own timing excepted). With findings the run's folder stays, logs and all.
+Rules: every run ends with a verdict: no findings, or each with its evidence and the seed that repeats the same faults
+(apart from the machine's own timing). With findings the run's folder is kept, with all logs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from soak.faults import ALONE, EVERY, INSIDE, LINKS_AND_BROKERS
 from soak.judge import Finding
 from soak.logs import bounds, last_numbers
 from soak.plan import Step, dice_of, plan
-from soak.stage import FORGETFUL, PARTITIONS, Stage, mirror, raise_curtain, topic
+from soak.testbed import FORGETFUL, PARTITIONS, Testbed, mirror, start_testbed, topic
 from soak.verdict import verdict
 
 STUCK_S = 120.0  # traffic goes on and nothing reaches the target for so long
@@ -39,37 +39,37 @@ class Progress:
         self.ends = -1
         self.moved_at = time.monotonic()
 
-    def look(self, stage: Stage) -> int:
+    def look(self, testbed: Testbed) -> int:
         try:
             ends = sum(
-                end for sort, n in PARTITIONS.items() for _, end in bounds(stage.right, mirror(sort), n).values()
+                end for sort, n in PARTITIONS.items() for _, end in bounds(testbed.right, mirror(sort), n).values()
             )
         except (KafkaException, TimeoutError):
             return self.ends
         if ends != self.ends:
             self.ends, self.moved_at = ends, time.monotonic()
         elif time.monotonic() - self.moved_at > STUCK_S:
-            stage.strange.append(f"nothing reached the target for {STUCK_S:g} s")
+            testbed.anomalies.append(f"nothing reached the target for {STUCK_S:g} s")
             self.moved_at = time.monotonic()
         return ends
 
 
-def play(stage: Stage, step: Step, seed: int) -> str:
+def run_step(testbed: Testbed, step: Step, seed: int) -> str:
     """All faults of a step at the same time; what each did, in words."""
 
     def one(name: str) -> str:
         try:
-            return f"{name.replace('_', ' ')}: {EVERY[name](stage, dice_of(seed, step.number, name))}"
+            return f"{name.replace('_', ' ')}: {EVERY[name](testbed, dice_of(seed, step.number, name))}"
         except Exception:
-            stage.strange.append(f"step {step.number}, {name}: {traceback.format_exc(limit=4)}")
+            testbed.anomalies.append(f"step {step.number}, {name}: {traceback.format_exc(limit=4)}")
             return f"{name.replace('_', ' ')}: could not be played, {traceback.format_exc().splitlines()[-1]}"
 
     with ThreadPoolExecutor(len(step.faults)) as pool:
         return " + ".join(pool.map(one, step.faults))
 
 
-def heal(stage: Stage) -> None:
-    for lab in (stage.source, stage.target):
+def remove_faults(testbed: Testbed) -> None:
+    for lab in (testbed.source, testbed.target):
         lab.proxy.clear()
         for cluster in lab.clusters.values():
             for broker in cluster.brokers:
@@ -77,23 +77,23 @@ def heal(stage: Stage) -> None:
                     broker.resume()
                 else:
                     broker.restart()
-    for worker in stage.workers:
+    for worker in testbed.workers:
         if worker.poll() is None:
             worker.send_signal(signal.SIGCONT)
-    stage.look_after()
+    testbed.check_workers()
 
 
-def drain(stage: Stage) -> None:
+def drain(testbed: Testbed) -> None:
     """Wait until the last record of every partition is mirrored; note those that never are."""
-    for each in stage.traffic.values():
+    for each in testbed.traffic.values():
         each.close()
     waiting: dict[str, dict[int, int]] = {}
 
     def through() -> bool:
         waiting.clear()
         for sort, n in PARTITIONS.items():
-            last = {p: max(log.numbers, default=-1) for p, log in stage.traffic[sort].acked.items()}
-            there = last_numbers(stage.right, mirror(sort), n)
+            last = {p: max(log.numbers, default=-1) for p, log in testbed.traffic[sort].acked.items()}
+            there = last_numbers(testbed.right, mirror(sort), n)
             behind = {p: number for p, number in last.items() if there[p] != number}
             if behind:
                 waiting[topic(sort)] = behind
@@ -102,7 +102,7 @@ def drain(stage: Stage) -> None:
     try:
         wait_for("everything is mirrored", through, DRAIN_S)
     except AssertionError:
-        stage.strange.append(f"after {DRAIN_S:g} s of health not mirrored to the last record: {waiting}")
+        testbed.anomalies.append(f"after {DRAIN_S:g} s of health not mirrored to the last record: {waiting}")
 
 
 def run(root: Path, minutes: float, seed: int) -> tuple[list[Finding], str]:
@@ -110,30 +110,30 @@ def run(root: Path, minutes: float, seed: int) -> tuple[list[Finding], str]:
         Lab(root / "left", ("LEFT",)) as source,
         Lab(root / "right", ("RIGHT",), brokers=3, extra=FORGETFUL) as target,
     ):
-        stage = raise_curtain(root, source, target, seed)
+        testbed = start_testbed(root, source, target, seed)
         try:
             progress, began, steps = Progress(), time.monotonic(), 0
             for step in plan(seed, tuple(INSIDE), tuple(LINKS_AND_BROKERS), tuple(ALONE)):
                 if time.monotonic() - began > minutes * 60:
                     break
                 time.sleep(step.pause_s)
-                what = play(stage, step, seed)
-                stage.look_after()
+                what = run_step(testbed, step, seed)
+                testbed.check_workers()
                 steps += len(step.faults)
-                sent = sum(each.sent for each in stage.traffic.values())
+                sent = sum(each.sent for each in testbed.traffic.values())
                 at = time.monotonic() - began
-                print(f"{at:6.1f} s  {step.number}: {what}  [{sent} sent, {progress.look(stage)} there]", flush=True)
-            heal(stage)
+                print(f"{at:6.1f} s  {step.number}: {what}  [{sent} sent, {progress.look(testbed)} there]", flush=True)
+            remove_faults(testbed)
             print("healed; waiting for the rest to cross", flush=True)
-            drain(stage)
-            found = verdict(stage)
-            for at, worker in enumerate(stage.workers):
-                stage.expected.add(worker.pid)
-                if (code := stage.engine.stop(worker, 60)) and not stage.just_begun(worker):
+            drain(testbed)
+            found = verdict(testbed)
+            for at, worker in enumerate(testbed.workers):
+                testbed.expected.add(worker.pid)
+                if (code := testbed.engine.stop(worker, 60)) and not testbed.just_begun(worker):
                     found.append(Finding(f"worker {at}", "was asked to stop and did not end well", f"exit code {code}"))
         finally:
-            stage.close()
-        sent = sum(each.sent for each in stage.traffic.values())
+            testbed.close()
+        sent = sum(each.sent for each in testbed.traffic.values())
         return found, f"{steps} faults, {sent} records"
 
 

@@ -1,7 +1,7 @@
-"""What goes wrong in a soak run. Each fault draws from its dice, heals what it broke, and says in words what it did.
+"""What goes wrong in a soak run. Each fault draws from its rng, heals what it broke, and says in words what it did.
 
 Rules: `INSIDE` strike the workers, `OUTSIDE` links, brokers and topics; one of each may run at the same time, so neither
-touches what belongs to the other; a fault that needs both is outside and says so by ending workers through the stage.
+touches what belongs to the other; a fault that needs both is outside and says so by ending workers through the testbed.
 Waiting in here is part of the fault: how long it lasts.
 """
 
@@ -27,100 +27,100 @@ from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.failpoints import Failpoint
 from soak.logs import admin, bounds
-from soak.stage import AGAIN, LANES, LOSSY, PARTITIONS, PLAIN, SESSION_S, WORKERS, Stage, make, mirror, topic
+from soak.testbed import AGAIN, LANES, LOSSY, PARTITIONS, PLAIN, SESSION_S, WORKERS, Testbed, make, mirror, topic
 
-Fault = Callable[[Stage, random.Random], str]
+Fault = Callable[[Testbed, random.Random], str]
 FOREIGN = b"foreign-"
 
 
-def worker_killed(stage: Stage, dice: random.Random) -> str:
-    at, rest = dice.randrange(WORKERS), dice.choice([0.0, dice.uniform(0, 6)])
-    stage.end(at)
+def worker_killed(testbed: Testbed, rng: random.Random) -> str:
+    at, rest = rng.randrange(WORKERS), rng.choice([0.0, rng.uniform(0, 6)])
+    testbed.end(at)
     time.sleep(rest)
-    stage.begin(at)
+    testbed.begin(at)
     return f"worker {at}, back after {rest:.1f} s"
 
 
-def worker_killed_at_a_stage(stage: Stage, dice: random.Random) -> str:
-    at = dice.randrange(WORKERS)
-    stage_of_it, passage = dice.choice(get_args(Failpoint)), dice.randrange(1, 40)
-    stage.end(at)
-    stage.begin(at, f"{stage_of_it}:{passage}")
+def worker_killed_at_a_stage(testbed: Testbed, rng: random.Random) -> str:
+    at = rng.randrange(WORKERS)
+    failpoint, passage = rng.choice(get_args(Failpoint)), rng.randrange(1, 40)
+    testbed.end(at)
+    testbed.begin(at, f"{failpoint}:{passage}")
     try:
-        code = stage.workers[at].wait(20)
+        code = testbed.workers[at].wait(20)
     except subprocess.TimeoutExpired:
-        stage.end(at)
+        testbed.end(at)
         code = 0
-    stage.begin(at)
-    return f"worker {at} at {stage_of_it}:{passage}" + ("" if code == -signal.SIGKILL else ", which it never reached")
+    testbed.begin(at)
+    return f"worker {at} at {failpoint}:{passage}" + ("" if code == -signal.SIGKILL else ", which it never reached")
 
 
-def all_workers_killed(stage: Stage, dice: random.Random) -> str:
+def all_workers_killed(testbed: Testbed, rng: random.Random) -> str:
     for at in range(WORKERS):
-        stage.end(at)
-    rest = dice.uniform(0, 2)
+        testbed.end(at)
+    rest = rng.uniform(0, 2)
     time.sleep(rest)
     for at in range(WORKERS):
-        stage.begin(at)
+        testbed.begin(at)
     return f"back after {rest:.1f} s"
 
 
-def worker_stopped_in_order(stage: Stage, dice: random.Random) -> str:
-    at = dice.randrange(WORKERS)
-    worker = stage.workers[at]
-    stage.expected.add(worker.pid)
+def worker_stopped_in_order(testbed: Testbed, rng: random.Random) -> str:
+    at = rng.randrange(WORKERS)
+    worker = testbed.workers[at]
+    testbed.expected.add(worker.pid)
     worker.send_signal(signal.SIGTERM)
     try:
         code = worker.wait(90)
     except subprocess.TimeoutExpired:
-        stage.strange.append(f"worker {at} did not stop within 90 s of SIGTERM")
-        stage.end(at)
+        testbed.anomalies.append(f"worker {at} did not stop within 90 s of SIGTERM")
+        testbed.end(at)
         code = 0
-    if code and not (code == -signal.SIGTERM and stage.just_begun(worker)):
-        stage.strange.append(f"worker {at} was asked to stop and ended with {code}")
-    stage.begin(at)
+    if code and not (code == -signal.SIGTERM and testbed.just_begun(worker)):
+        testbed.anomalies.append(f"worker {at} was asked to stop and ended with {code}")
+    testbed.begin(at)
     return f"worker {at}"
 
 
-def worker_asleep(stage: Stage, dice: random.Random) -> str:
+def worker_asleep(testbed: Testbed, rng: random.Random) -> str:
     """Not long enough to lose its lanes."""
-    at, seconds = dice.randrange(WORKERS), dice.uniform(0.3, SESSION_S * 0.8)
-    _asleep([stage.workers[at]], seconds)
+    at, seconds = rng.randrange(WORKERS), rng.uniform(0.3, SESSION_S * 0.8)
+    _asleep([testbed.workers[at]], seconds)
     return f"worker {at} for {seconds:.1f} s"
 
 
-def zombie(stage: Stage, dice: random.Random) -> str:
+def zombie(testbed: Testbed, rng: random.Random) -> str:
     """Long enough that its lanes are given away; then it wakes in the middle of what it was doing."""
-    at, seconds = dice.randrange(WORKERS), dice.uniform(SESSION_S + 0.5, SESSION_S + 6)
-    _asleep([stage.workers[at]], seconds)
+    at, seconds = rng.randrange(WORKERS), rng.uniform(SESSION_S + 0.5, SESSION_S + 6)
+    _asleep([testbed.workers[at]], seconds)
     return f"worker {at} for {seconds:.1f} s"
 
 
-def race(stage: Stage, dice: random.Random) -> str:
+def race(testbed: Testbed, rng: random.Random) -> str:
     """Everybody asleep until the group has given up on them; a newcomer claims as they wake."""
-    others = list(stage.workers)
+    others = list(testbed.workers)
     for worker in others:
         worker.send_signal(signal.SIGSTOP)
-    newcomer = stage.engine.start()
-    head_start = dice.uniform(SESSION_S, SESSION_S + 4)
+    newcomer = testbed.engine.start()
+    head_start = rng.uniform(SESSION_S, SESSION_S + 4)
     time.sleep(head_start)
     for worker in others:
         worker.send_signal(signal.SIGCONT)
-    time.sleep(dice.uniform(0, 3))
+    time.sleep(rng.uniform(0, 3))
     newcomer.kill()
     newcomer.wait(10)
     return f"woken {head_start:.1f} s after the newcomer's start"
 
 
-def usurper(stage: Stage, dice: random.Random) -> str:
+def usurper(testbed: Testbed, rng: random.Random) -> str:
     """Somebody outside the group claims a lane under its owner, and is never seen again."""
-    lane = dice.randrange(LANES)
+    lane = rng.randrange(LANES)
 
     async def take() -> str:
-        client = ClusterClient(stage.right.split(","))
+        client = ClusterClient(testbed.right.split(","))
         await client.connect()
         try:
-            partitions = {stage.journal: [lane]}
+            partitions = {testbed.journal: [lane]}
             for sort, count in PARTITIONS.items():
                 mine = [n for n in range(count) if lane_of(topic(sort), n, LANES) == lane]
                 partitions |= {mirror(sort): mine} if mine else {}
@@ -138,30 +138,30 @@ def usurper(stage: Stage, dice: random.Random) -> str:
 # -- links ---------------------------------------------------------------------------------------------------------
 
 
-def link_reset(stage: Stage, dice: random.Random) -> str:
+def link_reset(testbed: Testbed, rng: random.Random) -> str:
     told = []
-    for _ in range(dice.randrange(1, 6)):
-        link = dice.choice(stage.links())
-        stage.lab(link.split("-")[0]).proxy.reset(link)
+    for _ in range(rng.randrange(1, 6)):
+        link = rng.choice(testbed.links())
+        testbed.lab(link.split("-")[0]).proxy.reset(link)
         told.append(link)
-        time.sleep(dice.uniform(0, 0.5))
+        time.sleep(rng.uniform(0, 0.5))
     return ", ".join(told)
 
 
-def link_silent(stage: Stage, dice: random.Random) -> str:
-    alias, direction = dice.choice(["LEFT", "RIGHT"]), dice.choice(["requests", "responses", "both"])
-    seconds = dice.uniform(0.5, 7)
-    proxy = stage.lab(alias).proxy
+def link_silent(testbed: Testbed, rng: random.Random) -> str:
+    alias, direction = rng.choice(["LEFT", "RIGHT"]), rng.choice(["requests", "responses", "both"])
+    seconds = rng.uniform(0.5, 7)
+    proxy = testbed.lab(alias).proxy
     proxy.set(alias, direction=direction, blackhole=True)  # type: ignore[arg-type]
     time.sleep(seconds)
     proxy.clear(alias)
     return f"{direction} of {alias} for {seconds:.1f} s"
 
 
-def acknowledgements_lost(stage: Stage, dice: random.Random) -> str:
+def acknowledgements_lost(testbed: Testbed, rng: random.Random) -> str:
     """Requests arrive, answers never do, and then the connection is gone."""
-    alias, seconds = dice.choice(["LEFT", "RIGHT", "RIGHT"]), dice.uniform(0.05, 0.6)
-    proxy = stage.lab(alias).proxy
+    alias, seconds = rng.choice(["LEFT", "RIGHT", "RIGHT"]), rng.uniform(0.05, 0.6)
+    proxy = testbed.lab(alias).proxy
     proxy.set(alias, direction="responses", blackhole=True)
     time.sleep(seconds)
     proxy.reset(alias)
@@ -169,60 +169,60 @@ def acknowledgements_lost(stage: Stage, dice: random.Random) -> str:
     return f"of {alias} for {seconds:.2f} s"
 
 
-def link_cut(stage: Stage, dice: random.Random) -> str:
-    alias, seconds = dice.choice(["LEFT", "RIGHT"]), dice.uniform(0.5, 8)
-    stage.lab(alias).proxy.set(alias, cut=True)
+def link_cut(testbed: Testbed, rng: random.Random) -> str:
+    alias, seconds = rng.choice(["LEFT", "RIGHT"]), rng.uniform(0.5, 8)
+    testbed.lab(alias).proxy.set(alias, cut=True)
     time.sleep(seconds)
-    stage.lab(alias).proxy.clear(alias)
+    testbed.lab(alias).proxy.clear(alias)
     return f"{alias} for {seconds:.1f} s"
 
 
-def link_slow(stage: Stage, dice: random.Random) -> str:
-    alias, delay, seconds = dice.choice(["LEFT", "RIGHT"]), dice.uniform(5, 150), dice.uniform(2, 6)
-    stage.lab(alias).proxy.set(alias, delay_ms=delay, bandwidth=dice.choice([0, 200_000]))
+def link_slow(testbed: Testbed, rng: random.Random) -> str:
+    alias, delay, seconds = rng.choice(["LEFT", "RIGHT"]), rng.uniform(5, 150), rng.uniform(2, 6)
+    testbed.lab(alias).proxy.set(alias, delay_ms=delay, bandwidth=rng.choice([0, 200_000]))
     time.sleep(seconds / 2)
-    stage.lab(alias).proxy.reset(alias)  # with much on its way
+    testbed.lab(alias).proxy.reset(alias)  # with much on its way
     time.sleep(seconds / 2)
-    stage.lab(alias).proxy.clear(alias)
+    testbed.lab(alias).proxy.clear(alias)
     return f"{alias}, {delay:.0f} ms one way, for {seconds:.1f} s"
 
 
 # -- brokers -------------------------------------------------------------------------------------------------------
 
 
-def source_killed(stage: Stage, dice: random.Random) -> str:
-    broker = stage.source.clusters["LEFT"].brokers[0]
+def source_killed(testbed: Testbed, rng: random.Random) -> str:
+    broker = testbed.source.clusters["LEFT"].brokers[0]
     broker.kill()
-    time.sleep(dice.uniform(0, 2))
+    time.sleep(rng.uniform(0, 2))
     broker.restart()
     return broker.name
 
 
-def leader_killed(stage: Stage, dice: random.Random) -> str:
-    broker = dice.choice(stage.target.clusters["RIGHT"].brokers)
-    rest = dice.uniform(0, 4)
+def leader_killed(testbed: Testbed, rng: random.Random) -> str:
+    broker = rng.choice(testbed.target.clusters["RIGHT"].brokers)
+    rest = rng.uniform(0, 4)
     broker.kill()
     time.sleep(rest)
     broker.restart()
     return f"{broker.name}, down for {rest:.1f} s"
 
 
-def leader_asleep(stage: Stage, dice: random.Random) -> str:
+def leader_asleep(testbed: Testbed, rng: random.Random) -> str:
     """Long enough, sometimes, to be replaced; then it wakes and still thinks that it leads."""
-    broker, seconds = dice.choice(stage.target.clusters["RIGHT"].brokers), dice.uniform(0.5, 6)
+    broker, seconds = rng.choice(testbed.target.clusters["RIGHT"].brokers), rng.uniform(0.5, 6)
     broker.pause()
     time.sleep(seconds)
     broker.resume()
     return f"{broker.name} for {seconds:.1f} s"
 
 
-def leaders_moved(stage: Stage, dice: random.Random) -> str:
+def leaders_moved(testbed: Testbed, rng: random.Random) -> str:
     """All alive: replicas in another order, then the election of those that stand first. Coordinators move with them."""
-    brokers = [broker.spec.node_id for broker in stage.target.clusters["RIGHT"].brokers]
+    brokers = [broker.spec.node_id for broker in testbed.target.clusters["RIGHT"].brokers]
     counts = {mirror(sort): count for sort, count in PARTITIONS.items()}
-    counts |= {stage.journal: LANES, "__transaction_state": 4, "__consumer_offsets": 4}
-    order = {KafkaPartition(name, n): dice.sample(brokers, 3) for name, count in counts.items() for n in range(count)}
-    client = KafkaAdminClient(bootstrap_servers=stage.right.split(","))
+    counts |= {testbed.journal: LANES, "__transaction_state": 4, "__consumer_offsets": 4}
+    order = {KafkaPartition(name, n): rng.sample(brokers, 3) for name, count in counts.items() for n in range(count)}
+    client = KafkaAdminClient(bootstrap_servers=testbed.right.split(","))
     try:
         client.alter_partition_reassignments(order)
         client.elect_leaders(0, {name: list(range(count)) for name, count in counts.items()}, raise_errors=False)
@@ -236,53 +236,53 @@ def leaders_moved(stage: Stage, dice: random.Random) -> str:
 # -- topics --------------------------------------------------------------------------------------------------------
 
 
-def foreign_writer(stage: Stage, dice: random.Random) -> str:
-    producer = Producer({"bootstrap.servers": stage.right, "log_level": 0, "linger.ms": 1})
-    count = dice.randrange(1, 25)
+def foreign_writer(testbed: Testbed, rng: random.Random) -> str:
+    producer = Producer({"bootstrap.servers": testbed.right, "log_level": 0, "linger.ms": 1})
+    count = rng.randrange(1, 25)
     for number in range(count):
-        producer.produce(mirror(PLAIN), value=FOREIGN + b"%d" % number, partition=dice.randrange(PARTITIONS[PLAIN]))
-        if dice.random() < 0.3:
+        producer.produce(mirror(PLAIN), value=FOREIGN + b"%d" % number, partition=rng.randrange(PARTITIONS[PLAIN]))
+        if rng.random() < 0.3:
             producer.flush(30)
     left = producer.flush(60)
     return f"{count - left} records"
 
 
-def source_deleted_below(stage: Stage, dice: random.Random) -> str:
+def source_deleted_below(testbed: Testbed, rng: random.Random) -> str:
     """Retention is faster than the mirror: the link is cut, records come and go."""
-    stage.source.proxy.set("LEFT", cut=True)
+    testbed.source.proxy.set("LEFT", cut=True)
     try:
-        time.sleep(dice.uniform(1, 4))
-        wanted = {n: max(0, end - dice.randrange(40)) for n, (_, end) in bounds(*_of(stage, LOSSY)).items()}
+        time.sleep(rng.uniform(1, 4))
+        wanted = {n: max(0, end - rng.randrange(40)) for n, (_, end) in bounds(*_of(testbed, LOSSY)).items()}
         for n, offset in wanted.items():
-            stage.deleted[n] = max(offset, stage.deleted.get(n, 0))
-        _delete_below(stage.left, topic(LOSSY), wanted)
+            testbed.deleted[n] = max(offset, testbed.deleted.get(n, 0))
+        _delete_below(testbed.left, topic(LOSSY), wanted)
     finally:
-        stage.source.proxy.clear("LEFT")
+        testbed.source.proxy.clear("LEFT")
     return f"below {wanted}"
 
 
-def mirror_tail_deleted(stage: Stage, dice: random.Random) -> str:
+def mirror_tail_deleted(testbed: Testbed, rng: random.Random) -> str:
     """All workers killed, and what they wrote last is deleted before anybody counts it."""
     for at in range(WORKERS):
-        stage.end(at)
-    stage.remember_mirror()
-    ends = {n: end for n, (_, end) in bounds(stage.right, mirror(LOSSY), PARTITIONS[LOSSY]).items()}
-    _delete_below(stage.right, mirror(LOSSY), ends)
-    time.sleep(dice.uniform(0, 1))
+        testbed.end(at)
+    testbed.remember_mirror()
+    ends = {n: end for n, (_, end) in bounds(testbed.right, mirror(LOSSY), PARTITIONS[LOSSY]).items()}
+    _delete_below(testbed.right, mirror(LOSSY), ends)
+    time.sleep(rng.uniform(0, 1))
     for at in range(WORKERS):
-        stage.begin(at)
+        testbed.begin(at)
     return f"below {ends}"
 
 
-def topic_made_again(stage: Stage, dice: random.Random) -> str:
-    traffic = stage.traffic[AGAIN]
+def topic_made_again(testbed: Testbed, rng: random.Random) -> str:
+    traffic = testbed.traffic[AGAIN]
     held = traffic.held()
     try:
-        client = admin(stage.left)
+        client = admin(testbed.left)
         client.delete_topics([topic(AGAIN)])[topic(AGAIN)].result(30)
         wait_for("the topic is gone", lambda: topic(AGAIN) not in client.list_topics(timeout=10).topics)
-        time.sleep(dice.choice([0.0, 3.0]))
-        make(stage.left, AGAIN)
+        time.sleep(rng.choice([0.0, 3.0]))
+        make(testbed.left, AGAIN)
         wait_for("the topic is there again", lambda: topic(AGAIN) in client.list_topics(timeout=10).topics)
         traffic.next_life()
     finally:
@@ -297,8 +297,8 @@ def _delete_below(servers: str, name: str, offsets: dict[int, int]) -> None:
         future.result(60)
 
 
-def _of(stage: Stage, sort: str) -> tuple[str, str, int]:
-    return stage.left, topic(sort), PARTITIONS[sort]
+def _of(testbed: Testbed, sort: str) -> tuple[str, str, int]:
+    return testbed.left, topic(sort), PARTITIONS[sort]
 
 
 def _asleep(workers: list[subprocess.Popen[bytes]], seconds: float) -> None:

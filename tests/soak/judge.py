@@ -1,9 +1,9 @@
-"""What a soak run proves: logs as they were read, compared record by record. Pure.
+"""Compares the logs of a soak run record by record. Pure.
 
-Rules: a record is its number, unique in the run, and a digest of key, value, headers and timestamp. What the producer was
-told is acknowledged is the truth for the source, and the source for the mirror. The engine is believed in one thing only:
-records it *told* as lost, or as perhaps there twice, may be; and then only where somebody had really deleted some.
-Every function returns findings, none when nothing is wrong, and never raises for what a log holds or lacks.
+Rules: a record is its number, unique in the run, and a digest of key, value, headers and timestamp. The producers'
+acknowledgements are the truth for the source, and the source is the truth for the mirror. The engine's own report excuses
+one thing only: records that it *journaled* as lost, or as possible duplicates, and only where a fault really deleted some.
+Every function returns findings, none when nothing is wrong, and never raises for the content of a log.
 """
 
 from __future__ import annotations

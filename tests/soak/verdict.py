@@ -1,4 +1,4 @@
-"""The verdict on a run: every topic by the rule for its sort, and what was strange on the way."""
+"""The verdict on a run: every topic by the rule for its sort, and what was anomalies on the way."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from drlib.mirror.status import worker_status as status
 from soak import judge
 from soak.judge import Finding, Log
 from soak.logs import Told, scan, told
-from soak.stage import AGAIN, COMPACT, LANES, LOSSY, OLD, PARTITIONS, Stage, mirror, topic
+from soak.testbed import AGAIN, COMPACT, LANES, LOSSY, OLD, PARTITIONS, Testbed, mirror, topic
 
 # What must be over when everything is healed; others are facts that stay told.
 NEVER = {"SourceCorrupt"}  # nobody damages anything here, so even a passing word of it is wrong
 PASSING = {"LaneFault", "LaneFailed", "SourceUnreachable", "DiscoveryFailed", "FlowUnreachable", "Parked"}
 
 
-def verdict(stage: Stage) -> list[Finding]:
-    found = [Finding("the run", "something happened that no fault explains", each) for each in stage.strange]
-    ledger = asyncio.run(told(stage.right, stage.journal, LANES))
+def verdict(testbed: Testbed) -> list[Finding]:
+    found = [Finding("the run", "something happened that no fault explains", each) for each in testbed.anomalies]
+    ledger = asyncio.run(told(testbed.right, testbed.journal, LANES))
     for sort, count in PARTITIONS.items():
-        traffic = stage.traffic[sort]
+        traffic = testbed.traffic[sort]
         if traffic.refused:
             found.append(Finding(topic(sort), f"{len(traffic.refused)} records were refused", traffic.refused[0]))
-        here, there = scan(stage.left, topic(sort), count), scan(stage.right, mirror(sort), count)
+        here, there = scan(testbed.left, topic(sort), count), scan(testbed.right, mirror(sort), count)
         for n in range(count):
             where, acked = f"{topic(sort)}-{n}", traffic.acked[n].sorted()
             if sort == COMPACT:
@@ -37,7 +37,7 @@ def verdict(stage: Stage) -> list[Finding]:
                 gone = [e for e in ledger.entries if isinstance(e, Incarnation) and e.source_topic == topic(sort)]
                 found += judge.incarnations_stand(where, lives, there[n], len(gone))
             elif sort == LOSSY:
-                found += _lossy(stage, where, n, acked, there[n], ledger)
+                found += _lossy(testbed, where, n, acked, there[n], ledger)
             else:
                 # A broker that comes back forgets producers by their records' timestamps: the retry of an old record
                 # whose acknowledgement was lost then stands twice on the source, and has to in the mirror.
@@ -48,15 +48,15 @@ def verdict(stage: Stage) -> list[Finding]:
                 stretches = mapped.segments() if mapped is not None else ()
                 segments = [(s.source, s.target, s.count) for s in stretches]
                 found += judge.map_is_exact(where, segments, here[n], there[n])
-    return found + _still_open(stage.engine, len(stage.workers))
+    return found + _still_open(testbed.engine, len(testbed.workers))
 
 
-def _lossy(stage: Stage, where: str, partition: int, acked: Log, there: Log, ledger: Told) -> list[Finding]:
+def _lossy(testbed: Testbed, where: str, partition: int, acked: Log, there: Log, ledger: Told) -> list[Finding]:
     """Records deleted on the source before they crossed, and on the mirror before they were counted."""
     mine = _of(ledger.entries, ledger, topic(LOSSY), partition)
     losses = [(e.first, e.next_offset) for e in mine if isinstance(e, SourceLoss)]
     doubtful = sum(e.high - e.low for e in mine if isinstance(e, Unsure))
-    whole = Log(stage.seen[partition])
+    whole = Log(testbed.seen[partition])
     known = whole.offsets[-1] if len(whole) else -1
     for row in there:
         if row[0] > known:
@@ -64,7 +64,7 @@ def _lossy(stage: Stage, where: str, partition: int, acked: Log, there: Log, led
     found = judge.compare(
         where, "acknowledged", acked, "in the mirror", whole, may_miss=_inside(losses), may_double=doubtful
     )
-    too_far = [(a, b) for a, b in losses if b > stage.deleted.get(partition, 0)]
+    too_far = [(a, b) for a, b in losses if b > testbed.deleted.get(partition, 0)]
     if too_far:
         found.append(Finding(where, "more was told as lost than anybody deleted", f"{too_far}"))
     return found

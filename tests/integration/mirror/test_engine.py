@@ -1,4 +1,4 @@
-"""The engine between real brokers: verbatim copies, kill -9 at every stage, takeovers, gaps, refusals."""
+"""The engine between real brokers: verbatim copies, kill -9 at every failpoint, takeovers, gaps, refused batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker keeps to its --memory, however much waits on the source and however little the target takes."""
+"""A worker stays within its --memory with a large backlog on the source and a slow target."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DELIVERED_BYTES = 16 << 20
 
 @pytest.fixture
 def slow_target(lab: Lab) -> Iterator[str]:
-    """The target's address behind a link that takes far less than the source gives."""
+    """The target's address behind a link much slower than the source."""
     lab.proxy.set("RIGHT", direction="requests", bandwidth=TARGET_BYTES_S)
     yield lab.clusters["RIGHT"].link_bootstrap
     lab.proxy.clear("RIGHT")
@@ -46,7 +46,7 @@ def fill(bootstrap: str, topic: str) -> None:
 
 
 def most_resident_mib(pid: int) -> float:
-    """The most memory a process ever held, as Linux counts it."""
+    """Peak resident set of a process, as Linux counts it."""
     found = re.search(r"^VmHWM:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(encoding="ascii"), re.MULTILINE)
     assert found is not None
     return int(found[1]) / 1024

@@ -1,4 +1,4 @@
-"""What MM2's own Java reader and our `translate` say of a group after the engine mirrored its topic: the same, exact."""
+"""MM2's own Java client and our `translate` give the same exact position of a group after the engine mirrored its topic."""
 
 from __future__ import annotations
 

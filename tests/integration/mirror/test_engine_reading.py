@@ -1,4 +1,4 @@
-"""How the engine reads: ahead of its answers over a long link, small batches joined, large ones never starved."""
+"""How the engine fetches: pipelined over a long link, small batches merged, large ones never starved."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_small_batches_are_merged_with_unchanged_records(engine: Engine) -> None
 
 
 async def batches(bootstrap: str, topic: str) -> int:
-    """How many data batches the topic's only partition holds."""
+    """Number of data batches in the topic's only partition."""
     partition = TopicPartition(topic, 0)
     client = ClusterClient([bootstrap])
     try:

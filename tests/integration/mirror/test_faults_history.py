@@ -1,4 +1,4 @@
-"""Histories that part: the source's log or the mirror's is not the one it was, and how a topic is begun anew."""
+"""Diverged histories: the source's log or the mirror's is no longer the one it was, and the topic is mirrored again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from drlib.lab.lab import Lab
 
 
 def numbers(bootstrap: str, topic: str) -> list[int]:
-    """Which of the records of `produce` stand in partition 0, in log order."""
+    """The records of `produce` in partition 0, in log order."""
     return [int(dict(record[2])["n"]) for record in read_all(bootstrap, topic, 1)[0]]
 
 
@@ -27,7 +27,7 @@ def delete(bootstrap: str, topic: str) -> None:
 
 
 def begin_anew(engine: Engine, remedy: str, topic: str) -> None:
-    """What the remedy says, up to the restart."""
+    """Follow the remedy, up to the restart."""
     mirror = f"{engine.source}.{topic}"
     assert f"delete {mirror} on the target, name {topic} in drlib.remirror.topics, and restart the worker" in remedy
     delete(engine.right, mirror)
@@ -38,7 +38,7 @@ def begin_anew(engine: Engine, remedy: str, topic: str) -> None:
 def test_source_unclean_election_hidden_by_growth_is_detected_and_remirrored(
     engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
 ) -> None:
-    """150 records are mirrored; the source comes back with 100 of them, and grows to 300 before anybody looks."""
+    """150 records are mirrored; the source comes back with 100 of them and grows to 300 before the next fetch."""
     cluster = guarded.clusters["GUARDED"]
     engine.left = cluster.bootstrap
     topic, other = engine.topics, fresh_topic("other")
@@ -134,7 +134,7 @@ def test_mirror_topic_deleted_is_remirrored_by_its_remedy(engine: Engine) -> Non
 
 @pytest.mark.long
 def test_source_topic_recreated_longer_is_mirrored_from_its_start(engine: Engine) -> None:
-    """Once under a running worker and once while none runs: by its length alone the new log looks like the old one."""
+    """Once under a running worker and once while none runs: the new log's length alone does not show it."""
     topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
     create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 50, partitions=1)
@@ -158,7 +158,7 @@ def test_source_topic_recreated_longer_is_mirrored_from_its_start(engine: Engine
 def test_source_unclean_election_among_three_brokers_is_detected(
     engine: Engine, lab_factory: Callable[..., Lab], fresh_topic: Callable[..., str]
 ) -> None:
-    """A follower that missed 50 records becomes leader and takes 200 others while the worker mirrors on."""
+    """A follower that missed 50 records becomes leader and accepts 200 others while the worker runs."""
     cluster = lab_factory(aliases=("THREE",), brokers=3, extra={"min.insync.replicas": "1"}).clusters["THREE"]
     first, second, third = cluster.brokers
     engine.left = cluster.bootstrap
@@ -197,7 +197,7 @@ def test_source_unclean_election_among_three_brokers_is_detected(
 def test_wrong_cluster_at_same_address_is_reported_and_not_used(
     engine: Engine, lab_factory: Callable[..., Lab], side: str
 ) -> None:
-    """The port is another cluster's for a while: with the same topic on the source's side, without any on the target's."""
+    """Another cluster uses the port for a while: with the same topic on the source's side, with none on the target's."""
     cluster = lab_factory(aliases=("MOVED",)).clusters["MOVED"]
     (broker,) = cluster.brokers
     setattr(engine, "left" if side == "source" else "right", broker.bootstrap)

@@ -1,4 +1,4 @@
-"""What a flow is refused for before it begins, on real brokers: each by its name, and nothing written."""
+"""Causes for which a flow is refused before it starts, on real brokers: each is named, and nothing is written."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def topics(bootstrap: str) -> set[str]:
 
 @asynccontextmanager
 async def web_server() -> AsyncIterator[str]:
-    """Something that answers, and is not Kafka."""
+    """A server that answers but is not Kafka."""
 
     async def page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
@@ -106,7 +106,7 @@ async def test_preflight_pinned_cluster_id_refuses_other_clusters(engine: Engine
 async def test_preflight_changed_lanes_clusters_or_retention_of_journal_are_refused(
     engine: Engine, guarded: Lab
 ) -> None:
-    """One run, then four mistakes: another source, other lanes, a journal that would expire, too few brokers."""
+    """One run, then four mistakes: another source, other lanes, a journal with retention, too few brokers."""
     topic = engine.topics
     create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 10, partitions=1)
@@ -153,7 +153,7 @@ async def test_preflight_impossible_replication_factors_are_named_by_key(engine:
 
 
 async def test_preflight_missing_rights_come_with_grant_commands(engine: Engine, guarded: Lab) -> None:
-    """The target knows the journal topic and the group, and allows others to use them; the commands told are run."""
+    """The target has the journal topic and the group, with rights for others only; the commands in the errors are run."""
     engine.right = bootstrap = guarded.clusters["GUARDED"].bootstrap
     create_topic(engine.left, engine.topics, 1)
     journal = f"__drlib-journal.{engine.source}.internal"

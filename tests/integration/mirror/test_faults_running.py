@@ -1,4 +1,4 @@
-"""Faults while a flow runs, on real brokers: named, confined to their partition, over when the cause is."""
+"""Faults while a flow runs, on real brokers: named, confined to their partition, resolved with their cause."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def allow(
     *operations: AclOperation,
     permission: AclPermissionType = AclPermissionType.ALLOW,
 ) -> None:
-    """Only these operations on `topic` from now on, for everybody; or all but these."""
+    """Allow every principal only these operations on `topic` from now on; or all but these."""
     add_acls(bootstrap, *(acl(ResourceType.TOPIC, topic, operation, permission) for operation in operations))
 
 
@@ -59,7 +59,7 @@ def only_for_now(
     *operations: AclOperation,
     but: AclOperation | None = None,
 ) -> Iterator[None]:
-    """Only these operations on what the session shares, for everybody; or those without `but`. Taken back at the end."""
+    """Allow every principal only these operations on shared resources; or those without `but`. Undone at the end."""
     made = [acl(kind, name, operation) for operation in operations]
     made += [acl(kind, name, but, AclPermissionType.DENY)] if but is not None else []
     try:
@@ -70,7 +70,7 @@ def only_for_now(
 
 
 def grant(event_text: str) -> None:
-    """Run the command that an event tells."""
+    """Run the command in an event."""
     kafka_acls(shlex.split(event_text[event_text.index("kafka-acls.sh") :])[1:])
 
 
@@ -85,7 +85,7 @@ def text(event: object) -> str:
 def test_produce_refused_batch_waits_for_topic_config_and_continues(
     engine: Engine, fresh_topic: Callable[..., str]
 ) -> None:
-    """Too large, from the future, without a key: three topics park, each with its key to set; a fourth goes on."""
+    """Too large, from the future, without a key: three topics park, each naming the config to set; a fourth goes on."""
     large, future, keyless, sound = (fresh_topic(n) for n in ("large", "future", "keyless", "sound"))
     engine.topics = ", ".join((large, future, keyless, sound))
     engine.extra["sync.topic.configs.enabled"] = "false"
@@ -225,7 +225,7 @@ def test_mirror_topic_unauthorized_waits_alone_for_the_right(
 
 @pytest.mark.long
 def test_source_missing_describe_rights_are_reported_and_mirroring_goes_on(engine: Engine, guarded: Lab) -> None:
-    """The settings of a topic, of which retention is one, and the topic that commits of groups are written to."""
+    """The config of a topic, retention among it, and the topic with the groups' committed offsets."""
     engine.left = guarded.clusters["GUARDED"].bootstrap
     topic, flow = engine.topics, f"{engine.source}->{engine.target}"
     group = f"group-of-{topic}"
@@ -266,7 +266,7 @@ def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
 
 
 def checkpointed(engine: Engine, group: str) -> int | None:
-    """Where the target was told that the group stands."""
+    """The group's newest checkpoint on the target."""
     found = read_all(engine.right, f"{engine.source}.checkpoints.internal", 1)[0]
     told = [Checkpoint.decode(key, value) for key, value, _, _ in found if key is not None and value is not None]
     return max((c.upstream_offset for c in told if c.group == group), default=None)
@@ -305,7 +305,7 @@ def lengthen(batch: bytearray) -> None:
 
 
 def garble_under_a_valid_checksum(batch: bytearray) -> None:
-    """A gap in the offsets, so that it must be decoded, and records that can't be."""
+    """A batch with a gap, so that it must be decoded, and records that cannot be decoded."""
     batch[61:] = bytes([0x7F]) * (len(batch) - 61)
     struct.pack_into(">i", batch, 57, struct.unpack_from(">i", batch, 57)[0] - 1)
     struct.pack_into(">I", batch, 17, google_crc32c.value(bytes(batch[21:])))
@@ -315,7 +315,7 @@ def garble_under_a_valid_checksum(batch: bytearray) -> None:
 def test_corrupt_source_batch_is_never_forwarded_but_those_before_are(
     engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
 ) -> None:
-    """A flipped bit, a length that swallows the rest of the log, garbage under a checksum that fits."""
+    """A flipped bit, a length beyond the rest of the log, garbage under a valid checksum."""
     cluster = guarded.clusters["GUARDED"]
     engine.left = cluster.bootstrap
     damage = {fresh_topic("flipped"): flip_a_bit, fresh_topic("length"): lengthen}
@@ -464,7 +464,7 @@ def test_lane_with_corrupt_journal_fails_and_others_go_on(engine: Engine, fresh_
 
 
 def some(engine: Engine, topic: str, partitions: list[int]) -> list[list[Record]]:
-    """What the mirror of `topic` holds in these partitions."""
+    """The records of `topic`'s mirror in these partitions."""
     found = read_all(engine.right, f"{engine.source}.{topic}", 8)
     return [found[number] for number in partitions]
 
@@ -495,7 +495,7 @@ def test_journal_lost_is_never_taken_for_a_new_flow(engine: Engine) -> None:
 
 
 def test_clock_skew_of_an_hour_is_measured(engine: Engine, tmp_path: Path) -> None:
-    """The worker's own clock is moved, which is the same as moving both clusters'."""
+    """The worker's own clock is moved, which equals moving both clusters' clocks."""
     (tmp_path / "clock").mkdir()
     (tmp_path / "clock" / "sitecustomize.py").write_text(
         "import time\n_true = time.time\ntime.time = lambda: _true() + 3600\n"

@@ -1,4 +1,4 @@
-"""Flows between three clusters in one process: where topics go, and where they never go. MM2 does the same, name by name."""
+"""Flows between three clusters in one process: which topics are mirrored where. MM2 does the same, name by name."""
 
 from __future__ import annotations
 

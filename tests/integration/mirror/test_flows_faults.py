@@ -1,4 +1,4 @@
-"""Flows that share a process: one's cluster is down, the process is killed, and names that are kept both ways."""
+"""Flows that share a process: one cluster is down, the process is killed, and names are kept both ways."""
 
 from __future__ import annotations
 

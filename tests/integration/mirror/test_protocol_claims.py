@@ -1,4 +1,4 @@
-"""Claims under attack: zombies, racing claimants, an owner that was fenced and must not come back by itself."""
+"""Claims: zombies, racing claimants, and a fenced owner that must not claim again by itself."""
 
 from __future__ import annotations
 

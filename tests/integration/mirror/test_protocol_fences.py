@@ -1,4 +1,4 @@
-"""Rules that another rule usually makes up for: each is shown with the other belt off, or before it can help."""
+"""Rules that another rule usually backs up: each is tested with the other one disabled, or before it takes effect."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_produce_waits_until_promise_is_acknowledged(engine: Engine, monke
 
 
 async def test_recovery_finds_unjournaled_placement_in_the_log(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stranger shifted our records; before that stood in the journal, the worker was gone."""
+    """A foreign writer shifts our records, and the worker dies before the new placement is journaled."""
     topic = engine.topics
     engine.extra["drlib.lanes"] = "1"
     await asyncio.to_thread(create_topic, engine.left, topic, 1)
@@ -96,7 +96,7 @@ async def test_recovery_finds_unjournaled_placement_in_the_log(engine: Engine, m
 
 
 async def test_membership_unanswered_heartbeats_stop_sending(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the session ends: after it the fence would refuse what the deadline has to hold back."""
+    """Checked before the session ends: afterwards the fence would refuse the sends that the deadline must prevent."""
     topic = engine.topics
     engine.extra |= {"drlib.lanes": "1", "drlib.session.timeout.ms": "4000"}
     await asyncio.to_thread(create_topic, engine.left, topic, 1)
@@ -143,7 +143,7 @@ async def test_claim_over_many_partitions_has_markers_in_all_when_it_returns(
 async def test_claim_partition_unknown_to_coordinator_is_not_fenced(
     right: str, fresh_topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It skips what is not there and says CompleteAbort all the same."""
+    """The coordinator skips a missing partition and reports CompleteAbort nevertheless."""
     topic = fresh_topic("skipped")
     await asyncio.to_thread(create_topic, right, topic, 1)
     admin = AdminClient({"bootstrap.servers": right, "log_level": 0})

@@ -1,4 +1,4 @@
-"""What others do to mirror topics: write into them, delete their records, delete or make them again."""
+"""Other producers and operators change mirror topics: foreign records, deleted records, deleted or re-created topics."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ours(records: list[Record]) -> list[Record]:
 
 
 async def assert_exact_around_strangers(engine: Engine, topic: str) -> None:
-    """Target minus strangers is the source, and the map finds each source record where it stands."""
+    """The target without foreign records equals the source, and the map translates each source record to its offset."""
     here = read_all(engine.left, topic, 1)[0]
     there = read_all(engine.right, mirror_of(engine, topic), 1)[0]
     assert ours(there) == here
@@ -214,7 +214,7 @@ async def test_mirror_topic_deleted_or_recreated_parks_alone(
 
 
 async def test_remirror_recreated_topic_is_filled_only_while_empty(engine: Engine) -> None:
-    """Named for it, and somebody else filled it first: behind their records it would be no copy of the source."""
+    """A topic named for it that another producer filled first: after those records it would be no copy of the source."""
     topic, mirror = engine.topics, mirror_of(engine, engine.topics)
     engine.extra["drlib.lanes"] = "1"
     await asyncio.to_thread(create_topic, engine.left, topic, 1)
@@ -273,7 +273,7 @@ async def test_worker_waits_for_loading_coordinator(engine: Engine, monkeypatch:
 async def test_mirror_topic_just_created_by_another_worker_is_waited_for(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broker that says that it exists is not the one that is then asked what it looks like."""
+    """The broker that reports the topic as existing is not the one asked for its description."""
     topic = engine.topics
     await asyncio.to_thread(create_topic, engine.left, topic, 3)
     await asyncio.to_thread(create_topic, engine.right, mirror_of(engine, topic), 3)
@@ -292,7 +292,7 @@ async def test_mirror_topic_just_created_by_another_worker_is_waited_for(
 
 @pytest.mark.long  # the cleaner takes its time
 async def test_recovery_cleaned_mirror_log_is_counted_exactly(engine: Engine, right: str) -> None:
-    """The cleaner took most records of a claim nobody had counted yet: their offsets, and the count, are still known."""
+    """The log cleaner removed most records of an uncounted claim: their offsets and their count are still known."""
     topic = engine.topics
     engine.extra["drlib.lanes"] = "1"
     create_topic(engine.left, topic, 1)

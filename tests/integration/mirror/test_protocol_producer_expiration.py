@@ -1,4 +1,4 @@
-"""A target that forgets producers: old records, idle weeks and spent epochs must not let a former owner back in.
+"""A target that forgets producers: after old records, idle weeks and spent epochs a former owner stays fenced.
 
 The target is a broker with expirations of seconds instead of days.
 """
@@ -34,7 +34,7 @@ PRODUCERS_MS, LOOK_MS, TRANSACTIONAL_MS = 2000, 500, 5000
 
 @pytest.fixture(scope="module")
 def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """bootstrap.servers of a broker that forgets within seconds."""
+    """bootstrap.servers of a broker that forgets producers within seconds."""
     settings = {
         "producer.id.expiration.ms": str(PRODUCERS_MS),
         "producer.id.expiration.check.interval.ms": str(LOOK_MS),
@@ -59,7 +59,7 @@ def mirror(engine: Engine) -> TopicPartition:
 
 
 async def looks(count: int) -> None:
-    """Let the broker look for producers to forget `count` times: its clock, not ours, decides."""
+    """Wait until the broker has checked for expired producers `count` times, by its own clock."""
     await asyncio.sleep(count * LOOK_MS / 1000)
 
 

@@ -1,4 +1,4 @@
-"""A flow of the real MirrorMaker 2, stopped in mid-traffic, is carried on by our engine: nothing missing, nothing twice."""
+"""A flow of the real MirrorMaker 2, stopped in mid-traffic, is continued by our engine: no record missing or duplicated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def mm2(engine: Engine) -> Iterator[MirrorMaker2]:
 
 
 def has_members(engine: Engine, group: str) -> bool:
-    """librdkafka leaves Connect's groups out, so this asks as our engine does."""
+    """Uses our own request, because librdkafka does not list Connect's groups."""
 
     async def ask() -> bool:
         client = ClusterClient((engine.right,))
@@ -44,7 +44,7 @@ def has_members(engine: Engine, group: str) -> bool:
 
 
 def assert_carried_on(engine: Engine, before: dict[int, list[Record]]) -> None:
-    """What stood there stands, and behind it comes every source record that did not, once and in order."""
+    """The records copied before are unchanged, and every other source record follows them, once and in order."""
     after, source = copies(engine), read_all(engine.left, engine.topics, PARTITIONS)
     for partition in range(PARTITIONS):
         there = set(before[partition])

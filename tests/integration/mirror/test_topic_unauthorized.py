@@ -1,7 +1,7 @@
-"""Somebody shuts us out of a live mirror topic: that topic alone waits, is told by its name, and goes on where it stood.
+"""An ACL change removes our rights on a live mirror topic: that topic alone waits, is named, and later continues.
 
-With `allow.everyone.if.no.acl.found` the first rule for anybody else does it: it takes every right on the topic from us, to
-describe it as well, so that what former claims wrote there can be neither looked up nor counted.
+With `allow.everyone.if.no.acl.found` the first ACL for another principal suffices: it removes all our rights on the topic,
+Describe included, so that records of former claims can be neither looked up nor counted.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ LANE_WIDE = (
 
 
 def shut(bootstrap: str, topic: str, who: str = ELSE, operation: AclOperation = AclOperation.WRITE) -> None:
-    """The first rule of a topic: `who` may do this, and nobody anything else."""
+    """Add the first ACL of a topic: `who` may do this, and no other right exists."""
     add_acls(bootstrap, acl(ResourceType.TOPIC, topic, operation, who=who))
 
 
 def reopen(bootstrap: str, topic: str) -> None:
-    """No rule is left of the topic."""
+    """Remove all ACLs of the topic."""
     drop_acls(bootstrap, ResourceType.TOPIC, topic)
 
 
@@ -64,7 +64,7 @@ def of(entries: list[Entry], kind: type[Sealed] | type[Unsure], maps: Maps, topi
 
 
 async def offsets(client: ClusterClient, partition: TopicPartition) -> list[int]:
-    """Of every record that stands in a partition."""
+    """The offsets of all records in a partition."""
     batches = [header for header in await headers(client, partition) if not header.is_control]
     return [offset for header in batches for offset in range(header.base_offset, header.next_offset)]
 
@@ -140,7 +140,7 @@ async def test_mirror_topic_losing_rights_waits_alone_and_continues(
 async def test_late_append_in_unfenced_partition_is_counted_by_the_fencing_claim(
     engine: Engine, fresh_topic: Callable[..., str]
 ) -> None:
-    """A topic was left out of a claim, and batches of the owner before it were still on their way there."""
+    """A topic was left out of a claim while batches of the former owner were still in flight to it."""
     left_out, other = engine.topics, fresh_topic("other")
     engine.extra["drlib.lanes"] = "1"
     engine.topics = f"{left_out}, {other}"

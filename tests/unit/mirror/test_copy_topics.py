@@ -1,4 +1,4 @@
-"""A copy before any cluster is asked: names, what is left to do, and command lines that cannot be meant."""
+"""A copy before any cluster is contacted: names, remaining offsets, and invalid command lines."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Journal entries: bytes and back, which facts supersede each other, and what is refused."""
+"""Journal entries: bytes and back, which entries supersede each other, and which bytes are refused."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
 
 
 def test_run_bytes_are_pinned() -> None:
-    """Journals outlive versions: these bytes may not change without a new format number."""
+    """Journals outlive versions: these bytes must not change without a new format number."""
     run = Run(P, C, 5, 258)
     assert run.key() == bytes.fromhex(
         "0104 00112233445566778899aabbccddeeff 00000003 0000000000000fa0 0007 0000000000000005"
@@ -227,7 +227,7 @@ def test_decode_any_bytes_are_an_entry_or_corrupt(key: bytes, value: bytes) -> N
 @settings(max_examples=400)
 @given(entries, st.data())
 def test_decode_changed_bytes_are_another_entry_or_corrupt(entry: Entry, data: st.DataObject) -> None:
-    """Nothing decodes to what was not written: the bytes of what comes out are the bytes that went in."""
+    """A decoded entry encodes to the same bytes."""
     raw = bytearray(entry.key() + entry.value())
     split = len(entry.key())
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))

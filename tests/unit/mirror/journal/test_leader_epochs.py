@@ -1,4 +1,4 @@
-"""Which leader epoch a position of the journal stands under."""
+"""Leader epochs of positions in the journal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_epoch_below_is_that_of_the_record_before_the_position() -> None:
 
 
 def test_taken_back_epochs_beyond_the_position() -> None:
-    """Epoch 5 was read from 100 on, nothing of it was delivered, and the source's new log never had it."""
+    """Epoch 5 was read from 100 on but never delivered, and the source's new log never had it."""
     entries: list[Entry] = [SourceEpoch(P, 4, 0), SourceEpoch(P, 5, 100)]
     back = taken_back(P, epochs_read(entries)[P], 95)
     assert back == [SourceEpoch(P, 5, NEVER)]

@@ -1,4 +1,4 @@
-"""MM2's committed source offsets, as Connect writes them, and whether its connector is switched on."""
+"""MM2's committed source offsets, as Connect writes them, and whether its connector is enabled."""
 
 from __future__ import annotations
 

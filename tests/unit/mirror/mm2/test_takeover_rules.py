@@ -1,4 +1,4 @@
-"""A model of MM2 that is killed and started again at its committed offset, and what is decided behind it."""
+"""A model of MM2 that is killed and restarted at its committed offset, and the takeover decision after it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class History:
     syncs: list[tuple[int, int]]
 
     def compared(self) -> tuple[list[Mark], list[Mark]]:
-        """What the reader looks at: both logs from the window on."""
+        """The records compared: both logs from the window on."""
         at = (0, 0) if self.committed is None else window(self.syncs, self.committed, len(self.mirror))
         here = [mark for mark in marks(self.source) if mark.offset >= at[0]]
         return here, [mark for mark in marks(self.mirror) if mark.offset >= at[1]]

@@ -32,7 +32,7 @@ def _strings(nodes: list[ast.expr]) -> Iterator[str]:
             yield node.value
 
 
-# An error of pure decoders that is no `DrlibError`: readers of MirrorMaker 2's topics handle it.
+# A `ValueError` of pure decoders, no `DrlibError`.
 INTERNAL = {"MalformedRecord"}
 
 

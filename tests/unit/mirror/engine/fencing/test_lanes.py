@@ -1,4 +1,4 @@
-"""Lanes: pinned numbers (they must not change between versions) and the promises of the assignment."""
+"""Lanes: pinned numbers (they must not change between versions) and properties of the assignment."""
 
 from __future__ import annotations
 

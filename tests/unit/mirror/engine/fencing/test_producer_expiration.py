@@ -1,4 +1,4 @@
-"""When markers are due: by record time, bounded by the broker's look, and never on idle partitions."""
+"""When markers are due: by record time, bounded by the broker's check interval, and never on idle partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The window fills a link of any bandwidth and length, and holds no more than it must."""
+"""The window fills a link of any bandwidth and delay, and is no larger than needed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drlib.mirror.engine.fetch.flow_control import InFlightWindow
 
 
 def run(window: InFlightWindow, *, bandwidth: float, delay_s: float, piece: int, seconds: float) -> tuple[float, int]:
-    """A link of `bandwidth` bytes/s, `delay_s` there and back: bytes/s over the second half, and the most outstanding."""
+    """Simulate a link of `bandwidth` bytes/s and round trip `delay_s`: bytes/s over the second half, and the most in flight."""
     now, free, sequence, delivered, most = 0.0, 0.0, 0, 0, 0
     coming: list[tuple[float, int, object]] = []
     window.measured(delay_s)

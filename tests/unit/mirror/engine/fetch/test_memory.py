@@ -1,4 +1,4 @@
-"""Bytes count as long as anybody can still look at them."""
+"""Reserved bytes count until the last reference to them is dropped."""
 
 from __future__ import annotations
 

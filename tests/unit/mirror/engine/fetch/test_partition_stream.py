@@ -37,7 +37,7 @@ logs = st.lists(
 
 
 def batch(base: int, kept: set[int], size: int, codec: int) -> bytes:
-    """A batch over ten offsets of which only `kept` are left, as a cleaner writes it."""
+    """A batch over ten offsets of which only `kept` remain, as the log cleaner writes it."""
     builder = DefaultRecordBatchBuilder(
         magic=2, compression_type=codec, is_transactional=0, producer_id=9, producer_epoch=1, base_sequence=0,
         batch_size=1 << 20,
@@ -112,7 +112,7 @@ def test_plan_merges_small_batches_with_gaps() -> None:
 
 @pytest.mark.parametrize("kept", [1, 9])
 def test_plan_merged_batch_stays_within_merge_bytes(kept: int) -> None:
-    """Joined, records grow: their numbers and times need more bytes than within the batches they came in."""
+    """Merged records grow: their offset and timestamp deltas need more bytes."""
     copy = new_stream(3000)
     data = b"".join(batch(PER_BATCH * n * 300, set(range(kept)), 4, 0) for n in range(200))
     copy.plan(fetched(data, 200 * PER_BATCH * 300))
@@ -121,7 +121,7 @@ def test_plan_merged_batch_stays_within_merge_bytes(kept: int) -> None:
 
 
 def test_plan_small_batch_alone_is_copied_out_of_its_frame() -> None:
-    """One that is planned alone would view the frame, and the whole frame would count until it is acknowledged."""
+    """A view would keep the whole frame reserved until the batch is acknowledged."""
     memory = Memory(1 << 20)
     batches = [batch(PER_BATCH * n, set(range(PER_BATCH)), 100, 0) for n in range(41)]
     data = b"".join(batches)
@@ -146,7 +146,7 @@ def test_plan_merges_larger_batches_of_few_records() -> None:
 
 
 def test_plan_batch_beyond_high_watermark_waits_for_next_response() -> None:
-    """A broker takes the high watermark before it reads."""
+    """A broker determines the high watermark before it reads."""
     copy, data = new_stream(1 << 16), batch(0, {0, 1}, 10, 0)
     assert copy.plan(fetched(data, 0), None) == []
     assert (copy.position, len(copy.queue)) == (0, 0)

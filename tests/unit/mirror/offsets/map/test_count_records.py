@@ -1,4 +1,4 @@
-"""Recovery against literal tails, and against random logs that a random cleaner went over."""
+"""Recovery against literal logs, and against random logs that a random cleaner compacted."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class TestLiteralTails:
         assert run([ours(4, 2, 3)], 6) == found(5, 6)
 
     def test_markers_among_what_the_cleaner_took(self) -> None:
-        """Offsets 1..4 are gone and the sequence says that three of them were ours: the batch is placed anew."""
+        """Offsets 1..4 were cleaned and the sequence shows that three of them were ours: the batch gets a new placement."""
         assert run([ours(5, 2, 3)], 7) == found(5, 7, placed=((3, 5),))
 
     def test_missing_behind_our_last_batch_gives_bounds(self) -> None:
@@ -174,7 +174,7 @@ class TestLiteralTails:
         "there", [control(10, 9, 4), other(9, 3), ours(8, 4, 7)], ids=["marker", "stranger", "ours"]
     )
     def test_the_last_acknowledged_record_is_still_there_where_the_log_grew_again(self, there: TailBatch) -> None:
-        """Cut below what was acknowledged, a log grows beyond it by the markers of new claims alone."""
+        """A log truncated below an acknowledged record grows beyond it by the markers of new claims alone."""
         ack = Ack(P, C, 10, 11)
         if there.producer_id == C.producer_id and not there.control:
             assert run([there, control(12, 9, 4)], 13, ack=ack) == found(11, 12)
@@ -192,7 +192,7 @@ class TestLiteralTails:
 
 @dataclass(frozen=True)
 class Crash:
-    """A mirror partition at a claim: what was appended, what the cleaner left of it, and what the journal knows."""
+    """A mirror partition at a claim: what was appended, what the cleaner left, and what is journaled."""
 
     log: tuple[TailBatch, ...]
     left: tuple[TailBatch, ...]
@@ -309,7 +309,7 @@ def test_recover_cleaned_log_bounds_contain_the_truth(crash: Crash) -> None:
 @settings(max_examples=500)
 @given(crashes(cleaner=True), st.integers(1, 5), st.integers(0, 9))
 def test_recover_map_never_skips_and_is_unknown_where_inexact(crash: Crash, gap: int, more: int) -> None:
-    """Runs of `gap` records with a marker after each; the next claim resumes and mirrors `more` records."""
+    """Runs of `gap` records with a marker after each; the next claim continues and mirrors `more` records."""
     sources = [q + q // gap for q in range(len(crash.records) + 60)]
     journal: list[Entry] = [*crash.placements]
     journal += [Run(P, C, q, sources[q]) for q in range(0, len(sources), gap)]

@@ -1,4 +1,4 @@
-"""A folded journal gives the map of the whole one, whenever the worker died on the way and however far compaction is."""
+"""A folded journal gives the same map as the whole one, at any crash point and any state of compaction."""
 
 from __future__ import annotations
 

@@ -418,7 +418,7 @@ def test_segments_are_exactly_the_records(h: History) -> None:
 @settings(max_examples=300)
 @given(histories())
 def test_forward_never_skips_and_exact_rereads_nothing(h: History) -> None:
-    """Independent of what kind is due: no record unseen is jumped over, and exact means what it says."""
+    """For every kind: no unread record is skipped, and an exact translation rereads nothing."""
     for g in range(h.source + 4):
         found = h.live.forward(g)
         if found.offset is None:
@@ -475,7 +475,7 @@ def test_forward_then_backward_is_between_the_same_records(h: History) -> None:
 @settings(max_examples=300)
 @given(histories(), st.data())
 def test_map_of_a_compacted_journal_is_the_same(h: History, data: st.DataObject) -> None:
-    """Compaction keeps the newest of each key where it stands; how far it has come is the broker's business."""
+    """Compaction keeps the newest of each key at its offset; how far it has come is up to the broker."""
     split = data.draw(st.integers(0, len(h.journal)))
     newest = {entry.key(): at for at, entry in enumerate(h.journal[:split])}
     kept = [e for at, e in enumerate(h.journal) if at >= split or newest[e.key()] == at]

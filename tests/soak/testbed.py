@@ -1,7 +1,7 @@
-"""The stage of a soak run: two clusters, workers of one flow, traffic on every sort of topic.
+"""The testbed of a soak run: two clusters, the workers of one flow, traffic on every kind of topic.
 
 Rules: the target has three brokers and forgets producers within seconds, so that leaders change and fences are needed;
-each cluster has a proxy of its own, and only the workers go through it. Not for: what goes wrong (`faults`).
+each cluster has a proxy of its own, and only the workers connect through it. Not for: the faults (`faults`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def make(servers: str, sort: str) -> None:
 
 
 @dataclass
-class Stage:
+class Testbed:
     root: Path
     source: Lab
     target: Lab
@@ -68,7 +68,7 @@ class Stage:
     traffic: dict[str, Traffic]
     seen: dict[int, Log] = field(default_factory=lambda: defaultdict(Log))  # of the lossy mirror, before it was deleted
     deleted: dict[int, int] = field(default_factory=dict)  # source offsets of the lossy topic deleted below this
-    strange: list[str] = field(default_factory=list)  # what no fault explains, as it happened
+    anomalies: list[str] = field(default_factory=list)  # what no fault explains, as it happened
     expected: set[int] = field(default_factory=set)  # pids of workers that a fault ends
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -107,7 +107,7 @@ class Stage:
         """Has it said nothing yet? Until it listens for SIGTERM, that ends it at once, and nothing is lost by it."""
         return not self.engine.status_path(self.engine.processes.index(worker)).exists()
 
-    def look_after(self) -> None:
+    def check_workers(self) -> None:
         """Do as a service manager does: others in the places of workers that ended. Note those that nothing ended.
 
         One that finds no cluster when it starts may end and say so; that is what a service manager is for.
@@ -115,7 +115,7 @@ class Stage:
         for at, worker in enumerate(self.workers):
             if worker.poll() is not None:
                 if worker.pid not in self.expected and worker.returncode != Unreachable.exit_code:
-                    self.strange.append(f"worker {at} ended by itself with {worker.returncode}")
+                    self.anomalies.append(f"worker {at} ended by itself with {worker.returncode}")
                 self.begin(at)
 
     def remember_mirror(self) -> None:
@@ -132,7 +132,7 @@ class Stage:
         self.engine.close()
 
 
-def raise_curtain(root: Path, source: Lab, target: Lab, seed: int) -> Stage:
+def start_testbed(root: Path, source: Lab, target: Lab, seed: int) -> Testbed:
     """Topics, traffic and workers; returns when the first records have crossed."""
     (root / "engine").mkdir()
     left, right = source.clusters["LEFT"], target.clusters["RIGHT"]
@@ -160,11 +160,11 @@ def raise_curtain(root: Path, source: Lab, target: Lab, seed: int) -> Stage:
         )
     for each in traffic.values():
         each.start()
-    found = Stage(root, source, target, engine, [], traffic)
+    found = Testbed(root, source, target, engine, [], traffic)
     found.workers += [engine.start() for _ in range(WORKERS)]
 
     def crossed() -> bool:
-        found.look_after()
+        found.check_workers()
         there = admin(right.bootstrap).list_topics(timeout=10).topics
         return all(mirror(sort) in there for sort in PARTITIONS) and len(scan(right.bootstrap, mirror(PLAIN), 4)[0]) > 0
 
