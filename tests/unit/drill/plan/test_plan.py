@@ -85,20 +85,20 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize("what", DIFFERENT)
-def test_whatever_the_plan_depends_on_is_in_its_hash(what: str) -> None:
+def test_plan_hash_depends_on_every_part(what: str) -> None:
     assert DIFFERENT[what].hash != PLAN.hash
 
 
-def test_no_two_of_these_plans_share_a_hash() -> None:
+def test_plan_hash_differs_between_plans() -> None:
     assert len({plan.hash for plan in DIFFERENT.values()}) == len(DIFFERENT)
 
 
-def test_the_order_things_were_seen_in_and_the_way_a_number_is_written_are_not() -> None:
+def test_plan_hash_ignores_order_of_facts_and_number_notation() -> None:
     assert with_move(observed=tuple(reversed(PLAN.steps[1].observed))) == PLAN
     assert with_drill(objectives=Objectives(rto_seconds=60.0)).hash == PLAN.hash
 
 
-def test_the_hash_is_the_same_in_every_process_and_release() -> None:
+def test_plan_hash_is_stable_across_processes_and_releases() -> None:
     assert PLAN.hash == "f835fc9f415b74c12164031295ff8d40414eb3ba6e65687712749602e6b9cfa0"
 
 
@@ -123,7 +123,7 @@ ARGUMENTS = st.lists(
     changes=st.dictionaries(NAMES, st.tuples(VALUES, VALUES), max_size=5),
     rto=st.none() | st.integers(0, 10**6) | st.floats(0, 1e6),
 )
-def test_a_plan_comes_back_as_it_was(arguments, facts, changes, rto) -> None:  # type: ignore[no-untyped-def]
+def test_plan_round_trips_as_json(arguments, facts, changes, rto) -> None:  # type: ignore[no-untyped-def]
     step = replace(CREATE, action=Call("any", arguments))
     planned = StepPlan(
         "create",
@@ -151,7 +151,7 @@ def test_a_plan_comes_back_as_it_was(arguments, facts, changes, rto) -> None:  #
         lambda body: body["steps"][0]["observed"].append(body["steps"][0]["observed"][0]),
     ],
 )
-def test_what_is_no_plan_is_refused(change) -> None:  # type: ignore[no-untyped-def]
+def test_plan_with_inconsistent_steps_is_refused(change) -> None:  # type: ignore[no-untyped-def]
     body = json.loads(canonical(PLAN))
     change(body)
     with pytest.raises(ValueError, match=r"plan|step"):
@@ -159,12 +159,12 @@ def test_what_is_no_plan_is_refused(change) -> None:  # type: ignore[no-untyped-
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", canonical(PLAN) + " "])
-def test_text_that_is_no_plan_is_refused(text: str) -> None:
+def test_parse_text_that_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no plan"):
         parse(text)
 
 
-def test_a_number_that_is_none_has_no_text() -> None:
+def test_canonical_nan_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
         canonical(with_move(observed=(Fact("x", float("nan")),)))
 
@@ -175,12 +175,12 @@ AS_PLANNED = (Fact("partitions of orders", None), Fact("arrivals at orders-0", 3
 DONE = (Fact("partitions of orders", 6), Fact("arrivals at orders-0", 3), Fact("id", "x"))
 
 
-def test_what_is_as_planned_is_not_stale() -> None:
+def test_stale_unchanged_facts_are_empty() -> None:
     assert stale(PLAN, AS_PLANNED) == ()
     assert stale(PLAN, (*AS_PLANNED, Fact("something else", 1))) == ()
 
 
-def test_what_moved_is_named() -> None:
+def test_stale_changed_entity_is_named() -> None:
     found = stale(PLAN, (Fact("partitions of orders", 3), Fact("arrivals at orders-0", 3)))
     assert found == (Moved("id", "x", None), Moved("partitions of orders", None, 3))
     assert [str(one) for one in found] == [
@@ -189,31 +189,31 @@ def test_what_moved_is_named() -> None:
     ]
 
 
-def test_another_type_is_another_value() -> None:
+def test_stale_value_of_another_type_is_a_change() -> None:
     assert stale(with_move(observed=(Fact("id", 1),), changes=()), (Fact("id", True),)) == (Moved("id", 1, True),)
 
 
-def test_what_a_step_of_ours_changed_is_expected_to_have_changed() -> None:
+def test_stale_change_of_a_done_step_is_expected() -> None:
     assert stale(PLAN, DONE, done={"create"}) == ()
     assert [m.entity for m in stale(PLAN, AS_PLANNED, done={"create"})] == ["partitions of orders"]
     assert [m.entity for m in stale(PLAN, DONE)] == ["partitions of orders"]
 
 
-def test_a_step_that_may_have_done_it_may_have_left_it_either_way() -> None:
+def test_stale_begun_step_may_be_before_or_after() -> None:
     assert stale(PLAN, DONE, begun={"create"}) == ()
     assert stale(PLAN, AS_PLANNED, begun={"create"}) == ()
     other = (Fact("partitions of orders", 1), *DONE[1:])
     assert stale(PLAN, other, begun={"create"}) == (Moved("partitions of orders", None, 1),)
 
 
-def test_only_the_steps_that_are_asked_about_count() -> None:
+def test_stale_compares_only_the_given_steps() -> None:
     moved = (Fact("partitions of orders", 3), *AS_PLANNED[1:])
     assert stale(PLAN, moved, of={"move"}) == ()
     assert stale(PLAN, AS_PLANNED[1:], of={"move"}, done={"create"}) == ()
     assert [m.entity for m in stale(PLAN, moved, of={"create"})] == ["partitions of orders"]
 
 
-def test_two_steps_that_saw_an_entity_differently_contradict_each_other() -> None:
+def test_contradictions_names_entities_observed_differently() -> None:
     assert contradictions(PLAN.steps) == ()
     twice = (StepPlan("a", (Fact("end", 5),)), StepPlan("b", (Fact("end", 6),)))
     assert contradictions(twice) == (Moved("end", 5, 6),)
@@ -222,12 +222,12 @@ def test_two_steps_that_saw_an_entity_differently_contradict_each_other() -> Non
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_practice_always_is_a_test() -> None:
+def test_drill_practice_is_always_a_test() -> None:
     assert replace(DRILL, mode=Mode.PRACTICE).command is DrillEvent.TEST
     assert DRILL.command is DrillEvent.FAIL_OVER
 
 
-def test_an_argument_is_found_by_name() -> None:
+def test_call_argument_is_found_by_name() -> None:
     assert CREATE.action.argument("topic") == "orders"
     with pytest.raises(KeyError):
         CREATE.action.argument("partitions")
@@ -236,6 +236,6 @@ def test_an_argument_is_found_by_name() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"steps": ()}, {"steps": (CREATE, CREATE)}, {"activity": DrillEvent.ABORT}])
-def test_a_drill_that_cannot_be_run_is_none(changes: dict[str, object]) -> None:
+def test_drill_that_cannot_be_run_is_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="drill failover"):
         replace(DRILL, **changes)  # type: ignore[arg-type]

@@ -164,7 +164,7 @@ CASES: list[tuple[tuple[Note, ...], Next]] = [
 
 
 @pytest.mark.parametrize(("notes", "expected"), CASES)
-def test_what_comes_next(notes: tuple[Note, ...], expected: Next) -> None:
+def test_decide_next_thing_of_each_journal(notes: tuple[Note, ...], expected: Next) -> None:
     assert decide(DRILL, notes) == expected
 
 
@@ -193,7 +193,7 @@ STOPPED = (*FAILED, *probed("two", Reach.PARTLY))
         ((*BEGUN, *did("look", "one"), *ABORT, *ENDED, *RESUMED), Act("two")),
     ],
 )
-def test_what_stands_is_resumed_or_rolled_back(notes: tuple[Note, ...], expected: Next) -> None:
+def test_decide_unfinished_run_is_resumed_or_rolled_back(notes: tuple[Note, ...], expected: Next) -> None:
     assert decide(STAYS, notes) == expected
 
 
@@ -213,7 +213,7 @@ WITHOUT_LAST = replace(DRILL, steps=(LOOK, ONE, TWO))
         *((mode, Rollback.DEVIATED, False, True, False) for mode in Mode),
     ],
 )
-def test_the_strategy_says_when_there_is_a_rollback(
+def test_rollback_due_by_strategy_and_mode(
     mode: Mode, rollback: Rollback, passed: bool, deviated: bool, aborted: bool
 ) -> None:
     drill = replace(WITHOUT_LAST, mode=mode, rollback=rollback)
@@ -222,7 +222,7 @@ def test_the_strategy_says_when_there_is_a_rollback(
     assert (decide(drill, (*BEGUN, *did("look", "one"), *ABORT)) == Undo("one")) is aborted
 
 
-def test_approvals_are_asked_for_in_their_place() -> None:
+def test_decide_asks_for_approval_before_its_step() -> None:
     drill = replace(DRILL, steps=(LOOK, replace(ONE, approval=True), replace(TWO, approval=True)))
     assert decide(drill, (*BEGUN, *did("look"))) == AskApproval("one")
     assert decide(drill, (*BEGUN, *did("look"), Note(N.APPROVED, "two"))) == AskApproval("one")
@@ -231,7 +231,7 @@ def test_approvals_are_asked_for_in_their_place() -> None:
     assert missing_approvals(drill, {"one", "else"}) == ("two",)
 
 
-def test_an_abort_changes_nothing_once_it_goes_back_or_is_over() -> None:
+def test_may_abort_is_false_during_rollback_and_after_the_end() -> None:
     assert may_abort(BEGUN)
     assert may_abort((*BEGUN, *started("one")))
     for notes in (STOPPED, (*BEGUN, *ABORT), (*ALL_DONE, Note(N.UNDO_STARTED, "two")), (*ALL_DONE, *ENDED)):
@@ -252,11 +252,11 @@ def test_an_abort_changes_nothing_once_it_goes_back_or_is_over() -> None:
         (Mode.PLANNED, RunOutcome(A, ("one",)), DrillEvent.ABORT),
     ],
 )
-def test_endings_move_the_flow(mode: Mode, ending: RunOutcome, event: DrillEvent) -> None:
+def test_closing_event_of_each_ending(mode: Mode, ending: RunOutcome, event: DrillEvent) -> None:
     assert closing_event(replace(DRILL, mode=mode), ending) is event
 
 
-def test_a_drill_that_changes_nothing_succeeds_with_nothing_standing() -> None:
+def test_closing_event_of_a_drill_without_changes_is_success() -> None:
     assert closing_event(replace(DRILL, steps=(LOOK,)), RunOutcome(P)) is DrillEvent.SUCCEEDED
     assert destructive(DRILL) == (LAST,)
 
@@ -405,7 +405,7 @@ def fresh(scenario: dict[str, object], kills: list[int]) -> World:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
-def test_killed_once_at_any_tick_it_comes_to_the_same(scenario: dict[str, object]) -> None:
+def test_decide_killed_once_anywhere_ends_the_same(scenario: dict[str, object]) -> None:
     for mode, rollback in STRATEGIES:
         drill = replace(DRILL, mode=mode, rollback=rollback, steps=(LOOK, ONE, replace(TWO, approval=True), LAST))
         whole = fresh(scenario, [])
@@ -417,7 +417,7 @@ def test_killed_once_at_any_tick_it_comes_to_the_same(scenario: dict[str, object
 
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(SCENARIOS), st.sampled_from(STRATEGIES), st.lists(st.integers(1, 8), max_size=12))
-def test_killed_again_and_again_it_comes_to_the_same(
+def test_decide_killed_repeatedly_ends_the_same(
     scenario: dict[str, object], strategy: tuple[Mode, Rollback], gaps: list[int]
 ) -> None:
     drill = replace(DRILL, mode=strategy[0], rollback=strategy[1])
@@ -429,7 +429,7 @@ def test_killed_again_and_again_it_comes_to_the_same(
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 @pytest.mark.parametrize(("mode", "rollback"), STRATEGIES)
-def test_what_is_said_to_stand_stands_and_nothing_else(
+def test_standing_names_exactly_the_steps_not_undone(
     scenario: dict[str, object], mode: Mode, rollback: Rollback
 ) -> None:
     world = fresh(scenario, [])

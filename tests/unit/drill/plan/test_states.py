@@ -20,7 +20,7 @@ ACTIVITIES = [
 ]
 
 
-def test_the_whole_way_round() -> None:
+def test_states_full_cycle() -> None:
     state: DrillState | Refused = DrillState.READY
     way = ["test", "succeeded", "fail-over", "succeeded", "reprotect", "succeeded", "fail-back", "succeeded"]
     for event in way:
@@ -30,7 +30,7 @@ def test_the_whole_way_round() -> None:
 
 
 @pytest.mark.parametrize(("start", "command", "doing", "done"), ACTIVITIES)
-def test_an_activity_ends_done_incomplete_or_where_it_began(
+def test_states_activity_ends_done_incomplete_or_where_it_began(
     start: DrillState, command: DrillEvent, doing: DrillState, done: DrillState
 ) -> None:
     assert move(start, command) is doing
@@ -49,7 +49,7 @@ def test_an_activity_ends_done_incomplete_or_where_it_began(
 
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(DrillState, DrillEvent)))
-def test_every_pair_has_an_answer(state: DrillState, event: DrillEvent) -> None:
+def test_move_answers_every_pair(state: DrillState, event: DrillEvent) -> None:
     found = move(state, event)
     if event in TABLE[state]:
         assert found is TABLE[state][event]
@@ -65,13 +65,13 @@ def test_every_pair_has_an_answer(state: DrillState, event: DrillEvent) -> None:
         assert isinstance(move(state, command), DrillState)
 
 
-def test_nobody_is_ever_stuck() -> None:
+def test_states_always_allow_a_command() -> None:
     assert set(TABLE) == set(DrillState)
     for state in DrillState:
         assert allowed(state)
 
 
-def test_every_state_is_reached_from_ready_and_leads_back_to_it() -> None:
+def test_states_are_reachable_from_ready_and_back() -> None:
     def reached(start: DrillState) -> set[DrillState]:
         seen, new = {start}, [start]
         while new:
@@ -87,7 +87,7 @@ def test_every_state_is_reached_from_ready_and_leads_back_to_it() -> None:
 
 
 @given(st.lists(st.sampled_from(list(DrillEvent)), max_size=60))
-def test_failing_back_needs_failing_over_and_reprotecting_before(events: list[DrillEvent]) -> None:
+def test_states_fail_back_needs_fail_over_and_reprotect(events: list[DrillEvent]) -> None:
     state, passed = DrillState.READY, [DrillState.READY]
     for event in events:
         to = move(state, event)
@@ -99,11 +99,11 @@ def test_failing_back_needs_failing_over_and_reprotecting_before(events: list[Dr
         assert before.index(DrillState.FAILED_OVER) < before.index(DrillState.REPROTECTED)
 
 
-def test_the_picture_in_the_docs_is_the_table() -> None:
+def test_mermaid_diagram_in_the_docs_is_current() -> None:
     assert f"```mermaid\n{mermaid()}```" in DOC.read_text()
 
 
-def test_the_picture_has_every_move_once() -> None:
+def test_mermaid_diagram_has_every_transition_once() -> None:
     arrows = [line for line in mermaid().splitlines() if "-->" in line and "[*]" not in line]
     drawn = []
     for line in arrows:

@@ -140,7 +140,7 @@ def here(tmp_path: Path) -> Setting:
     return Setting(tmp_path, folder, WriteFile(tmp_path / "file-1"), WriteFile(tmp_path / "file-2"))
 
 
-def test_a_run_to_its_end_is_in_its_journal(here: Setting) -> None:
+def test_run_to_its_end_is_journaled(here: Setting) -> None:
     here.probes = {"all is well": Answer(True, "seen")}
     plan = here.plan(hypothesis=(Expectation("all is well", Call("p")),))
     result = here.runner(plan).run()
@@ -161,7 +161,7 @@ def test_a_run_to_its_end_is_in_its_journal(here: Setting) -> None:
     assert planning.read(here.folder) == plan
 
 
-def test_planning_only_looks(here: Setting) -> None:
+def test_planning_changes_nothing(here: Setting) -> None:
     plan = here.plan()
     assert set(here.one.called + here.two.called) == {"observe", "changes"}
     assert here.files() == set()
@@ -169,7 +169,7 @@ def test_planning_only_looks(here: Setting) -> None:
     assert plan.of("one").changes == (Change("file-1", None, "ours"),)
 
 
-def test_what_moves_while_a_plan_is_made_makes_none(here: Setting) -> None:
+def test_planning_entity_changed_meanwhile_is_refused(here: Setting) -> None:
     class Moving(WriteFile):
         def changes(self, observed: Sequence[Fact]) -> Changes:
             self.path.write_text("theirs")
@@ -183,7 +183,7 @@ def test_what_moves_while_a_plan_is_made_makes_none(here: Setting) -> None:
 # -- refused before anything is done -----------------------------------------------------------------------------------
 
 
-def test_a_stale_plan_is_refused_by_name(here: Setting) -> None:
+def test_run_stale_plan_is_refused_by_entity(here: Setting) -> None:
     plan = here.plan()
     here.two.path.write_text("theirs")
     with pytest.raises(StalePlan, match="file-2 was not there and is theirs") as refused:
@@ -193,7 +193,7 @@ def test_a_stale_plan_is_refused_by_name(here: Setting) -> None:
     assert journal.read(here.folder / JOURNAL) == ()
 
 
-def test_a_destructive_step_wants_the_clusters_id_typed(here: Setting) -> None:
+def test_run_destructive_step_needs_the_cluster_id(here: Setting) -> None:
     plan = here.plan(steps=(ONE, replace(TWO, danger=Danger.DESTRUCTIVE)))
     for typed in (frozenset(), frozenset({"another-cluster"})):
         with pytest.raises(UsageError, match=r"step two destroys .*its-cluster"):
@@ -203,12 +203,12 @@ def test_a_destructive_step_wants_the_clusters_id_typed(here: Setting) -> None:
     assert here.files() == {"file-1", "file-2"}
 
 
-def test_a_lab_may_be_destroyed(here: Setting) -> None:
+def test_run_destructive_step_on_a_lab_needs_no_cluster_id(here: Setting) -> None:
     plan = here.plan(steps=(ONE, replace(TWO, danger=Danger.DESTRUCTIVE)))
     here.runner(plan, permissions=Permissions(lab=True)).run()
 
 
-def test_a_folder_is_run_by_one_process_and_begun_once(here: Setting) -> None:
+def test_run_folder_is_executed_by_one_process_and_begun_once(here: Setting) -> None:
     plan = here.plan()
     with pytest.raises(UsageError, match="never begun"):
         here.runner(plan).run(resume=True)
@@ -221,7 +221,7 @@ def test_a_folder_is_run_by_one_process_and_begun_once(here: Setting) -> None:
         here.runner(plan).run(resume=True)
 
 
-def test_another_plan_does_not_take_up_the_run(here: Setting) -> None:
+def test_resume_with_another_plan_is_refused(here: Setting) -> None:
     here.two.kills = "before"
     plan = here.plan()
     with pytest.raises(Killed):
@@ -231,7 +231,7 @@ def test_another_plan_does_not_take_up_the_run(here: Setting) -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [("ours", "mine"), ("planned", "practice"), ('"hash": "', '"hash": "0')])
-def test_a_plan_that_was_changed_in_its_file_is_refused(here: Setting, old: str, new: str) -> None:
+def test_plan_edited_in_its_file_is_refused(here: Setting, old: str, new: str) -> None:
     path = planning.write(here.plan(), here.folder)
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(UsageError, match=r"plan\.json cannot be used"):
@@ -242,7 +242,7 @@ def test_a_plan_that_was_changed_in_its_file_is_refused(here: Setting, old: str,
 
 
 @pytest.mark.parametrize("holds", [False, None])
-def test_a_hypothesis_that_does_not_hold_begins_nothing(here: Setting, holds: bool | None) -> None:
+def test_hypothesis_not_holding_begins_nothing(here: Setting, holds: bool | None) -> None:
     here.probes = {"all is well": Answer(holds, "lag is 7")}
     plan = here.plan(hypothesis=(Expectation("all is well", Call("p")),))
     with pytest.raises(HypothesisFailed, match=r"'all is well' .*lag is 7"):
@@ -250,7 +250,7 @@ def test_a_hypothesis_that_does_not_hold_begins_nothing(here: Setting, holds: bo
     assert here.files() == set()
 
 
-def test_a_failed_step_is_rolled_back(here: Setting) -> None:
+def test_step_failed_is_rolled_back(here: Setting) -> None:
     here.two.fails = "before"
     with pytest.raises(DeviatedRolledBack, match="step-failed two: RuntimeError: it cannot be written"):
         here.runner(here.plan()).run()
@@ -258,7 +258,7 @@ def test_a_failed_step_is_rolled_back(here: Setting) -> None:
     assert here.events()[-3:] == ["undo-started one", "undo-succeeded one", "run-ended deviated"]
 
 
-def test_what_is_not_rolled_back_is_named_and_resumed(here: Setting) -> None:
+def test_step_not_rolled_back_is_named_and_resumed(here: Setting) -> None:
     here.two.fails = "before"
     plan = here.plan(rollback=Rollback.NEVER)
     with pytest.raises(Deviated, match="not undone: one"):
@@ -268,7 +268,7 @@ def test_what_is_not_rolled_back_is_named_and_resumed(here: Setting) -> None:
     assert here.one.called.count("act") == 1
 
 
-def test_what_is_not_rolled_back_can_be_later(here: Setting) -> None:
+def test_step_not_rolled_back_can_be_rolled_back_later(here: Setting) -> None:
     here.two.fails = "before"
     plan = here.plan(rollback=Rollback.NEVER)
     with pytest.raises(Deviated):
@@ -278,14 +278,14 @@ def test_what_is_not_rolled_back_can_be_later(here: Setting) -> None:
     assert here.files() == set()
 
 
-def test_an_error_with_its_effect_is_an_answer_that_was_lost(here: Setting) -> None:
+def test_step_error_after_its_effect_is_accepted_as_done(here: Setting) -> None:
     here.one.fails = "after"
     here.runner(here.plan()).run()
     assert here.files() == {"file-1", "file-2"}
     assert here.events()[1:5] == ["step-started one", "step-failed one", "probed one", "step-succeeded one"]
 
 
-def test_an_undo_that_fails_ends_the_rollback_and_is_taken_up(here: Setting) -> None:
+def test_undo_failed_ends_the_rollback_and_is_resumed(here: Setting) -> None:
     here.two.fails, here.one.undo_fails = "before", True
     plan = here.plan()
     with pytest.raises(Deviated, match=r"undo-failed one: .*it cannot be removed; not undone: one"):
@@ -296,7 +296,7 @@ def test_an_undo_that_fails_ends_the_rollback_and_is_taken_up(here: Setting) -> 
     assert here.files() == set()
 
 
-def test_what_somebody_moved_during_the_run_is_not_overwritten(here: Setting) -> None:
+def test_entity_changed_by_others_during_the_run_is_not_overwritten(here: Setting) -> None:
     class Disturbing(WriteFile):
         def act(self, changes: Changes, abort: Abort) -> Evidence:
             found = super().act(changes, abort)
@@ -310,7 +310,7 @@ def test_what_somebody_moved_during_the_run_is_not_overwritten(here: Setting) ->
     assert "act" not in here.two.called
 
 
-def test_what_cannot_be_told_ends_the_run_and_is_not_guessed(here: Setting) -> None:
+def test_step_of_unknown_reach_ends_the_run(here: Setting) -> None:
     class Changed(WriteFile):
         def act(self, changes: Changes, abort: Abort) -> Evidence:
             self.path.write_text("half")
@@ -334,7 +334,7 @@ def test_what_cannot_be_told_ends_the_run_and_is_not_guessed(here: Setting) -> N
         ({"rpo_records": 4, "rpo_at_least": True}, "RPO in records: 4 of at most 3"),
     ],
 )
-def test_objectives_are_held_against_what_was_measured(here: Setting, told: Evidence, missed: str) -> None:
+def test_objectives_are_compared_with_measurements(here: Setting, told: Evidence, missed: str) -> None:
     here.two.told = told
     runner = here.runner(here.plan(objectives=Objectives(rto_seconds=60, rpo_records=3)))
     if not missed:
@@ -347,7 +347,7 @@ def test_objectives_are_held_against_what_was_measured(here: Setting, told: Evid
 # -- approvals and aborts ----------------------------------------------------------------------------------------------
 
 
-def test_a_missing_approval_is_a_pause(here: Setting) -> None:
+def test_approval_missing_pauses_the_run(here: Setting) -> None:
     plan = here.plan(steps=(ONE, replace(TWO, approval=True)))
     with pytest.raises(ApprovalMissing, match="nobody has approved two") as paused:
         here.runner(plan).run()
@@ -360,7 +360,7 @@ def test_a_missing_approval_is_a_pause(here: Setting) -> None:
     assert here.one.called.count("act") == 1
 
 
-def test_an_approval_may_come_by_file_while_it_is_waited_for(here: Setting) -> None:
+def test_approval_by_file_is_read_while_the_run_waits(here: Setting) -> None:
     plan = here.plan(steps=(ONE, replace(TWO, approval=True)))
     timer = threading.Timer(0.2, (here.folder / "approved").write_text, ["two\n"])
     timer.start()
@@ -369,7 +369,7 @@ def test_an_approval_may_come_by_file_while_it_is_waited_for(here: Setting) -> N
     assert "approved two" in here.events()
 
 
-def test_an_abort_ends_a_wait_and_rolls_back(here: Setting) -> None:
+def test_abort_ends_a_wait_and_rolls_back(here: Setting) -> None:
     here.two.waits_s = 30
     timer = threading.Timer(0.2, Abort(here.folder).request, ["somebody else"])
     timer.start()
@@ -382,7 +382,7 @@ def test_an_abort_ends_a_wait_and_rolls_back(here: Setting) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_an_abort_and_outlives_the_process(here: Setting, number: signal.Signals) -> None:
+def test_signal_aborts_and_survives_the_process(here: Setting, number: signal.Signals) -> None:
     here.two.waits_s = 30
     before = signal.getsignal(number)
     timer = threading.Timer(0.2, os.kill, [os.getpid(), number])
@@ -394,7 +394,7 @@ def test_a_signal_is_an_abort_and_outlives_the_process(here: Setting, number: si
     assert here.files() == set()
 
 
-def test_what_was_aborted_and_stands_is_resumed_without_the_abort(here: Setting) -> None:
+def test_resume_after_an_abort_clears_the_abort(here: Setting) -> None:
     plan = here.plan(rollback=Rollback.NEVER)
     Abort(here.folder).request("somebody")
     with pytest.raises(Aborted, match="Every change was undone"):
@@ -411,7 +411,7 @@ def test_what_was_aborted_and_stands_is_resumed_without_the_abort(here: Setting)
     assert here.files() == {"file-1", "file-2"}
 
 
-def test_a_step_that_does_not_end_is_left_alone_and_looked_at_later(here: Setting) -> None:
+def test_step_that_does_not_end_is_left_and_probed_on_resume(here: Setting) -> None:
     here.two.hangs_s = ABORT_S + 1.5
     plan = here.plan()
     timer = threading.Timer(0.2, Abort(here.folder).request, ["somebody"])
@@ -435,7 +435,7 @@ def test_a_step_that_does_not_end_is_left_alone_and_looked_at_later(here: Settin
 @pytest.mark.parametrize("rollback", [Rollback.NEVER, Rollback.ALWAYS])
 @pytest.mark.parametrize("where", ["before", "after", "undo"])
 @pytest.mark.parametrize("step", ["one", "two"])
-def test_killed_in_a_step_it_is_taken_up(here: Setting, step: str, where: str, rollback: Rollback) -> None:
+def test_run_killed_in_a_step_is_resumed(here: Setting, step: str, where: str, rollback: Rollback) -> None:
     plan = here.plan(rollback=rollback)
     getattr(here, step).kills = where
     if where == "undo" and rollback is Rollback.NEVER:
@@ -448,7 +448,7 @@ def test_killed_in_a_step_it_is_taken_up(here: Setting, step: str, where: str, r
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_killed_at_any_line_of_its_journal_it_comes_to_the_same(
+def test_run_killed_at_any_journal_line_ends_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     whole = journal.DrillJournal.write
@@ -514,19 +514,19 @@ class Noticeboard:
         self.state, self.run_id = state, "run"
 
 
-def test_a_run_moves_the_flow(here: Setting) -> None:
+def test_run_changes_the_state_of_the_flow(here: Setting) -> None:
     flow = Noticeboard()
     here.runner(here.plan(), flow=flow).run()
     assert flow.state is DrillState.FAILED_OVER
 
 
-def test_a_flow_that_is_elsewhere_is_refused_with_what_is_allowed(here: Setting) -> None:
+def test_run_in_a_wrong_flow_state_is_refused_with_the_allowed_commands(here: Setting) -> None:
     with pytest.raises(UsageError, match=r"'fail-over' is not possible.*failed-over.*Allowed now: reprotect"):
         here.runner(here.plan(), flow=Noticeboard(DrillState.FAILED_OVER)).run()
     assert here.files() == set()
 
 
-def test_a_run_that_stopped_leaves_the_flow_incomplete_for_itself_only(here: Setting) -> None:
+def test_run_unfinished_leaves_the_flow_incomplete_for_itself_only(here: Setting) -> None:
     flow = Noticeboard()
     here.two.fails = "before"
     plan = here.plan(rollback=Rollback.NEVER)
@@ -540,7 +540,7 @@ def test_a_run_that_stopped_leaves_the_flow_incomplete_for_itself_only(here: Set
     assert flow.state is DrillState.FAILED_OVER
 
 
-def test_who_lost_the_lease_touches_nothing_more(here: Setting) -> None:
+def test_run_that_lost_its_lease_changes_nothing_more(here: Setting) -> None:
     flow = Noticeboard()
 
     class Losing(WriteFile):
@@ -557,7 +557,7 @@ def test_who_lost_the_lease_touches_nothing_more(here: Setting) -> None:
 
 
 @pytest.mark.parametrize("where", [DrillState.RUNNING, DrillState.FAILED_OVER])
-def test_killed_before_it_says_where_the_flow_stands_it_says_so_later(here: Setting, where: DrillState) -> None:
+def test_run_killed_before_writing_the_flow_state_writes_it_on_resume(here: Setting, where: DrillState) -> None:
     flow = Noticeboard(kills=[where])
     plan = here.plan()
     with pytest.raises(Killed):
@@ -569,7 +569,7 @@ def test_killed_before_it_says_where_the_flow_stands_it_says_so_later(here: Sett
         here.runner(plan, flow=flow).run(resume=True)
 
 
-def test_killed_before_it_says_that_it_failed_it_is_resumed(here: Setting) -> None:
+def test_run_killed_before_writing_its_failure_is_resumed(here: Setting) -> None:
     flow = Noticeboard(kills=[DrillState.INCOMPLETE])
     here.two.fails = "before"
     plan = here.plan(rollback=Rollback.NEVER)

@@ -55,18 +55,18 @@ class _Nothing:
 STARTED = (str(Noted.STEP_STARTED), {"step": "one"})
 
 
-def test_nothing_is_found_where_nothing_was_begun(tmp_path: Path) -> None:
+def test_find_running_without_runs_finds_none(tmp_path: Path) -> None:
     assert running.find(tmp_path / "runs", Place(lab_dir=tmp_path)) is None
     run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path)
     assert running.find(tmp_path / "runs", Place(lab_dir=tmp_path)) is None, "planned is not begun"
 
 
-def test_a_run_of_another_lab_is_no_business_of_this_one(tmp_path: Path) -> None:
+def test_find_running_ignores_runs_of_another_lab(tmp_path: Path) -> None:
     run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path / "other", STARTED)
     assert running.find(tmp_path / "runs", Place(lab_dir=tmp_path)) is None
 
 
-def test_the_one_that_lives_comes_before_a_newer_one(tmp_path: Path) -> None:
+def test_find_running_prefers_a_living_run_to_a_newer_one(tmp_path: Path) -> None:
     old = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
     new = run_in(tmp_path / "runs", "20260102T000000Z-d-1", tmp_path, STARTED)
     found = running.find(tmp_path / "runs", Place(lab_dir=tmp_path))
@@ -92,7 +92,7 @@ def test_the_one_that_lives_comes_before_a_newer_one(tmp_path: Path) -> None:
         assert (seen.word, seen.note, seen.abortable) == ("aborting", "requested by anna", False)
 
 
-def test_nobody_running_it_is_no_abort_that_waits_for_the_next_one(tmp_path: Path) -> None:
+def test_abort_of_a_run_that_is_not_executed_is_refused(tmp_path: Path) -> None:
     folder = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
     found = running.find(tmp_path / "runs", Place(lab_dir=tmp_path))
     assert found is not None
@@ -102,7 +102,7 @@ def test_nobody_running_it_is_no_abort_that_waits_for_the_next_one(tmp_path: Pat
     assert not (folder / "abort").exists()
 
 
-def test_a_journal_that_was_changed_is_told_and_nothing_is_claimed(tmp_path: Path) -> None:
+def test_find_running_edited_journal_is_reported(tmp_path: Path) -> None:
     folder = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
     path = folder / JOURNAL
     path.write_text(path.read_text().replace('"one"', '"two"'))
@@ -112,7 +112,7 @@ def test_a_journal_that_was_changed_is_told_and_nothing_is_claimed(tmp_path: Pat
     assert "changed after the fact" in seen.note
 
 
-def test_a_broken_request_is_passed_over(tmp_path: Path) -> None:
+def test_find_running_skips_an_unreadable_request(tmp_path: Path) -> None:
     folder = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
     (folder / request.REQUEST_FILE).write_text("{")
     assert running.find(tmp_path / "runs", Place(lab_dir=tmp_path)) is None

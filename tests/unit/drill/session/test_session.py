@@ -32,7 +32,7 @@ def card(stage: Stage) -> Scorecard:
     return Scorecard.read(stage.run_dir / "scorecard.json")
 
 
-def test_it_goes_as_far_as_it_is_told_and_no_further(stage: Stage) -> None:
+def test_session_until_stops_after_the_step(stage: Stage) -> None:
     with stage.open() as drill:
         assert "file two" in repr(drill.plan())
         assert not stage.done
@@ -50,7 +50,7 @@ def test_it_goes_as_far_as_it_is_told_and_no_further(stage: Stage) -> None:
     assert not card(stage).rpo.measured  # no step looks for it
 
 
-def test_a_cell_that_is_run_twice_does_nothing_twice(stage: Stage) -> None:
+def test_session_cell_run_twice_repeats_nothing(stage: Stage) -> None:
     with stage.open() as drill:
         first, again = drill.until("one"), drill.until("one")
         assert first == again
@@ -59,7 +59,7 @@ def test_a_cell_that_is_run_twice_does_nothing_twice(stage: Stage) -> None:
     assert stage.done == ["one", "two", "three"]
 
 
-def test_a_run_left_in_the_middle_is_taken_up_by_another_kernel(stage: Stage) -> None:
+def test_session_left_unfinished_is_resumed_by_another_kernel(stage: Stage) -> None:
     with stage.open() as drill:
         drill.until("one")
     with stage.open() as drill:
@@ -72,7 +72,7 @@ def test_a_run_left_in_the_middle_is_taken_up_by_another_kernel(stage: Stage) ->
     assert stage.done == ["one", "two", "three"]
 
 
-def test_what_ended_the_run_is_raised_and_in_the_scorecard(stage: Stage) -> None:
+def test_session_error_is_raised_and_in_the_scorecard(stage: Stage) -> None:
     stage.fails = "two"
     drill = stage.open()
     with pytest.raises(Deviated, match="told to fail"):
@@ -86,7 +86,7 @@ def test_what_ended_the_run_is_raised_and_in_the_scorecard(stage: Stage) -> None
         again.finish()
 
 
-def test_a_hypothesis_that_does_not_hold_ends_it_before_anything(stage: Stage) -> None:
+def test_session_hypothesis_not_holding_ends_it_before_any_step(stage: Stage) -> None:
     stage.holds = False
     with stage.open() as drill, pytest.raises(HypothesisFailed, match="all is well"):
         drill.hypothesis()
@@ -95,7 +95,7 @@ def test_a_hypothesis_that_does_not_hold_ends_it_before_anything(stage: Stage) -
 
 
 @pytest.mark.parametrize("how", ["button", "interrupt"])
-def test_an_abort_in_the_middle_of_a_step_rolls_back(stage: Stage, how: str, request: pytest.FixtureRequest) -> None:
+def test_session_abort_in_a_step_rolls_back(stage: Stage, how: str, request: pytest.FixtureRequest) -> None:
     before = signal.signal(
         signal.SIGINT, signal.default_int_handler
     )  # a shell begins what it sends back with it ignored
@@ -123,7 +123,7 @@ def test_an_abort_in_the_middle_of_a_step_rolls_back(stage: Stage, how: str, req
     assert not (stage.run_dir / "one.txt").exists()
 
 
-def test_an_abort_between_two_cells_rolls_back_too(stage: Stage) -> None:
+def test_session_abort_between_cells_rolls_back(stage: Stage) -> None:
     stage.rollback = Rollback.DEFAULT
     drill = stage.open()
     drill.until("two")
@@ -135,7 +135,7 @@ def test_an_abort_between_two_cells_rolls_back_too(stage: Stage) -> None:
     assert not (stage.run_dir / "one.txt").exists()
 
 
-def test_a_missing_approval_is_a_pause(stage: Stage) -> None:
+def test_approval_missing_pauses_the_run(stage: Stage) -> None:
     stage.approval = "two"
     drill = stage.open()
     with pytest.raises(ApprovalMissing, match="step two"):
@@ -146,7 +146,7 @@ def test_a_missing_approval_is_a_pause(stage: Stage) -> None:
     assert stage.done == ["one", "two", "three"]
 
 
-def test_a_step_it_lacks_is_refused_or_passed_over(stage: Stage) -> None:
+def test_session_unknown_step_is_refused_or_skipped(stage: Stage) -> None:
     with stage.open() as drill:
         with pytest.raises(UsageError, match="one, two, three"):
             drill.until("four")
@@ -154,7 +154,7 @@ def test_a_step_it_lacks_is_refused_or_passed_over(stage: Stage) -> None:
     assert stage.done == []
 
 
-def test_parts_of_the_scorecard_are_joined_in_order() -> None:
+def test_scorecard_parts_are_joined_in_step_order() -> None:
     one = ScorecardPart(records=Records(lost=None), checks=(Check(name="a", verdict=Verdict.PASS, evidence="x"),))
     two = ScorecardPart(records=Records(lost=2), checks=(Check(name="b", verdict=Verdict.FAIL, evidence="y"),))
     whole = details.joined([one, two, ScorecardPart(rto_seconds=RtoSeconds(total=3.0), environment={"k": "v"})])
@@ -163,7 +163,7 @@ def test_parts_of_the_scorecard_are_joined_in_order() -> None:
     assert (whole.rto_seconds, whole.environment) == (RtoSeconds(total=3.0), {"k": "v"})
 
 
-def test_what_a_step_keeps_is_private_and_whole(tmp_path: Path) -> None:
+def test_step_output_is_private_and_written_whole(tmp_path: Path) -> None:
     details.write_rows(tmp_path, "s", [{"a": 1}])
     (path,) = (tmp_path / "details").iterdir()
     assert path.stat().st_mode & 0o777 == 0o600
@@ -184,7 +184,7 @@ def paused(stage: Stage) -> tuple[DrillSession, LiveBoard]:
     return drill, stage.board
 
 
-def test_a_click_approves_the_step_that_waits_in_the_name_that_was_typed(stage: Stage) -> None:
+def test_board_click_approves_the_waiting_step_in_the_typed_name(stage: Stage) -> None:
     drill, board = paused(stage)
     buttons = board.buttons
     assert buttons is not None
@@ -207,7 +207,7 @@ def test_a_click_approves_the_step_that_waits_in_the_name_that_was_typed(stage: 
     assert (noted.data["step"], noted.data["by"]) == ("two", "Ada Lovelace")
 
 
-def test_a_click_aborts_the_drill_that_waits_and_puts_it_back(stage: Stage) -> None:
+def test_board_click_aborts_the_waiting_drill_and_rolls_back(stage: Stage) -> None:
     stage.rollback = Rollback.DEFAULT
     drill, board = paused(stage)
     assert board.buttons is not None
@@ -223,7 +223,7 @@ def test_a_click_aborts_the_drill_that_waits_and_puts_it_back(stage: Stage) -> N
     assert card(stage).verdict is not Verdict.PASS
 
 
-def test_nothing_can_be_approved_that_does_not_wait(stage: Stage) -> None:
+def test_board_approval_of_a_step_that_does_not_wait_is_refused(stage: Stage) -> None:
     drill, _ = paused(stage)
     with pytest.raises(UsageError, match="does not wait"):
         drill.approve("three", "Ada")
@@ -269,7 +269,7 @@ def click(buttons: ApprovalButtons) -> None:
     buttons.approve.click()
 
 
-def test_a_cell_that_waits_goes_on_when_the_button_is_pressed(stage: Stage) -> None:
+def test_waiting_cell_continues_after_the_button(stage: Stage) -> None:
     with Somebody(stage, click) as ada:
         drill = stage.open()
         drill.board()
@@ -282,7 +282,7 @@ def test_a_cell_that_waits_goes_on_when_the_button_is_pressed(stage: Stage) -> N
     assert noted.data["by"] == "Ada"
 
 
-def test_a_cell_that_waits_goes_on_by_the_line_in_the_file_too(stage: Stage) -> None:
+def test_waiting_cell_continues_after_the_line_in_the_file(stage: Stage) -> None:
     with Somebody(stage, lambda _: (stage.run_dir / "approved").write_text("two by Bob\n") and None):
         drill = stage.open()
         drill.board()
@@ -290,7 +290,7 @@ def test_a_cell_that_waits_goes_on_by_the_line_in_the_file_too(stage: Stage) -> 
     assert stage.done == ["one", "two", "three"]
 
 
-def test_a_cell_that_waits_ends_with_the_drill_when_that_is_aborted(stage: Stage) -> None:
+def test_waiting_cell_ends_when_the_drill_is_aborted(stage: Stage) -> None:
     stage.rollback = Rollback.DEFAULT
     with Somebody(stage, lambda buttons: buttons.abort.click()):
         drill = stage.open()
@@ -302,7 +302,7 @@ def test_a_cell_that_waits_ends_with_the_drill_when_that_is_aborted(stage: Stage
     assert not (stage.run_dir / "one.txt").exists()
 
 
-def test_an_interrupt_ends_the_wait_and_leaves_the_pause(stage: Stage, request: pytest.FixtureRequest) -> None:
+def test_waiting_cell_interrupted_leaves_the_run_paused(stage: Stage, request: pytest.FixtureRequest) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
 
@@ -325,7 +325,7 @@ def test_an_interrupt_ends_the_wait_and_leaves_the_pause(stage: Stage, request: 
     assert stage.done == ["one", "two", "three"]
 
 
-def test_when_everybody_has_left_the_cell_waits_no_longer(stage: Stage) -> None:
+def test_waiting_cell_ends_when_no_page_is_open(stage: Stage) -> None:
     gone = threading.Event()
     with Somebody(stage, lambda _: gone.set(), present=lambda: not gone.is_set()):
         drill = stage.open()
@@ -336,7 +336,7 @@ def test_when_everybody_has_left_the_cell_waits_no_longer(stage: Stage) -> None:
     assert stage.done == ["one"]
 
 
-def test_a_cell_that_waits_keeps_nobody_from_taking_the_run_up_elsewhere(stage: Stage) -> None:
+def test_waiting_cell_lets_the_run_be_resumed_elsewhere(stage: Stage) -> None:
     def elsewhere(_: ApprovalButtons) -> None:
         other = Stage(stage.run_dir, approval="two", done=stage.done)
         with other.open(approved=frozenset({"two"})) as drill:

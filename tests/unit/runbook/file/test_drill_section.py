@@ -45,7 +45,7 @@ def load(tmp_path: Path, **changed: Any) -> model.Runbook:
     return model.load(path)
 
 
-def test_it_becomes_a_drill_with_the_notebooks_parameters(tmp_path: Path) -> None:
+def test_drill_section_becomes_a_drill_with_parameters_filled_in(tmp_path: Path) -> None:
     book = load(tmp_path)
     assert book.drill is not None
     assert book.file == (tmp_path / "x.yaml").resolve()
@@ -58,7 +58,7 @@ def test_it_becomes_a_drill_with_the_notebooks_parameters(tmp_path: Path) -> Non
     assert drill.hypothesis[0].probe.arguments == (Argument("cluster", "RIGHT"),)
 
 
-def test_a_parameter_nobody_gave_is_named_with_its_step(tmp_path: Path) -> None:
+def test_drill_section_missing_parameter_is_named_with_its_step(tmp_path: Path) -> None:
     book = load(tmp_path)
     assert book.drill is not None
     with pytest.raises(UsageError, match=r"step move: groups.*there is no parameter groups"):
@@ -76,12 +76,12 @@ def test_a_parameter_nobody_gave_is_named_with_its_step(tmp_path: Path) -> None:
         ({"hypothesis": [{"title": "a", "prob": "x"}]}, "hypothesis.0"),
     ],
 )
-def test_what_it_cannot_mean_is_refused(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+def test_drill_section_invalid_values_are_refused(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         load(tmp_path, **changed)
 
 
-def test_no_steps_and_steps_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_drill_section_without_steps_or_with_duplicate_names_is_refused(tmp_path: Path) -> None:
     for steps in ([], [SECTION["steps"][0]] * 2):
         book = load(tmp_path, steps=steps)
         assert book.drill is not None
@@ -89,7 +89,7 @@ def test_no_steps_and_steps_of_one_name_are_refused(tmp_path: Path) -> None:
             drill_section.drill(book.drill, "x", Objectives(), {"topic": "t"})
 
 
-def test_where_it_was_read_from_is_no_key_of_it(tmp_path: Path) -> None:
+def test_runbook_file_is_no_key(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_text("name: x\ntitle: X\nnotebook: n.ipynb\nfile: y\n")
     with pytest.raises(UsageError, match="file: there is no such key"):

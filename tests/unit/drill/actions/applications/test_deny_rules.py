@@ -16,18 +16,18 @@ def allow(topic: str, who: str = "User:reader", pattern: PatternType = PatternTy
     return TopicAcl(topic, who, "*", Operation.READ, Permission.ALLOW, pattern)
 
 
-def test_topics_with_rules_get_a_denial_for_each_principal() -> None:
+def test_write_fence_denies_each_principal_on_topics_with_rules() -> None:
     there = [allow("a"), allow("b.", pattern=PatternType.PREFIXED)]
     found = write_fence(["a", "b.1"], [ALL, "User:app"], there, open_to_all=False)
     assert found == WriteFence((deny("a"), deny("a", "User:app"), deny("b.1"), deny("b.1", "User:app")), ())
 
 
-def test_what_is_there_already_is_not_ours() -> None:
+def test_write_fence_existing_rule_is_not_made() -> None:
     there = [deny("a"), allow("*")]
     assert write_fence(["a", "b"], [ALL], there, open_to_all=False) == WriteFence((deny("b"),), ())
 
 
-def test_a_topic_without_a_rule_is_named_and_opened_for_all_but_writing_where_asked() -> None:
+def test_write_fence_bare_topic_is_named_or_opened_for_all_but_writing() -> None:
     there = [allow("a"), allow("bar", pattern=PatternType.PREFIXED)]
     assert write_fence(["a", "ba", "c"], [ALL], there, open_to_all=False).bare == ("ba", "c")
     found = write_fence(["a", "c"], [ALL], there, open_to_all=True)

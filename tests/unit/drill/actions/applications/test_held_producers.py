@@ -37,7 +37,7 @@ def says(place: DrillContext, phase: str, version: int, in_flight: int = 0, name
     StatusFile(name, str(path)).report(phase, "LEFT", version, 100, in_flight)
 
 
-def test_who_runs_has_not_seen_the_hold_until_it_says_so(place: DrillContext) -> None:
+def test_still_sending_running_producer_has_not_seen_the_hold(place: DrillContext) -> None:
     says(place, "running", 6)
     assert still_sending(place, 7) == "flights has not seen the hold yet"
     says(place, "holding", 6)
@@ -48,7 +48,7 @@ def test_who_runs_has_not_seen_the_hold_until_it_says_so(place: DrillContext) ->
     assert still_sending(place, 7) == ""
 
 
-def test_who_is_not_there_is_not_waited_for(place: DrillContext, tmp_path: Path) -> None:
+def test_still_sending_absent_producer_is_not_waited_for(place: DrillContext, tmp_path: Path) -> None:
     says(place, "holding", 7)
     says(place, "running", 6, name="flights-tx")  # its process has ended
     assert still_sending(place, 7) == ""
@@ -60,7 +60,7 @@ def test_who_is_not_there_is_not_waited_for(place: DrillContext, tmp_path: Path)
     assert still_sending(DrillContext(clusters={}, flow=place.flow, run_dir=tmp_path), 7) == ""
 
 
-def test_what_matters_to_a_hold_is_told_at_once(tmp_path: Path) -> None:
+def test_producer_status_change_that_matters_to_a_hold_is_written_at_once(tmp_path: Path) -> None:
     file = StatusFile("flights", str(tmp_path / "status"))
     told = []
     for phase, version, in_flight in (("running", 6, 9), ("holding", 7, 9), ("holding", 7, 4), ("holding", 7, 0)):

@@ -25,7 +25,7 @@ def place(tmp_path: Path) -> DrillContext:
     )
 
 
-def test_a_hold_and_a_move_are_put_back_one_after_the_other_and_again(place: DrillContext) -> None:
+def test_pointer_hold_and_move_are_put_back_in_reverse_order_repeatedly(place: DrillContext) -> None:
     assert place.pointer is not None
     pointer_file.write_atomic(place.pointer, HERE)
     fence, move = PointerPlace(place, "fence"), PointerPlace(place, "move")
@@ -41,7 +41,7 @@ def test_a_hold_and_a_move_are_put_back_one_after_the_other_and_again(place: Dri
     assert pointer_file.read(place.pointer) == Pointer(7, "LEFT", "127.0.0.1:1")
 
 
-def test_a_pointer_somebody_else_moved_is_left(place: DrillContext) -> None:
+def test_pointer_changed_by_others_is_left(place: DrillContext) -> None:
     assert place.pointer is not None
     pointer_file.write_atomic(place.pointer, HERE)
     move = PointerPlace(place, "move")
@@ -52,7 +52,7 @@ def test_a_pointer_somebody_else_moved_is_left(place: DrillContext) -> None:
     assert pointer_file.read(place.pointer).active == "THIRD"
 
 
-def test_what_was_never_there_is_gone_again(place: DrillContext) -> None:
+def test_pointer_put_back_removes_a_file_that_did_not_exist(place: DrillContext) -> None:
     assert place.pointer is not None
     move = PointerPlace(place, "move")
     assert move.kept() is None

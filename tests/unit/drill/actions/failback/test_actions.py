@@ -41,12 +41,12 @@ def made(place: Path, name: str, **arguments: str | int | bool | tuple[str, ...]
         ("proof.round_trip", {"tail": "drop"}, "'drop' is not one of"),
     ],
 )
-def test_a_wrong_argument_is_named(tmp_path: Path, name: str, arguments: dict[str, str | int], why: str) -> None:
+def test_action_wrong_argument_is_named(tmp_path: Path, name: str, arguments: dict[str, str | int], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         made(tmp_path, name, **arguments)
 
 
-def test_a_move_is_planned_from_where_the_applications_are(tmp_path: Path) -> None:
+def test_switchover_changes_start_from_the_pointers_cluster(tmp_path: Path) -> None:
     step = made(tmp_path, "switchover.move")  # by default back from the drill's target to its source
     entity = "active cluster, as pointer.json says"
     assert step.observe() == (Fact(entity, None),)
@@ -58,7 +58,7 @@ def test_a_move_is_planned_from_where_the_applications_are(tmp_path: Path) -> No
     assert there.changes((Fact(entity, "LEFT"),)) == (Change(entity, "LEFT", "RIGHT"),)
 
 
-def test_an_undo_lets_go_who_is_held_and_moves_nobody_back(tmp_path: Path) -> None:
+def test_switchover_undo_releases_the_hold_and_never_moves_back(tmp_path: Path) -> None:
     step, pointer = made(tmp_path, "switchover.move"), tmp_path / "pointer.json"
     with pytest.raises(UsageError, match="no pointer that applications follow"):
         step.probe(())
@@ -76,7 +76,7 @@ def test_an_undo_lets_go_who_is_held_and_moves_nobody_back(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["failback-drill", "planned-switchover"])
-def test_every_step_of_the_runbooks_can_be_named(name: str) -> None:
+def test_runbook_steps_have_unique_names(name: str) -> None:
     book = model.load(RUNBOOKS / f"{name}.yaml")
     assert book.drill is not None
     names = [step.name for step in book.drill.steps]

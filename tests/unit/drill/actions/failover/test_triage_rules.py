@@ -27,7 +27,7 @@ GONE, SERVING = Expected.GONE, Expected.SERVING
         (DEAD, Side("RIGHT", 3, 1, leaderless=1), GONE, (), "it must be", False, "RIGHT cannot take over"),
     ],
 )
-def test_what_is_seen_leads_to_an_advice_with_a_reason_and_a_remedy(
+def test_advise_gives_decision_reason_and_remedy(
     source: Side, target: Side, expected: Expected, both: tuple[str, ...], reason: str, go: bool, told: str
 ) -> None:
     advice = advise(source, target, expected, both, reason)

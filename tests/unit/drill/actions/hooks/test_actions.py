@@ -48,7 +48,7 @@ def remembered(run_dir: Path) -> dict[str, object]:
     return json.loads((run_dir / "hooks" / "tell.json").read_text())  # type: ignore[no-any-return]
 
 
-def test_a_command_is_called_once_and_put_back_by_its_undo(tmp_path: Path) -> None:
+def test_hook_command_is_called_once_and_undone_by_its_undo(tmp_path: Path) -> None:
     log = tmp_path / "log"
     step = made(tmp_path, argv=python(NOTE, log, "do "), undo_argv=python(NOTE, log, "undo "))
     planned = changes(step)
@@ -81,7 +81,7 @@ def test_a_command_is_called_once_and_put_back_by_its_undo(tmp_path: Path) -> No
         ({"outcome": "ok", "undone": True}, False, Reach.UNTOUCHED),
     ],
 )
-def test_how_far_a_call_came_is_what_was_written_down(
+def test_hook_probe_follows_what_was_recorded(
     tmp_path: Path, memory: dict[str, object] | None, idempotent: bool, reach: Reach
 ) -> None:
     step = made(tmp_path, argv=["true"], idempotent=idempotent)
@@ -92,7 +92,7 @@ def test_how_far_a_call_came_is_what_was_written_down(
     assert step.probe(planned) is reach
 
 
-def test_an_answer_that_was_not_expected_is_told_with_what_it_said(tmp_path: Path) -> None:
+def test_hook_unexpected_exit_code_is_an_error_with_its_output(tmp_path: Path) -> None:
     step = made(tmp_path, argv=python("import sys; print('no room'); sys.exit(3)"))
     with pytest.raises(Deviated, match=r"exit code 3, expected 0; it said: no room"):
         step.act(changes(step), Abort(tmp_path))
@@ -100,7 +100,7 @@ def test_an_answer_that_was_not_expected_is_told_with_what_it_said(tmp_path: Pat
     assert made(tmp_path, argv=python("import sys; sys.exit(3)"), expected=[0, 3])
 
 
-def test_what_was_not_heard_of_again_is_unknown(tmp_path: Path) -> None:
+def test_hook_timed_out_is_unknown(tmp_path: Path) -> None:
     step = made(tmp_path, argv=python("import time; time.sleep(60)"), timeout_seconds=0.3)
     planned = changes(step)
     with pytest.raises(Deviated, match="nobody knows"):
@@ -108,7 +108,7 @@ def test_what_was_not_heard_of_again_is_unknown(tmp_path: Path) -> None:
     assert step.probe(planned) is Reach.UNKNOWN
 
 
-def test_an_abort_ends_a_call_and_is_no_failure(tmp_path: Path) -> None:
+def test_hook_aborted_is_unknown_and_no_failure(tmp_path: Path) -> None:
     abort = Abort(tmp_path)
     step = made(
         tmp_path,
@@ -120,7 +120,7 @@ def test_an_abort_ends_a_call_and_is_no_failure(tmp_path: Path) -> None:
     assert step.probe(planned) is Reach.UNKNOWN
 
 
-def test_without_an_undo_nothing_is_said_to_be_undone(tmp_path: Path) -> None:
+def test_hook_without_undo_is_not_undone(tmp_path: Path) -> None:
     step = made(tmp_path, argv=["true"])
     planned = changes(step)
     step.act(planned, Abort(tmp_path))
@@ -128,7 +128,7 @@ def test_without_an_undo_nothing_is_said_to_be_undone(tmp_path: Path) -> None:
         step.undo(planned)
 
 
-def test_a_secret_is_a_reference_in_the_plan_and_has_to_have_a_value(
+def test_hook_secret_is_a_reference_in_the_plan_and_must_resolve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK_TOKEN", "hunter2")
@@ -160,7 +160,7 @@ def test_a_secret_is_a_reference_in_the_plan_and_has_to_have_a_value(
         ("hook.htpp", {}, "there is nothing of that name"),
     ],
 )
-def test_what_is_wrong_with_a_hook_is_said_before_anything_is_called(
+def test_hook_wrong_arguments_are_refused_before_any_call(
     tmp_path: Path, action: str, arguments: dict[str, object], told: str
 ) -> None:
     values = tuple(Argument(n, tuple(v) if isinstance(v, list) else v) for n, v in arguments.items())  # type: ignore[arg-type]
