@@ -33,7 +33,7 @@ class TopicSide:
 
 
 def compare_sums(
-    spark: SparkSession, source: TopicSide, target: TopicSide, *, read_committed: bool = True, split: bool = True
+    spark: SparkSession, source: TopicSide, target: TopicSide, *, split: bool = True
 ) -> Mapping[int, Agreement]:
     """By partition of either side, the common prefix; a partition without records on both sides has none.
 
@@ -42,9 +42,9 @@ def compare_sums(
     """
     multipliers = draw_multipliers()
     sides = [
-        _pieces(
-            read_range(spark, side.where, side.pinned, read_committed=read_committed, split=split), multipliers
-        ).withColumn("on_source", sf.lit(on_source))
+        _pieces(read_range(spark, side.where, side.pinned, split=split), multipliers).withColumn(
+            "on_source", sf.lit(on_source)
+        )
         for side, on_source in ((source, True), (target, False))
     ]
     pieces: dict[bool, dict[int, list[Piece]]] = {True: {}, False: {}}

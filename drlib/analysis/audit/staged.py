@@ -19,7 +19,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from drlib.analysis.audit.compare import EXAMPLES, audit_frames, current_cleaners, read_failure
+from drlib.analysis.audit.compare import audit_frames, current_cleaners, read_failure
 from drlib.analysis.audit.result import AuditResult, CheckpointAudit, PartitionAudit, conclude, unreadable
 from drlib.analysis.audit.rules import Agreement
 from drlib.analysis.audit.sequences import TopicSide, compare_sums
@@ -39,24 +39,20 @@ def audit_topics(
     *,
     source_range: TopicRange | None = None,
     target_range: TopicRange | None = None,
-    read_committed: bool = True,
     checkpoints: Sequence[Checkpoint] = (),
-    examples: int = EXAMPLES,
     sums_from: int = SUMS_FROM,
 ) -> AuditResult:
     """Pin both topics' ranges (unless given), read them and compare; see `audit_frames`.
 
     Raises Unreachable or UsageError when a range cannot be pinned; a range that is deleted afterwards is `unknown`.
     """
-    source_pinned = source_range or pin_range(left, topic, read_committed=read_committed)
-    target_pinned = target_range or pin_range(right, remote_topic, read_committed=read_committed)
+    source_pinned = source_range or pin_range(left, topic)
+    target_pinned = target_range or pin_range(right, remote_topic)
     audit = _StagedAudit(
         spark,
         TopicSide(left, source_pinned),
         TopicSide(right, target_pinned),
-        read_committed,
         tuple(checkpoints),
-        examples,
     )
     with shuffle_partitions(spark, source_pinned.offsets + target_pinned.offsets):
         if source_pinned.offsets + target_pinned.offsets < sums_from:
@@ -75,9 +71,7 @@ class _StagedAudit:
     spark: SparkSession
     source: TopicSide
     target: TopicSide
-    read_committed: bool
     checkpoints: tuple[Checkpoint, ...]
-    examples: int
 
     def run(self) -> AuditResult:
         agreements = dict(self._sums(self.source, self.target, split=True))
@@ -115,24 +109,18 @@ class _StagedAudit:
         target = _from_offsets(
             _select_partitions(self.target, wanted), {n: each.target_last + 1 for n, each in prefixes.items()}
         )
-        left, right = (
-            read_range(self.spark, side.where, side.pinned, read_committed=self.read_committed)
-            for side in (source, target)
-        )
+        left, right = (read_range(self.spark, side.where, side.pinned) for side in (source, target))
         whole = _select_partitions(self.source, wanted).pinned
-        aborted = None
-        if self.read_committed:
-            aborted = read_range(self.spark, self.source.where, whole, read_committed=False)
+        with_aborted = read_range(self.spark, self.source.where, whole, read_committed=False)
         return audit_frames(
             left,
             right,
             source_start={n: at for n, at in source.pinned.start.items() if n in wanted and n not in prefixes},
             target_start={n: at for n, at in target.pinned.start.items() if n in wanted and n not in prefixes},
             cleaners=current_cleaners(source.pinned, target.pinned),
-            uncommitted=aborted,
+            uncommitted=with_aborted,
             checkpoints=[each for each in self._own_checkpoints() if each.partition.partition in wanted],
             remote_topic=self.target.pinned.topic,
-            examples=self.examples,
         )
 
     def _judge_checkpoints(
@@ -146,8 +134,8 @@ class _StagedAudit:
             downstream = [(each.partition.partition, each.offset) for each in checkpoints]
             source_ends = {n: (each.records, each.source_last + 1) for n, each in agreed.items()}
             target_ends = {n: (each.records, each.target_last + 1) for n, each in agreed.items()}
-            before = _ranks(self.spark, self.source, upstream, source_ends, self.read_committed)
-            after = _ranks(self.spark, self.target, downstream, target_ends, self.read_committed)
+            before = _ranks(self.spark, self.source, upstream, source_ends)
+            after = _ranks(self.spark, self.target, downstream, target_ends)
             for each, source_rank, target_rank in zip(checkpoints, before, after, strict=True):
                 rest = judged.get((each.group, each.partition))
                 re_read = max(source_rank - target_rank, 0) + ((rest.re_read or 0) if rest else 0)
@@ -164,7 +152,7 @@ class _StagedAudit:
         )
 
     def _sums(self, source: TopicSide, target: TopicSide, *, split: bool) -> Mapping[int, Agreement]:
-        return compare_sums(self.spark, source, target, read_committed=self.read_committed, split=split)
+        return compare_sums(self.spark, source, target, split=split)
 
     def _own_checkpoints(self) -> list[Checkpoint]:
         return [each for each in self.checkpoints if each.partition.topic == self.target.pinned.topic]
@@ -187,7 +175,6 @@ def _ranks(
     side: TopicSide,
     positions: Sequence[tuple[int, int]],
     ends: Mapping[int, tuple[int, int]],
-    read_committed: bool,
 ) -> list[int]:
     """How many records are before each (partition, offset), of those up to the end; `ends` are (records, offset).
 
@@ -198,7 +185,7 @@ def _ranks(
     first = {n: min(max(at, pinned.start[n]), ends[n][1]) for n, at in lowest.items()}
     asked = _from_offsets(_select_partitions(side, lowest), first)
     stop = {n: ends[n][1] if n in lowest else at for n, at in asked.pinned.end.items()}
-    records = read_range(spark, side.where, replace(asked.pinned, end=stop), read_committed=read_committed)
+    records = read_range(spark, side.where, replace(asked.pinned, end=stop))
     table = spark.createDataFrame(
         [(number, *at) for number, at in enumerate(positions)], "number int, partition int, position long"
     )

@@ -3,7 +3,7 @@
 Rules: the plan is made once and kept: topics with their IDs, and start offsets chosen by the mirror's offset map so that both
 sides start with the same record. Compared are the sums of committed batches, at the positions in the checkpoints of the
 streaming queries; those positions and the offset map decide what can be judged already (`rules`). Collected are one row per
-partition and at most `limit` unequal buckets; the rest of them is counted as unjudged.
+partition and at most `LIMIT` unequal buckets; the rest of them is counted as unjudged.
 Not for: starting and stopping queries (`stream`), verdicts of a run (`drlib.analysis.sessions.continuous_audit`).
 """
 
@@ -130,7 +130,6 @@ def compare_buckets(
     maps: Maps,
     *,
     lag_s: float,
-    limit: int = LIMIT,
 ) -> BucketReport:
     """Compare what was read so far. Raises Spark's own errors."""
     # Before the sums are read, so that everything read by then is in them.
@@ -157,7 +156,7 @@ def compare_buckets(
                 .collect()
             )
             unequal_rows = (
-                frame.where(~sf.col("equal")).orderBy("bucket_ms", "topic", "partition").limit(limit).collect()
+                frame.where(~sf.col("equal")).orderBy("bucket_ms", "topic", "partition").limit(LIMIT).collect()
             )
         finally:
             frame.unpersist()

@@ -56,7 +56,6 @@ def find_duplicates(
     segments: Segments | None = None,
     rereads: Sequence[Reread] = (),
     allowed: Collection[Cause] = (),
-    examples: int = EXAMPLES,
 ) -> DuplicateReport:
     """Pin the ranges (unless given), read them and search; without `source` only the mirror topic, with unknown causes.
 
@@ -76,7 +75,6 @@ def find_duplicates(
             segments=segments,
             rereads=rereads,
             allowed=allowed,
-            examples=examples,
         )
 
 
@@ -90,7 +88,6 @@ def duplicates_in(
     segments: Segments | None = None,
     rereads: Sequence[Reread] = (),
     allowed: Collection[Cause] = (),
-    examples: int = EXAMPLES,
 ) -> DuplicateReport:
     """The duplicates of `right`, the mirror topic, given `left`, its source; both have `read_topic`'s columns.
 
@@ -108,7 +105,6 @@ def duplicates_in(
             segments,
             rereads,
             allowed,
-            examples,
         )
     except Exception as error:  # a failed task surfaces as py4j's or as PySpark's own error, by where it failed
         reason = read_failure(str(error))
@@ -128,7 +124,6 @@ def _search(
     segments: Segments | None,
     rereads: Sequence[Reread],
     allowed: Collection[Cause],
-    examples: int,
 ) -> DuplicateReport:
     sums = grouped.agg(sf.sum(sf.size("sources")), sf.sum(sf.size("targets"))).first()
     sources, targets = (sums[0] or 0, sums[1] or 0) if sums is not None else (0, 0)
@@ -161,7 +156,7 @@ def _search(
             target_records=targets,
             counts=counts,
             per_partition=per_partition,
-            examples=tuple(_examples(duplicates, counts, examples)),
+            examples=tuple(_examples(duplicates, counts)),
             skip=skip,
             skip_ranges=ranges,
             heat=_heat(duplicates, per_partition, step) if rows else (),
@@ -289,12 +284,12 @@ def _limit(limits: Mapping[int, int]) -> Column:
     return sf.coalesce(sf.create_map(*entries)[sf.col("partition")], sf.lit(0))
 
 
-def _examples(duplicates: DataFrame, counts: Mapping[Cause, int], limit: int) -> Iterable[DuplicateExample]:
+def _examples(duplicates: DataFrame, counts: Mapping[Cause, int]) -> Iterable[DuplicateExample]:
     for cause in Cause:
         if not counts.get(cause) or cause is Cause.FAILOVER:
             continue
         some = duplicates.where(sf.col("cause") == cause.value)
-        for row in some.orderBy("partition", sf.coalesce("target", "source")).limit(limit).collect():
+        for row in some.orderBy("partition", sf.coalesce("target", "source")).limit(EXAMPLES).collect():
             yield DuplicateExample(
                 cause, row["partition"], row["source"], row["target"], row["first"], row["id"], row["timestamp"]
             )

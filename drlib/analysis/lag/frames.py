@@ -16,7 +16,6 @@ reader, topic, partition, at timestamp, position, lag_records long, lag_bytes lo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -168,19 +167,19 @@ def latency(records: DataFrame, positions: DataFrame) -> DataFrame:
     )
 
 
-def latency_by_hour(latencies: DataFrame, percentiles: Sequence[float] = PERCENTILES) -> DataFrame:
+def latency_by_hour(latencies: DataFrame) -> DataFrame:
     """By topic and hour (UTC) of writing: records, those not read yet, and percentiles of latency in milliseconds.
 
     Columns: topic, hour timestamp, records, unread, then `p50`, `p95` and so on (within a thousandth), greatest.
     """
-    percentile = sf.percentile_approx("latency_ms", sf.array(*map(sf.lit, percentiles)), sf.lit(_ACCURACY))
+    percentile = sf.percentile_approx("latency_ms", sf.array(*map(sf.lit, PERCENTILES)), sf.lit(_ACCURACY))
     hourly = latencies.groupBy("topic", sf.date_trunc("hour", "timestamp").alias("hour")).agg(
         sf.count("*").alias("records"),
         sf.count_if(sf.col("latency_ms").isNull()).alias("unread"),
         percentile.alias("percentiles"),
         sf.max("latency_ms").alias("greatest"),
     )
-    named = [sf.col("percentiles")[n].alias(f"p{each * 100:g}") for n, each in enumerate(percentiles)]
+    named = [sf.col("percentiles")[n].alias(f"p{each * 100:g}") for n, each in enumerate(PERCENTILES)]
     return hourly.select("topic", "hour", "records", "unread", *named, "greatest")
 
 

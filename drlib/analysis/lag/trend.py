@@ -87,7 +87,7 @@ class LagJudgement:
     expected_s: float | None = None
 
 
-def slope(points: Sequence[tuple[float, float]], confidence: float = CONFIDENCE) -> Slope | None:
+def slope(points: Sequence[tuple[float, float]]) -> Slope | None:
     """The least-squares slope of (x, y) with its interval; None with fewer than `LEAST_POINTS` points or without any width in
     x.
     """
@@ -107,7 +107,7 @@ def slope(points: Sequence[tuple[float, float]], confidence: float = CONFIDENCE)
     autocorrelation = min(max(autocorrelation, 0.0), 0.99)
     independent = max(3.0, count * (1 - autocorrelation) / (1 + autocorrelation))
     error = sqrt(squares / (count - 2) / width * count / independent)
-    reach = student_t(confidence, independent - 2) * error
+    reach = student_t(CONFIDENCE, independent - 2) * error
     return Slope(value, value - reach, value + reach, count, independent)
 
 
