@@ -1,10 +1,10 @@
-"""For an application's developer: how to reach the cluster that is active now, and to hear when it changes.
+"""For applications: connect to the active cluster, follow its changes, and publish the pointer.
 
-Rules: the pointer says which cluster, the properties file says how to reach it. In a file with `clusters = ...` (that of the
-mirror, or one with nothing but clusters, addresses and security) the address is the file's; in one client's file, which has
-no addresses, it is the pointer's. Secrets stay references until a configuration is asked for, and are never printed.
-The pointer is a file, or the topic on every cluster of the properties file.
-Not for: stopping producers, translating positions or finding cutovers: a drill does that before it publishes.
+Rules: the pointer names the cluster, the properties file has its addresses and security. In a file with `clusters = ...` (the
+mirror's, or one with only clusters, addresses and security) the address is the file's; with one client's file, which has no
+addresses, it is the pointer's. Secrets stay references until a configuration is requested, and are never printed. The pointer
+is a file, or the topic on every cluster of the properties file.
+Not for: stopping producers, translating offsets or finding cutovers: a drill does this before it publishes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from drlib.kafka.java_formats import properties
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
 _LOG: Final = logging.getLogger("drlib.active")
-_LOOK_S: Final = 0.05
+_POLL_S: Final = 0.05
 
 
 class NoPointer(DrlibError):
-    """Nobody has said yet which cluster is active."""
+    """No pointer has been published yet."""
 
     exit_code = 11
 
@@ -42,14 +42,14 @@ class NoPointer(DrlibError):
 
 
 class StalePointer(DrlibError):
-    """The newest pointer that could be found is older than the caller knows it to be."""
+    """The newest pointer that could be read is older than the version the caller knows of."""
 
     exit_code = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """What the newest pointer says, and how to reach the cluster it names."""
+    """The newest pointer, and the settings of the cluster it names."""
 
     application: str
     pointer: Pointer
@@ -64,7 +64,7 @@ class Active:
         return self.pointer.version
 
     def config(self) -> dict[str, object]:
-        """librdkafka's configuration: `bootstrap.servers` and security, secrets looked up now. Raises `UsageError`."""
+        """librdkafka's configuration: `bootstrap.servers` and security, secrets resolved now. Raises `UsageError`."""
         return self.cluster.confluent()
 
 
@@ -72,8 +72,8 @@ class ActiveCluster:
     """`with ActiveCluster("orders", "clusters.properties") as active:`, and then `active.current().config()`.
 
     `config`: a properties file, see above. `pointer`: the path of a pointer file; without one the topic `topic` on
-    every cluster of `config` is followed. Entering waits until everybody who may know the newest pointer has answered
-    or been silent, at most `timeout_s` seconds. Raises `UsageError`, `NoPointer`, `Unreachable`, `PointerConflict`, and
+    every cluster of `config` is followed. Entering waits until every cluster has answered or is known not to
+    answer, at most `timeout_s` seconds. Raises `UsageError`, `NoPointer`, `Unreachable`, `PointerConflict`, and
     `StalePointer` for a version below `at_least`.
     """
 
@@ -94,8 +94,8 @@ class ActiveCluster:
             self._clusters = dict(load_mirror_settings(self._config).clusters)
         elif pointer is None:
             raise UsageError(
-                f"{self._config} names no clusters",
-                "the pointer's topic is looked for on every cluster, and one client's file has no addresses",
+                f"{self._config} has no clusters",
+                "the pointer's topic is read from every cluster, and one client's file has no addresses",
                 "Write clusters = A, B and A.bootstrap.servers = host:9092 there, or give pointer=FILE.",
             )
         self._pointer_file = None if pointer is None else Path(pointer)
@@ -103,7 +103,7 @@ class ActiveCluster:
         self._timeout_s = timeout_s
         self._at_least = at_least
         self._source: PointerSource | None = None
-        self._active: Active | None = None  # what the caller was told last
+        self._active: Active | None = None  # what was returned last
 
     def __enter__(self) -> Self:
         if self._pointer_file is not None:
@@ -113,18 +113,20 @@ class ActiveCluster:
             self._source = PointerTopicWatcher(clusters, self.application, topic=self._topic)
         try:
             self._wait_for_first(self._source)
-            found = self.current()
-            if found.version < self._at_least:
+            active = self.current()
+            if active.version < self._at_least:
                 raise StalePointer(
-                    f"the pointer for {self.application} stands at version {found.version}",
-                    f"version {self._at_least} is known to be there" + (f"; {self.doubt()}" if self.doubt() else ""),
+                    f"the pointer for {self.application} has version {active.version}",
+                    f"version {self._at_least} or newer exists" + (f"; {self.doubt()}" if self.doubt() else ""),
                     "Start again when every cluster answers, or correct the pointer file.",
                 )
         except BaseException:
             self.close()
             raise
         if doubt := self.doubt():
-            _LOG.warning("%s uses %s (version %d), though %s", self.application, found.alias, found.version, doubt)
+            _LOG.warning(
+                "%s uses %s (pointer version %d), but %s", self.application, active.alias, active.version, doubt
+            )
         return self
 
     def __exit__(
@@ -137,26 +139,26 @@ class ActiveCluster:
             self._source.close()
 
     def current(self) -> Active:
-        """The cluster to use now; never an older one than was told before. Raises `UsageError` for an unknown alias."""
+        """The cluster to use now, never an older pointer than before. Raises `UsageError` for an unknown alias."""
         pointer = self._following().current()
         if pointer is None:
-            raise self._no_pointer("there is none")
+            raise self._no_pointer("no pointer was read")
         if self._active is None or self._active.pointer != pointer:
             self._active = Active(self.application, pointer, self._reach(pointer))
         return self._active
 
     def wait_for_change(self, timeout_s: float) -> Active | None:
-        """The pointer that is newer than the last one told, or None after `timeout_s` seconds.
+        """The pointer that is newer than the last one returned, or None after `timeout_s` seconds.
 
-        A newer pointer may name the same cluster: it may hold producers back, or bring the cutover. A hold that ended by
-        itself is told too, by the same pointer without it.
+        A newer pointer may name the same cluster: it may begin a hold, or have the cutover. A hold that ended by its limit is
+        also returned: the same pointer without the hold.
         """
-        told = 0 if self._active is None else self._active.version
+        version = 0 if self._active is None else self._active.version
         held = self._active is not None and self._active.pointer.hold
         source, until = self._following(), time.monotonic() + timeout_s
         while True:
             left = max(0.0, until - time.monotonic())
-            if source.wait_newer(told, min(left, _LOOK_S) if held else left) is not None:
+            if source.wait_newer(version, min(left, _POLL_S) if held else left) is not None:
                 return self.current()
             if held and (now := source.current()) is not None and not now.hold:
                 return self.current()
@@ -164,7 +166,7 @@ class ActiveCluster:
                 return None
 
     def doubt(self) -> str:
-        """Why the pointer may not be the newest: who does not answer, or what is wrong with the file; else empty."""
+        """Why the pointer may not be the newest: clusters that do not answer, an invalid file; else empty."""
         return self._following().doubt()
 
     def _following(self) -> PointerSource:
@@ -181,20 +183,20 @@ class ActiveCluster:
         while source.current() is None or not source.settled():
             if time.monotonic() > until or (source.settled() and self._pointer_file is None):
                 break
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         if source.current() is None:
             where = self._pointer_file.name if self._pointer_file is not None else f"topic {self._topic}"
             if self._pointer_file is None and source.doubt():
                 raise Unreachable(
-                    f"no pointer for {self.application} was found", source.doubt(), "Bring one of the clusters up."
+                    f"no pointer for {self.application} could be read", source.doubt(), "Start one of the clusters."
                 )
-            raise self._no_pointer(f"{where} holds none")
+            raise self._no_pointer(f"{where} has no pointer")
 
     def _no_pointer(self, why: str) -> NoPointer:
         return NoPointer(
-            f"nobody has said which cluster {self.application} is to use",
+            f"no cluster is active for {self.application}",
             why,
-            "Publish a first one with drlib.publish_pointer.",
+            "Publish a first pointer with drlib.publish_pointer.",
         )
 
     def _reach(self, pointer: Pointer) -> ClusterSettings:
@@ -204,7 +206,7 @@ class ActiveCluster:
         if pointer.active not in self._clusters:
             raise UsageError(
                 f"the pointer (version {pointer.version}) names {pointer.active}",
-                f"{self._config} knows {', '.join(self._clusters)}",
+                f"the clusters of {self._config} are {', '.join(self._clusters)}",
                 f"Add {pointer.active} to clusters there, with its bootstrap.servers.",
             )
         return self._clusters[pointer.active]
@@ -219,9 +221,10 @@ def active_config(
     timeout_s: float = 10.0,
     at_least: int = 0,
 ) -> dict[str, object]:
-    """Today's configuration for confluent-kafka: `Consumer({**drlib.active_config("orders", FILE), "group.id": ...})`.
+    """The configuration of the active cluster for confluent-kafka, read once.
 
-    One look; see `ActiveCluster` for the parameters, what is raised, and how to hear of a change.
+    `Consumer({**drlib.active_config("orders", FILE), "group.id": ...})`.
+    See `ActiveCluster` for the parameters, the errors, and how to follow changes.
     """
     with ActiveCluster(
         application, config, pointer=pointer, topic=topic, timeout_s=timeout_s, at_least=at_least
@@ -241,24 +244,26 @@ def publish_pointer(
     topic: str = TOPIC,
     timeout_s: float = 10.0,
 ) -> Published:
-    """Names `active`, a cluster of the file `config`, as the one to use: a version higher than the newest there is.
+    """Publish `active`, a cluster of the file `config`, as the one to use, with the next version.
 
     Written to the topic on every cluster that answers, or to the file `pointer`. Raises `UsageError` for an alias that
-    the file does not have, `PointerConflict` when another writer was first, `Unreachable` when nobody answers.
+    the file does not have, `PointerConflict` when another writer was first, `Unreachable` when no cluster answers.
     """
     clusters = load_mirror_settings(config).clusters
     if active not in clusters:
         raise UsageError(
-            f"{active} cannot be made active", f"{config} knows {', '.join(clusters)}", "Name one of them."
+            f"{active} cannot be made active",
+            f"the clusters of {config} are {', '.join(clusters)}",
+            "Name one of them.",
         )
     file = None if pointer is None else Path(pointer)
-    found: Pointer | None = None
+    newest: Pointer | None = None
     if file is None:
-        found = read_pointer(tuple(clusters.values()), application, topic=topic, timeout_s=timeout_s).pointer
+        newest = read_pointer(tuple(clusters.values()), application, topic=topic, timeout_s=timeout_s).pointer
     elif file.exists():
-        found = pointer_file.read(file)
+        newest = pointer_file.read(file)
     fresh = Pointer(
-        1 if found is None else found.version + 1,
+        1 if newest is None else newest.version + 1,
         active,
         ",".join(clusters[active].bootstrap_servers),
         remote_prefix,

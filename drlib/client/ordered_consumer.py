@@ -1,16 +1,16 @@
-"""A consumer for applications that keeps every key in order across a move: `poll()` and `commit()` as in confluent-kafka.
+"""A consumer for applications that keeps the order of every key across a move: `poll()` and `commit()` as in confluent-kafka.
 
 Rules:
 - The remote topic is read up to the cutover that the pointer names, then the local topic; see `drlib.client.ordered_member`.
-- Nothing is committed unasked, but for what holds no records. So the local topic waits for the application's commit at
-  the cutover: `waits_for_commit` says so, and iterating commits there, as asking for the next record means that those
-  before are done.
-- Handed out and not committed comes again: after a crash, a rebalance, a refused commit or a move. What `commit()`
-  called ACKED never does.
-- With an `ActiveCluster` it follows the pointer: on a newer word it leaves the old cluster and joins its group anew. While
-  the pointer holds, nothing is handed out, and the group is left as soon as what was handed out is committed. A
-  pointer that names mirrored topics but no cutover for this one is refused, for any guess would lose or disorder.
-Not for: producers; nor positions on the new cluster, which are translated before the pointer moves.
+- Only the application commits, except for positions without records. So the local topic waits for the application's commit at
+  the cutover: `waits_for_commit` is True then, and iterating commits there, as requesting the next record means that the
+  earlier ones are processed.
+- Records returned and not committed are delivered again: after a crash, a rebalance, a refused commit or a move. Records
+  whose `commit()` returned ACKED are not.
+- With an `ActiveCluster` it follows the pointer: on a newer one it leaves the old cluster and joins its group again. While the
+  pointer holds, no record is returned, and the consumer leaves the group as soon as the returned ones are committed. A
+  pointer that names mirrored topics but no cutover for this one is refused: a guess could lose records or their order.
+Not for: producers; translating offsets to the new cluster, which a drill does before the pointer moves.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from drlib.client.ordered_member import Batch, CommitOutcome, OrderedMember
 from drlib.client.pointer import Pointer
 from drlib.client.read_plan import ReadPlan, Scope
 from drlib.errors import UsageError
-from drlib.kafka.admin import login_check as preflight
+from drlib.kafka.admin import login_check
 from drlib.kafka.admin.descriptions import Isolation, Record
 from drlib.kafka.admin.errors import as_drlib_error
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
 _LOG: Final = logging.getLogger("drlib.ordered")
-_SERVE_S: Final = 0.5  # how often a busy application takes part in its group's rebalances
-_LEAVE_S: Final = 1.0  # leaving a dead cluster only costs time
+_SERVE_S: Final = 0.5  # how often a busy consumer serves its group's rebalances
+_LEAVE_S: Final = 1.0  # an unreachable cluster would not answer anyway
 _JOIN_AGAIN_S: Final = 0.2
 _LOGIN_S: Final = 5.0
 
 
 def read_plan(pointer: Pointer, topic: str, scope: Scope) -> ReadPlan:
-    """What the pointer means for `topic`. Raises `UsageError` when it leaves open where the remote topic ends."""
+    """The read plan of `topic` for `pointer`. Raises `UsageError` when the pointer has no cutover for its remote topic."""
     remote = pointer.remote_topic(topic)
     if remote is None:
         return ReadPlan(topic)
     if remote not in pointer.cutover:
         raise UsageError(
-            f"the pointer (version {pointer.version}) leaves open where {remote} ends",
-            f"it names topics {pointer.remote_prefix}* and no cutover for this one",
+            f"the pointer (version {pointer.version}) has no cutover for {remote}",
+            f"it names the mirrored topics {pointer.remote_prefix}*, and this one must be read to its cutover first",
             f"Publish it with a cutover for {remote}: a position for each partition, none if it was never mirrored.",
         )
     cutover = pointer.cutover[remote]
@@ -62,7 +62,7 @@ class OrderedConsumer:
     """A member of `group` that reads `topic` at the active cluster. A context manager; iterating yields its records.
 
     `at`: an `ActiveCluster`, which is followed, or a confluent-kafka configuration of one cluster; then `remote` and
-    `cutover` say what is to be read first. `settings` are more of librdkafka's, such as `session.timeout.ms`. All members
+    `cutover` name what is read first. `settings` are further librdkafka settings, such as `session.timeout.ms`. All members
     of a group must be of this class, with the same `scope`. Not thread-safe.
     """
 
@@ -83,7 +83,9 @@ class OrderedConsumer:
         self.topic = topic
         if scope not in tuple(Scope):
             raise UsageError(
-                f"there is no scope {scope}", "a topic is opened whole or by partition", "Use topic or partition."
+                f"'{scope}' is not a scope",
+                "the local topic is opened as a whole or by partition",
+                "Use topic or partition.",
             )
         self._scope = Scope(scope)
         self._isolation = isolation
@@ -95,29 +97,29 @@ class OrderedConsumer:
         if remote is not None and (self._follows is not None or not cutover):
             raise UsageError(
                 f"{remote} cannot be read first",
-                "a pointer says that itself, and without one the cutover must be given",
+                "an ActiveCluster already names the remote topic, and without one the cutover is required",
                 "Give remote and cutover together, or an ActiveCluster alone.",
             )
-        self._active: Active | None = None  # which the member was made for
+        self._active: Active | None = None  # that the member connects to
         self._plan = self._fixed
         self._member: OrderedMember | None = None
         self._closed = False
         self._served = 0.0
-        self._queue: deque[Record] = deque()  # polled and not handed out
-        self._handed: dict[TopicPartition, int] = {}  # the position after what was handed out and not committed
-        self._starts: dict[TopicPartition, int] = {}  # where what is not committed begins
-        self._ends: dict[TopicPartition, int] = {}  # the position after all that was polled and is not committed
+        self._queue: deque[Record] = deque()  # polled, not returned yet
+        self._returned: dict[TopicPartition, int] = {}  # the position after the returned, uncommitted records
+        self._starts: dict[TopicPartition, int] = {}  # where the uncommitted records begin
+        self._ends: dict[TopicPartition, int] = {}  # the position after the polled, uncommitted records
         self._generation = 0
-        self._held = False  # the pointer holds everybody back
-        self._lost = False  # something was handed out before a rebalance or a move, and not committed
+        self._held = False  # the pointer holds the applications
+        self._lost = False  # records were returned before a rebalance or a move, and not committed
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def poll(self, timeout_s: float = 1.0) -> Record | None:
-        """The next record, or None when none came within `timeout_s` seconds; it may also be none because a cluster
-        is away, the pointer holds, or the local topic waits for a commit.
+        """The next record, or None after `timeout_s` seconds: there is none, the cluster does not answer, the pointer
+        holds, or the local topic waits for a commit.
 
-        Raises `UsageError`, `ClusterRefused` for what does not heal by itself.
+        Raises `UsageError`, `ClusterRefused` for errors that are not transient.
         """
         until = time.monotonic() + timeout_s
         while not self._closed:
@@ -130,13 +132,13 @@ class OrderedConsumer:
                 except KafkaException as error:
                     self._fall_out(error)
                 if self._queue:
-                    return self._hand_out()
+                    return self._next_record()
             if time.monotonic() >= until:
                 break
         return None
 
     def __iter__(self) -> Iterator[Record]:
-        """Records without end, until `close()`. Commits by itself at the cutover only."""
+        """Records until `close()`. Commits by itself at the cutover only."""
         while not self._closed:
             record = self.poll()
             if record is not None:
@@ -146,12 +148,12 @@ class OrderedConsumer:
 
     @property
     def waits_for_commit(self) -> bool:
-        """Does nothing more come before a commit? So it is when the remote topic has been handed out to its cutover, and
-        after a rebalance that took back what was handed out."""
+        """Whether no record is returned before a commit: the remote topic has been returned up to its cutover, or a
+        rebalance has invalidated the returned records."""
         member = self._member
-        if self._lost or (self._handed and self._held):
+        if self._lost or (self._returned and self._held):
             return True
-        if member is None or self._queue or not member.held or not self._handed:
+        if member is None or self._queue or not member.held or not self._returned:
             return False
         cutover = self._plan.cutover
         return any(
@@ -161,7 +163,7 @@ class OrderedConsumer:
 
     @property
     def active(self) -> Active | None:
-        """Which cluster this consumer reads at; None before the first poll, or when it follows no pointer."""
+        """The cluster this consumer reads from; None before the first poll, or when it follows no pointer."""
         return self._active
 
     @property
@@ -176,16 +178,16 @@ class OrderedConsumer:
     # -- committing ------------------------------------------------------------------------------------------------
 
     def commit(self, timeout_s: float = 30.0) -> CommitOutcome:
-        """Commits everything handed out, and waits for the answer.
+        """Commit all returned records, and wait for the answer.
 
-        ACKED: none of it comes again. REFUSED: the group or the pointer has moved on, and what was handed out since the
-        last ACKED comes again, here, at another member, or, after a move, where the group's translated positions say.
-        UNKNOWN: nobody answered within `timeout_s`, or the pointer moved meanwhile; commit again.
+        ACKED: they are not delivered again. REFUSED: the group has rebalanced or the pointer has moved, and the records since
+        the last ACKED are delivered again: here, to another member or, after a move, from the group's translated offsets.
+        UNKNOWN: no answer within `timeout_s`, or the pointer moved meanwhile; commit again.
         """
         member = self._member
         if member is not None:
             self._check_generation(member)
-        if self._lost:  # what was handed out since goes with it: an application that hears no must not keep a part
+        if self._lost:  # all uncommitted records are refused together: an application must not keep a part
             if member is not None:
                 member.rewind(Batch((), dict(self._starts), {}, self._generation))
             self._forget()
@@ -200,7 +202,7 @@ class OrderedConsumer:
         if outcome is CommitOutcome.REFUSED or member.generation != self._generation:
             self._forget()
         elif outcome is CommitOutcome.ACKED:
-            self._handed.clear()
+            self._returned.clear()
             self._starts = {}
             for record in self._queue:
                 self._starts.setdefault(record.partition, record.offset)
@@ -208,16 +210,16 @@ class OrderedConsumer:
         return outcome
 
     def committed(self) -> dict[TopicPartition, int]:
-        """The group's positions in the partitions this member has. Raises `Unreachable`, `ClusterRefused`."""
+        """The group's committed offsets in this member's partitions. Raises `Unreachable`, `ClusterRefused`."""
         if self._member is None:
             return {}
         try:
             return self._member.committed(self._member.assigned)
         except KafkaException as error:
-            raise as_drlib_error(error, self._where(), f"reading the positions of {self.group}") from error
+            raise as_drlib_error(error, self._where(), f"reading the committed offsets of {self.group}") from error
 
     def close(self) -> None:
-        """Leaves the group; commits nothing."""
+        """Leave the group without a commit."""
         self._closed = True
         self._leave()
 
@@ -232,9 +234,9 @@ class OrderedConsumer:
     # -- the records between polling and committing ----------------------------------------------------------------
 
     def _forget(self) -> None:
-        """Drops what was polled and not committed; it comes again."""
+        """Drop the polled, uncommitted records; they are delivered again."""
         self._queue.clear()
-        self._handed.clear()
+        self._returned.clear()
         self._starts.clear()
         self._ends.clear()
         self._generation = self._member.generation if self._member is not None else 0
@@ -252,8 +254,8 @@ class OrderedConsumer:
                 self._starts.setdefault(partition, start)
             self._ends.update(batch.positions)
             if not (
-                self._queue or self._handed or self._lost
-            ):  # only control records: nothing the application could wait for
+                self._queue or self._returned or self._lost
+            ):  # control records only: the application has nothing to commit
                 self.commit()
         self._check_generation(member)
 
@@ -262,31 +264,31 @@ class OrderedConsumer:
             self._lose()
 
     def _lose(self) -> None:
-        lost = self._lost or bool(self._handed)
+        lost = self._lost or bool(self._returned)
         self._forget()
         self._lost = lost
 
-    def _hand_out(self) -> Record:
+    def _next_record(self) -> Record:
         record = self._queue.popleft()
-        self._handed[record.partition] = record.offset + 1
+        self._returned[record.partition] = record.offset + 1
         return record
 
     def _positions(self) -> dict[TopicPartition, int]:
         queued = {record.partition for record in self._queue}
         return {
-            partition: self._handed[partition] if partition in queued else end
+            partition: self._returned[partition] if partition in queued else end
             for partition, end in self._ends.items()
-            if partition not in queued or partition in self._handed
+            if partition not in queued or partition in self._returned
         }
 
     # -- which cluster ---------------------------------------------------------------------------------------------
 
     def _holds_back(self) -> bool:
-        """Does the pointer hold? Then nothing more is handed out, and once the application has committed what it has the
-        group is left: its positions are final."""
+        """Whether the pointer holds. Then no record is returned, and once the application has committed, the consumer leaves
+        the group, whose offsets are final."""
         self._held = self._follows is not None and self._follows.current().pointer.hold
         if self._held and self._member is not None:
-            if self._handed or self._lost:
+            if self._returned or self._lost:
                 self._member.serve()
                 self._check_generation(self._member)
             else:
@@ -294,7 +296,7 @@ class OrderedConsumer:
         return self._held
 
     def _joined(self) -> OrderedMember | None:
-        """The member at the active cluster, made anew when the pointer has moved; None while it cannot be made."""
+        """The member at the active cluster, a new one when the pointer has moved; None while it cannot connect."""
         plan, active = self._fixed, None
         if self._follows is not None:
             active = self._follows.current()
@@ -335,12 +337,12 @@ class OrderedConsumer:
                 member.close(_LEAVE_S)
 
     def _fall_out(self, error: KafkaException) -> None:
-        """Joins again later where nobody answered. Raises what is a refusal."""
-        told = as_drlib_error(error, self._where(), f"reading {self.topic} as {self.group}")
+        """Leave the group and join again later if the cluster did not answer. Raises a refusal."""
+        reason = as_drlib_error(error, self._where(), f"reading {self.topic} as {self.group}")
         self._leave()
-        if not told.retriable:
-            raise told from error
-        _LOG.warning("%s", told)
+        if not reason.retriable:
+            raise reason from error
+        _LOG.warning("%s", reason)
 
     def _where(self) -> ClusterSettings:
         if self._active is not None:
@@ -350,6 +352,6 @@ class OrderedConsumer:
 
 
 def _check_login(cluster: ClusterSettings) -> None:
-    """librdkafka would try a refused login for ever. Raises `SecurityFault`."""
-    if cluster.secured and (found := preflight.explain_refusal(cluster, _LOGIN_S)) is not None:
-        raise found
+    """Check the login, as librdkafka would retry a refused one for ever. Raises `SecurityFault`."""
+    if cluster.secured and (refusal := login_check.explain_refusal(cluster, _LOGIN_S)) is not None:
+        raise refusal

@@ -1,14 +1,14 @@
 """A group member that reads a remote topic to its cutover and only then the local topic, batch by batch.
 
-After a move a key's history lies in two topics: `LEFT.flights` holds what happened before, `flights` what came since.
+After a move a key's records are in two topics: `LEFT.flights` has those before the move, `flights` those since.
 Rules:
 - Partition p of the local topic is paused until the group has *committed* the cutover of partition p of the remote
-  topic, or of all its partitions (`Scope`). Committed, not polled: whoever owns p after a rebalance derives the same
-  answer from the broker alone.
+  topic, or of all its partitions (`Scope`). Committed, not polled: the owner of p after a rebalance
+  derives the same answer from the broker alone.
 - Positions are compared, never record offsets: the last offsets before a cutover may be control records.
-- A batch counts when its commit is acknowledged. A refused commit rewinds to where the batch began; a commit whose
-  outcome was never heard is said to be unknown, and whoever owns the batch decides.
-- A batch polled before a rebalance is not committed after it: its partitions are somebody else's, or read anew.
+- A batch counts when its commit is acknowledged. A refused commit rewinds to the start of the batch; a commit
+  without an answer is UNKNOWN, and the owner of the batch decides.
+- A batch polled before a rebalance is not committed after it: its partitions belong to another member, or are read again.
 - The range assignor gives partition p of both topics to the same member; members must all be of this class.
 Not for: translating positions (they are committed before this starts) or for choosing the cluster; applications use
 `drlib.client.ordered_consumer`.
@@ -31,12 +31,12 @@ from drlib.client.read_plan import ReadPlan, held
 from drlib.kafka.admin.descriptions import Isolation, Record
 from drlib.model import TopicPartition
 
-_ASK_AGAIN_S: Final = 0.5  # how often the position of a remote partition that another member owns is asked for
+_ASK_AGAIN_S: Final = 0.5  # how often the offset of a remote partition that another member owns is requested
 _NO_COMMIT_WAIT_S: Final = 0.01
 _BETWEEN_POLLS_S: Final = 0.001
 _REQUEST_S: Final = 5.0
 
-# The coordinator's definite no: the group has moved on and somebody else will read these records.
+# The coordinator refused for good: another generation of the group reads these records.
 _REFUSED: Final = frozenset(
     {
         ck.KafkaError.ILLEGAL_GENERATION,
@@ -51,15 +51,15 @@ _REFUSED: Final = frozenset(
 
 class CommitOutcome(StrEnum):
     ACKED = "acked"
-    REFUSED = "refused"  # not taken; the consumer has rewound, or somebody else owns the partitions now
-    UNKNOWN = "unknown"  # nobody answered before waiting was over
+    REFUSED = "refused"  # not committed; the consumer has rewound, or another member owns the partitions
+    UNKNOWN = "unknown"  # no answer before the deadline
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Records in the order they were polled, and by partition where the batch begins and the position after it.
 
-    A batch may hold no records: then only control records lay before a cutover; committing it opens the local topic.
+    A batch may be empty: only control records preceded the cutover; committing it opens the local topic.
     """
 
     records: tuple[Record, ...]
@@ -91,9 +91,9 @@ class OrderedMember:
         self._assigned: set[TopicPartition] = set()
         self._held: set[TopicPartition] = set()
         self._reached: dict[TopicPartition, int] = {}  # committed, or where an uncommitted remote partition starts
-        self._polled: dict[TopicPartition, int] = {}  # the position after what has been polled
-        self._stash: list[ck.Message] = []  # polled while a commit was under way
-        self._asked = 0.0
+        self._polled: dict[TopicPartition, int] = {}  # the position after the polled records
+        self._stash: list[ck.Message] = []  # polled during a commit
+        self._requested = 0.0
         self._generation = 0
         self._closed = False
         self._commits: list[tuple[ck.KafkaError | None, dict[TopicPartition, int]]] = []
@@ -132,7 +132,7 @@ class OrderedMember:
 
     @property
     def generation(self) -> int:
-        """Changes with every rebalance: what was polled before it is no longer this member's to commit."""
+        """Changes with every rebalance: records polled before it may no longer be committed by this member."""
         return self._generation
 
     def position(self, partition: TopicPartition) -> int:
@@ -142,9 +142,9 @@ class OrderedMember:
     def committed(
         self, partitions: Collection[TopicPartition], timeout_s: float = _REQUEST_S
     ) -> dict[TopicPartition, int]:
-        """The group's committed positions, without those it has none for.
+        """The group's committed offsets, for the partitions that have one.
 
-        Raises KafkaException, also when one of them could not be read: no answer is not no position.
+        Raises `KafkaException`, also when one of them could not be read.
         """
         if not partitions:
             return {}
@@ -157,12 +157,12 @@ class OrderedMember:
         return {TopicPartition(at.topic, at.partition): at.offset for at in answer if at.offset >= 0}
 
     def poll(self) -> Batch | None:
-        """What has arrived within about `poll_s`, at most `max_batch` records and what came during the last commit.
+        """The records of about `poll_s`: at most `max_batch`, and those received during the last commit.
 
-        Raises KafkaException for an error that does not heal by itself.
+        Raises `KafkaException` for an error that is not transient.
         """
         received = self._receive(self._max_batch, self._poll_s)
-        # only now: a rebalance served meanwhile has thrown away what was stashed, and reads it again
+        # only now: a rebalance during the poll drops the stash, and its records are read again
         messages, self._stash = self._stash + received, []
         self._open_gates()
         starts: dict[TopicPartition, int] = {}
@@ -173,7 +173,7 @@ class OrderedMember:
                 starts.setdefault(record.partition, record.offset)
                 records.append(record)
         positions = {p: self._polled[p] for p in starts}
-        for partition in self._assigned:  # a remote partition may come to its cutover over control records alone
+        for partition in self._assigned:  # a remote partition may reach its cutover with control records alone
             position = self._polled.get(partition, -1)
             if partition.topic == self.plan.remote and self._at_cutover(partition, position):
                 starts.setdefault(partition, position)
@@ -181,15 +181,15 @@ class OrderedMember:
         return Batch(tuple(records), starts, positions, self._generation) if positions else None
 
     def serve(self) -> None:
-        """Takes part in a rebalance that is due, without waiting: for a caller who is still busy with a batch."""
+        """Take part in a due rebalance without waiting, for a caller that is still busy with a batch."""
         self._stash += self._receive(1, 0.0)
 
     def commit(
         self, batch: Batch, *, deadline_s: float = 30.0, waiting: Callable[[], bool] = lambda: True
     ) -> CommitOutcome:
-        """Commits where `batch` ends, and returns when the coordinator has answered.
+        """Commit the end of `batch`, and return the coordinator's answer.
 
-        Asks again while nobody answers; UNKNOWN after `deadline_s` seconds or as soon as `waiting()` is False.
+        Retries without an answer; UNKNOWN after `deadline_s` seconds or as soon as `waiting()` is False.
         """
         until = time.monotonic() + deadline_s
         offsets = [ck.TopicPartition(p.topic, p.partition, position) for p, position in batch.positions.items()]
@@ -210,7 +210,7 @@ class OrderedMember:
             if error.code() in _REFUSED:
                 if in_doubt and (outcome := self._settled(batch)) is not CommitOutcome.REFUSED:
                     return outcome
-                if batch.generation == self._generation:  # else a new assignment has put every position right
+                if batch.generation == self._generation:  # else a new assignment has set every position
                     self.rewind(batch)
                 return CommitOutcome.REFUSED
             in_doubt = True
@@ -219,7 +219,7 @@ class OrderedMember:
             self._stash += self._receive(1, self._poll_s)
 
     def close(self, timeout_s: float = 5.0) -> bool:
-        """Leaves the group. False when the cluster has not let go within `timeout_s`; the client is abandoned then."""
+        """Leave the group. False when that did not end within `timeout_s`; the client is abandoned then."""
         if self._closed:
             return True
         self._closed = True
@@ -250,7 +250,7 @@ class OrderedMember:
             if error is None:
                 messages.append(message)
                 self._advance(partition, message.offset() + 1)
-            elif error.code() == ck.KafkaError._PARTITION_EOF:  # behind control records too, where no record tells
+            elif error.code() == ck.KafkaError._PARTITION_EOF:  # also after control records, which are not delivered
                 self._advance(partition, message.offset())
             elif error.fatal() or error.code() in (
                 ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -272,10 +272,10 @@ class OrderedMember:
     def _await_commit(
         self, wanted: Mapping[TopicPartition, int], until: float, waiting: Callable[[], bool]
     ) -> ck.KafkaError | None:
-        """The coordinator's answer, None for yes, `_TIMED_OUT` when waiting was over first.
+        """The coordinator's answer: None when committed, `_TIMED_OUT` when there is none in time.
 
-        The answer is served by polling, so records may arrive with it; they wait in the stash for the next batch.
-        Polled one by one and not too fast: pausing instead would throw prefetched records away, and cost a second.
+        The answer is delivered by polling, so records may arrive too; they are stashed for the next batch. They are polled
+        one by one and slowly: pausing instead would drop prefetched records, which costs a second.
         """
         while time.monotonic() < until and waiting():
             arrived = self._receive(1, _NO_COMMIT_WAIT_S)
@@ -294,19 +294,21 @@ class OrderedMember:
         self._commits.append((error, {TopicPartition(p.topic, p.partition): p.offset for p in partitions or ()}))
 
     def _settled(self, batch: Batch) -> CommitOutcome:
-        """What became of a commit that was asked for before the group moved on; a commit is taken whole or not at all."""
+        """The outcome of a commit in flight when the group rebalanced; a commit is applied whole or not at all."""
         try:
-            found = self.committed(batch.positions.keys())
+            offsets = self.committed(batch.positions.keys())
         except ck.KafkaException:
             return CommitOutcome.UNKNOWN
-        if found == dict(batch.positions):
+        if offsets == dict(batch.positions):
             return CommitOutcome.ACKED
-        if any(found.get(p, -1) < position for p, position in batch.positions.items()):
+        if any(offsets.get(p, -1) < position for p, position in batch.positions.items()):
             return CommitOutcome.REFUSED
-        return CommitOutcome.UNKNOWN  # another member stands beyond it: after ours, or after reading the same again
+        return (
+            CommitOutcome.UNKNOWN
+        )  # another member committed more: after this commit, or after reading the same records again
 
     def rewind(self, batch: Batch) -> None:
-        """Reads again from where `batch` began, in the partitions that are still this member's."""
+        """Seek back to the start of `batch`, in the partitions that this member still owns."""
         starts = dict(batch.starts)
         for message in self._stash:
             starts.setdefault(TopicPartition(message.topic() or "", message.partition()), message.offset())
@@ -317,7 +319,7 @@ class OrderedMember:
                 self._polled[partition] = offset
 
     def _open_gates(self) -> None:
-        """Resumes the local partitions whose remote ones have been committed up to the cutover."""
+        """Resume the local partitions whose remote ones are committed up to the cutover."""
         if not self._held:
             return
         elsewhere = {
@@ -325,12 +327,12 @@ class OrderedMember:
             for remote, position in self.plan.gates(self._held).items()
             if remote not in self._assigned and self._reached.get(remote, -1) < position
         }
-        if elsewhere and time.monotonic() - self._asked > _ASK_AGAIN_S:
-            self._asked = time.monotonic()
-            with contextlib.suppress(ck.KafkaException):  # ask again later; the gate stays closed
+        if elsewhere and time.monotonic() - self._requested > _ASK_AGAIN_S:
+            self._requested = time.monotonic()
+            with contextlib.suppress(ck.KafkaException):  # retried later; the gate stays closed
                 self._reached.update(self.committed(elsewhere))
-        still = held(self.plan, self._assigned, self._reached)
-        opened, self._held = self._held - still, still
+        waiting = held(self.plan, self._assigned, self._reached)
+        opened, self._held = self._held - waiting, waiting
         if opened:
             self._consumer.resume([ck.TopicPartition(p.topic, p.partition) for p in opened])
 
@@ -339,7 +341,7 @@ class OrderedMember:
         self._stash.clear()
         self._polled.clear()
         self._assigned.clear()
-        if self._closed:  # the assignment came while leaving: closing serves it, and has no answers to give any more
+        if self._closed:  # assigned while leaving: close() serves the rebalance and must not request offsets
             consumer.unassign()
             return
         assigned = {TopicPartition(p.topic, p.partition) for p in partitions}
@@ -348,7 +350,7 @@ class OrderedMember:
         try:
             positions = self._starting_points(consumer, gates | remote)
         except ck.KafkaException:
-            consumer.unassign()  # else the client assigns by itself, and reads past gates nobody has closed
+            consumer.unassign()  # else the client assigns by itself and reads past the gates
             raise
         self._assigned = assigned
         self._reached = positions
@@ -357,11 +359,11 @@ class OrderedMember:
         self._polled.update({p: offset for p, offset in positions.items() if p in self._assigned})
         self._held = held(self.plan, self._assigned, self._reached)
         consumer.pause([ck.TopicPartition(p.topic, p.partition) for p in self._held])
-        # librdkafka keeps a pause over rebalances: what was held here and has been opened elsewhere would stay shut for ever
+        # librdkafka keeps a pause across rebalances: partitions opened by another member meanwhile would stay paused
         consumer.resume([ck.TopicPartition(p.topic, p.partition) for p in self._assigned - self._held])
 
     def _starting_points(self, consumer: Any, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the group stands in remote partitions: committed, else the log's start (nothing before it)."""
+        """The group's position in remote partitions: committed, else the log start offset."""
         points = self.committed(partitions)
         for partition in set(partitions) - points.keys():
             low, _ = consumer.get_watermark_offsets(

@@ -1,12 +1,10 @@
-"""The active-cluster pointer: which cluster the applications use, as a value, as bytes and as one small file.
+"""The active-cluster pointer, as a value and as bytes: which cluster the applications use.
 
-Rules: versions only grow: a writer that comes late with a version that is taken is refused, and a reader ignores what is
-older than what it has seen. The file is replaced by an atomic rename under a lock on its folder, so a reader sees the old
-or the new one and never half. `cutover` is where each remote topic ends for the applications: they read it up to there,
-then the local topic of the same name. `hold` asks producers to finish what is in flight and wait, and consumers to commit
-what they have and leave their groups (a planned move drains first); after `hold_limit_s` seconds they go on where they are
-(`drlib.client.pointer_hold`).
-Not for: deciding to move; nor the form that lives in Kafka (`drlib.client.pointer_topic`).
+Rules: versions only grow: a writer with a version that is taken is refused, and a reader ignores versions older than one it has
+seen. `cutover` is the position where each remote topic ends for the applications: they read it up to there, then the local
+topic of the same name. `hold` asks producers to flush and wait, and consumers to commit and leave their groups (a planned
+move drains first); after `hold_limit_s` seconds they continue where they are (`drlib.client.pointer_hold`).
+Not for: deciding to move; storing it (`drlib.client.pointer_file`, `drlib.client.pointer_topic`).
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ POINTER_NAME = "pointer.json"
 
 
 class PointerConflict(DrlibError):
-    """Another writer was first, or two clusters hold different words under one version."""
+    """Another writer was first, or two clusters hold different pointers with one version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +38,25 @@ class Pointer:
     hold_limit_s: float = 0.0
 
     def elsewhere(self, was: Pointer) -> bool:
-        """Does it name another cluster than `was`?"""
+        """Whether it names another cluster than `was`."""
         return self.bootstrap != was.bootstrap
 
     def remote_topic(self, topic: str) -> str | None:
-        """The topic `topic` was mirrored into on the active cluster, or None when there is nothing remote to read."""
+        """The mirror topic of `topic` on the active cluster; None when there is no remote topic to read."""
         return None if self.remote_prefix is None else f"{self.remote_prefix}{topic}"
 
 
 class PointerSource(Protocol):
-    """Where an application looks: a file, or a topic on every cluster."""
+    """Where an application reads the pointer: a file, or a topic on every cluster."""
 
     def current(self) -> Pointer | None:
-        """The newest pointer known; None while there has never been one. Never goes back to an older version."""
+        """The newest pointer known; None if there has never been one. Never returns to an older version."""
 
     def doubt(self) -> str:
-        """Why `current()` may not be the newest there is; empty when nothing speaks against it."""
+        """Why `current()` may not be the newest pointer; empty if there is no reason to doubt it."""
 
     def settled(self) -> bool:
-        """Has everybody who could know a newer pointer been asked?"""
+        """Whether every place that may have a newer pointer has been asked."""
 
     def wait_newer(self, version: int, timeout_s: float) -> Pointer | None:
         """The first pointer newer than `version` within `timeout_s` seconds, else None."""
@@ -77,9 +75,9 @@ def newest(pointers: Iterable[Pointer]) -> Pointer | None:
             rival = pointer
     if best is not None and rival is not None:
         raise PointerConflict(
-            f"version {best.version} of the pointer says two things",
-            f"one names {best.active}, the other {rival.active}: two writers who could not see each other",
-            f"Decide which is right and publish it as version {best.version + 1}.",
+            f"there are two pointers with version {best.version}",
+            f"one names {best.active}, the other {rival.active}: two writers could not see each other",
+            f"Decide which is right, then publish it again; it becomes version {best.version + 1}.",
         )
     return best
 
@@ -98,7 +96,7 @@ def encode(pointer: Pointer) -> bytes:
 
 
 def decode(content: bytes, name: str = POINTER_NAME) -> Pointer:
-    """Raises UsageError when `content` is not a pointer; `name` says where it was found."""
+    """Parse a pointer. Raises `UsageError` when `content` is not one; `name` says where it is stored."""
     try:
         match json.loads(content):
             case {"version": int(version), "active": str(active), "bootstrap": str(bootstrap), **rest}:
@@ -120,5 +118,5 @@ def _ends(cutover: object) -> dict[str, tuple[int, ...]]:
     if cutover is None:
         return {}
     if not isinstance(cutover, dict):
-        raise ValueError("cutover is no object")
+        raise ValueError("cutover is not an object")
     return {str(topic): tuple(int(offset) for offset in offsets) for topic, offsets in cutover.items()}

@@ -1,8 +1,8 @@
-"""The active-cluster pointer as one small file.
+"""The active-cluster pointer as one small file: read, write and watch it.
 
-Rules: the file is replaced by an atomic rename under a lock on its folder, so a reader sees the old version or the new one
-and never half of one. A writer whose version is already taken is refused; a reader ignores a version that goes back.
-Not for: what a pointer says (`drlib.client.pointer`), nor its form in Kafka (`drlib.client.pointer_topic`).
+Rules: the file is replaced by an atomic rename under a lock on its folder, so a reader sees the old version or the new one,
+never a part. A writer whose version is taken is refused; a reader ignores an older version.
+Not for: the contents of a pointer (`drlib.client.pointer`), nor its form in Kafka (`drlib.client.pointer_topic`).
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ def read(path: Path) -> Pointer:
 
 
 def write_atomic(path: Path, pointer: Pointer) -> None:
-    """Replaces the pointer in one step; what a reader sees afterwards is on disk.
+    """Replace the pointer atomically and durably.
 
     Writing the same pointer again changes nothing. Raises `PointerConflict` when the file holds this version with
     other content, or a newer one.
     """
     with file_lock(path.parent) as folder:
         try:
-            found = read(path)
+            stored = read(path)
         except FileNotFoundError:
-            found = None
-        if found == pointer:
+            stored = None
+        if stored == pointer:
             return
-        if found is not None and found.version >= pointer.version:
+        if stored is not None and stored.version >= pointer.version:
             raise PointerConflict(
                 f"{path.name} was not changed to version {pointer.version}",
-                f"it holds version {found.version}, which names {found.active}",
-                f"Read it again, and write version {found.version + 1} if that is still right.",
+                f"it holds version {stored.version}, which names {stored.active}",
+                f"Read it again, then write version {stored.version + 1} if the move is still right.",
             )
         fresh = path.with_name(f".{path.name}.{os.getpid()}")
         with fresh.open("wb") as file:
@@ -52,30 +52,30 @@ def write_atomic(path: Path, pointer: Pointer) -> None:
 
 
 class PointerWatcher:
-    """The newest pointer of a file, looked at no more often than every `interval_s` seconds. A `PointerSource`."""
+    """The newest pointer of a file, read at most every `interval_s` seconds. A `PointerSource`."""
 
     def __init__(self, path: Path, interval_s: float = 0.05) -> None:
         self._path = path
         self._interval_s = interval_s
-        self._looked = float("-inf")
+        self._checked = float("-inf")
         self._seen: tuple[int, int, int] | None = None
         self._pointer: Pointer | None = None
         self._doubt = ""
         self._hold = HoldClock()
 
     def current(self) -> Pointer | None:
-        """The pointer as of at most `interval_s` ago; None while there has never been one.
+        """The pointer as of at most `interval_s` ago; None if there has never been one.
 
-        A pointer that is deleted or goes back to an older version is ignored: applications stay where they are, and
-        `doubt()` says why; so it is with a file that is no longer a pointer. Raises UsageError if it never was one.
+        A deleted file, an older version or an invalid file is ignored: applications stay where they are, and `doubt()`
+        says why. Raises `UsageError` if the file never was a pointer.
         """
         return self._hold.applied(self._newest())
 
     def _newest(self) -> Pointer | None:
         now = time.monotonic()
-        if now - self._looked < self._interval_s:
+        if now - self._checked < self._interval_s:
             return self._pointer
-        self._looked = now
+        self._checked = now
         try:
             stat = self._path.stat()
             seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
@@ -84,7 +84,7 @@ class PointerWatcher:
             fresh = read(self._path)
         except FileNotFoundError:
             self._seen = None
-            self._doubt = f"{self._path.name} is not there"
+            self._doubt = f"{self._path.name} does not exist"
             return self._pointer
         except UsageError as error:
             if self._pointer is None:
@@ -96,7 +96,7 @@ class PointerWatcher:
             self._pointer = fresh
             self._doubt = ""
         else:
-            self._doubt = f"{self._path.name} went back from version {self._pointer.version} to {fresh.version}"
+            self._doubt = f"{self._path.name} went back from version {self._pointer.version} to version {fresh.version}"
         return self._pointer
 
     def doubt(self) -> str:
@@ -118,7 +118,7 @@ class PointerWatcher:
             time.sleep(min(self._interval_s, left))
 
     def wait(self, deadline_s: float, stopping: Callable[[], bool] = lambda: False) -> Pointer | None:
-        """The first pointer; None when `stopping()` came first. Raises Unreachable after `deadline_s` seconds."""
+        """The first pointer; None when `stopping()` came first. Raises `Unreachable` after `deadline_s` seconds."""
         until = time.monotonic() + deadline_s
         while not stopping():
             if (pointer := self.current()) is not None:
@@ -126,11 +126,11 @@ class PointerWatcher:
             if time.monotonic() > until:
                 raise Unreachable(
                     f"no pointer at {self._path.name}",
-                    f"waited {deadline_s:g} s for it",
-                    "Start the lab, then the traffic",
+                    f"it did not appear within {deadline_s:g} s",
+                    "Start the lab, then the applications.",
                 )
             time.sleep(self._interval_s)
         return None
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: no file is kept open."""

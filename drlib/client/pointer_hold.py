@@ -1,8 +1,8 @@
-"""A hold that ends by itself: applications go on where they are when whoever held them never came back.
+"""End a hold by its limit: applications continue where they are when the drill that held them does not come back.
 
-Rules: the limit counts from when this process first saw the hold, by its own monotonic clock. That is never before the hold
-was written, so whoever holds and moves within the limit, counted from its own writing, is sure that nobody has gone on; no
-two clocks are compared. A process that starts meanwhile counts anew. A hold without a limit never ends by itself.
+Rules: the limit counts from when this process first saw the hold, by its own monotonic clock. That is never before the hold was
+written, so a drill that moves within the limit, counted from its own write, knows that no application has continued; no two
+clocks are compared. A process that starts meanwhile starts counting then. A hold without a limit does not end by itself.
 Not for: deciding to hold (`drlib.drill.actions.failback.switchover`).
 """
 
@@ -21,13 +21,13 @@ _LOG = logging.getLogger("drlib.active")
 
 
 class HoldClock:
-    """What a pointer means to one process, its holds cut short where they have run out."""
+    """Applies the limits of holds to the pointers of one process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._version = -1
         self._since = 0.0
-        self._told = -1
+        self._warned_version = -1
 
     def applied(self, pointer: Pointer | None) -> Pointer | None:
         """`pointer`, or the same without its hold once that has lasted for its limit."""
@@ -38,10 +38,10 @@ class HoldClock:
             self._version, self._since = pointer.version, now
         if now - self._since < pointer.hold_limit_s:
             return pointer
-        if self._told != pointer.version:
-            self._told = pointer.version
+        if self._warned_version != pointer.version:
+            self._warned_version = pointer.version
             _LOG.warning(
-                "held for %g s by version %d of the pointer, and nobody has moved it: going on at %s",
+                "the pointer has held for its limit of %g s (version %d) and was not moved: continuing at %s",
                 pointer.hold_limit_s,
                 pointer.version,
                 pointer.active,

@@ -1,16 +1,16 @@
 """The active-cluster pointer in Kafka: one compacted topic of one partition on every cluster.
 
-A record's key is an application or `*` for all of them; versions are one sequence over all keys, so the newest word counts
-whoever it names: `orders` can be moved alone, and a later word for `*` moves it with the others. The name ends in
+A record's key is an application, or `*` for all of them. Versions are one sequence over all keys, so the newest pointer counts
+for every key: `orders` can be moved alone, and a later pointer for `*` moves it with the others. The topic's name ends in
 `.internal`, which no mirror copies.
-What is promised:
-- On one cluster a version is compared and set: every writer claims the same transactional ID, which fences the writer
-  before it, reads the topic to its end and only then commits. A word never replaces a newer one, nor one of its version.
-- Across clusters there is no vote, or nothing could be written when one of two is dead. The word goes to every cluster
-  that answers, in the order of their aliases, and who could not be reached is said. Two writers who see the same
-  cluster: one is refused. Two who see only different ones can both write a version; whoever sees both clusters is
-  then told so by `PointerConflict`, and a word with a higher version ends it.
-- A reader believes the newest version among the clusters that answer, and says which did not.
+Rules:
+- On one cluster a version is compared and set: every writer claims the same transactional ID, which fences the previous
+  writer, reads the topic to its end, and only then commits. A pointer never replaces a newer one or another of its version.
+- Across clusters there is no vote: with two clusters, one down, nothing could be written. The pointer goes to every cluster
+  that answers, in the order of aliases, and unreachable clusters are reported. Of two writers that see the same cluster, one
+  is refused. Two that see only different clusters can both write a version; a reader that sees both clusters raises
+  `PointerConflict`, until a higher version is published.
+- A reader uses the newest version among the clusters that answer, and reports those that do not.
 Not for: following changes (`drlib.client.pointer_watch`).
 """
 
@@ -35,17 +35,17 @@ from drlib.model import TopicPartition
 TOPIC: Final = "drlib.active.internal"
 EVERYONE: Final = "*"
 _CONFIG: Final = {"cleanup.policy": "compact"}
-_CLAIMS: Final = 6  # looks; one fewer tries, as the last try is looked at too
+_CLAIMS: Final = 6  # claims; one attempt fewer, as the last claim only reads the outcome
 _QUIET: Final = logging.getLogger("drlib.librdkafka")
 Answer = TypeVar("Answer")
 
-Words = dict[str, Pointer | UsageError]  # by key, the last word; an error where it is not a pointer
+Pointers = dict[str, Pointer | UsageError]  # by key, the last value; an error where it is not a pointer
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`pointer` is the newest for the application, None if there has never been one; `silent` says, by alias, who did
-    not answer and why. With silent clusters there may be a newer one."""
+    """`pointer` is the newest for the application, None if there has never been one. `silent`: by alias, why a cluster
+    did not answer; such a cluster may have a newer pointer."""
 
     pointer: Pointer | None
     silent: Mapping[str, DrlibError] = field(default_factory=dict)
@@ -53,54 +53,54 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """`where`: the aliases of the clusters that hold the pointer now; `missing`: why the others don't."""
+    """`where`: the aliases of the clusters that hold the pointer now; `missing`: why the others do not."""
 
     pointer: Pointer
     where: tuple[str, ...]
     missing: Mapping[str, DrlibError] = field(default_factory=dict)
 
 
-def counted(words: Mapping[str, Pointer | UsageError], application: str) -> list[Pointer]:
-    """The pointers that count for `application`. Raises the `UsageError` of a word that is none."""
-    chosen = [words[key] for key in dict.fromkeys((application, EVERYONE)) if key in words]
-    for word in chosen:
-        if isinstance(word, UsageError):
-            raise word
-    return [word for word in chosen if isinstance(word, Pointer)]
+def pointers_for(pointers: Mapping[str, Pointer | UsageError], application: str) -> list[Pointer]:
+    """The pointers that apply to `application`. Raises the `UsageError` of an invalid one."""
+    chosen = [pointers[key] for key in dict.fromkeys((application, EVERYONE)) if key in pointers]
+    for pointer in chosen:
+        if isinstance(pointer, UsageError):
+            raise pointer
+    return [pointer for pointer in chosen if isinstance(pointer, Pointer)]
 
 
-def words_of(records: Iterable[Record], where: str) -> Words:
-    """The last word of every key; a tombstone takes its key's word back."""
-    words: Words = {}
+def fold_records(records: Iterable[Record], where: str) -> Pointers:
+    """The last pointer of every key; a tombstone removes its key."""
+    pointers: Pointers = {}
     for record in records:
-        hear(words, record.key, record.value, f"{where} at offset {record.offset}")
-    return words
+        apply_record(pointers, record.key, record.value, f"{where} at offset {record.offset}")
+    return pointers
 
 
-def hear(words: Words, key: bytes | None, value: bytes | None, where: str) -> None:
-    """Takes one record into `words`."""
+def apply_record(pointers: Pointers, key: bytes | None, value: bytes | None, where: str) -> None:
+    """Apply one record of the topic to `pointers`."""
     name = (key or b"").decode(errors="replace")
     if value is None:
-        words.pop(name, None)
+        pointers.pop(name, None)
         return
     try:
-        words[name] = decode(value, where)
+        pointers[name] = decode(value, where)
     except UsageError as error:
-        words[name] = error
+        pointers[name] = error
 
 
 def read_pointer(
     clusters: Sequence[ClusterSettings], application: str = EVERYONE, *, topic: str = TOPIC, timeout_s: float = 5.0
 ) -> Reading:
-    """Asks all clusters at once. A cluster without the topic answers, and knows nothing.
+    """Read the pointer from all clusters at once. A cluster without the topic counts as one without a pointer.
 
-    Raises `Unreachable` when nobody answers within `timeout_s` seconds or so, `PointerConflict`, and `UsageError` when
+    Raises `Unreachable` when no cluster answers within about `timeout_s` seconds, `PointerConflict`, and `UsageError` when
     the topic holds something else.
     """
-    answers, silent = _ask(clusters, lambda cluster: _words(cluster, topic, timeout_s))
+    answers, silent = _ask(clusters, lambda cluster: _read_pointers(cluster, topic, timeout_s))
     if not answers:
-        raise _nobody("reading", topic, silent)
-    return Reading(newest(p for words in answers.values() for p in counted(words, application)), silent)
+        raise _no_answer("reading", topic, silent)
+    return Reading(newest(p for pointers in answers.values() for p in pointers_for(pointers, application)), silent)
 
 
 def publish(
@@ -112,17 +112,17 @@ def publish(
     replication_factor: int = -1,
     timeout_s: float = 10.0,
 ) -> Published:
-    """Writes `pointer` to every cluster that can be reached, making the topic where it is missing.
+    """Write `pointer` to every cluster that answers, and create the topic where it is missing.
 
-    `pointer.version` is what the writer read plus one. Publishing the same again fills the clusters that missed it.
-    Raises `PointerConflict` when a cluster holds that version with another word, or a newer one (it says where the
-    pointer stands by then), `Unreachable` when it could be written nowhere, `ClusterRefused` alike.
+    `pointer.version` is the version read, plus one. Publishing the same pointer again writes it to clusters that missed it.
+    Raises `PointerConflict` when a cluster holds another pointer of that version or a newer one (the error lists where it was
+    written), `Unreachable` or `ClusterRefused` when it was written nowhere.
     """
     writer = _Writer(application, pointer, topic, replication_factor, timeout_s)
     claims, missing = _ask(clusters, writer.claim)
     if not claims:
-        raise _nobody("publishing to", topic, missing)
-    refused = {alias: word for alias, claim in claims.items() if (word := writer.conflict(claim.words)) is not None}
+        raise _no_answer("publishing to", topic, missing)
+    refused = {alias: why for alias, claim in claims.items() if (why := writer.conflict(claim.pointers)) is not None}
     if refused:
         raise _conflict(pointer, refused, ())
     where: list[str] = []
@@ -137,7 +137,7 @@ def publish(
         except DrlibError as error:
             missing[settings.alias] = error
     if not where:
-        raise _nobody("publishing to", topic, missing)
+        raise _no_answer("publishing to", topic, missing)
     return Published(pointer, tuple(where), missing)
 
 
@@ -146,7 +146,7 @@ class _Claim:
     """A producer that has fenced every writer before it, and what the topic held from then on."""
 
     producer: Any
-    words: Words
+    pointers: Pointers
 
 
 class _Writer:
@@ -175,24 +175,28 @@ class _Writer:
             producer.init_transactions(self._timeout_s)
         except KafkaException as error:
             raise as_drlib_error(error, settings, f"claiming {self._topic}") from error
-        return _Claim(producer, _words(settings, self._topic, self._timeout_s))
+        return _Claim(producer, _read_pointers(settings, self._topic, self._timeout_s))
 
-    def conflict(self, words: Words) -> str | None:
-        """What stands against writing here, or None."""
-        for key, word in words.items():
-            if isinstance(word, Pointer) and word.version >= self._pointer.version and not self._is_ours(key, word):
-                return f"it holds version {word.version} for {key}, which names {word.active}"
+    def conflict(self, pointers: Pointers) -> str | None:
+        """Why the pointer may not be written here, or None."""
+        for key, stored in pointers.items():
+            if (
+                isinstance(stored, Pointer)
+                and stored.version >= self._pointer.version
+                and not self._is_ours(key, stored)
+            ):
+                return f"it holds version {stored.version} for {key}, which names {stored.active}"
         return None
 
     def write(self, settings: ClusterSettings, claim: _Claim) -> None:
-        """Raises `PointerConflict`; after another error it is not known whether the last try was committed."""
+        """Raises `PointerConflict`; after another error it is unknown whether the last attempt was committed."""
         failed: DrlibError | None = None
         for tries_left in reversed(range(_CLAIMS)):
             if failed is not None:
-                claim = self.claim(settings)  # what became of the commit before is settled by now, and read
-            if (word := self.conflict(claim.words)) is not None:
-                raise PointerConflict("the pointer is not written", word, "Read it again.")
-            if any(isinstance(w, Pointer) and self._is_ours(key, w) for key, w in claim.words.items()):
+                claim = self.claim(settings)  # the claim settles the outcome of the previous commit and reads it
+            if (why := self.conflict(claim.pointers)) is not None:
+                raise PointerConflict("the pointer was not written", why, "Read it again.")
+            if any(isinstance(p, Pointer) and self._is_ours(key, p) for key, p in claim.pointers.items()):
                 return
             if not tries_left:
                 break
@@ -204,30 +208,34 @@ class _Writer:
                 failed = as_drlib_error(error, settings, f"writing {self._topic}")
             else:
                 return
-        raise PointerConflict("the pointer is not written", f"each try was ended by another writer ({failed})", "Wait.")
+        raise PointerConflict(
+            "the pointer was not written",
+            f"another writer ended every attempt ({failed})",
+            "Wait, then publish it again.",
+        )
 
-    def _is_ours(self, key: str, word: Pointer) -> bool:
-        return key == self._application and word == self._pointer
+    def _is_ours(self, key: str, stored: Pointer) -> bool:
+        return key == self._application and stored == self._pointer
 
 
-def _words(settings: ClusterSettings, topic: str, timeout_s: float) -> Words:
+def _read_pointers(settings: ClusterSettings, topic: str, timeout_s: float) -> Pointers:
     partition = TopicPartition(topic, 0)
     with Cluster(settings, timeout_s=timeout_s) as cluster:
         if topic not in cluster.topics([topic]):
             return {}
         start = cluster.log_starts([partition])[partition]
         end = cluster.log_ends([partition], Isolation.READ_COMMITTED)[partition]
-        return words_of(cluster.read({partition: Range(start, end)}), f"{topic} on {settings.alias}")
+        return fold_records(cluster.read({partition: Range(start, end)}), f"{topic} on {settings.alias}")
 
 
 def _ask(
-    clusters: Sequence[ClusterSettings], question: Callable[[ClusterSettings], Answer]
+    clusters: Sequence[ClusterSettings], ask: Callable[[ClusterSettings], Answer]
 ) -> tuple[dict[str, Answer], dict[str, DrlibError]]:
-    """What each cluster answers, and why the others don't; all at once, so a dead one costs its own time only."""
+    """Each cluster's answer, and why the others gave none. All are asked at once: an unreachable one delays no other."""
     answers: dict[str, Answer] = {}
     silent: dict[str, DrlibError] = {}
     with ThreadPoolExecutor(max(1, len(clusters)), "pointer") as pool:
-        for settings, asked in [(one, pool.submit(question, one)) for one in clusters]:
+        for settings, asked in [(one, pool.submit(ask, one)) for one in clusters]:
             try:
                 answers[settings.alias] = asked.result()
             except DrlibError as error:
@@ -235,15 +243,19 @@ def _ask(
     return answers, silent
 
 
-def _nobody(doing: str, topic: str, silent: Mapping[str, DrlibError]) -> DrlibError:
+def _no_answer(doing: str, topic: str, silent: Mapping[str, DrlibError]) -> DrlibError:
     reasons = "; ".join(f"{alias}: {error.what}, {error.why}" for alias, error in silent.items())
-    return Unreachable(f"{doing} {topic} got no answer", reasons or "no cluster was named", "Bring one of them up.")
+    return Unreachable(
+        f"{doing} {topic} got no answer",
+        reasons or "no cluster is configured",
+        "Start one of the clusters, then run the command again.",
+    )
 
 
 def _conflict(pointer: Pointer, refused: Mapping[str, str], where: Sequence[str]) -> PointerConflict:
-    outcome = f"stands on {', '.join(where)} only" if where else "was not written anywhere"
+    outcome = f"was written to {', '.join(where)} only" if where else "was not written to any cluster"
     return PointerConflict(
         f"version {pointer.version} of the pointer ({pointer.active}) {outcome}",
-        "; ".join(f"{alias}: {word}" for alias, word in refused.items()),
-        "Read the pointer again and publish the next version if that is still right.",
+        "; ".join(f"{alias}: {why}" for alias, why in refused.items()),
+        "Read the pointer again, then publish the next version if the move is still right.",
     )

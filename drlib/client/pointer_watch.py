@@ -1,9 +1,9 @@
-"""Following the pointer's topic on several clusters at once.
+"""Follow the pointer's topic on several clusters at once.
 
-Rules: one consumer without a group for each cluster, in a thread of its own, so a dead cluster holds nobody up; a move is
-known as soon as one cluster that holds it answers a fetch. What has been seen never goes back. A cluster is asked every
-two seconds whether it is there, and while it is not, `doubt()` names it: the newest word may be the one it holds.
-Not for: a single look (`drlib.client.pointer_topic.read_pointer`).
+Rules: each cluster has a consumer without a group in a thread of its own, so an unreachable cluster delays no other; a move is
+known as soon as one cluster that holds it answers a fetch request. The pointer never returns to an older version. Every two
+seconds each cluster is checked; while one does not answer, `doubt()` names it, as it may hold a newer pointer.
+Not for: reading it once (`drlib.client.pointer_topic.read_pointer`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from confluent_kafka import TopicPartition as Partition
 
 from drlib.client.pointer import Pointer, newest
 from drlib.client.pointer_hold import HoldClock
-from drlib.client.pointer_topic import EVERYONE, TOPIC, Words, counted, hear
+from drlib.client.pointer_topic import EVERYONE, TOPIC, Pointers, apply_record, pointers_for
 from drlib.errors import DrlibError
-from drlib.kafka.admin import login_check as preflight
+from drlib.kafka.admin import login_check
 from drlib.kafka.admin.errors import as_drlib_error, code_of
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
-_ASK_EVERY_S: Final = 2.0
-_ASK_S: Final = 1.5
+_CHECK_EVERY_S: Final = 2.0
+_CHECK_S: Final = 1.5
 _POLL_S: Final = 0.1
 _NO_TOPIC: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
@@ -42,7 +42,7 @@ class PointerTopicWatcher:
         self._topic = topic
         self._changed = threading.Condition()
         self._stopping = threading.Event()
-        self._words: dict[str, Words] = {settings.alias: {} for settings in clusters}
+        self._pointers: dict[str, Pointers] = {settings.alias: {} for settings in clusters}
         self._read: set[str] = set()  # aliases whose topic was read to its end once
         self._silent: dict[str, str] = {}
         self._pointer: Pointer | None = None
@@ -56,7 +56,7 @@ class PointerTopicWatcher:
             thread.start()
 
     def current(self) -> Pointer | None:
-        """The newest pointer seen. Raises `PointerConflict` or `UsageError` when the first ones seen make no sense."""
+        """The newest pointer seen. Raises `PointerConflict` or `UsageError` when there is no valid one yet."""
         with self._changed:
             if self._pointer is None and self._broken is not None:
                 raise self._broken
@@ -82,17 +82,17 @@ class PointerTopicWatcher:
     def close(self) -> None:
         self._stopping.set()
         for thread in self._threads:
-            thread.join(_ASK_S + 3)
+            thread.join(_CHECK_S + 3)
 
     def _follow(self, settings: ClusterSettings) -> None:
         while not self._stopping.is_set():
             try:
-                if settings.secured and (found := preflight.explain_refusal(settings, _ASK_S)) is not None:
-                    raise found
+                if settings.secured and (refusal := login_check.explain_refusal(settings, _CHECK_S)) is not None:
+                    raise refusal
                 self._consume(settings)
-            except DrlibError as error:  # a secret that is not there yet, a refused login: told, and tried again
-                self._hold_silent(settings.alias, error)
-                self._stopping.wait(_ASK_EVERY_S)
+            except DrlibError as error:  # such as a missing secret or a refused login: reported by doubt(), and retried
+                self._mark_silent(settings.alias, error)
+                self._stopping.wait(_CHECK_EVERY_S)
 
     def _consume(self, settings: ClusterSettings) -> None:
         try:
@@ -110,70 +110,70 @@ class PointerTopicWatcher:
                 "auto.offset.reset": "earliest",
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
-                "topic.metadata.refresh.interval.ms": 2000,  # for a topic that is made later
+                "topic.metadata.refresh.interval.ms": 2000,  # for a topic that is created later
                 "log_level": 0,
             },
             logger=_QUIET,
         )
         try:
             consumer.assign([Partition(self._topic, 0, OFFSET_BEGINNING)])
-            asked = float("-inf")
+            checked = float("-inf")
             while not self._stopping.is_set():
-                if time.monotonic() - asked > _ASK_EVERY_S:
-                    self._ask(consumer, settings)
-                    asked = time.monotonic()
+                if time.monotonic() - checked > _CHECK_EVERY_S:
+                    self._check(consumer, settings)
+                    checked = time.monotonic()
                 if (message := consumer.poll(_POLL_S)) is not None:
-                    self._take(settings, message)
+                    self._handle(settings, message)
         finally:
             consumer.close()
 
-    def _ask(self, consumer: Any, settings: ClusterSettings) -> None:
-        """Is the cluster there? An empty topic, or none, has been read to its end by that answer."""
+    def _check(self, consumer: Any, settings: ClusterSettings) -> None:
+        """Check that the cluster answers. An empty or missing topic counts as read to its end."""
         try:
-            low, high = consumer.get_watermark_offsets(Partition(self._topic, 0), timeout=_ASK_S, cached=False)
+            low, high = consumer.get_watermark_offsets(Partition(self._topic, 0), timeout=_CHECK_S, cached=False)
         except KafkaException as error:
             if code_of(error) in _NO_TOPIC:
-                self._heard(settings.alias, whole=True)
+                self._mark_answered(settings.alias, whole=True)
             else:
-                self._hold_silent(settings.alias, as_drlib_error(error, settings, f"reading {self._topic}"))
+                self._mark_silent(settings.alias, as_drlib_error(error, settings, f"reading {self._topic}"))
         else:
-            self._heard(settings.alias, whole=low == high)
+            self._mark_answered(settings.alias, whole=low == high)
 
-    def _take(self, settings: ClusterSettings, message: Any) -> None:
+    def _handle(self, settings: ClusterSettings, message: Any) -> None:
         error = message.error()
         if error is None:
             with self._changed:
                 where = f"{self._topic} on {settings.alias} at offset {message.offset()}"
-                hear(self._words[settings.alias], message.key(), message.value(), where)
+                apply_record(self._pointers[settings.alias], message.key(), message.value(), where)
                 if settings.alias in self._read:
-                    self._judge()
+                    self._update()
         elif error.code() == KafkaError._PARTITION_EOF:
-            self._heard(settings.alias, whole=True)
+            self._mark_answered(settings.alias, whole=True)
         elif error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
-            self._hold_silent(settings.alias, as_drlib_error(error, settings, f"reading {self._topic}"))
+            self._mark_silent(settings.alias, as_drlib_error(error, settings, f"reading {self._topic}"))
 
-    def _heard(self, alias: str, *, whole: bool) -> None:
+    def _mark_answered(self, alias: str, *, whole: bool) -> None:
         with self._changed:
             if whole:
                 self._read.add(alias)
             if alias in self._read:
                 self._silent.pop(alias, None)
-                self._judge()
+                self._update()
 
-    def _hold_silent(self, alias: str, error: DrlibError) -> None:
+    def _mark_silent(self, alias: str, error: DrlibError) -> None:
         with self._changed:
             self._silent[alias] = error.why
             self._changed.notify_all()
 
-    def _judge(self) -> None:
-        """Called with the lock held, when a cluster that was read to its end has said something."""
+    def _update(self) -> None:
+        """Update the newest pointer; called with the lock held, for clusters that were read to their end."""
         try:
-            found = newest(
-                pointer for alias in self._read for pointer in counted(self._words[alias], self._application)
+            latest = newest(
+                pointer for alias in self._read for pointer in pointers_for(self._pointers[alias], self._application)
             )
             self._broken = None
         except DrlibError as error:
-            found, self._broken = None, error
-        if found is not None and (self._pointer is None or found.version > self._pointer.version):
-            self._pointer = found
+            latest, self._broken = None, error
+        if latest is not None and (self._pointer is None or latest.version > self._pointer.version):
+            self._pointer = latest
         self._changed.notify_all()

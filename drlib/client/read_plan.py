@@ -1,8 +1,8 @@
-"""In which order the two halves of a topic are read after a move: the remote one to its cutover, then the local one.
+"""The order in which a topic is read after a move: the remote topic to its cutover, then the local topic.
 
-Rules: a gate is a position that the group must have committed; positions are compared, never record offsets, as the last
+Rules: a gate is a position that the group must have committed. Positions are compared, not record offsets, as the last
 offsets before a cutover may be control records.
-Not for: reading; `drlib.client.ordered_member` does.
+Not for: reading (`drlib.client.ordered_member`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from drlib.model import TopicPartition
 
 
 class Scope(StrEnum):
-    """What a local partition waits for: the remote partition of its number, or all of them.
+    """What a local partition waits for: the remote partition of the same number, or all of them.
 
-    PARTITION keeps the order of keys that are in the same partition of both topics: as many partitions, and producers
-    with the same partitioner. TOPIC keeps it always, and waits for the slowest partition.
+    PARTITION keeps the order of keys that have the same partition in both topics: equal partition counts and partitioners.
+    TOPIC always keeps the order, and waits for the slowest partition.
     """
 
     PARTITION = "partition"
@@ -42,7 +42,7 @@ class ReadPlan:
         return (self.local,) if self.remote is None else (self.remote, self.local)
 
     def gates(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """What the group must have committed before all of `partitions` may be read; empty: read them now."""
+        """The positions that the group must have committed before `partitions` may be read; empty: none."""
         local = {p.partition for p in partitions if p.topic == self.local}
         if self.remote is None or not local:
             return {}
@@ -56,7 +56,7 @@ class ReadPlan:
 def held(
     plan: ReadPlan, assigned: Collection[TopicPartition], reached: Mapping[TopicPartition, int]
 ) -> set[TopicPartition]:
-    """The assigned partitions that must wait. `reached`: by remote partition, the position the group stands at."""
+    """The assigned partitions that must wait. `reached`: the group's committed position by remote partition."""
     gates = plan.gates(assigned)
     closed = {remote.partition for remote, position in gates.items() if reached.get(remote, -1) < position}
     if plan.scope is Scope.TOPIC:

@@ -113,7 +113,7 @@ async def partition(request: pytest.FixtureRequest) -> AsyncIterator[Partition]:
     await client.close()
 
 
-async def test_the_next_sequence_is_appended_and_nothing_else(partition: Partition) -> None:
+async def test_produce_accepts_only_the_next_sequence(partition: Partition) -> None:
     one = await partition.producer()
     assert await partition.append(one, 0, 0, 10) == (DONE, 0)
     assert await partition.append(one, 0, 10, 5) == (DONE, 10)
@@ -122,7 +122,7 @@ async def test_the_next_sequence_is_appended_and_nothing_else(partition: Partiti
     assert await partition.append(one, 0, 15, 1) == (DONE, 15)
 
 
-async def test_the_last_five_batches_are_recognised_and_older_ones_refused(partition: Partition) -> None:
+async def test_produce_recognizes_the_last_five_batches(partition: Partition) -> None:
     one = await partition.producer()
     for number in range(8):
         assert await partition.append(one, 0, 10 * number, 10) == (DONE, 10 * number)
@@ -132,7 +132,7 @@ async def test_the_last_five_batches_are_recognised_and_older_ones_refused(parti
     assert (await partition.append(one, 0, 70, 5))[0] == OUT_OF_ORDER  # part of a known batch is no duplicate
 
 
-async def test_a_newer_epoch_begins_at_zero_and_fences_the_older(partition: Partition) -> None:
+async def test_produce_newer_epoch_starts_at_zero_and_fences_the_older(partition: Partition) -> None:
     one = await partition.producer()
     assert await partition.append(one, 0, 0, 10) == (DONE, 0)
     assert (await partition.append(one, 1, 10, 10))[0] == OUT_OF_ORDER
@@ -150,7 +150,7 @@ async def test_sequences_wrap(partition: Partition) -> None:
     assert await partition.append(one, 0, 0, 5) == (DONE, 5)
 
 
-async def test_producers_do_not_disturb_each_other(partition: Partition) -> None:
+async def test_producers_are_independent(partition: Partition) -> None:
     one, other = await partition.producer(), await partition.producer()
     assert await partition.append(one, 0, 0, 3) == (DONE, 0)
     assert await partition.append(other, 0, 0, 4) == (DONE, 3)

@@ -25,7 +25,7 @@ except OSError as error:
 
 
 @pytest.mark.parametrize("content", ["grün\n", b"\x00\xff", ""])
-def test_what_is_written_is_read_and_is_its_owners_alone(tmp_path: Path, content: str | bytes) -> None:
+def test_write_whole_is_readable_by_the_owner_only(tmp_path: Path, content: str | bytes) -> None:
     path = tmp_path / "one.json"
     before = os.umask(0)
     try:
@@ -37,7 +37,7 @@ def test_what_is_written_is_read_and_is_its_owners_alone(tmp_path: Path, content
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_reader_never_sees_a_part(tmp_path: Path) -> None:
+def test_write_whole_reader_never_sees_a_part(tmp_path: Path) -> None:
     path, over, seen = tmp_path / "one", threading.Event(), set[bytes]()
     whole = {bytes([letter]) * 100_000 for letter in b"abc"}
     write_whole(path, b"a" * 100_000)
@@ -59,7 +59,7 @@ def test_a_reader_never_sees_a_part(tmp_path: Path) -> None:
     assert seen <= whole
 
 
-def test_a_full_disk_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
+def test_write_whole_full_disk_leaves_the_old_file_only(tmp_path: Path) -> None:
     path = tmp_path / "one"
     write_whole(path, "old")
     ended = subprocess.run([sys.executable, "-c", FULL, str(path)], check=False)
@@ -68,7 +68,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_first_one_stays_and_is_whole_for_whoever_sees_it(tmp_path: Path) -> None:
+def test_write_first_keeps_the_first_file_whole(tmp_path: Path) -> None:
     for number in range(50):
         path, seen = tmp_path / f"one-{number}", set[str]()
         start = threading.Barrier(5)

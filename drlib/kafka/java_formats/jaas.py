@@ -1,7 +1,7 @@
-"""The value of `sasl.jaas.config`: one login module with its options.
+"""Parse the value of `sasl.jaas.config`: one login module with its options.
 
 Rules: the grammar is that of Kafka's own `JaasConfig` (Java's StreamTokenizer: two kinds of quotes, backslash escapes,
-`//`, `/* */` and `/` comments); what is wrong is told without quoting any of it, as a password may be anywhere in it.
+`//`, `/* */` and `/` comments); errors quote nothing of it, as a password may be anywhere in it.
 Not for: what the options of a module mean (`drlib.kafka.security.java_keys`), JAAS files.
 """
 
@@ -47,7 +47,7 @@ def parse(text: str, where: str) -> LoginModule:
         _refuse(where, "it does not begin with a login module and a control flag")
     (_, name), (_, flag) = tokens[:2]
     if flag.upper() not in _FLAGS:
-        _refuse(where, "the word after the login module is none of required, requisite, sufficient, optional")
+        _refuse(where, "the control flag after the login module is not required, requisite, sufficient or optional")
     options: dict[str, str] = {}
     at = 2
     while at < len(tokens) and tokens[at] != ("sign", ";"):
@@ -58,7 +58,7 @@ def parse(text: str, where: str) -> LoginModule:
     if at == len(tokens):
         _refuse(where, "it does not end with a semicolon")
     if at + 1 < len(tokens):
-        _refuse(where, "it holds more than one login module, and a client logs in once")
+        _refuse(where, "it holds more than one login module")
     return LoginModule(name, options)
 
 

@@ -1,9 +1,9 @@
-"""Java's own key stores, format JKS, as PEM text: what most files written for the Java clients name.
+"""Read Java's key store format JKS, which most Java clients use, as PEM text.
 
 Rules: the whole store is checked against its password's digest before anything in it is used; without a password the
 certificates are read unchecked, as Java does. A private key is taken only when its own digest agrees. JCEKS and stores
 with secret keys are refused. Sources: `sun.security.provider.JavaKeyStore` (layout), `KeyProtector` (keys, SHA-1 as a
-stream cipher): weak by today's measure, and what the format is. Nothing is written in it here.
+stream cipher): weak by today's measure, but the format. This module writes no stores.
 Not for: PKCS12 (`drlib.kafka.java_formats.key_stores`), although Java also writes that into files called .jks.
 """
 
@@ -24,11 +24,11 @@ _DIGEST: Final = 20
 
 
 class NotJks(ValueError):
-    """The bytes are no JKS store of a version that is known."""
+    """The bytes are not a JKS store of a known version."""
 
 
 class WrongPassword(ValueError):
-    """The password's digest does not agree with the store's, or with a private key's."""
+    """The password does not match the digest of the store, or of a private key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _entries(cursor: _Cursor, key_secret: bytes) -> Opened:
         cursor.block(cursor.number(">H"))  # alias
         cursor.number(">Q")  # date
         if tag == _KEY:
-            # Without any password there is nothing to open a key with; its certificates are still good to trust.
+            # Without a password no key can be opened; the certificates can still be trusted.
             protected = cursor.block(cursor.number(">I"))
             keys += [_pem("PRIVATE KEY", _key(protected, key_secret))] if key_secret else []
             chains += [_certificate(cursor, version) for _ in range(cursor.number(">I"))]

@@ -1,11 +1,11 @@
-"""Key stores and trust stores of Java's clients as PEM text.
+"""Read key stores and trust stores of Java clients as PEM text.
 
-Rules: PEM, PKCS12 and JKS, the latter two with Java's own leniency: what the file is counts, whichever of the two its type
-says. A PKCS12 file is opened by the `openssl` program, its password through a pipe and its contents never on disk; a
+Rules: PEM, PKCS12 and JKS are supported. As in Java, a PKCS12 or JKS file is recognized by its contents, whichever of the two
+types is set. A PKCS12 file is opened by the `openssl` program, its password through a pipe and its contents never on disk; a
 JKS file by `drlib.kafka.java_formats.jks`. A store that cannot be opened says why. No password is in an error or an
 argument list.
 Source: Kafka's `DefaultSslEngineFactory`; Java's dual-format keystores (JEP 229).
-Not for: what the certificates are good for (`drlib.kafka.security.tls`).
+Not for: verifying certificates (`drlib.kafka.security.tls`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PATIENCE_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class KeyStore:
-    """What a client presents: its certificates, its own first, and its private key, which may be encrypted."""
+    """The client's certificates, its own first, and its private key, which may be encrypted."""
 
     certificate_pem: str = field(repr=False)
     key_pem: str = field(repr=False)
@@ -71,7 +71,7 @@ def private_key(text: str, where: str) -> str:
     found = _KEY.search(text)
     if found is None:
         raise UsageError(
-            f"{where} holds no private key", "a PEM private key is expected", "Give the key that is yours."
+            f"{where} holds no private key", "a PEM private key is expected", "Set it to a PEM private key."
         )
     return found[0] + "\n"
 
@@ -101,7 +101,7 @@ def _opened(contents: bytes, path: str, store_type: str, password: str, where: s
     if contents.startswith(_JCEKS):
         raise UsageError(
             f"{where}: {path} is a JCEKS store",
-            "PEM, PKCS12 and JKS are read here",
+            "drlib reads PEM, PKCS12 and JKS",
             f"Convert it: keytool -importkeystore -srckeystore {path} -srcstoretype JCEKS -destkeystore {path}.p12 "
             "-deststoretype PKCS12, and set location and type to the new file and PKCS12.",
         )
@@ -123,7 +123,7 @@ def _jks(contents: bytes, password: str, key_password: str, path: str, where: st
         raise UsageError(
             f"{where}: {path} cannot be opened",
             f"it begins like a JKS store, but {error}",
-            "Look at it with: keytool -list -keystore STORE",
+            "Inspect it: keytool -list -keystore STORE",
         ) from error
     return "\n".join((*found.certificates, *found.keys))
 

@@ -1,4 +1,4 @@
-"""Reads a `.properties` file with Java's own grammar and keeps the line of every key.
+"""Parse a `.properties` file with Java's grammar, and keep the line of every key.
 
 Rules: continuation lines, escapes and separators are those of `java.util.Properties`; the text is UTF-8, as Kafka's
 start scripts read it. Where a key is set twice the later line wins, as in Java.
@@ -44,7 +44,7 @@ class PropertiesFile:
 
 
 def read(path: str | Path) -> PropertiesFile:
-    """The file at `path`. Raises `UsageError` when it is not there or not in the grammar."""
+    """The file at `path`. Raises `UsageError` when it cannot be read or parsed."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def read(path: str | Path) -> PropertiesFile:
 
 
 def parse(text: str, path: Path) -> PropertiesFile:
-    """`text` as the contents of `path`, which is only named in errors. Raises `UsageError`."""
+    """Parse `text`; `path` is only named in errors. Raises `UsageError`."""
     entries: list[Entry] = []
     line = 1
     try:

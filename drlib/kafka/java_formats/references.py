@@ -1,7 +1,7 @@
-"""`${env:NAME}` and `${file:/path:key}`: values kept outside the file.
+"""Resolve `${env:NAME}` and `${file:/path:key}`: values kept outside the file.
 
-Rules: looked up when a value is needed and not before; what was found is never part of an error or a `repr`, only the
-reference is. Source: Kafka's `EnvVarConfigProvider` and `FileConfigProvider`; `config.providers` need not be declared.
+Rules: a reference is resolved when its value is needed and not before; an error or `repr` shows the reference, never the
+value. Source: Kafka's `EnvVarConfigProvider` and `FileConfigProvider`; `config.providers` need not be declared.
 Not for: other providers; a value that needs one is refused.
 """
 
@@ -22,51 +22,51 @@ _REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}:]*)\}")
 
 
 def is_secret(key: str) -> bool:
-    """Does a key of this name hold what nobody should read over a shoulder?"""
+    """Whether a key of this name holds a secret."""
     return _SECRET_KEY.search(key) is not None
 
 
 def shown(key: str, text: str) -> str:
-    """`text` as it may be printed: references as they are written, whatever else a secret holds hidden."""
+    """`text` as it may be printed: references as written, the rest of a secret hidden."""
     if not is_secret(key):
         return text
-    references = [found.group(0) for found in _REFERENCE.finditer(text)]
+    references = [match.group(0) for match in _REFERENCE.finditer(text)]
     rest = _REFERENCE.sub("", text).strip()
     return " ".join([*([HIDDEN] if rest else []), *references])
 
 
 def resolve(text: str, where: str) -> str:
     """`text` with every reference replaced. `where` is the file and line that a `UsageError` names."""
-    return _REFERENCE.sub(lambda found: _look_up(found, where), text)
+    return _REFERENCE.sub(lambda match: _resolve_one(match, where), text)
 
 
 def values(text: str, where: str) -> tuple[str, ...]:
-    """What the references in `text` stand for: to be hidden wherever else it may turn up. Raises `UsageError`."""
-    return tuple(_look_up(found, where) for found in _REFERENCE.finditer(text))
+    """The values of the references in `text`, to be hidden wherever they appear. Raises `UsageError`."""
+    return tuple(_resolve_one(match, where) for match in _REFERENCE.finditer(text))
 
 
 def refers(text: str) -> bool:
-    """Does `text` hold a reference?"""
+    """Whether `text` holds a reference."""
     return _REFERENCE.search(text) is not None
 
 
-def _look_up(found: re.Match[str], where: str) -> str:
-    reference, provider, path, key = found.group(0), found.group(1), found.group(2), found.group(3)
+def _resolve_one(match: re.Match[str], where: str) -> str:
+    reference, provider, path, key = match.group(0), match.group(1), match.group(2), match.group(3)
     if provider == "env" and not path:
         if key in os.environ:
             return os.environ[key]
         raise UsageError(
             f"{where}: {reference} has no value",
             f"the environment variable {key} is not set",
-            f"Export {key} and run the command again.",
+            f"Export {key}, then run the command again.",
         )
     if provider == "file" and path:
         entry = properties.read(path).effective().get(key)
         if entry is not None:
             return entry.value
-        raise UsageError(f"{where}: {reference} has no value", f"{path} holds no key {key}", f"Add {key} to that file.")
+        raise UsageError(f"{where}: {reference} has no value", f"{path} has no key {key}", f"Add {key} to that file.")
     raise UsageError(
-        f"{where}: {reference} cannot be looked up",
-        f"there is no provider {provider} of that form here",
+        f"{where}: {reference} cannot be resolved",
+        f"drlib has no provider {provider} of this form",
         "Use ${env:NAME} or ${file:/path:key}.",
     )

@@ -1,7 +1,7 @@
-"""The ACL rules of a cluster's topics: asked for, created and deleted.
+"""Requests for the ACLs of a cluster's topics: describe, create and delete.
 
-Rules: an answer without rules is an answer; a cluster without an authorizer is code 54, a `BrokerError`. (librdkafka gives
-an empty list for both, so these requests are sent by ourselves.) Any broker answers and passes changes on.
+Rules: an answer may have no ACLs; a cluster without an authorizer is a `BrokerError` with SECURITY_DISABLED. (librdkafka
+returns an empty list for both, so drlib sends these requests itself.) Any broker answers and forwards changes.
 Source: `DescribeAclsRequest.json`, `CreateAclsRequest.json`, `DeleteAclsRequest.json` of Kafka.
 """
 
@@ -25,9 +25,9 @@ _PATTERNS: Final = frozenset(PatternType)
 
 
 async def topic_acls(conn: Connection) -> tuple[TopicAcl, ...]:
-    """Every rule about topics, by name. Raises `BrokerError`, 54 where the cluster has no authorizer.
+    """Every ACL on topics, by name. Raises `BrokerError`, SECURITY_DISABLED where the cluster has no authorizer.
 
-    A rule with an operation this version does not know is left out: it cannot be judged.
+    An ACL with an operation that this version does not know is left out.
     """
     answer = await conn.request(
         DescribeAclsRequest[version("DescribeAcls")](
@@ -58,7 +58,7 @@ async def topic_acls(conn: Connection) -> tuple[TopicAcl, ...]:
 
 
 async def create_topic_acls(conn: Connection, acls: Sequence[TopicAcl]) -> list[BrokerError | None]:
-    """Create rules; one that is there already is no error. The error of each, in order."""
+    """Create ACLs; an existing one is no error. Returns the error of each, in order."""
     creation = CreateAclsRequest.AclCreation
     answer = await conn.request(
         CreateAclsRequest[version("CreateAcls")](
@@ -83,7 +83,7 @@ async def create_topic_acls(conn: Connection, acls: Sequence[TopicAcl]) -> list[
 
 
 async def delete_topic_acls(conn: Connection, acls: Sequence[TopicAcl]) -> list[BrokerError | None]:
-    """Delete exactly these rules; one that is not there is no error. The error of each, in order."""
+    """Delete exactly these ACLs; a missing one is no error. Returns the error of each, in order."""
     only = DeleteAclsRequest.DeleteAclsFilter
     answer = await conn.request(
         DeleteAclsRequest[version("DeleteAcls")](

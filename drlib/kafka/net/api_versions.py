@@ -1,7 +1,7 @@
-"""The version of every request this package sends, and the check that a broker speaks them.
+"""The version of every request this package sends, and the check that a broker supports them.
 
-Rules: versions are fixed, not negotiated: one set of bytes to test, the oldest that has what the engine needs. Together
-they ask for Kafka 3.1 or newer (topic IDs in Fetch). AddPartitionsToTxn stays at 3 and EndTxn at 3: from EndTxn v5 on
+Rules: versions are fixed, not negotiated: one set of bytes to test, the oldest with what the engine needs. Together they
+require Kafka 3.1 or newer (topic IDs in Fetch). AddPartitionsToTxn stays at 3 and EndTxn at 3: from EndTxn v5 on
 the broker bumps the epoch itself (KIP-890), and a fence must carry exactly the epoch of the claim.
 """
 
@@ -57,7 +57,7 @@ def check(peer: str, offered: Mapping[int, tuple[int, int]]) -> None:
     ]
     if lacking:
         raise UsageError(
-            f"broker {peer} does not speak {', '.join(lacking)}",
+            f"broker {peer} does not support {', '.join(lacking)}",
             "it is older than Kafka 3.1, or is not a Kafka broker",
             "Use a cluster of Kafka 3.1 or newer.",
         )

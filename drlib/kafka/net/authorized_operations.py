@@ -1,7 +1,7 @@
-"""What a cluster lets us do, and what its clock says: asked, never tried out.
+"""Which operations a cluster authorizes for drlib, and how far its clock is off. Read-only requests.
 
-Rules: a broker without an authorizer grants everything, and says so; a resource that may not even be described has no
-operations. Names are those of Kafka's `AclOperation`. A question an older broker does not know has no answer: None.
+Rules: a broker without an authorizer grants everything; a resource that may not be described has no operations. Names are those
+of Kafka's `AclOperation`. A request that an older broker does not support gives None.
 Source: KIP-430 (authorized operations), KIP-836 (times of replicas in DescribeQuorum).
 """
 
@@ -33,13 +33,13 @@ _OPERATIONS: Final = {
     11: "ALTER_CONFIGS",
     12: "IDEMPOTENT_WRITE",
 }
-_GROUPS_VERSION: Final = 5  # from 6 on a group that is not there is an error without operations
+_GROUPS_VERSION: Final = 5  # from v6 on, a missing group is an error without operations
 _QUORUM_VERSION: Final = 1
 _METADATA_LOG: Final = "__cluster_metadata"
 
 
 async def topic_rights(client: ClusterClient, topics: Iterable[str]) -> dict[str, frozenset[str] | None]:
-    """What we may do with each of `topics`; None for one that is not there. Raises `Unreachable`."""
+    """The authorized operations on each of `topics`; None for one that does not exist. Raises `Unreachable`."""
     message = MetadataRequest[version("Metadata")](
         topics=[MetadataRequest.MetadataRequestTopic(name=t) for t in sorted(set(topics))],
         allow_auto_topic_creation=False,
@@ -53,7 +53,7 @@ async def topic_rights(client: ClusterClient, topics: Iterable[str]) -> dict[str
 
 
 async def group_rights(client: ClusterClient, group: str) -> frozenset[str]:
-    """What we may do with a group of the cluster, whether it exists or not. Raises `Unreachable`, `BrokerError`."""
+    """The authorized operations on a group, whether it exists or not. Raises `Unreachable`, `BrokerError`."""
     message = DescribeGroupsRequest[_GROUPS_VERSION](groups=[group], include_authorized_operations=True)
     deadline = time.monotonic() + COORDINATOR_DEADLINE_S
     while True:
@@ -75,9 +75,9 @@ async def group_rights(client: ClusterClient, group: str) -> frozenset[str]:
 
 
 async def clock_skew(client: ClusterClient) -> Skew | None:
-    """How far the active controller's clock is from ours; None where we may not ask, or the broker is older than 3.3.
+    """How far the active controller's clock is from this one; None without the right to ask, or before Kafka 3.3.
 
-    The controller says of itself that it caught up with itself now (`LeaderState.describeReplicaState`).
+    The controller reports its own replica as caught up at its current time (`LeaderState.describeReplicaState`).
     """
     request = DescribeQuorumRequest[_QUORUM_VERSION]
     partition = request.TopicData.PartitionData(partition_index=0)
@@ -87,7 +87,7 @@ async def clock_skew(client: ClusterClient) -> Skew | None:
     best: Skew | None = None
     try:
         connection = await client.connection(min(client.brokers), "clock")
-        for _ in range(3):  # the quickest answer is the sharpest
+        for _ in range(3):  # the quickest answer has the narrowest bounds
             asked = time.time()
             answer = await connection.request(message, timeout_s=client.timeout_s)
             answered = time.time()
@@ -115,7 +115,7 @@ TOLERANCE_MS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """Bounds of (their clock - ours), ms."""
+    """Bounds of (the controller's clock - this clock), ms."""
 
     low: int
     high: int
@@ -131,5 +131,5 @@ class Skew:
 
 
 def skew(asked_ms: int, theirs_ms: int, answered_ms: int) -> Skew:
-    """`asked_ms` and `answered_ms` by our clock, `theirs_ms` by the other one."""
+    """`asked_ms` and `answered_ms` by this clock, `theirs_ms` by the controller's."""
     return Skew(theirs_ms - answered_ms, theirs_ms - asked_ms)

@@ -1,16 +1,15 @@
-"""One cluster: who its brokers are, and a connection to each of them per purpose.
+"""The client of one cluster: its brokers, and a connection to each of them per purpose.
 
 Rules:
-- A connection is kept per (node, purpose), so that a long poll never stands in front of a produce; a lost one is opened
-  anew when it is next asked for. Nothing is resent here but the question who is where, once, to another broker.
-- Every socket has TCP_USER_TIMEOUT and SO_LINGER 0: no kernel delivers bytes of ours after we gave up.
-- Brokers are found again through any that is known, then the bootstrap addresses; one that failed comes last.
-- A list of topics that is byte for byte the one before it is not taken apart again: it is asked for every few seconds, and
-  mostly nothing happened.
-- The versions of the requests we send are checked at the first connection to each broker.
-- TLS and the login are part of opening: a connection that is handed out may be used for anything. Why a first contact
-  failed is asked of the listener itself; a `SecurityFault` is raised at once, whatever other brokers might say.
-Not for: topics, groups and configs as an administrator sees them, that is `drlib.kafka.admin`.
+- A connection is kept per (node, purpose), so that a long poll never delays a produce request. A lost connection is
+  opened again at its next use. Only metadata requests are sent again, once, to another broker.
+- Every socket has TCP_USER_TIMEOUT and SO_LINGER 0: the kernel delivers nothing after drlib has given up.
+- Brokers are looked up through any known broker, then the bootstrap addresses; one that failed comes last.
+- Metadata whose bytes equal the previous answer is not decoded again: it is requested every few seconds and rarely changes.
+- The versions of drlib's requests are checked at the first connection to each broker.
+- TLS and the login are part of opening a connection. When a first contact fails, the listener is probed for the reason; a
+  `SecurityFault` is raised at once, without trying other brokers.
+Not for: admin calls on topics, groups and settings (`drlib.kafka.admin`).
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ USER_TIMEOUT_MS: Final = 10_000
 COORDINATOR_DEADLINE_S: Final = 30.0
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
 ELECTING: Final = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
-REMEMBERED: Final = 8  # questions about topics whose last answer is kept
+REMEMBERED: Final = 8  # metadata requests whose last answer is kept
 _KINDS: Final = {"group": 0, "transaction": 1}
 
 Answer = TypeVar("Answer")
@@ -75,7 +74,7 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic, or why there is nothing to say of it: `error_code` 3 for one that is not there."""
+    """A topic, or why it cannot be described: `error_code` UNKNOWN_TOPIC_OR_PARTITION for one that does not exist."""
 
     name: str
     topic_id: uuid.UUID
@@ -94,7 +93,7 @@ class ClusterMetadata:
 
 @dataclass(slots=True)
 class _Topics:
-    """A question about topics, encoded, and what was answered last."""
+    """An encoded metadata request and its last answer."""
 
     question: bytes
     answer: bytes = b""
@@ -109,7 +108,7 @@ class _Topics:
 
 
 class WrongCluster(UsageError):
-    """The addresses lead to another cluster than the one they led to before, or than the one that was meant."""
+    """The addresses lead to another cluster than before, or than the expected one."""
 
     def __init__(self, where: str, meant: str, found: str, *, alias: str = "", journal: str = "") -> None:
         self.meant, self.found = meant, found
@@ -124,7 +123,7 @@ class WrongCluster(UsageError):
 
 
 class ClusterClient:
-    """Connections to one cluster. `bootstrap`: host:port addresses. Raises `UsageError` for what cannot be used."""
+    """Connections to one cluster. `bootstrap`: host:port addresses. Raises `UsageError` for invalid ones."""
 
     def __init__(
         self,
@@ -144,10 +143,10 @@ class ClusterClient:
         self._login = None if security.sasl is None else sasl.Login(security)
         self._renewals: set[asyncio.Task[None]] = set()
         self.brokers: dict[int, Broker] = {}
-        self.unreachable = ""  # why no broker could be reached the last time one was looked for; "" when one was
-        self.stranger = ""  # ID of the cluster that answered last, where it is not the one that is meant
+        self.unreachable = ""  # why no broker could be reached at the last attempt; "" when one was
+        self.stranger = ""  # ID of the cluster that answered last, if it is not the expected one
         self._all: weakref.WeakSet[Connection] = weakref.WeakSet()
-        self.cluster_id = ""  # of the first answer, or of `expect`; every later answer must bear it
+        self.cluster_id = ""  # of the first answer, or of `expect`; every later answer must have it
         self._connections: dict[tuple[int, str], Connection] = {}
         self._locks: dict[tuple[int, str], asyncio.Lock] = {}
         self._checked: set[str] = set()
@@ -174,14 +173,14 @@ class ClusterClient:
         await asyncio.gather(*self._renewals, return_exceptions=True)
 
     async def drop(self, purpose: str) -> None:
-        """Abort every connection of one purpose: what it had not sent is never sent."""
+        """Abort every connection of one purpose; unsent requests are never sent."""
         keys = [key for key in self._connections if key[1] == purpose]
         await _close([self._connections.pop(key) for key in keys], abort=True)
 
     async def metadata(self, topics: Sequence[str] | None) -> ClusterMetadata:
-        """What the cluster says of `topics`; None for all of them. Never creates a topic. Raises `Unreachable`.
+        """The metadata of `topics`; None for all topics. Never creates a topic. Raises `Unreachable`.
 
-        The very same object as the last time where the answer is the same.
+        Returns the same object as before while the answer does not change.
         """
         key = None if topics is None else tuple(topics)
         asked = self._topics.get(key)
@@ -203,15 +202,15 @@ class ClusterClient:
         return found
 
     def expect(self, cluster_id: str) -> None:
-        """From now on only answers of this cluster count; another one's is a `WrongCluster`."""
+        """Accept only this cluster ID from now on; another one raises `WrongCluster`."""
         self.cluster_id = cluster_id
 
     def waiting(self) -> tuple[float, str]:
-        """Seconds that the oldest unanswered request of any connection has waited, and whose answer it waits for."""
+        """Seconds that the oldest unanswered request has waited, and its broker."""
         return max(((c.waiting_s, c.peer) for c in self._all if not c.is_lost), default=(0.0, ""))
 
     async def ask(self, message: Any) -> Any:
-        """The answer of any broker to a question that changes nothing. Raises `Unreachable`."""
+        """Any broker's answer to a read-only request. Raises `Unreachable`."""
         return await self._ask(message)
 
     async def connection(self, node_id: int, purpose: str = "control") -> Connection:
@@ -228,7 +227,7 @@ class ClusterClient:
                 raise Unreachable(
                     f"node {node_id} can't be reached",
                     f"the cluster at {self._addresses()} does not list it",
-                    "See whether that broker runs.",
+                    "Check that this broker runs.",
                 )
             opened = await self._open(broker.host, broker.port)
             self._connections[key] = opened
@@ -258,7 +257,7 @@ class ClusterClient:
         return await self._any(lambda seed: seed.send(message, timeout_s=self.timeout_s))
 
     async def _any(self, send: Callable[[Connection], asyncio.Future[Answer]]) -> Answer:
-        """The answer of any broker: a second one is asked when the connection to the first ends."""
+        """Any broker's answer: a second broker is asked when the connection to the first ends."""
         seed = await self._any_broker()
         try:
             return await send(seed)
@@ -292,7 +291,7 @@ class ClusterClient:
             raise Unreachable(
                 f"no broker of the cluster at {self._addresses()} can be reached",
                 "; ".join(reasons),
-                "See whether the cluster runs and whether bootstrap.servers is right.",
+                "Check that the cluster runs and that bootstrap.servers is right.",
             )
 
     async def _open(self, host: str, port: int) -> Connection:
@@ -333,7 +332,7 @@ class ClusterClient:
             renewal.add_done_callback(self._renewals.discard)
 
     async def _explain(self, error: Unreachable, host: str, port: int) -> None:
-        """Raises the `SecurityFault` behind `error`, where TLS says it is one or the listener itself does."""
+        """Raises the `SecurityFault` behind `error`, if TLS or the probed listener shows one."""
         presented = self.security.tls is not None and bool(self.security.tls.certificate_pem)
         cause = error.cause if isinstance(error, ConnectionLost) else error.__cause__
         peer, protocol = f"{host}:{port}", self.security.protocol
@@ -357,9 +356,7 @@ async def _close(connections: Sequence[Connection], *, abort: bool) -> None:
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.strip().rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise UsageError(
-            f"{text!r} is not a broker address", "it is not of the form host:port", "Correct bootstrap.servers."
-        )
+        raise UsageError(f"{text!r} is not a broker address", "it is not host:port", "Correct bootstrap.servers.")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

@@ -1,17 +1,17 @@
-"""One connection to one broker: requests pipelined, answers into one preallocated frame each, nothing copied.
+"""One connection to one broker: pipelined requests, each answer received in one preallocated frame, without copies.
 
 Rules:
 - A broker answers one connection's requests in order (KIP-219 throttles by muting the channel): the oldest request
-  gets the next frame, and its correlation ID must agree.
-- Small answers are cut out of a scratch buffer, many to a read; a larger one is received in place, in its own frame.
-- A length that no broker sends is refused before anything is allocated.
+  gets the next frame, and its correlation ID must match.
+- Small answers are cut from a scratch buffer, many per read; a larger one is received in its own frame.
+- An impossible length is refused before anything is allocated.
 - Every request has a deadline; the first one missed ends the connection, as in Kafka's clients, unless bytes of an answer
-  keep coming: a narrow link is slow, not dead. On loss every pending
-  future fails with `ConnectionLost`, and nobody knows which of those requests the broker acted on.
-- TLS changes nothing of this: the same protocol object behind asyncio's, with the same options on the same socket.
-- While a login is renewed (`hold` to `release`) other requests wait here, unsent, and in the order they came.
-Longer than most modules: a connection is one state, and taking it apart would hide who changes it.
-Not for: finding brokers or reconnecting, that is `drlib.kafka.net.cluster_client`; nor for retries.
+  keep arriving (a slow link is not a dead one). On loss every pending future fails with `ConnectionLost`; it is unknown
+  which of these requests the broker acted on.
+- With TLS the same protocol object runs behind asyncio's, with the same socket options.
+- While a login is renewed (`hold` to `release`) other requests wait unsent, in their order.
+Longer than most modules: a connection is one state, and splitting it would hide what changes it.
+Not for: finding brokers or reconnecting (`drlib.kafka.net.cluster_client`), retries.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ __all__ = ["Connection", "ConnectionLost", "ProduceResult"]
 
 MAX_FRAME: Final = 128 << 20
 SCRATCH: Final = 32 << 10
-WRITE_HIGH: Final = 4 << 20  # bytes waiting in this process before `drain` waits
-PRODUCE_GRACE_S: Final = 5.0  # beyond the time the broker itself waits for its replicas
+WRITE_HIGH: Final = 4 << 20  # unsent bytes in this process from which `drain` waits
+PRODUCE_GRACE_S: Final = 5.0  # beyond the broker's own wait for its replicas
 MAY_WAIT: Final = frozenset({11, 14})  # JoinGroup and SyncGroup: they wait for the other members
 API_VERSIONS: Final = 18  # its answers keep the old header, whatever the version
-AUTHENTICATION: Final = frozenset({17, 36})  # SaslHandshake, SaslAuthenticate: what a held connection still sends
-TLS_SHUTDOWN_S: Final = 1.0  # how long a polite end waits for the broker's own
+AUTHENTICATION: Final = frozenset({17, 36})  # SaslHandshake, SaslAuthenticate: sent even while the connection is held
+TLS_SHUTDOWN_S: Final = 1.0  # how long to wait for the broker's close_notify
 REQUEST_TIMEOUT_S: Final = 30.0
-SILENCE_S: Final = 10.0  # without a byte, after a deadline
+SILENCE_S: Final = 10.0  # without a byte after a missed deadline
 
 _REQUEST: Final = struct.Struct(">hhi")
 _INT32: Final = struct.Struct(">i")
@@ -59,7 +59,7 @@ class ConnectionLost(Unreachable):
         super().__init__(
             f"the connection to {peer} was lost", why, "See whether the broker runs, then run the command again."
         )
-        self.cause = cause  # the transport's own error, where there was one
+        self.cause = cause  # the transport's error, if any
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class _Pending:
     future: asyncio.Future[Any]
     deadline: float
     since: float = 0.0
-    waits: bool = False  # a question that the broker may keep for long, by its nature
+    waits: bool = False  # the broker answers only when other members have joined
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -94,7 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = 0
         self._frame: memoryview | None = None
         self._at = 0
-        self._heard = 0.0  # when bytes came last
+        self._last_received = 0.0  # monotonic time of the last bytes
 
     @classmethod
     async def open(
@@ -111,8 +111,8 @@ class Connection(asyncio.BufferedProtocol):
     ) -> Connection:
         """Connect within `timeout_s`, TLS handshake included. Raises `Unreachable`; its cause is the transport's error.
 
-        `user_timeout_ms` sets TCP_USER_TIMEOUT, `linger_zero` SO_LINGER 0 from the start: with both, no kernel delivers
-        bytes of ours long after this process gave up or died.
+        `user_timeout_ms` sets TCP_USER_TIMEOUT, `linger_zero` SO_LINGER 0 from the start: with both, the kernel does
+        not deliver bytes long after this process gave up or died.
         """
         peer = f"{host}:{port}"
         loop = asyncio.get_running_loop()
@@ -129,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
         except (OSError, TimeoutError) as error:
             why = f"no connection within {timeout_s:g} s" if isinstance(error, TimeoutError) else of_os_error(error)
             raise Unreachable(
-                f"broker {peer} can't be reached", why, "See whether it runs and whether the address is right."
+                f"broker {peer} can't be reached", why, "Check that the broker runs and that the address is right."
             ) from error
         connection._set_options(user_timeout_ms, linger_zero)
         return connection
@@ -147,7 +147,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def waiting_s(self) -> float:
-        """How long the oldest request has been without an answer; those that wait for others do not count."""
+        """Seconds that the oldest request has been unanswered, without JoinGroup and SyncGroup."""
         oldest = next((p.since for p in self._pending if not p.waits), None)
         return 0.0 if oldest is None else self._loop.time() - oldest
 
@@ -175,13 +175,13 @@ class Connection(asyncio.BufferedProtocol):
     def produce(
         self, topic: str, batches: Sequence[tuple[int, OutgoingBatch]], *, timeout_ms: int = 30_000
     ) -> asyncio.Future[list[ProduceResult]]:
-        """Produce one batch per partition of one topic; `timeout_ms` is what the leader waits for its replicas."""
+        """Produce one batch per partition of one topic; `timeout_ms`: how long the leader waits for its replicas."""
         return self.produce_many({topic: batches}, timeout_ms=timeout_ms)
 
     def produce_many(
         self, topics: Mapping[str, Sequence[tuple[int, OutgoingBatch]]], *, timeout_ms: int = 30_000
     ) -> asyncio.Future[list[ProduceResult]]:
-        """Produce one batch per partition, acks=-1. Results come per partition, errors among them as codes."""
+        """Produce one batch per partition, acks=-1. One result per partition, errors as codes."""
         return self.submit(
             produce.API_KEY,
             produce.VERSION,
@@ -202,11 +202,11 @@ class Connection(asyncio.BufferedProtocol):
     ) -> asyncio.Future[Answer]:
         """Send an encoded request body; `decode` turns the response body into the future's result.
 
-        A lost connection gives a future that has already failed, so that a caller has one place to look.
+        On a lost connection the future has already failed, so that callers handle errors in one place.
         """
         future: asyncio.Future[Answer] = self._loop.create_future()
         if self._lost is not None or self._transport is None:
-            future.set_exception(self._lost or ConnectionLost(self.peer, "it was never open"))
+            future.set_exception(self._lost or ConnectionLost(self.peer, "it was not open"))
             future.exception()
             return future
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
@@ -227,12 +227,12 @@ class Connection(asyncio.BufferedProtocol):
         return future
 
     def hold(self) -> None:
-        """From now on only a login is sent; everything else waits in its order until `release`."""
+        """Send only the login from now on; other requests wait in their order until `release`."""
         if self._held is None:
             self._held = []
 
     def release(self) -> None:
-        """Send what waited since `hold`."""
+        """Send the requests that waited since `hold`."""
         held, self._held = self._held or [], None
         if self._lost is not None or self._transport is None:
             return
@@ -242,13 +242,13 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.writelines(frame)
 
     async def drain(self) -> None:
-        """Wait until the bytes waiting in this process are few enough. Raises `ConnectionLost`."""
+        """Wait until less than `WRITE_HIGH` bytes are unsent. Raises `ConnectionLost`."""
         await self._writable.wait()
         if self._lost is not None:
             raise self._lost
 
     def close(self, *, abort: bool = False) -> None:
-        """End the connection; with `abort` what was not sent is thrown away, also by the kernel (SO_LINGER 0)."""
+        """End the connection; with `abort` unsent bytes are dropped, also in the kernel (SO_LINGER 0)."""
         if self._transport is None:
             return
         if abort:
@@ -256,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
         self._lose("closed here", abort=abort)
 
     def end(self, why: str) -> None:
-        """Abort the connection for a reason that its pending requests are told."""
+        """Abort the connection; its pending requests fail with this reason."""
         self._set_linger_zero()
         self._lose(why, abort=True)
 
@@ -287,7 +287,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._lost is not None:
             return
-        self._heard = self._loop.time()
+        self._last_received = self._loop.time()
         if self._frame is None:
             self._filled += nbytes
             self._cut_scratch()
@@ -337,7 +337,7 @@ class Connection(asyncio.BufferedProtocol):
                 reader = Reader(body)
                 reader.skip_tags()
                 body = reader.rest()
-            if pending.future.done():  # cancelled: nobody wants the answer
+            if pending.future.done():  # cancelled: the answer is not needed
                 return
             result = pending.decode(body)
         except (ValueError, IndexError, struct.error, TypeError) as error:
@@ -360,8 +360,8 @@ class Connection(asyncio.BufferedProtocol):
         if earliest is None:
             return
         now = self._loop.time()
-        if earliest <= now and (self._frame is not None or self._filled) and now < self._heard + SILENCE_S:
-            self._watch(self._heard + SILENCE_S)
+        if earliest <= now and (self._frame is not None or self._filled) and now < self._last_received + SILENCE_S:
+            self._watch(self._last_received + SILENCE_S)
         elif earliest <= now:
             self._set_linger_zero()
             self._lose("a request was not answered in time", abort=True)
@@ -388,7 +388,7 @@ class Connection(asyncio.BufferedProtocol):
         for request in pending:
             if not request.future.done():
                 request.future.set_exception(ConnectionLost(self.peer, why, cause))
-                request.future.exception()  # one who awaits still gets it; the others need no log line each
+                request.future.exception()  # marks the error as retrieved: no log line for each unawaited future
 
     def _socket(self) -> socket.socket | None:
         found = None if self._transport is None else self._transport.get_extra_info("socket")
@@ -411,7 +411,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def of_os_error(error: OSError) -> str:
-    """Such as "connection refused, nothing listens there"; what is not known keeps the system's own text."""
+    """The error in words, such as "connection refused, nothing listens there"; else the system's own text."""
     if isinstance(error, socket.gaierror):
         return f"the name is not known ({error.strerror or error})"
     if isinstance(error, ConnectionRefusedError):

@@ -1,7 +1,7 @@
-"""Membership of a consumer group by the classic protocol, what groups committed, and commits for those without members.
+"""Requests of groups: membership by the classic protocol, committed offsets, and commits for groups without members.
 
-Rules: metadata and assignments are bytes here; what they mean belongs to the protocol type's owner. The coordinator
-holds a JoinGroup back until every member is there, so its deadline is the rebalance timeout.
+Rules: metadata and assignments are opaque bytes. The coordinator answers a JoinGroup only when every member has joined, so its
+deadline is the rebalance timeout.
 Source: KIP-62, KIP-394 (a first JoinGroup is answered with a member ID to come back with), KIP-559.
 """
 
@@ -34,7 +34,7 @@ JOIN_GRACE_S: Final = 10.0  # beyond the rebalance timeout
 
 
 class MemberIdRequired(BrokerError):
-    """The coordinator gave a member ID to join with (KIP-394)."""
+    """The coordinator assigned a member ID to join with (KIP-394)."""
 
     def __init__(self, context: str, member_id: str) -> None:
         super().__init__(MEMBER_ID_REQUIRED, context)
@@ -43,7 +43,7 @@ class MemberIdRequired(BrokerError):
 
 @dataclass(frozen=True, slots=True)
 class JoinedGroup:
-    """`members`: member ID -> its metadata, given to the leader alone; empty for the others."""
+    """`members`: member ID -> its metadata, for the leader only; empty for the others."""
 
     member_id: str
     generation: int
@@ -106,7 +106,7 @@ async def sync_group(
     protocol_name: str,
     assignments: Mapping[str, bytes],
 ) -> bytes:
-    """Our assignment. The leader passes everybody's in `assignments`; the others pass none and wait for it."""
+    """This member's assignment. The leader passes all in `assignments`; the others pass none and wait."""
     assignment_class = SyncGroupRequest.SyncGroupRequestAssignment
     answer = await conn.request(
         SyncGroupRequest[version("SyncGroup")](
@@ -119,12 +119,12 @@ async def sync_group(
             assignments=[assignment_class(member_id=m, assignment=a) for m, a in assignments.items()],
         )
     )
-    raise_for(answer.error_code, f"taking the assignment of group {group}")
+    raise_for(answer.error_code, f"getting the assignment of group {group}")
     return bytes(answer.assignment)
 
 
 async def heartbeat(conn: Connection, *, group: str, generation: int, member_id: str) -> None:
-    """Say that we live. Raises `BrokerError`, 27 (REBALANCE_IN_PROGRESS) when it is time to join again."""
+    """Send a heartbeat. Raises `BrokerError`, REBALANCE_IN_PROGRESS when the member must join again."""
     answer = await conn.request(
         HeartbeatRequest[version("Heartbeat")](
             group_id=group, generation_id=generation, member_id=member_id, group_instance_id=None
@@ -134,7 +134,7 @@ async def heartbeat(conn: Connection, *, group: str, generation: int, member_id:
 
 
 async def leave_group(conn: Connection, *, group: str, member_id: str) -> None:
-    """Leave, so that our share is given away at once."""
+    """Leave the group, so that its partitions are assigned to others at once."""
     member_class = LeaveGroupRequest.MemberIdentity
     answer = await conn.request(
         LeaveGroupRequest[version("LeaveGroup")](
@@ -156,7 +156,7 @@ async def list_groups(conn: Connection) -> list[GroupListing]:
 async def offset_fetch(
     conn: Connection, group: str, *, only: TopicPartition | None = None, require_stable: bool = False
 ) -> dict[TopicPartition, tuple[int, str]]:
-    """Everything a group committed, or what it did in the partition `only`: partition -> (offset, metadata). The connection
+    """A group's committed offsets, all or that of partition `only`: partition -> (offset, metadata). The connection
     must be to its coordinator.
 
     Raises `BrokerError`; with `require_stable` also while a transaction that commits positions is open.
@@ -170,13 +170,13 @@ async def offset_fetch(
             groups=[group_class(group_id=group, topics=topics)], require_stable=require_stable
         )
     )
-    (found,) = answer.groups
-    raise_for(found.error_code, f"reading the positions of group {group}")
+    (described,) = answer.groups
+    raise_for(described.error_code, f"reading the committed offsets of group {group}")
     positions: dict[TopicPartition, tuple[int, str]] = {}
-    for topic in found.topics:
+    for topic in described.topics:
         for p in topic.partitions:
             partition = TopicPartition(topic.name, p.partition_index)
-            raise_for(p.error_code, f"reading the position of group {group} on {partition}")
+            raise_for(p.error_code, f"reading the committed offset of group {group} on {partition}")
             if p.committed_offset >= 0:
                 positions[partition] = (p.committed_offset, p.metadata or "")
     return positions
@@ -185,8 +185,8 @@ async def offset_fetch(
 async def offset_commit(conn: Connection, group: str, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
     """Commit partition -> (offset, metadata) for a group without members. The connection must be to its coordinator.
 
-    Raises `BrokerError`, 25 (UNKNOWN_MEMBER_ID) where the group has members, classic or of KIP-848; where one partition
-    is refused the others may stand.
+    Raises `BrokerError`, UNKNOWN_MEMBER_ID where the group has members, classic or of KIP-848; where one partition is
+    refused, the others may be committed.
     """
     topic_class = OffsetCommitRequest.OffsetCommitRequestTopic
     partition_class = topic_class.OffsetCommitRequestPartition
@@ -211,13 +211,16 @@ async def offset_commit(conn: Connection, group: str, positions: Mapping[TopicPa
     )
     for topic in answer.topics:
         for p in topic.partitions:
-            raise_for(p.error_code, f"moving group {group} on {TopicPartition(topic.name, p.partition_index)}")
+            raise_for(
+                p.error_code,
+                f"committing the offset of group {group} on {TopicPartition(topic.name, p.partition_index)}",
+            )
 
 
 async def offset_delete(conn: Connection, group: str, partitions: Collection[TopicPartition]) -> None:
-    """Take away committed positions of a group without members (KIP-496). The connection must be to its coordinator.
+    """Delete committed offsets of a group without members (KIP-496). The connection must be to its coordinator.
 
-    Raises `BrokerError`, 68 (NON_EMPTY_GROUP) where it has members; where one partition is refused others may be gone.
+    Raises `BrokerError`, NON_EMPTY_GROUP where it has members; where one partition is refused, others may be deleted.
     """
     topic_class = OffsetDeleteRequest.OffsetDeleteRequestTopic
     partition_class = topic_class.OffsetDeleteRequestPartition
@@ -229,7 +232,7 @@ async def offset_delete(conn: Connection, group: str, partitions: Collection[Top
             group_id=group, topics=[topic_class(name=name, partitions=those) for name, those in topics.items()]
         )
     )
-    raise_for(answer.error_code, f"taking positions of group {group} away")
+    raise_for(answer.error_code, f"deleting offsets of group {group}")
     for topic in answer.topics:
         for p in topic.partitions:
-            raise_for(p.error_code, f"taking the position of {group} in {topic.name}-{p.partition_index} away")
+            raise_for(p.error_code, f"deleting the offset of group {group} on {topic.name}-{p.partition_index}")

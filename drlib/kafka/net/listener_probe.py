@@ -1,9 +1,9 @@
-"""What kind of listener answers at an address: asked when a first connection fails without saying why.
+"""Probe what kind of listener is at an address, when a first connection fails without a reason.
 
-Rules: it asks and never guesses: a listener is what it answers to, and what answers nothing is unknown. Nothing secret is
-sent: an empty question in plain words, a TLS handshake, the name of a mechanism. Kafka closes a connection that speaks the
-wrong language without a word, so this takes connections of its own.
-Not for: connections that once worked; those are lost, not misconfigured.
+Rules: a listener is what it answers to; one that answers nothing is unknown. Nothing secret is sent: a plaintext request, a TLS
+handshake, the name of a mechanism. Kafka closes a connection of the wrong protocol without an answer, so each probe uses its
+own connection.
+Not for: connections that worked before; those are lost, not misconfigured.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from dataclasses import dataclass
 
 from kafka.protocol.sasl import SaslHandshakeRequest, SaslHandshakeResponse
 
+from drlib.kafka.protocol.error_codes import ILLEGAL_SASL_STATE
 from drlib.kafka.security.credentials import Protocol, Security
 from drlib.kafka.security.errors import Fault, SecurityFault, fault, names, of_tls
 
-ILLEGAL_SASL_STATE = 34
 ALERT_S = 0.5  # how long a broker may take to refuse a client's certificate after the handshake
-_NO_MECHANISM = "DRLIB-ASKS"  # no broker offers it, so it answers with those that it does
+_NO_MECHANISM = "DRLIB-ASKS"  # no broker offers it, so the answer lists those offered
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """`protocol` None: it does not say. `mechanisms` are those it offers for SASL."""
+    """`protocol` None: unknown. `mechanisms` are those it offers for SASL."""
 
     protocol: Protocol | None
     mechanisms: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Listener:
 async def explain(
     host: str, port: int, security: Security, context: ssl.SSLContext | None, *, timeout_s: float
 ) -> SecurityFault | None:
-    """Why `security` does not work at that address, or None when that is not the reason."""
+    """Why `security` does not work at the address, or None when security is not the reason."""
     peer, wanted = f"{host}:{port}", security.protocol
     try:
         async with asyncio.timeout(timeout_s):
@@ -43,41 +43,41 @@ async def explain(
                 refused = await _refusal(host, port, security, context)
                 if refused is not None:
                     return refused
-            there = await ask(host, port)
+            listener = await ask(host, port)
     except (OSError, TimeoutError):
         return None
-    words = {"protocol": wanted, "mechanisms": names(there.mechanisms)}
-    if there.protocol is None or there.protocol is wanted:
+    words = {"protocol": wanted, "mechanisms": names(listener.mechanisms)}
+    if listener.protocol is None or listener.protocol is wanted:
         return None
-    if there.protocol.encrypted != wanted.encrypted:
-        return fault(Fault.PLAINTEXT_TO_TLS if there.protocol.encrypted else Fault.TLS_TO_PLAINTEXT, peer, **words)
-    return fault(Fault.SASL_REQUIRED if there.protocol.authenticated else Fault.SASL_NOT_OFFERED, peer, **words)
+    if listener.protocol.encrypted != wanted.encrypted:
+        return fault(Fault.PLAINTEXT_TO_TLS if listener.protocol.encrypted else Fault.TLS_TO_PLAINTEXT, peer, **words)
+    return fault(Fault.SASL_REQUIRED if listener.protocol.authenticated else Fault.SASL_NOT_OFFERED, peer, **words)
 
 
 async def ask(host: str, port: int) -> Listener:
-    """The listener at an address, trusting any certificate, since nothing is told to it. Raises `OSError`."""
-    found = await _mechanisms(host, port, None)
-    if found is not None:
-        return Listener(Protocol.SASL_PLAINTEXT if found else Protocol.PLAINTEXT, found)
-    anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    anybody.check_hostname = False
-    anybody.verify_mode = ssl.CERT_NONE
+    """The listener at an address. Any certificate is trusted, as nothing secret is sent. Raises `OSError`."""
+    mechanisms = await _mechanisms(host, port, None)
+    if mechanisms is not None:
+        return Listener(Protocol.SASL_PLAINTEXT if mechanisms else Protocol.PLAINTEXT, mechanisms)
+    trust_all = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trust_all.check_hostname = False
+    trust_all.verify_mode = ssl.CERT_NONE
     try:
-        found = await _mechanisms(host, port, anybody)
+        mechanisms = await _mechanisms(host, port, trust_all)
     except ssl.SSLEOFError:
         return Listener(None)
     except ssl.SSLError as error:
-        # An alert is an answer in TLS, whatever it says; a version number that is none is not.
+        # Any alert is an answer in TLS; an invalid version number is not.
         return Listener(Protocol.SSL if "ALERT" in (error.reason or "") else None)
     except OSError:
         return Listener(None)
-    if found:
-        return Listener(Protocol.SASL_SSL, found)
+    if mechanisms:
+        return Listener(Protocol.SASL_SSL, mechanisms)
     return Listener(Protocol.SSL)
 
 
 async def _mechanisms(host: str, port: int, context: ssl.SSLContext | None) -> tuple[str, ...] | None:
-    """What SASL mechanisms are offered; empty for a listener without SASL, None for one that does not answer."""
+    """The SASL mechanisms offered; empty for a listener without SASL, None for one that does not answer."""
     hostname = host if context is not None else None
     reader, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=hostname)
     try:
@@ -106,7 +106,7 @@ def _handshake() -> bytes:
 
 
 async def _refusal(host: str, port: int, security: Security, context: ssl.SSLContext) -> SecurityFault | None:
-    """What the broker says to our own handshake: in TLS 1.3 it looks at our certificate only after it."""
+    """Why the broker refuses drlib's handshake: with TLS 1.3 it checks the client's certificate only after it."""
     presented = security.tls is not None and bool(security.tls.certificate_pem)
     try:
         reader, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)

@@ -1,8 +1,9 @@
-"""The few requests the engine sends, each a coroutine over one connection with typed arguments and a typed answer.
+"""Requests of the engine, each a coroutine over one connection with typed arguments and a typed answer.
 
-Rules: an error code becomes a `BrokerError` here, except where a caller must decide per partition (`fetch`). Nothing is
+Rules: an error code becomes a `BrokerError`, except where a caller must decide per partition (`fetch`). Nothing is
 retried. Every coroutine raises `ConnectionLost` when the connection ends or its deadline passes.
 Source: the message definitions of Kafka, in the versions of `drlib.kafka.net.api_versions`.
+Not for: groups (`group_requests`), ACLs (`acl_requests`).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class TransactionState:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """What a partition's leader remembers of one producer; -1 for none.
+    """The state of one producer at a partition's leader; -1 for none.
 
     `last_timestamp` in ms; `txn_start_offset` is where its open transaction begins in this partition.
     """
@@ -60,9 +61,9 @@ class ProducerState:
 
 
 async def init_producer_id(conn: Connection, transactional_id: str | None, timeout_ms: int) -> tuple[int, int]:
-    """Producer ID and epoch; with a transactional ID the former holder's epoch + 1.
+    """Producer ID and epoch; with a transactional ID the previous holder's epoch + 1.
 
-    An open transaction of the former holder is aborted first: until then the answer is CONCURRENT_TRANSACTIONS.
+    An open transaction of the previous holder is aborted first: until then the answer is CONCURRENT_TRANSACTIONS.
     """
     answer = await conn.request(
         InitProducerIdRequest[version("InitProducerId")](
@@ -99,7 +100,7 @@ async def add_partitions_to_txn(
 
 
 async def end_txn_abort(conn: Connection, transactional_id: str, producer_id: int, epoch: int) -> None:
-    """Ask for the abort; answered before the markers are written. The epoch stays as it is (EndTxn below v5)."""
+    """Abort the transaction; the answer comes before the markers are written. The epoch is kept (EndTxn below v5)."""
     answer = await conn.request(
         EndTxnRequest[version("EndTxn")](
             transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=False
@@ -136,7 +137,7 @@ async def list_transactional_ids(conn: Connection, producer_id: int) -> list[str
 async def describe_producers(
     conn: Connection, partitions: Mapping[str, Sequence[int]]
 ) -> dict[TopicPartition, list[ProducerState]]:
-    """The producers each partition's leader remembers. The connection must be to that leader."""
+    """The producers known to each partition's leader. The connection must be to that leader."""
     topic_class = DescribeProducersRequest.TopicRequest
     answer = await conn.request(
         DescribeProducersRequest[version("DescribeProducers")](
@@ -191,7 +192,7 @@ async def list_offsets(
 
 
 async def topic_config(conn: Connection, topics: Sequence[str], name: str) -> dict[str, str]:
-    """The value of one topic setting for each of `topics` that may be described; the others are left out."""
+    """The value of one topic setting for each of `topics` that drlib may describe; the others are left out."""
     message = DescribeConfigsRequest[version("DescribeConfigs")]
     resource = message.DescribeConfigsResource
     wanted = [resource(resource_type=_TOPIC_RESOURCE, resource_name=t, configuration_keys=[name]) for t in topics]
@@ -216,7 +217,7 @@ def fetch_future(
     session: tuple[int, int] = fetching.NO_SESSION,
     forgotten: Iterable[tuple[TopicId, int]] = (),
 ) -> asyncio.Future[Fetched]:
-    """Send a fetch without waiting. In a session (KIP-227) only what changed is named, on both sides."""
+    """Send a fetch request without waiting. In a session (KIP-227) request and answer name only what changed."""
     body = fetching.encode(
         partitions,
         max_wait_ms=max_wait_ms,
@@ -240,10 +241,10 @@ async def fetch(
     max_bytes: int,
     read_committed: bool,
 ) -> list[FetchedPartition]:
-    """Fetch from partitions this broker leads. Each answer has its own error code, to be looked at first.
+    """Fetch from partitions this broker leads. Check the error code of each partition first.
 
-    The broker returns at least the first batch whole even when it is larger than `max_bytes`. Partitions it has nothing
-    to say of still come back, with empty records.
+    The broker returns at least the first batch whole, even when it is larger than `max_bytes`. Partitions without new
+    records are returned with empty records.
     """
     found = await fetch_future(
         conn,

@@ -1,9 +1,9 @@
-"""SASL on a connection: SaslHandshake, SaslAuthenticate, and again before the session ends (KIP-368).
+"""SASL on a connection: SaslHandshake, SaslAuthenticate, re-authentication before the session ends (KIP-368).
 
-Rules: a mechanism is a generator of what to send, sans I/O; SCRAM is RFC 5802 with Kafka's reading of names (no SASLprep),
-the server's signature is verified before anything else is sent, and an iteration count below RFC 7677's 4096 is refused.
-A session that ends is renewed on the same connection: nothing else is sent meanwhile, and for at most `RENEW_S`, because
-what waits was checked against the owner's deadline before it waited. A renewal that fails ends the connection.
+Rules: a mechanism is a generator of the bytes to send, without I/O; SCRAM is RFC 5802 with Kafka's reading of names (no
+SASLprep), the server's signature is verified before the next message, and fewer iterations than 4096 (RFC 7677) are refused.
+A session that ends is renewed on the same connection: nothing else is sent meanwhile, for at most `RENEW_S`, because
+waiting requests were checked against the ownership deadline before. A failed renewal ends the connection.
 Source: Kafka's `SaslClientAuthenticator`, `ScramSaslClient`, `OAuthBearerSaslClient`.
 """
 
@@ -34,18 +34,18 @@ SASL_AUTHENTICATION_FAILED: Final = 58
 RENEW_SHARE: Final = 0.85  # of the session, as Kafka's clients begin
 RENEW_S: Final = 2.0
 LEAST_ITERATIONS: Final = 4096
-MOST_ITERATIONS: Final = 1_000_000  # a server that asks for more wants our CPU
+MOST_ITERATIONS: Final = 1_000_000  # a server that asks for more could exhaust the CPU
 
 Exchange = Generator[bytes, bytes, None]
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
 class BadServer(ValueError):
-    """The other side did not follow the mechanism; it may not be who it says."""
+    """The server did not follow the mechanism; it may not be the server it claims to be."""
 
 
 class Login:
-    """Who we are on every connection to one cluster: `security` with the tokens that it needs."""
+    """The login of every connection to one cluster: `security` with its tokens."""
 
     def __init__(self, security: Security) -> None:
         self.security = security
@@ -148,7 +148,7 @@ async def authenticate(
 
 
 async def stay_authenticated(connection: Connection, login: Login, session_s: float) -> None:
-    """Renew the session of `connection` until it is closed. A renewal that fails ends the connection."""
+    """Renew the session of `connection` until it is closed. A failed renewal ends the connection."""
     while session_s > 0:
         try:
             async with asyncio.timeout(session_s * RENEW_SHARE):
@@ -157,7 +157,7 @@ async def stay_authenticated(connection: Connection, login: Login, session_s: fl
         except TimeoutError:
             pass
         try:
-            exchange = await login.exchange()  # before anything waits: a token endpoint may take its time
+            exchange = await login.exchange()  # before the connection is held: a token endpoint may be slow
             connection.hold()
             async with asyncio.timeout(RENEW_S):
                 session_s = await authenticate(connection, login, timeout_s=RENEW_S, exchange=exchange)

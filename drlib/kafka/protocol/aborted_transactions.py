@@ -1,9 +1,9 @@
-"""Which batches a read_committed reader keeps.
+"""Select the batches that a read_committed reader keeps.
 
 Rule (Kafka's `CompletedFetch.consumeAbortedTransactionsUpTo`): aborted transactions, sorted by first offset, become
 active when a batch reaches that offset; an abort marker ends the one of its producer; a transactional batch of a
 producer with an active aborted transaction is not data. Control batches are never data. Every batch of an answer must
-pass through `keep`, in order, also those already read: a marker among them counts.
+pass through `keep` in order, including those already read, as one of them may be a marker.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class AbortedFilter:
         while self._waiting and self._waiting[0][0] <= header.last_offset:
             self._active.add(self._waiting.popleft()[1])
         if header.is_control:
-            # The marker is read only where it matters: most partitions never saw an aborted transaction.
+            # Markers are decoded only where transactions were aborted: most partitions have none.
             if header.producer_id in self._active and control_type(batch) is ControlType.ABORT:
                 self._active.discard(header.producer_id)
             return False

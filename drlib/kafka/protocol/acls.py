@@ -1,4 +1,7 @@
-"""ACL entries of topics, with Kafka's own numbers (`org.apache.kafka.common.acl`). Pure."""
+"""ACL entries of topics, with Kafka's own numbers (`org.apache.kafka.common.acl`). Pure.
+
+Not for: requests (`drlib.kafka.net.acl_requests`).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class Permission(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicAcl:
-    """One rule about topics. `topic` is a name, a prefix, or `*`."""
+    """One ACL on topics. `topic` is a name, a prefix, or `*`."""
 
     topic: str
     principal: str

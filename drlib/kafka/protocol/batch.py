@@ -1,11 +1,11 @@
-"""Record batches as bytes: headers, checksums, and the rewrite that lets a batch move verbatim.
+"""Record batches as bytes: headers, checksums, and the rewrite of a header so that a batch moves verbatim.
 
 Rules:
-- A batch of format 2 is copied without touching its records; only the 61 bytes of its header are written anew.
-- The source's CRC-32C is checked before anything is rewritten: a corrupt batch never leaves under a fresh one.
-- Of the attributes only the codec is kept. A kept transactional, LogAppendTime or delete-horizon bit does harm there.
-- Whatever bytes arrive, the outcome is a batch or a `CorruptBatch`, never another exception and never a loop.
-Not for: looking into records, that is `drlib.kafka.protocol.recode`.
+- A batch of format 2 is copied without touching its records; only the 61 bytes of its header are rewritten.
+- The source's CRC-32C is checked before anything is rewritten: a corrupt batch never gets a valid checksum.
+- Of the attributes only the codec is kept: a transactional, LogAppendTime or delete-horizon bit would be wrong on the target.
+- Any bytes give a batch or a `CorruptBatch`, never another exception or an endless loop.
+Not for: decoding records (`drlib.kafka.protocol.recode`).
 Source: Kafka's `DefaultRecordBatch` and `AbstractLegacyRecordBatch`, KIP-98.
 """
 
@@ -47,7 +47,7 @@ _INT32: Final = struct.Struct(">i")
 
 
 class CorruptBatch(DrlibError):
-    """Bytes that are not the batch its writer made."""
+    """Bytes that are not a valid batch."""
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(
@@ -61,14 +61,14 @@ _new_tuple: Final = tuple.__new__  # a named tuple's own constructor is Python a
 
 
 class ControlType(IntEnum):
-    """What a control batch says (Kafka's `ControlRecordType`)."""
+    """Kafka's `ControlRecordType`."""
 
     ABORT = 0
     COMMIT = 1
 
 
 class BatchHeader(NamedTuple):
-    """The header of one batch, as it stands in the log. (A tuple: one is made for every batch, at a tenth of the price.)
+    """The header of one batch, as it stands in the log. (A tuple: ten times cheaper to create, once per batch.)
 
     Offsets are record offsets, `length` counts bytes after itself, timestamps are milliseconds. A message of format 0
     or 1 appears as a batch of one record at its offset: a compressed one may hold more, ending at that offset.
@@ -121,7 +121,7 @@ class BatchHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingBatch:
-    """A batch ready to be produced: `head` is ours (61 bytes), `body` may still be the frame it arrived in."""
+    """A batch ready to be produced: `head` is the new header (61 bytes), `body` may be a view of the received frame."""
 
     head: bytes
     body: memoryview
@@ -145,7 +145,7 @@ def iter_batches(buffer: memoryview | bytes) -> Iterator[tuple[BatchHeader, memo
     at = 0
     while at + 17 <= end:
         magic = view[at + 16]
-        if magic == 2 and at + HEADER_SIZE <= end:  # nearly all are: the shortest way
+        if magic == 2 and at + HEADER_SIZE <= end:  # the fast path, for nearly all batches
             header = _new_tuple(BatchHeader, _HEADER.unpack_from(view, at))
             length = header.length
             smallest = HEADER_SIZE - LOG_OVERHEAD
@@ -207,14 +207,14 @@ def _compare(header: BatchHeader, found: int) -> None:
 def rewrite(
     batch: memoryview, header: BatchHeader, *, producer_id: int, producer_epoch: int, base_sequence: int
 ) -> OutgoingBatch:
-    """The same records under our identity; the body is not copied. Only for contiguous batches of format 2.
+    """The same records with another producer ID and sequences; the body is not copied. Contiguous batches of format 2 only.
 
     Raises `CorruptBatch` when the source's checksum is wrong.
     """
     if header.magic != 2:
         raise ValueError(f"a batch of format {header.magic} can't move verbatim")
     body = batch[HEADER_SIZE:]
-    # The checksum library takes bytes only; one copy serves the check of the old and the making of the new sum.
+    # The checksum library takes bytes only; one copy serves to check the old sum and to make the new one.
     body_bytes = bytes(body)
     _compare(header, google_crc32c.extend(google_crc32c.value(bytes(batch[CRC_FROM:HEADER_SIZE])), body_bytes))
     after_crc = _AFTER_CRC.pack(
@@ -263,7 +263,7 @@ def compose(
 
 
 def control_type(batch: memoryview) -> ControlType | None:
-    """What the control batch `batch` marks: commit or abort of a transaction; None for another kind of marker.
+    """Commit or abort, for the control batch `batch`; None for another kind of marker.
 
     Raises `CorruptBatch` when its record can't be read. Source: `ControlRecordType.parse`.
     """

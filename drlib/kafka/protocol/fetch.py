@@ -1,7 +1,7 @@
-"""Fetch v13 by hand: topic IDs, sessions for those who want them, and records as views into the frame they arrived in.
+"""Encode and decode Fetch v13: topic IDs, optional sessions, and records as views into the received frame.
 
-Rules: a view keeps its whole frame alive; whoever holds one beyond the next few requests accounts for that. Nothing is
-interpreted here: error codes, divergence and aborted transactions are handed on as they came.
+Rules: a view keeps its whole frame alive, and its holder accounts for that memory. Nothing is interpreted: error codes,
+divergence and aborted transactions are returned as received.
 - In a session (KIP-227) a request names only what changed since the one before, and so does the answer.
 Source: KIP-227, KIP-516, KIP-595, FetchRequest.json and FetchResponse.json of Kafka.
 """
@@ -39,7 +39,7 @@ _EMPTY: Final = memoryview(b"")
 
 @dataclass(frozen=True, slots=True)
 class FetchPartition:
-    """What to ask of one partition. Epochs of -1 leave the check out (KIP-320)."""
+    """One partition of a fetch request. An epoch of -1 disables the check (KIP-320)."""
 
     topic_id: TopicId
     partition: int
@@ -51,7 +51,7 @@ class FetchPartition:
 
 @dataclass(frozen=True, slots=True)
 class DivergingEpoch:
-    """The source's log has another history from `end_offset` of `epoch` on: an unclean election cut it."""
+    """The log diverges from `end_offset` of `epoch` on, after an unclean leader election."""
 
     epoch: int
     end_offset: int

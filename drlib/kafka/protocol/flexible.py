@@ -1,8 +1,8 @@
-"""Kafka's flexible encoding (KIP-482) for the two requests on the data path, without objects in between.
+"""Kafka's flexible encoding (KIP-482) for the two requests on the data path, without intermediate objects.
 
-Rules: reading never runs past the end and never allocates by a length it has not checked; what does not parse raises
-`ValueError`, which the transport turns into its own error. Tagged fields nobody asked for are skipped.
-Not for: the other requests, which kafka-python's classes encode well enough.
+Rules: reading never runs past the end and never allocates by a length it has not checked; malformed bytes raise
+`ValueError`, which the connection turns into its own error. Unknown tagged fields are skipped.
+Not for: the other requests, which kafka-python's classes encode.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Reader:
         return range(max(count, 0))
 
     def tags(self) -> Iterator[tuple[int, Reader]]:
-        """Tagged fields: number and a reader over the value. Exhaust it: the cursor stands behind them only then."""
+        """Tagged fields: number and a reader over the value. Exhaust the iterator, which moves the cursor past them."""
         for _ in range(self.uvarint()):
             tag = self.uvarint()
             yield tag, Reader(self._take(self.uvarint()))

@@ -1,15 +1,14 @@
-"""Many small batches, or batches with gaps, become one: records move byte for byte, only their two deltas are written anew.
+"""Merge small batches, or batches with gaps, into one: records are copied byte for byte, only their two deltas change.
 
 Rules:
-- For uncompressed batches of format 2 with times of their own; every checksum is checked before its records are used, and
-  the new batch's is ours.
-- What compaction left of a batch has gaps, and a broker takes none from a producer (`LogValidator.validateBatch`: as many
-  offsets as records). So its records are numbered anew too, and `Merged.pieces` says which offsets they had.
-- Keys, values, headers and record attributes are never looked into: a record is its attributes byte, two deltas and a
-  tail, and the tail is copied as it stands.
-- A record whose lengths do not add up to its batch, or whose offset is not in its place, is a `CorruptBatch`, never
+- Only uncompressed batches of format 2 with CreateTime are merged. Every checksum is checked before its records are used;
+  the new batch has a new checksum.
+- A compacted batch has gaps, which brokers refuse from producers (`LogValidator.validateBatch`: as many offsets as
+  records). Its records are renumbered, and `Merged.pieces` has their source offsets.
+- Keys, values and headers are not decoded: a record is its attributes byte, two deltas and a tail, and the tail is copied.
+- A record whose lengths do not add up to its batch, or whose offset is out of order, is a `CorruptBatch`, never
   another exception.
-Why: a broker takes one batch per partition and request, so batches of one record would cost a request each.
+Why: a broker accepts one batch per partition and request, so batches of one record would cost a request each.
 Not for: compressed batches, whose records can't be reached without decoding them (`drlib.kafka.protocol.recode`).
 Source: Kafka's `DefaultRecord` (record format 2).
 """
@@ -37,8 +36,8 @@ _NO_CODEC: Final = 0
 _IN_THE_WAY: Final = CODEC_MASK | LOG_APPEND_TIME_MASK
 GROWTH: Final = 14
 """Bytes by which a record may grow: a time delta by nine, its number by four, its length by one."""
-_TABLE: Final = 8192  # numbers of one or two bytes, written out beforehand
-_RECORDS_AT: Final = HEADER_SIZE - CRC_FROM  # in what the checksum covers
+_TABLE: Final = 8192  # precomputed encodings of one or two bytes
+_RECORDS_AT: Final = HEADER_SIZE - CRC_FROM  # within the bytes that the checksum covers
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def can_merge(header: BatchHeader) -> bool:
 def merge(
     batches: Sequence[tuple[BatchHeader, memoryview]], *, producer_id: int, producer_epoch: int, base_sequence: int
 ) -> Merged:
-    """One batch with the records of all of `batches`, which `can_merge` and are in the order of their offsets.
+    """One batch with the records of all `batches`, for which `can_merge` holds, in the order of their offsets.
 
     Raises `CorruptBatch` when a checksum is wrong or a record does not fit its batch.
     """
@@ -65,7 +64,7 @@ def merge(
     newest = max(header.max_timestamp for header, _ in batches)
     parts: list[bytes] = []
     pieces: list[tuple[int, int]] = []
-    began, behind = batches[0][0].base_offset, batches[0][0].base_offset  # the piece at hand: from, and up to
+    began, behind = batches[0][0].base_offset, batches[0][0].base_offset  # bounds of the current piece
     count = 0  # records so far
     for header, view in batches:
         contiguous = header.contiguous
@@ -85,7 +84,7 @@ def merge(
             for number in range(count, count + header.count):
                 byte = data[
                     at
-                ]  # lengths and deltas of one or two bytes are read here: a call costs as much as the rest
+                ]  # lengths and deltas of one or two bytes are decoded inline: a call would double the cost
                 if byte < 0x80:
                     length, at = (byte >> 1) ^ -(byte & 1), at + 1
                 elif (more := data[at + 1]) < 0x80:
@@ -142,7 +141,7 @@ def _corrupt(header: BatchHeader, why: str) -> CorruptBatch:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag number and the place behind it. Raises `IndexError` at the end of `data`."""
+    """A zigzag number and the index after it. Raises `IndexError` at the end of `data`."""
     byte = data[at]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1

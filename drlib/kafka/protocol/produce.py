@@ -1,7 +1,7 @@
-"""Produce v9 by hand: the batches of a request are never copied into it.
+"""Encode and decode Produce v9 without copying the batches into the request.
 
-Rules: acks=-1, no transactional ID, one batch per partition and request (a broker takes no second one). Encoding gives
-a list of buffers for a scatter write; the batches' bodies among them are still the frames they were fetched in.
+Rules: acks=-1, no transactional ID, one batch per partition and request (brokers refuse a second one). Encoding gives
+a list of buffers for a scatter write; the batches' bodies among them are views of the fetched frames.
 Source: KIP-482, ProduceRequest.json and ProduceResponse.json of Kafka.
 """
 
@@ -27,14 +27,14 @@ _ALL_REPLICAS: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class ProduceResult:
-    """What the leader says of one batch. `base_offset` is where its first record stands, -1 when it was refused."""
+    """The leader's answer for one batch. `base_offset` is the offset of its first record, -1 when it was refused."""
 
     topic: str
     partition: int
     error_code: int
     base_offset: int
     error_message: str | None
-    log_append_time_ms: int = -1  # the time the leader gave every record; -1 where they keep their own
+    log_append_time_ms: int = -1  # LogAppendTime of all records; -1 with CreateTime
 
 
 def encode(topics: Mapping[str, Sequence[tuple[int, OutgoingBatch]]], timeout_ms: int) -> list[bytes | memoryview]:
@@ -72,6 +72,6 @@ def decode(view: memoryview) -> list[ProduceResult]:
             told = message or "; ".join(errors[:3]) or None
             results.append(ProduceResult(topic, partition, code, base_offset, told, append_time))
         reader.skip_tags()
-    reader.fields(_INT32)  # throttle time: the broker itself stops reading from us meanwhile
+    reader.fields(_INT32)  # throttle time: the broker itself stops reading from this connection meanwhile
     reader.skip_tags()
     return results

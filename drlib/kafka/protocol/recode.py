@@ -1,10 +1,10 @@
-"""Decode a batch into records and build another from records: the path for what can't move verbatim.
+"""Decode a batch into records and build a new one: for batches that cannot move verbatim.
 
 Rules:
-- Offsets are renumbered 0..n-1 and sequences follow them; keys, values, headers and timestamps stay as they were.
+- Offsets are renumbered 0..n-1 and sequences follow them; keys, values, headers and timestamps are kept.
 - A LogAppendTime batch has one time for all its records, its max timestamp; a record of format 0 has none (-1).
-- The checksum of a rebuilt batch is ours; check the source's first with `drlib.kafka.protocol.batch.verify`.
-Not for: batches that may move verbatim, which cost a tenth of this.
+- A rebuilt batch has a new checksum; check the source's first with `drlib.kafka.protocol.batch.verify`.
+Not for: batches that can move verbatim, at a tenth of the cost.
 Source: KIP-98, Kafka's `DefaultRecord`; the codec is aiokafka's.
 """
 
@@ -60,7 +60,7 @@ def records(batch: memoryview | bytes) -> list[Record]:
         ]
     except MemoryError:
         raise
-    except Exception as error:  # five decompressors and their bindings, each with errors of its own
+    except Exception as error:  # five decompressors and their bindings, each with its own exceptions
         offset = int.from_bytes(data[:8], "big", signed=True)
         raise CorruptBatch(
             f"the batch at offset {offset} can't be decoded", f"{type(error).__name__}: {error}"

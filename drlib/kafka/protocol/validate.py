@@ -1,12 +1,11 @@
-"""The batches of a fetched answer, looked at as a whole before any of them is used.
+"""Validate the batches of a fetched answer as a whole before any of them is used.
 
-Rules: a checksum covers neither a batch's offset nor its length, so these are held against their neighbours: offsets
-rise, nothing lies beyond the high watermark, and bytes that hold no batch at all are no answer (a length that was damaged
-upwards would otherwise stall its partition in silence). A broker takes the high watermark before it reads (Kafka's
-`Partition.readRecords`): what was appended between the two is sound and lies beyond it, so `BeyondEnd` alone is a doubt,
-which a later answer settles. What is sound before the damage is still given; the damage shows again at the next question,
-which begins there.
-Not for: checksums, which are looked at where a batch is used (`drlib.kafka.protocol.batch`).
+Rules: a checksum covers neither a batch's offset nor its length, so these are compared with their neighbours: offsets rise, no
+batch lies beyond the high watermark, and bytes without any batch are an error (a length damaged upwards would otherwise stall
+the partition silently). A broker reads the high watermark before the records (Kafka's `Partition.readRecords`), so records
+appended in between lie beyond it: `BeyondEnd` alone is no proof of damage, and a later answer decides. Valid batches before
+the damage are still returned; the next request begins at the damage and meets it again.
+Not for: checksums, which are checked where a batch is used (`drlib.kafka.protocol.batch`).
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from drlib.kafka.protocol.batch import BatchHeader, CorruptBatch, iter_batches
 
 
 class BeyondEnd(CorruptBatch):
-    """A batch lies beyond the high watermark that came with it: newer than that, or its offset is damaged."""
+    """A batch lies beyond the high watermark of its answer: appended later, or its offset is damaged."""
 
 
 def sound_batches(records: memoryview, position: int, high_watermark: int) -> list[tuple[BatchHeader, memoryview]]:
-    """Header and bytes of each whole batch of an answer asked at `position` or before.
+    """Header and bytes of each whole batch of an answer to a request at `position` or before.
 
-    Raises `CorruptBatch` when the first of them that matters is damaged. A high watermark of -1 is not known.
+    Raises `CorruptBatch` when the first batch from `position` on is damaged. A high watermark of -1 is unknown.
     """
     found: list[tuple[BatchHeader, memoryview]] = []
     end = 0

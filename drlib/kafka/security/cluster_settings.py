@@ -1,4 +1,8 @@
-"""How to reach one cluster: its addresses, and its security keys with their references unresolved."""
+"""How to connect to one cluster: its addresses, and its security keys with unresolved references.
+
+Rules: secrets are resolved when a client is made, and never printed.
+Not for: files (`drlib.config.settings`).
+"""
 
 from __future__ import annotations
 
@@ -11,22 +15,22 @@ from drlib.kafka.security.credentials import Protocol, Security
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """How to reach one cluster. `security` holds Java's keys with their references unresolved, and is never printed."""
+    """How to connect to one cluster. `security` holds Java's keys with unresolved references and is never printed."""
 
     alias: str
     bootstrap_servers: tuple[str, ...]
     security: Mapping[str, str] = field(default_factory=dict, repr=False)
-    cluster_id: str = ""  # the only cluster that is meant; "" for whichever answers first
+    cluster_id: str = ""  # the required cluster ID; "" for any
 
     @property
     def secured(self) -> bool:
-        """Does a connection begin with TLS or a login?"""
+        """Whether connections use TLS or a login."""
         return security.protocol(self.alias, self.security) is not Protocol.PLAINTEXT
 
     def connection(self) -> Security:
-        """`security` with its references looked up and its stores opened, now. Raises `UsageError`."""
+        """`security` with references resolved and stores opened now. Raises `UsageError`."""
         return security.read(self.alias, self.security)
 
     def confluent(self) -> dict[str, object]:
-        """librdkafka's configuration for this cluster, secrets included: for its clients only, never to be shown."""
+        """librdkafka's configuration for this cluster, secrets included: for its clients only, never to be printed."""
         return {"bootstrap.servers": ",".join(self.bootstrap_servers), **security.librdkafka(self.connection())}

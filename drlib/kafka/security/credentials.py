@@ -1,7 +1,7 @@
-"""How a connection is encrypted and who we are on it: one frozen value for our own connections and for librdkafka's.
+"""TLS and login of a connection: one frozen value for drlib's own connections and for librdkafka.
 
-Rules: everything here is looked up and read already, as PEM text and plain words, so that nobody below reads a file or
-an environment variable; a secret is in no `repr`; a certificate's host name is checked unless that was switched off.
+Rules: everything is resolved already, as PEM text and plain strings, so that users of it read no files or environment.
+No secret is in a `repr`. A certificate's host name is checked unless that is switched off.
 Not for: Kafka's keys and stores (`drlib.kafka.security.java_keys`), the bytes of a mechanism (`drlib.kafka.net.sasl`).
 """
 
@@ -55,7 +55,7 @@ class Password:
 
 @dataclass(frozen=True, slots=True)
 class UnsecuredJws:
-    """An unsigned token made here, as Kafka's `OAuthBearerUnsecuredLoginCallbackHandler` does. For tests only."""
+    """An unsigned token made by drlib, as Kafka's `OAuthBearerUnsecuredLoginCallbackHandler` does. For tests only."""
 
     claims: Mapping[str, str | float | tuple[str, ...]]
     principal_claim: str = "sub"
@@ -81,7 +81,7 @@ Sasl = Password | UnsecuredJws | ClientCredentials
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Without `tls` the connection is not encrypted, without `sasl` nobody logs in."""
+    """Without `tls` the connection is not encrypted, without `sasl` there is no login."""
 
     tls: Tls | None = None
     sasl: Sasl | None = None

@@ -1,8 +1,8 @@
-"""Why a secured connection did not come about: each cause by its own name, with what to do about it.
+"""Why a secured connection failed: each cause with its own name and remedy.
 
-Rules: a fault is named only where the evidence says so (OpenSSL's verify code, the peer's alert, Kafka's error code, what
-the listener answers to a question); everything else stays `Unreachable`. No message holds a secret. Retrying does not
-help until somebody changes something, but who mirrors day and night tries again all the same.
+Rules: a fault is raised only on evidence (OpenSSL's verify code, the peer's alert, Kafka's error code, the probed listener);
+everything else stays `Unreachable`. No message holds a secret. A fault is not retriable, as only a change of settings helps;
+a mirror that runs for ever retries all the same.
 Source: OpenSSL's x509_vfy.h (verify codes), RFC 8446 section 6.2 (alerts), Kafka's `SaslServerAuthenticator`.
 """
 
@@ -21,7 +21,7 @@ class Fault(StrEnum):
     CERTIFICATE_NOT_YET_VALID = "certificate-not-yet-valid"
     WRONG_HOST_NAME = "wrong-host-name"
     UNKNOWN_CA = "unknown-ca"
-    CERTIFICATE_REFUSED = "certificate-refused"  # the broker's, for a reason of its own
+    CERTIFICATE_REFUSED = "certificate-refused"  # the broker's, for another reason
     CLIENT_CERTIFICATE_REQUIRED = "client-certificate-required"
     CLIENT_CERTIFICATE_REFUSED = "client-certificate-refused"
     TLS_PARAMETERS = "tls-parameters"
@@ -36,7 +36,7 @@ class Fault(StrEnum):
 
 
 class SecurityFault(DrlibError):
-    """The broker is there, and we and it do not agree on TLS or SASL. Decide by `fault`, never by the text."""
+    """The broker answers, but TLS or SASL failed. Decide by `fault`, never by the text."""
 
     exit_code = 11
 
@@ -55,7 +55,7 @@ _VERIFY: Final = {
     62: Fault.WRONG_HOST_NAME,
     64: Fault.WRONG_HOST_NAME,  # of an IP address
 }
-# What the peer's alert says about us; OpenSSL's reasons end in the alert's name.
+# The peer's alert about drlib's side; OpenSSL's reasons end in the alert's name.
 _ALERTS: Final = (
     (("CERTIFICATE_REQUIRED",), Fault.CLIENT_CERTIFICATE_REQUIRED),
     (
@@ -76,80 +76,80 @@ _ALERTS: Final = (
     ),
     (("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"), Fault.TLS_TO_PLAINTEXT),
 )
-_WORDS: Final = {
+_TEXTS: Final = {
     Fault.CERTIFICATE_EXPIRED: (
         "its certificate has expired",
-        "Renew the broker's certificate; nothing is to be changed here.",
+        "Renew the broker's certificate; no change is needed here.",
     ),
     Fault.CERTIFICATE_NOT_YET_VALID: (
         "its certificate is not valid yet",
-        "Compare the clocks of both machines, or wait until the certificate counts.",
+        "Compare the clocks of both machines, or wait until the certificate is valid.",
     ),
     Fault.WRONG_HOST_NAME: (
         "its certificate is for another host name",
         "Use a name of the certificate in bootstrap.servers and advertised.listeners, or put this one into it (SAN).",
     ),
     Fault.UNKNOWN_CA: (
-        "its certificate was not issued by an authority that is trusted here",
-        "Put the authority that issued it into ssl.truststore.location (or ssl.truststore.certificates).",
+        "its certificate was not issued by an authority that drlib trusts",
+        "Add the issuing authority to ssl.truststore.location (or ssl.truststore.certificates).",
     ),
     Fault.CERTIFICATE_REFUSED: (
         "its certificate cannot be verified",
-        "Look at the broker's certificate with: openssl s_client -connect {peer}.",
+        "Inspect the broker's certificate: openssl s_client -connect {peer}.",
     ),
     Fault.CLIENT_CERTIFICATE_REQUIRED: (
-        "it wants a certificate from its clients, and none was presented",
+        "it requires a client certificate, and none was presented",
         "Set ssl.keystore.location (and its type and password) for this cluster.",
     ),
     Fault.CLIENT_CERTIFICATE_REFUSED: (
-        "it does not accept the certificate that was presented",
-        "Present one that is valid now and issued by an authority in the broker's truststore: ssl.keystore.location.",
+        "it does not accept the client certificate",
+        "Set ssl.keystore.location to a valid certificate issued by an authority in the broker's truststore.",
     ),
     Fault.TLS_PARAMETERS: (
-        "it and we share no version or cipher of TLS",
+        "it has no TLS version or cipher in common with drlib",
         "Compare ssl.enabled.protocols here and on the broker.",
     ),
     Fault.PLAINTEXT_TO_TLS: (
-        "it speaks TLS on this port, and security.protocol is {protocol}",
+        "this port requires TLS, and security.protocol is {protocol}",
         "Set security.protocol to SSL or SASL_SSL, or use the port of another listener.",
     ),
     Fault.TLS_TO_PLAINTEXT: (
-        "it does not speak TLS on this port, and security.protocol is {protocol}",
+        "this port has no TLS, and security.protocol is {protocol}",
         "Set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or use the port of a TLS listener.",
     ),
     Fault.SASL_REQUIRED: (
-        "it wants a login on this port (SASL: {mechanisms}), and security.protocol is {protocol}",
+        "this port requires a login (SASL: {mechanisms}), and security.protocol is {protocol}",
         "Set security.protocol to SASL_SSL or SASL_PLAINTEXT, with sasl.mechanism and sasl.jaas.config.",
     ),
     Fault.SASL_NOT_OFFERED: (
-        "it takes no login on this port, and security.protocol is {protocol}",
+        "this port has no login, and security.protocol is {protocol}",
         "Set security.protocol to SSL or PLAINTEXT, or use the port of a SASL listener.",
     ),
     Fault.UNSUPPORTED_MECHANISM: (
-        "it does not offer sasl.mechanism {mechanism} on this port, but {mechanisms}",
+        "this port does not offer sasl.mechanism {mechanism}, only {mechanisms}",
         "Set sasl.mechanism to one of those, with the sasl.jaas.config for it.",
     ),
     Fault.WRONG_CREDENTIALS: (
         "it refused the login by {mechanism} ({detail})",
-        "Correct the user and the password or token in sasl.jaas.config, or make the user on that cluster.",
+        "Correct the user and password (or token) in sasl.jaas.config, or create the user on that cluster.",
     ),
     Fault.WRONG_SERVER_SIGNATURE: (
         "it did not prove that it knows the password ({detail})",
-        "Do not trust this address: see what listens there before anything else.",
+        "Do not trust this address: check first what listens there.",
     ),
 }
 
 
 def fault(kind: Fault, peer: str, **words: object) -> SecurityFault:
-    """The fault `kind` met at `peer` (host:port); `words` fill the sentences: protocol, mechanism, mechanisms, detail."""
-    why, remedy = _WORDS[kind]
+    """The fault `kind` at `peer` (host:port); `words` fill the texts: protocol, mechanism, mechanisms, detail."""
+    why, remedy = _TEXTS[kind]
     detail = words.pop("because", None)
     text = why.format(peer=peer, **words) + (f" ({detail})" if detail else "")
     return SecurityFault(kind, f"broker {peer} can't be used", text, remedy.format(peer=peer, **words))
 
 
 def of_tls(error: BaseException | None, peer: str, protocol: str, *, presented: bool) -> SecurityFault | None:
-    """What OpenSSL's `error` at `peer` means; None where it does not tell. `presented`: we have a certificate."""
+    """The fault behind OpenSSL's `error` at `peer`, None if unknown. `presented`: drlib has a client certificate."""
     if isinstance(error, ssl.SSLCertVerificationError):
         kind = _VERIFY.get(error.verify_code, Fault.CERTIFICATE_REFUSED)
         return fault(kind, peer, because=error.verify_message.rstrip("."))

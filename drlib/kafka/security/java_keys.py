@@ -1,9 +1,9 @@
-"""Java's security keys of one cluster as one `Security`, and the same `Security` as librdkafka's configuration.
+"""Read Java's security keys of one cluster as a `Security`, and convert it to librdkafka's configuration.
 
-Rules: names, defaults and meanings are those of Kafka 4.3 (`SslConfigs`, `SaslConfigs`); references are looked up here, when
-a client is about to be made, and what was found stays in memory; an error names the key and never quotes its value.
-Every key that is honoured is in `HONOURED`; one that makes a client run a command or load code is in `DENIED`.
-Not for: Kerberos; delegation tokens; what has lines in a file (`drlib.config.notices`).
+Rules: names, defaults and meanings are those of Kafka 4.3 (`SslConfigs`, `SaslConfigs`). References are resolved here, just
+before a client is made, and their values stay in memory. An error names the key and never quotes its value. Supported keys
+are in `HONOURED`; keys that make a client run a command or load code are in `DENIED`.
+Not for: Kerberos; delegation tokens; lines of a file (`drlib.config.notices`).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def protocol_of(text: str, where: str) -> Protocol:
 
 
 def librdkafka(security: Security) -> dict[str, object]:
-    """The same in librdkafka's words. A bearer token is fetched by our own code, when librdkafka asks for it."""
+    """`security` as librdkafka's configuration. Bearer tokens are fetched by drlib when librdkafka asks for one."""
     made: dict[str, object] = {"security.protocol": str(security.protocol)}
     if (tls := security.tls) is not None:
         made["ssl.endpoint.identification.algorithm"] = "https" if tls.check_hostname else "none"
@@ -129,7 +129,7 @@ class _Keys:
         return resolve(self.keys[key], self.where(key)).strip() if key in self.keys else default
 
     def refuse(self, key: str, why: str, remedy: str) -> NoReturn:
-        """An error about `key` that does not quote its value."""
+        """Raises `UsageError` for `key` without quoting its value."""
         raise UsageError(f"{self.where(key)} cannot be used", why, remedy)
 
 
@@ -139,7 +139,7 @@ def _tls(cluster: _Keys) -> Tls:
         cluster.refuse(
             "ssl.endpoint.identification.algorithm",
             "the only algorithm is https",
-            "Write https, or nothing to switch the check of host names off.",
+            "Write https, or leave it empty to switch the check of host names off.",
         )
     presented = _presented(cluster)
     return Tls(
@@ -157,7 +157,7 @@ def _versions(cluster: _Keys) -> tuple[str, ...]:
     asked = [name.strip() for name in cluster.text(key, ",".join(VERSIONS)).split(",")]
     usable = tuple(name for name in VERSIONS if name in asked)
     if not usable:
-        cluster.refuse(key, f"only {' and '.join(VERSIONS)} are spoken here", f"Write {','.join(VERSIONS)}.")
+        cluster.refuse(key, f"drlib supports only {' and '.join(VERSIONS)}", f"Write {','.join(VERSIONS)}.")
     return usable
 
 
@@ -209,7 +209,7 @@ def _sasl(cluster: _Keys) -> Sasl:
         )
     key = "sasl.jaas.config"
     if not (text := cluster.text(key)):
-        cluster.refuse(key, f"it is not set, and {mechanism} needs to know who logs in", jaas.EXAMPLE)
+        cluster.refuse(key, f"it is not set, and {mechanism} needs a login", jaas.EXAMPLE)
     module = jaas.parse(text, cluster.where(key))
     fitting = (_BEARER_MODULE,) if mechanism == "OAUTHBEARER" else _PASSWORD_MODULES
     if module.name not in fitting:
@@ -231,7 +231,7 @@ def _bearer(cluster: _Keys, options: Mapping[str, str]) -> UnsecuredJws | Client
     if handler == _UNSECURED_HANDLER:
         return _unsecured(cluster, options)
     if handler not in _ENDPOINT_HANDLERS:
-        cluster.refuse(key, "it names code that is not Kafka's own", f"Use {_ENDPOINT_HANDLERS[0]}.")
+        cluster.refuse(key, "it is not one of Kafka's own handlers", f"Use {_ENDPOINT_HANDLERS[0]}.")
     if not url.startswith(("https://", "http://")):
         cluster.refuse(url_key, "it is not an https address", f"Set {cluster.where(url_key)}.")
     credentials = "sasl.oauthbearer.client.credentials.client"
@@ -266,15 +266,15 @@ def _unsecured(cluster: _Keys, options: Mapping[str, str]) -> UnsecuredJws:
     if not isinstance(claims.get(principal), str) or not claims[principal] or {"iat", "exp"} & set(claims):
         cluster.refuse(
             "sasl.jaas.config",
-            f"an unsecured token needs a string claim {principal}, and iat and exp are made for it",
+            f"an unsecured token needs a string claim {principal}, and drlib adds iat and exp itself",
             'Write unsecuredLoginStringClaim_sub="name", or set sasl.oauthbearer.token.endpoint.url.',
         )
     return UnsecuredJws(claims, principal, lifetime_s, _extensions(cluster, options, "unsecuredLoginExtension_"))
 
 
 def _extensions(cluster: _Keys, options: Mapping[str, str], prefix: str) -> dict[str, str]:
-    found = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
-    for name, value in found.items():
+    extensions = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
+    for name, value in extensions.items():
         if not _EXTENSION_NAME.fullmatch(name) or name == "auth" or not _EXTENSION_VALUE.fullmatch(value):
             cluster.refuse("sasl.jaas.config", "an extension's name or value cannot be sent", "Use letters only.")
-    return found
+    return extensions

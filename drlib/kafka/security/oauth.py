@@ -1,7 +1,7 @@
-"""Bearer tokens: unsigned ones made here, or those of an OAuth 2 token endpoint, kept until they are about to end.
+"""Bearer tokens: unsigned ones, or those of an OAuth 2 token endpoint, cached until shortly before they expire.
 
-Rules: a token is asked for again after `FRESH_SHARE` of its life; it is in no `repr` and in no error. An endpoint that says
-no is a `SecurityFault`, one that does not answer is `Unreachable`. Calls block: event loops use a thread.
+Rules: a token is renewed after `FRESH_SHARE` of its life; it is in no `repr` and in no error. A refusal by the endpoint is a
+`SecurityFault`, no answer is `Unreachable`. Calls block: event loops use a thread.
 Source: Kafka's `OAuthBearerUnsecuredLoginCallbackHandler` and `HttpJwtRetriever`; RFC 6749 section 4.4.
 """
 
@@ -49,7 +49,7 @@ class Tokens:
         self._token: Token | None = None
 
     def current(self) -> Token:
-        """A token that is not about to end; blocks while it is fetched. Raises `SecurityFault`, `Unreachable`."""
+        """A token that does not expire soon; blocks while it is fetched. Raises `SecurityFault`, `Unreachable`."""
         with self._lock:
             if self._token is None or not self._token.fresh(time.time()):
                 self._token = issue(self.source)
@@ -103,7 +103,7 @@ def _from_endpoint(source: ClientCredentials) -> Token:
         raise Unreachable(
             f"no token from {source.url}",
             str(reason) or type(error).__name__,
-            "See whether the token endpoint runs and whether sasl.oauthbearer.token.endpoint.url is right.",
+            "Check that the token endpoint runs and that sasl.oauthbearer.token.endpoint.url is right.",
         ) from error
     except ValueError:
         raise _no_token(source) from None

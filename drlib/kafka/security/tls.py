@@ -1,7 +1,7 @@
-"""An `ssl.SSLContext` from a `Tls` value, made once per cluster and used by every connection to it.
+"""Make an `ssl.SSLContext` from a `Tls` value, once per cluster, for every connection to it.
 
-Rules: the broker's certificate is always verified, its host name unless switched off; a private key never lies in a
-file that another user may read, and on Linux in none at all. Raises `UsageError` for PEM that is none.
+Rules: the broker's certificate is always verified, its host name unless switched off. A private key is never written to a file
+that another user may read, and on Linux to no file at all. Invalid PEM is a `UsageError`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _unusable(what: str, keys: str, error: Exception) -> UsageError:
 
 @contextlib.contextmanager
 def _file(text: str) -> Iterator[str]:
-    """A path that holds `text` for the length of the block: OpenSSL reads keys from paths only."""
+    """A path to `text` within the block: OpenSSL reads keys from paths only."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("key", os.MFD_CLOEXEC)
         try:

@@ -83,7 +83,7 @@ def assert_remote_first(records: list[Record], plan: ReadPlan) -> None:
         assert set(topics[firsts:]) == {plan.local}
 
 
-def test_the_local_topic_opens_behind_control_records(right: str, fresh_topic: Fresh) -> None:
+def test_local_topic_opens_after_control_records(right: str, fresh_topic: Fresh) -> None:
     group, plan = prepare(right, fresh_topic, 300)
     with OrderedMember({"bootstrap.servers": right}, group, plan, max_batch=40) as consumer:
         records = read([consumer], 603)
@@ -95,9 +95,7 @@ def test_the_local_topic_opens_behind_control_records(right: str, fresh_topic: F
         assert set(consumer.committed(remote).values()) == set(plan.cutover)
 
 
-def test_it_starts_where_the_group_was_put_and_a_finished_remote_topic_holds_nothing_back(
-    right: str, fresh_topic: Fresh
-) -> None:
+def test_member_starts_at_the_committed_offsets(right: str, fresh_topic: Fresh) -> None:
     group, plan = prepare(right, fresh_topic, 30)
     positions = {0: plan.cutover[0], 1: plan.cutover[1] - 4, 2: 7}
     set_positions(right, group, str(plan.remote), positions)
@@ -107,7 +105,7 @@ def test_it_starts_where_the_group_was_put_and_a_finished_remote_topic_holds_not
     assert remote == [(1, 10), (2, 7), (2, 8), (2, 9), (2, 10)]
 
 
-def test_a_rebalance_in_the_middle_repeats_nothing_and_keeps_the_order(right: str, fresh_topic: Fresh) -> None:
+def test_rebalance_repeats_no_record_and_keeps_order(right: str, fresh_topic: Fresh) -> None:
     group, plan = prepare(right, fresh_topic, 6000)
     everything = 2 * 6000 + PARTITIONS
     connection = {"bootstrap.servers": right, "heartbeat.interval.ms": "200"}
@@ -130,9 +128,7 @@ def test_a_rebalance_in_the_middle_repeats_nothing_and_keeps_the_order(right: st
     assert_remote_first(records, plan)
 
 
-def test_a_partition_that_was_held_here_and_opened_elsewhere_is_read_when_it_comes_back(
-    right: str, fresh_topic: Fresh
-) -> None:
+def test_partition_opened_by_another_member_is_read_when_reassigned(right: str, fresh_topic: Fresh) -> None:
     group, plan = prepare(right, fresh_topic, 300)
     connection = {"bootstrap.servers": right, "heartbeat.interval.ms": "200"}
     with OrderedMember(connection, group, plan, max_batch=5) as first:
@@ -155,7 +151,7 @@ def test_a_partition_that_was_held_here_and_opened_elsewhere_is_read_when_it_com
     assert len(records) == len({(r.partition, r.offset) for r in records}) == 603
 
 
-def test_a_member_that_leaves_before_it_was_ever_polled_leaves_in_silence(
+def test_member_closes_quietly_before_the_first_poll(
     right: str, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group, plan = prepare(right, fresh_topic, 30)
@@ -170,7 +166,7 @@ def test_a_member_that_leaves_before_it_was_ever_polled_leaves_in_silence(
         assert len(read([later], 63)) == 63
 
 
-def test_a_rebalance_served_while_records_are_stashed_reads_them_once(
+def test_rebalance_with_stashed_records_reads_them_once(
     right: str, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group, plan = prepare(right, fresh_topic, 300)
@@ -193,7 +189,7 @@ def test_a_rebalance_served_while_records_are_stashed_reads_them_once(
     assert_remote_first(records, plan)
 
 
-def test_what_was_polled_and_not_committed_comes_again(right: str, fresh_topic: Fresh) -> None:
+def test_uncommitted_records_are_delivered_again(right: str, fresh_topic: Fresh) -> None:
     group, plan = prepare(right, fresh_topic, 30)
     with OrderedMember({"bootstrap.servers": right}, group, plan, max_batch=10) as consumer:
         deadline = Deadline(20)
@@ -207,7 +203,7 @@ def test_what_was_polled_and_not_committed_comes_again(right: str, fresh_topic: 
     assert {(r.partition, r.offset) for r in polled.records} <= {(r.partition, r.offset) for r in records}
 
 
-def test_a_refused_commit_rewinds_to_where_the_batch_began(right: str, fresh_topic: Fresh) -> None:
+def test_refused_commit_rewinds_to_the_start_of_the_batch(right: str, fresh_topic: Fresh) -> None:
     group, plan = prepare(right, fresh_topic, 300)
     with OrderedMember({"bootstrap.servers": right}, group, plan, max_batch=20) as consumer:
         records = read([consumer], 100)

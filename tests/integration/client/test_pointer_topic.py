@@ -48,7 +48,7 @@ def watch() -> Iterator[Callable[..., PointerTopicWatcher]]:
         one.close()
 
 
-def test_of_many_writers_of_one_version_one_wins_everywhere(lab: Lab, fresh_topic: Fresh) -> None:
+def test_publish_one_of_many_writers_wins_everywhere(lab: Lab, fresh_topic: Fresh) -> None:
     clusters, topic = settings(lab), f"{fresh_topic('active')}.internal"
     assert publish(clusters, Pointer(1, "LEFT", "h:1"), topic=topic).where == ("LEFT", "RIGHT")
     outcomes: list[Published | PointerConflict] = []
@@ -76,7 +76,7 @@ def test_of_many_writers_of_one_version_one_wins_everywhere(lab: Lab, fresh_topi
     assert read_pointer(clusters, topic=topic).pointer == newer
 
 
-def test_an_uncommitted_word_is_nobodys_and_its_writer_is_fenced(lab: Lab, fresh_topic: Fresh) -> None:
+def test_publish_uncommitted_pointer_is_ignored_and_its_writer_fenced(lab: Lab, fresh_topic: Fresh) -> None:
     clusters, topic = settings(lab)[1:], f"{fresh_topic('active')}.internal"
     publish(clusters, Pointer(1, "LEFT", "h:1"), topic=topic)
     zombie = Producer({"bootstrap.servers": clusters[0].bootstrap_servers[0], "transactional.id": topic})
@@ -90,7 +90,7 @@ def test_an_uncommitted_word_is_nobodys_and_its_writer_is_fenced(lab: Lab, fresh
     assert read_pointer(clusters, topic=topic).pointer == Pointer(2, "RIGHT", "h:1")
 
 
-def test_a_watcher_hears_a_first_word_an_own_word_and_a_newer_one_for_all(
+def test_watcher_sees_the_first_own_and_common_pointers(
     lab: Lab, fresh_topic: Fresh, watch: Callable[..., PointerTopicWatcher]
 ) -> None:
     clusters, topic = settings(lab), f"{fresh_topic('active')}.internal"
@@ -111,21 +111,21 @@ def test_a_watcher_hears_a_first_word_an_own_word_and_a_newer_one_for_all(
     assert bills.doubt() == ""
 
 
-def test_two_words_of_one_version_are_told_and_a_higher_one_ends_it(lab: Lab, fresh_topic: Fresh) -> None:
+def test_conflicting_pointers_are_reported_until_a_higher_version(lab: Lab, fresh_topic: Fresh) -> None:
     clusters, topic = settings(lab), f"{fresh_topic('active')}.internal"
     for one in clusters:  # two writers, each of whom sees one cluster only
         publish([one], Pointer(1, one.alias, "h:1"), topic=topic)
-    with pytest.raises(PointerConflict, match="version 1 of the pointer says two things"):
+    with pytest.raises(PointerConflict, match="there are two pointers with version 1"):
         read_pointer(clusters, topic=topic)
     publish(clusters, Pointer(2, "RIGHT", "h:1"), topic=topic)
     assert read_pointer(clusters, topic=topic).pointer == Pointer(2, "RIGHT", "h:1")
 
 
 @pytest.mark.long
-def test_with_one_cluster_killed_applications_move_by_the_other(lab_factory: LabFactory, tmp_path: Path) -> None:
+def test_pointer_moves_with_one_cluster_killed(lab_factory: LabFactory, tmp_path: Path) -> None:
     lab = lab_factory()
     config = lab.write_properties(tmp_path / "clusters.properties")
-    with pytest.raises(NoPointer, match="nobody has said"):
+    with pytest.raises(NoPointer, match="no cluster is active"):
         drlib.active_config("orders", config)
     drlib.publish_pointer(config, "LEFT")
     with drlib.ActiveCluster("orders", config) as active:

@@ -66,11 +66,11 @@ def answers() -> dict[tuple[str, ...], str]:
     return dict(zip(questions, lines, strict=True))
 
 
-def test_the_table_of_patterns_says_what_java_says(answers: dict[tuple[str, ...], str]) -> None:
+def test_pattern_table_matches_java(answers: dict[tuple[str, ...], str]) -> None:
     assert [answers["regex", patterns, name] for patterns, name, _ in PATTERNS] == [said for _, _, said in PATTERNS]
 
 
-def test_names_are_those_of_the_java_policies(answers: dict[tuple[str, ...], str]) -> None:
+def test_replication_policies_match_java(answers: dict[tuple[str, ...], str]) -> None:
     for kind, separator, internal in POLICIES:
         options = {"separator": separator, "internal_separator_enabled": internal == "true"}
         policy = (
@@ -92,7 +92,7 @@ def test_names_are_those_of_the_java_policies(answers: dict[tuple[str, ...], str
             assert "\t".join(ours) == answers["policy", kind, separator, internal, topic], (kind, separator, topic)
 
 
-def test_mirror_maker_leaves_our_journal_alone(answers: dict[tuple[str, ...], str]) -> None:
+def test_journal_topic_is_internal_to_mirror_maker(answers: dict[tuple[str, ...], str]) -> None:
     journal = DefaultReplicationPolicy().journal_topic("LEFT")
     questions = [("policy", "default", separator, "true", journal) for separator in (".", "_", "__")]
     assert [line.split("\t")[4] for line in java("Mm2Rules.java", questions=questions).splitlines()] == ["true"] * 3
@@ -152,7 +152,7 @@ DEFAULTS: list[tuple[str, str, object]] = [
 
 
 @pytest.mark.parametrize(("owner", "key", "ours"), DEFAULTS)
-def test_defaults_are_those_of_kafka(answers: dict[tuple[str, ...], str], owner: str, key: str, ours: object) -> None:
+def test_key_defaults_match_kafka(answers: dict[tuple[str, ...], str], owner: str, key: str, ours: object) -> None:
     assert java_value(ours) == answers["default", owner, key]
 
 
@@ -216,7 +216,7 @@ def effective_question(client: str, key: str, lines: tuple[str, ...]) -> tuple[s
 
 
 @pytest.mark.parametrize(("client", "key", "lines"), EFFECTIVE)
-def test_what_counts_is_what_mirror_maker_takes(
+def test_effective_values_match_mirror_maker(
     answers: dict[tuple[str, ...], str], tmp_path: Path, client: str, key: str, lines: tuple[str, ...]
 ) -> None:
     path = tmp_path / "mm2.properties"
@@ -226,7 +226,7 @@ def test_what_counts_is_what_mirror_maker_takes(
     assert (found.value if found.line else "null") == answers[effective_question(client, key, lines)]
 
 
-def test_java_readers_find_our_checkpoints_and_heartbeats(lab: Lab) -> None:
+def test_java_readers_find_checkpoints_and_heartbeats(lab: Lab) -> None:
     right = lab.clusters["RIGHT"].bootstrap
     policy = DefaultReplicationPolicy()
     checkpoints, beats = policy.checkpoints_topic("LEFT"), policy.remote_topic("LEFT", policy.heartbeats_topic)

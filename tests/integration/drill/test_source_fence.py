@@ -222,7 +222,7 @@ def test_a_hold_that_would_run_out_is_made_one_that_does_not(source: Source) -> 
 def test_a_cluster_without_an_authorizer_says_so(left: str, right: str, tmp_path: Path) -> None:
     open_to_all = made(left, right, tmp_path)
     fence = open_to_all.step("source.fence", deny_write=".*")
-    with pytest.raises(NoAuthorizer, match="LEFT has no ACL rules: its brokers have no authorizer"):
+    with pytest.raises(NoAuthorizer, match="LEFT has no ACLs: its brokers have no authorizer"):
         fence.changes(fence.observe())
     assert not pointer_file.read(open_to_all.place.pointer).hold  # type: ignore[arg-type]
 

@@ -55,7 +55,7 @@ def member(bootstrap: str, group: str, topic: str, **config: str) -> Iterator[No
         consumer.close()
 
 
-def test_describes_itself_and_its_topics(cluster: Cluster, lab: Lab, fresh_topic: Fresh) -> None:
+def test_cluster_describes_itself_and_its_topics(cluster: Cluster, lab: Lab, fresh_topic: Fresh) -> None:
     name = fresh_topic("orders")
     assert cluster.cluster_id() == lab.clusters["LEFT"].cluster_id
     assert cluster.create_topic(name, 3, 1, {"retention.ms": "86400000", "cleanup.policy": "compact"})
@@ -68,7 +68,7 @@ def test_describes_itself_and_its_topics(cluster: Cluster, lab: Lab, fresh_topic
     assert cluster.topic_config([name]) == {name: {"retention.ms": "86400000", "cleanup.policy": "compact"}}
 
 
-def test_many_topics_are_made_in_few_requests_and_each_has_its_own_answer(
+def test_create_topics_in_few_requests_with_one_answer_each(
     lab: Lab, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "AT_ONCE", 4)
@@ -90,7 +90,7 @@ def test_many_topics_are_made_in_few_requests_and_each_has_its_own_answer(
         assert wrong not in handle.topics()
 
 
-def test_a_topic_grows(cluster: Cluster, fresh_topic: Fresh) -> None:
+def test_create_partitions_grows_a_topic(cluster: Cluster, fresh_topic: Fresh) -> None:
     name = fresh_topic("grow")
     cluster.create_topic(name, 1, 1)
     cluster.create_partitions(name, 3)
@@ -114,7 +114,7 @@ def test_topic_ids_are_those_of_kafka(cluster: Cluster, left: str, fresh_topic: 
     assert {name: str(ours[name].topic_id) for name in names} == {name: str(seen[name]) for name in names}
 
 
-def test_what_a_broker_refuses_is_named(cluster: Cluster, fresh_topic: Fresh) -> None:
+def test_refused_request_names_the_reason(cluster: Cluster, fresh_topic: Fresh) -> None:
     with pytest.raises(ClusterRefused) as refused:
         cluster.create_topic(fresh_topic("wide"), 1, 7)
     assert refused.value.code == "INVALID_REPLICATION_FACTOR"
@@ -124,7 +124,7 @@ def test_what_a_broker_refuses_is_named(cluster: Cluster, fresh_topic: Fresh) ->
     assert refused.value.code == "UNKNOWN_TOPIC_OR_PART"
 
 
-def test_log_starts_and_ends(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
+def test_log_starts_and_log_ends(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
     name = fresh_topic("log")
     cluster.create_topic(name, 2, 1)
     produce(left, name, b"a", b"b", b"c", partition=1)
@@ -134,7 +134,7 @@ def test_log_starts_and_ends(cluster: Cluster, left: str, fresh_topic: Fresh) ->
     assert cluster.log_ends([]) == {}
 
 
-def test_an_open_transaction_hides_what_follows_until_it_ends(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
+def test_read_committed_stops_at_an_open_transaction(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
     name = fresh_topic("tx")
     cluster.create_topic(name, 1, 1)
     partition = TopicPartition(name, 0)
@@ -158,7 +158,7 @@ def test_an_open_transaction_hides_what_follows_until_it_ends(cluster: Cluster, 
     assert cluster.log_ends([partition], Isolation.READ_COMMITTED) == {partition: 4}
 
 
-def test_reads_are_bounded_on_both_sides_and_whole(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
+def test_read_returns_exactly_the_range(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
     name = fresh_topic("read")
     cluster.create_topic(name, 2, 1)
     produce(left, name, *(str(i).encode() for i in range(3000)), partition=0)
@@ -174,7 +174,7 @@ def test_reads_are_bounded_on_both_sides_and_whole(cluster: Cluster, left: str, 
     assert [r.offset for r in cluster.read({first: Range(2998, 9999)})] == [2998, 2999]
 
 
-def test_reading_from_an_offset_that_is_gone_says_so(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
+def test_read_deleted_offset_raises_offsets_gone(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
     name = fresh_topic("gone")
     cluster.create_topic(name, 1, 1)
     produce(left, name, b"a")
@@ -182,13 +182,13 @@ def test_reading_from_an_offset_that_is_gone_says_so(cluster: Cluster, left: str
         list(cluster.read({TopicPartition(name, 0): Range(50, 60)}))
 
 
-def test_reading_a_topic_that_is_not_there_is_refused(cluster: Cluster, fresh_topic: Fresh) -> None:
+def test_read_missing_topic_is_refused(cluster: Cluster, fresh_topic: Fresh) -> None:
     with pytest.raises(ClusterRefused) as refused:
         list(cluster.read({TopicPartition(fresh_topic("absent"), 0): Range(0, 1)}))
     assert refused.value.code == "UNKNOWN_TOPIC_OR_PART"
 
 
-def test_group_positions_are_written_read_and_deleted(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
+def test_group_offsets_are_committed_read_and_deleted(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
     name, group = fresh_topic("groups"), fresh_topic("group")
     cluster.create_topic(name, 2, 1)
     assert cluster.group_offsets(group) == {}
@@ -217,7 +217,7 @@ def metadata_in_the_log(cluster: Cluster, group: str) -> set[str]:
     return {c.metadata for c in commits}
 
 
-def test_a_group_of_kip_848_whose_members_left_is_moved(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
+def test_alter_group_offsets_of_an_empty_kip_848_group(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
     name, group = fresh_topic("left"), fresh_topic("group")
     cluster.create_topic(name, 1, 1)
     with member(left, group, name, **{"group.protocol": "consumer"}):
@@ -227,7 +227,7 @@ def test_a_group_of_kip_848_whose_members_left_is_moved(cluster: Cluster, left: 
 
 
 @pytest.mark.long
-def test_positions_are_written_while_the_coordinators_are_only_being_made(lab_factory: Callable[..., Lab]) -> None:
+def test_commit_waits_for_coordinators_being_created(lab_factory: Callable[..., Lab]) -> None:
     one = lab_factory(aliases=("ONE",)).clusters["ONE"].bootstrap
     moved = {TopicPartition("orders", 0): CommittedOffset(7, "first")}
     with Cluster(ClusterSettings("ONE", (one,))) as cluster:
@@ -236,14 +236,16 @@ def test_positions_are_written_while_the_coordinators_are_only_being_made(lab_fa
         assert cluster.group_offsets("somebody") == moved
 
 
-def test_positions_are_read_while_the_coordinators_are_only_being_made(lab_factory: Callable[..., Lab]) -> None:
+def test_committed_waits_for_coordinators_being_created(lab_factory: Callable[..., Lab]) -> None:
     one = lab_factory(aliases=("ONE",)).clusters["ONE"].bootstrap
     with Cluster(ClusterSettings("ONE", (one,))) as cluster:
         assert [cluster.group_offsets(f"nobody-{n}") for n in range(20)] == [{}] * 20
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_with_members_is_left_alone(cluster: Cluster, left: str, fresh_topic: Fresh, protocol: str) -> None:
+def test_alter_group_offsets_refuses_a_group_with_members(
+    cluster: Cluster, left: str, fresh_topic: Fresh, protocol: str
+) -> None:
     name, group = fresh_topic("live"), fresh_topic("group")
     cluster.create_topic(name, 1, 1)
     with member(left, group, name, **{"group.protocol": protocol}):
@@ -255,7 +257,7 @@ def test_a_group_with_members_is_left_alone(cluster: Cluster, left: str, fresh_t
         assert cluster.group_offsets(group) == {}
 
 
-def test_the_broker_itself_guards_a_group_that_fills_up_after_the_check(
+def test_alter_group_offsets_broker_refuses_a_group_that_got_members(
     cluster: Cluster, left: str, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, group = fresh_topic("race"), fresh_topic("group")
@@ -266,9 +268,7 @@ def test_the_broker_itself_guards_a_group_that_fills_up_after_the_check(
             cluster.alter_group_offsets(group, {TopicPartition(name, 0): CommittedOffset(1)})
 
 
-def test_the_consumer_offsets_topic_is_read_as_a_broker_writes_it(
-    cluster: Cluster, left: str, fresh_topic: Fresh
-) -> None:
+def test_consumer_offsets_topic_is_parsed(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
     name, group = fresh_topic("tail"), fresh_topic("group")
     cluster.create_topic(name, 2, 1)
     consumer = Consumer({"bootstrap.servers": left, "group.id": group})
@@ -295,7 +295,7 @@ def test_the_consumer_offsets_topic_is_read_as_a_broker_writes_it(
     assert all(before - 1000 <= c.commit_timestamp_ms <= after + 1000 for c in commits[:2])
 
 
-def test_a_cluster_that_is_not_there_is_unreachable_and_quiet(capfd: pytest.CaptureFixture[str]) -> None:
+def test_unreachable_cluster_raises_and_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
     partition = TopicPartition("t", 0)
     with Cluster(ClusterSettings("GONE", (address,)), timeout_s=1.0) as gone:

@@ -145,7 +145,7 @@ def batch(producer: tuple[int, int], sequence: int, count: int = 1, **more: Any)
 
 @pytest.mark.parametrize("way", ["rewritten", "rebuilt"])
 @pytest.mark.parametrize("codec", CODECS)
-async def test_a_broker_takes_our_batches_and_gives_the_same_records_back(
+async def test_produce_and_fetch_keep_the_records(
     client: ClusterClient, left: str, make_topic: MakeTopic, codec: str, way: str
 ) -> None:
     source, target = make_topic("source"), make_topic("target")
@@ -169,7 +169,7 @@ async def test_a_broker_takes_our_batches_and_gives_the_same_records_back(
     assert await asyncio.to_thread(consume_real, left, target) == await asyncio.to_thread(consume_real, left, source)
 
 
-async def test_a_broker_takes_records_without_time_and_from_before_1970(
+async def test_produce_records_without_time_and_before_1970(
     client: ClusterClient, left: str, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(retention_ms="-1")
@@ -211,7 +211,7 @@ def test_200_requests_in_flight_keep_their_order_under_uvloop(left: str, make_to
         assert runner.run(scenario) == list(range(0, 600, 3))
 
 
-async def test_many_partitions_of_many_topics_in_one_request(client: ClusterClient, make_topic: MakeTopic) -> None:
+async def test_produce_many_partitions_in_one_request(client: ClusterClient, make_topic: MakeTopic) -> None:
     topics = [make_topic(partitions=3) for _ in range(3)]
     for topic in topics:
         _, conn = await leader(client, topic)
@@ -227,7 +227,7 @@ async def test_many_partitions_of_many_topics_in_one_request(client: ClusterClie
     assert await requests.list_offsets(conn, everywhere, NOW + 1) == dict.fromkeys(everywhere, 1)
 
 
-async def test_a_large_answer_arrives_whole(client: ClusterClient, make_topic: MakeTopic) -> None:
+async def test_fetch_large_answer_arrives_whole(client: ClusterClient, make_topic: MakeTopic) -> None:
     topic = make_topic(max_message_bytes=str(4 << 20))
     _, conn = await leader(client, topic)
     values = [bytes([n]) * (1 << 20) for n in range(3)]
@@ -238,7 +238,7 @@ async def test_a_large_answer_arrives_whole(client: ClusterClient, make_topic: M
     assert [r.value for _, view in iter_batches(answer.records) for r in records(view)] == values
 
 
-async def test_sequences_compare_and_append(client: ClusterClient, make_topic: MakeTopic) -> None:
+async def test_produce_sequences_compare_and_append(client: ClusterClient, make_topic: MakeTopic) -> None:
     topic = make_topic()
     _, conn = await leader(client, topic)
     producer = await producer_id(conn)
@@ -258,7 +258,7 @@ async def test_sequences_compare_and_append(client: ClusterClient, make_topic: M
         assert (result.error_code, result.base_offset) == (0, offset), "sequences start anew after 2**31 - 1"
 
 
-async def test_a_target_refuses_data_with_a_code_and_a_reason(client: ClusterClient, make_topic: MakeTopic) -> None:
+async def test_produce_refused_batch_has_code_and_reason(client: ClusterClient, make_topic: MakeTopic) -> None:
     compacted = make_topic(cleanup_policy="compact")
     small = make_topic(max_message_bytes="1000")
     timely = make_topic(message_timestamp_after_max_ms="1000")
@@ -275,7 +275,7 @@ async def test_a_target_refuses_data_with_a_code_and_a_reason(client: ClusterCli
         assert code == 10 or result.error_message, "the broker says which record and why, except for the size"
 
 
-async def test_a_claim_fences_the_former_owner(client: ClusterClient, make_topic: MakeTopic) -> None:
+async def test_init_producer_id_fences_the_previous_owner(client: ClusterClient, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=2)
     _, conn = await leader(client, topic)
     lane = f"lane-{uuid.uuid4().hex}"
@@ -313,7 +313,7 @@ async def test_a_claim_fences_the_former_owner(client: ClusterClient, make_topic
     assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
-async def test_aborted_records_are_filtered_and_the_last_stable_offset_bounds(
+async def test_fetch_read_committed_filters_aborted_records(
     client: ClusterClient, left: str, make_topic: MakeTopic
 ) -> None:
     topic = make_topic()
@@ -352,7 +352,7 @@ async def test_aborted_records_are_filtered_and_the_last_stable_offset_bounds(
     await asyncio.to_thread(open_one.abort_transaction, 30)
 
 
-async def test_metadata_names_what_is_there_and_what_is_not(client: ClusterClient, make_topic: MakeTopic) -> None:
+async def test_metadata_of_existing_and_missing_topics(client: ClusterClient, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3)
     topic_id, _ = await leader(client, topic)
     found = await client.metadata([topic, "not-there"])
@@ -366,7 +366,7 @@ async def test_metadata_names_what_is_there_and_what_is_not(client: ClusterClien
     assert (await client.metadata([])).topics == {}
 
 
-async def test_what_did_not_change_is_the_same_answer_and_what_did_is_another(
+async def test_metadata_unchanged_answer_is_the_same_object(
     client: ClusterClient, left: str, make_topic: MakeTopic
 ) -> None:
     names = [make_topic(partitions=3), make_topic(partitions=2)]
@@ -389,7 +389,7 @@ async def test_what_did_not_change_is_the_same_answer_and_what_did_is_another(
     assert again == then
 
 
-async def test_fetch_says_per_partition_what_is_wrong(client: ClusterClient, make_topic: MakeTopic) -> None:
+async def test_fetch_has_an_error_code_per_partition(client: ClusterClient, make_topic: MakeTopic) -> None:
     topic = make_topic()
     topic_id, conn = await leader(client, topic)
 
@@ -481,7 +481,7 @@ async def test_a_group_by_the_classic_protocol(client: ClusterClient, left: str,
     assert await group_requests.offset_fetch(conn, f"absent-{group}") == {}
 
 
-async def test_connections_are_kept_per_purpose_and_opened_anew(client: ClusterClient, make_topic: MakeTopic) -> None:
+async def test_connections_are_kept_per_purpose_and_reopened(client: ClusterClient, make_topic: MakeTopic) -> None:
     _, conn = await leader(client, make_topic())
     node = next(iter(client.brokers))
     assert await client.connection(node) is conn
@@ -494,7 +494,7 @@ async def test_connections_are_kept_per_purpose_and_opened_anew(client: ClusterC
 
 
 @pytest.mark.long
-async def test_a_killed_broker_fails_what_was_pending_and_is_found_again(
+async def test_killed_broker_fails_pending_requests_and_is_found_again(
     lab_factory: Callable[..., Any],
 ) -> None:
     lab = await asyncio.to_thread(lab_factory, ("ONE",))

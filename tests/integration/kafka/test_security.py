@@ -167,7 +167,9 @@ FILES = sorted(together(CASES), key=len)
     [FILES[0], *(pytest.param(cases, marks=pytest.mark.long) for cases in FILES[1:])],
     ids=lambda cases: f"{len(cases)}-flows",
 )
-def test_records_are_mirrored_and_no_secret_shows(secured: Lab, tmp_path: Path, cases: list[tuple[str, str]]) -> None:
+def test_secured_mirror_copies_records_and_prints_no_secret(
+    secured: Lab, tmp_path: Path, cases: list[tuple[str, str]]
+) -> None:
     """One worker, a flow from each case to the next one: each is met once on either side."""
     left, right = secured.clusters["LEFT"], secured.clusters["RIGHT"]
     tag = uuid.uuid4().hex[:6]
@@ -205,7 +207,7 @@ def test_records_are_mirrored_and_no_secret_shows(secured: Lab, tmp_path: Path, 
     assert not leaks(everything, secrets_of(secured))
 
 
-def test_through_the_link_proxy_with_the_file_that_the_lab_writes(secured: Lab, tmp_path: Path) -> None:
+def test_secured_mirror_through_the_link_proxy(secured: Lab, tmp_path: Path) -> None:
     path = secured.write_properties(tmp_path / "mm2.properties", topics="none")
     text = path.read_text()
     assert "LEFT.security.protocol=SASL_SSL" in text
@@ -218,23 +220,23 @@ def test_through_the_link_proxy_with_the_file_that_the_lab_writes(secured: Lab, 
     assert Lab.attach(secured.root).clusters["LEFT"].settings() == secured.clusters["LEFT"].settings()
 
 
-def test_the_handle_on_a_cluster_speaks_every_mechanism(secured: Lab) -> None:
+def test_cluster_handle_supports_every_mechanism(secured: Lab) -> None:
     left = secured.clusters["LEFT"]
     for listener, mechanism in CASES:
         with Handle(reach(left, listener, mechanism)) as cluster:
             assert cluster.cluster_id() == left.cluster_id
 
 
-async def test_certificates_that_do_not_do_are_told_apart(secured: Lab, strangers: Authority) -> None:
+async def test_invalid_certificates_raise_distinct_faults(secured: Lab, strangers: Authority) -> None:
     left = secured.clusters["LEFT"]
     trusting = {"ssl_truststore_location": str(strangers.certificate)}
     foreign = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(strangers.issue("client"))}
     expected = [
         (reach(left, "EXPIRED", **trusting), Fault.CERTIFICATE_EXPIRED, "its certificate has expired"),
         (reach(left, "ELSEWHERE", **trusting), Fault.WRONG_HOST_NAME, "for another host name"),
-        (reach(left, "TLS", **trusting), Fault.UNKNOWN_CA, "not issued by an authority that is trusted"),
+        (reach(left, "TLS", **trusting), Fault.UNKNOWN_CA, "not issued by an authority that drlib trusts"),
         (reach(left, "TLS", ssl_truststore_location=""), Fault.UNKNOWN_CA, "not issued by an authority"),
-        (reach(left, "MUTUAL", **foreign), Fault.CLIENT_CERTIFICATE_REFUSED, "does not accept the certificate"),
+        (reach(left, "MUTUAL", **foreign), Fault.CLIENT_CERTIFICATE_REFUSED, "does not accept the client certificate"),
         (reach(left, "MUTUAL", ssl_keystore_location=""), Fault.CLIENT_CERTIFICATE_REQUIRED, "none was presented"),
         (
             reach(left, "MUTUAL", ssl_keystore_location="", ssl_enabled_protocols="TLSv1.2"),
@@ -250,7 +252,7 @@ async def test_certificates_that_do_not_do_are_told_apart(secured: Lab, stranger
     assert await connect(unchecked) == left.cluster_id
 
 
-async def test_logins_that_are_refused_are_told_apart(secured: Lab) -> None:
+async def test_refused_logins_raise_distinct_faults(secured: Lab) -> None:
     left = secured.clusters["LEFT"]
     for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
         right_one = left.settings("LOGIN", mechanism).security["sasl.jaas.config"]
@@ -265,10 +267,10 @@ async def test_logins_that_are_refused_are_told_apart(secured: Lab) -> None:
     ).fault is Fault.WRONG_CREDENTIALS
     met = await fault_of(reach(left, "ONLY_SCRAM", "PLAIN"))
     assert met.fault is Fault.UNSUPPORTED_MECHANISM
-    assert "PLAIN on this port, but SCRAM-SHA-512" in met.why
+    assert "sasl.mechanism PLAIN, only SCRAM-SHA-512" in met.why
 
 
-async def test_the_wrong_protocol_for_a_port_is_told_by_what_the_port_speaks(secured: Lab) -> None:
+async def test_wrong_protocol_names_the_protocol_of_the_port(secured: Lab) -> None:
     left = secured.clusters["LEFT"]
     login = dict(left.settings("CLIENT").security)
     expected: Mapping[tuple[str, str], Fault] = {
@@ -288,7 +290,7 @@ async def test_the_wrong_protocol_for_a_port_is_told_by_what_the_port_speaks(sec
         assert protocol in met.why
 
 
-def test_a_handle_and_the_command_line_tell_the_same_fault(secured: Lab, tmp_path: Path) -> None:
+def test_cluster_handle_and_command_report_the_same_fault(secured: Lab, tmp_path: Path) -> None:
     left, right = secured.clusters["LEFT"], secured.clusters["RIGHT"]
     jaas = left.settings("LOGIN", "PLAIN").security["sasl.jaas.config"]
     wrong = reach(left, "LOGIN", "PLAIN", sasl_jaas_config=jaas.replace(f'"{USER}"', '"nobody"'))
@@ -311,7 +313,7 @@ def test_a_handle_and_the_command_line_tell_the_same_fault(secured: Lab, tmp_pat
     assert not leaks(engine.log(), secrets_of(secured))
 
 
-def test_a_session_that_ends_is_renewed_under_the_same_claim(secured: Lab, tmp_path: Path) -> None:
+def test_session_is_renewed_under_the_same_claim(secured: Lab, tmp_path: Path) -> None:
     """A broker closes what was not renewed in time; a claim that ended with its connection would show a later epoch."""
     left, right = secured.clusters["LEFT"], secured.clusters["RIGHT"]
     engine = flow(secured, tmp_path, reach(left, "SHORT", "SCRAM-SHA-256"), reach(right, "SHORT"))
@@ -357,7 +359,7 @@ class _TokenEndpoint(http.server.BaseHTTPRequestHandler):
         """Silence."""
 
 
-def test_tokens_come_from_an_endpoint(secured: Lab) -> None:
+def test_tokens_are_fetched_from_the_endpoint(secured: Lab) -> None:
     left = secured.clusters["LEFT"]
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _TokenEndpoint)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -387,7 +389,7 @@ async def fault_of_token(settings: ClusterSettings) -> SecurityFault:
     return met.value
 
 
-def test_stores_of_java_are_read_whatever_their_names_say(secured: Lab, tmp_path: Path) -> None:
+def test_java_stores_are_read_whatever_their_type_says(secured: Lab, tmp_path: Path) -> None:
     left = secured.clusters["LEFT"]
     authority = left.settings("TLS").security["ssl.truststore.location"]
     words = {"DRLIB_TEST_STORE": "Store-Password-1", "DRLIB_TEST_KEY": "Key-Password-3"}
@@ -456,9 +458,7 @@ def test_stores_of_java_are_read_whatever_their_names_say(secured: Lab, tmp_path
         assert ("keytool -importkeystore" in refused.value.remedy) == (older in refused.value.what)
 
 
-def test_a_copy_without_a_mirrors_file_is_secured_by_a_clients_file_for_either_side(
-    secured: Lab, tmp_path: Path
-) -> None:
+def test_copy_is_secured_by_a_client_file_per_cluster(secured: Lab, tmp_path: Path) -> None:
     left, right = secured.clusters["LEFT"], secured.clusters["RIGHT"]
     topic = f"copied-{uuid.uuid4().hex[:6]}"
     create_topic(left.at(OPEN), topic, 2)
@@ -475,7 +475,7 @@ def test_a_copy_without_a_mirrors_file_is_secured_by_a_clients_file_for_either_s
     assert not leaks(done.stdout + done.stderr, secrets_of(secured))
 
 
-def test_the_passwords_of_a_lab_are_in_one_private_file_and_nowhere_else(secured: Lab) -> None:
+def test_lab_passwords_are_in_one_private_file_only(secured: Lab) -> None:
     secrets = secrets_of(secured)
     told = command_lines()
     assert "kafka.Kafka" in told

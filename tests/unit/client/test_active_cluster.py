@@ -11,7 +11,7 @@ import drlib
 from drlib.client import pointer, pointer_file
 from drlib.client.active_cluster import NoPointer, StalePointer
 from drlib.client.pointer import Pointer, PointerConflict
-from drlib.client.pointer_topic import Words, counted, hear
+from drlib.client.pointer_topic import Pointers, apply_record, pointers_for
 from drlib.errors import UsageError
 
 CLUSTERS = """
@@ -43,7 +43,7 @@ def point(tmp_path: Path) -> Callable[[Pointer], Path]:
     return write
 
 
-def test_the_configuration_is_that_of_the_active_cluster(
+def test_active_config_is_that_of_the_active_cluster(
     config: Path, point: Callable[[Pointer], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert drlib.active_config("orders", config, pointer=point(LEFT)) == {
@@ -56,7 +56,7 @@ def test_the_configuration_is_that_of_the_active_cluster(
     assert (found["sasl.username"], found["sasl.password"]) == ("orders", "s3cret")
 
 
-def test_a_secret_is_looked_up_when_asked_for_and_never_shown(
+def test_active_config_resolves_secrets_late_and_never_prints_them(
     config: Path, point: Callable[[Pointer], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ORDERS_PASSWORD", raising=False)
@@ -71,7 +71,7 @@ def test_a_secret_is_looked_up_when_asked_for_and_never_shown(
         assert "s3cret" not in repr(told)
 
 
-def test_one_clients_file_takes_the_address_from_the_pointer(
+def test_active_config_of_client_file_uses_the_pointers_address(
     tmp_path: Path, point: Callable[[Pointer], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = tmp_path / "client.properties"
@@ -87,7 +87,7 @@ def test_one_clients_file_takes_the_address_from_the_pointer(
         drlib.active_config("orders", client)
 
 
-def test_a_change_is_heard_once(config: Path, point: Callable[[Pointer], Path]) -> None:
+def test_wait_for_change_returns_a_change_once(config: Path, point: Callable[[Pointer], Path]) -> None:
     with drlib.ActiveCluster("orders", config, pointer=point(LEFT)) as active:
         assert active.current().alias == "LEFT"
         assert active.wait_for_change(0.01) is None
@@ -99,21 +99,21 @@ def test_a_change_is_heard_once(config: Path, point: Callable[[Pointer], Path]) 
         path.unlink()
         assert active.wait_for_change(0.1) is None
         assert active.current() == changed
-        assert active.doubt() == "pointer.json is not there"
+        assert active.doubt() == "pointer.json does not exist"
 
 
-def test_what_is_wrong_is_said(config: Path, point: Callable[[Pointer], Path], tmp_path: Path) -> None:
-    with pytest.raises(NoPointer, match="nobody has said which cluster orders is to use"):
+def test_active_cluster_errors_name_the_cause(config: Path, point: Callable[[Pointer], Path], tmp_path: Path) -> None:
+    with pytest.raises(NoPointer, match="no cluster is active for orders"):
         drlib.active_config("orders", config, pointer=tmp_path / "none.json", timeout_s=0.05)
-    with pytest.raises(StalePointer, match=r"stands at version 1: version 2 is known"):
+    with pytest.raises(StalePointer, match=r"has version 1: version 2 or newer exists"):
         drlib.active_config("orders", config, pointer=point(LEFT), at_least=2)
-    with pytest.raises(UsageError, match=r"names MIDDLE: .* knows LEFT, RIGHT"):
+    with pytest.raises(UsageError, match=r"names MIDDLE: the clusters of .* are LEFT, RIGHT"):
         drlib.active_config("orders", config, pointer=point(Pointer(7, "MIDDLE", "m:1")))
     with pytest.raises(UsageError, match="not followed yet"):
         drlib.ActiveCluster("orders", config, pointer=tmp_path / "pointer.json").current()
 
 
-def test_publishing_counts_on_from_what_is_there(config: Path, tmp_path: Path) -> None:
+def test_publish_pointer_uses_the_next_version(config: Path, tmp_path: Path) -> None:
     path = tmp_path / "pointer.json"
     first = drlib.publish_pointer(config, "LEFT", pointer=path)
     assert (first.pointer, first.where) == (Pointer(1, "LEFT", "left-1:9092,left-2:9092"), ("pointer.json",))
@@ -123,19 +123,19 @@ def test_publishing_counts_on_from_what_is_there(config: Path, tmp_path: Path) -
         drlib.publish_pointer(config, "UP", pointer=path)
 
 
-def test_the_words_of_a_topic(config: Path) -> None:
-    words: Words = {}
-    hear(words, b"*", pointer.encode(LEFT), "here")
-    hear(words, b"orders", pointer.encode(RIGHT), "here")
-    hear(words, b"bills", b"junk", "here")
-    assert counted(words, "orders") == [RIGHT, LEFT]
-    assert counted(words, "others") == counted(words, "*") == [LEFT]
+def test_pointers_for_application_and_everyone(config: Path) -> None:
+    stored: Pointers = {}
+    apply_record(stored, b"*", pointer.encode(LEFT), "here")
+    apply_record(stored, b"orders", pointer.encode(RIGHT), "here")
+    apply_record(stored, b"bills", b"junk", "here")
+    assert pointers_for(stored, "orders") == [RIGHT, LEFT]
+    assert pointers_for(stored, "others") == pointers_for(stored, "*") == [LEFT]
     with pytest.raises(UsageError, match="here is not a pointer"):
-        counted(words, "bills")
-    hear(words, b"bills", pointer.encode(RIGHT), "here")
-    assert counted(words, "bills") == [RIGHT, LEFT]
-    hear(words, b"orders", None, "here")
-    assert counted(words, "orders") == [LEFT]
-    hear(words, b"orders", pointer.encode(Pointer(1, "RIGHT", "h:1")), "here")
+        pointers_for(stored, "bills")
+    apply_record(stored, b"bills", pointer.encode(RIGHT), "here")
+    assert pointers_for(stored, "bills") == [RIGHT, LEFT]
+    apply_record(stored, b"orders", None, "here")
+    assert pointers_for(stored, "orders") == [LEFT]
+    apply_record(stored, b"orders", pointer.encode(Pointer(1, "RIGHT", "h:1")), "here")
     with pytest.raises(PointerConflict):
-        pointer.newest(counted(words, "orders"))
+        pointer.newest(pointers_for(stored, "orders"))

@@ -61,13 +61,13 @@ def test_pointer_watcher_sees_newer_version_only(tmp_path: Path) -> None:
     assert watcher.doubt() == ""
     path.write_bytes(pointer.encode(LEFT))
     assert watcher.current() == RIGHT
-    assert watcher.doubt() == "pointer.json went back from version 2 to 1"
+    assert watcher.doubt() == "pointer.json went back from version 2 to version 1"
     path.write_bytes(b"torn")
     assert watcher.current() == RIGHT
     assert "is not a pointer" in watcher.doubt()
     path.unlink()
     assert watcher.current() == RIGHT
-    assert watcher.doubt() == "pointer.json is not there"
+    assert watcher.doubt() == "pointer.json does not exist"
     pointer_file.write_atomic(path, Pointer(3, "LEFT", "h:1"))
     assert watcher.wait_newer(2, 1.0) == Pointer(3, "LEFT", "h:1")
     assert watcher.doubt() == ""
@@ -89,7 +89,7 @@ def test_newest_pointer_wins_and_conflicting_version_is_reported() -> None:
     assert pointer.newest([]) is None
     assert pointer.newest([RIGHT, LEFT, RIGHT]) == RIGHT
     rival = Pointer(2, "LEFT", "127.0.0.1:1")
-    with pytest.raises(PointerConflict, match="version 2 of the pointer says two things"):
+    with pytest.raises(PointerConflict, match="there are two pointers with version 2"):
         pointer.newest([RIGHT, rival])
     assert pointer.newest([RIGHT, rival, Pointer(3, "LEFT", "h:1")]) == Pointer(3, "LEFT", "h:1")
 

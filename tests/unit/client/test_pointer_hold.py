@@ -16,7 +16,7 @@ from drlib.errors import UsageError
 HELD = Pointer(7, "LEFT", "left:9092", hold=True, hold_limit_s=60.0)
 
 
-def test_it_ends_after_its_limit_counted_from_when_it_was_seen_and_says_so_once(
+def test_hold_clock_ends_a_hold_after_its_limit_and_warns_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     now = [1000.0]
@@ -28,7 +28,7 @@ def test_it_ends_after_its_limit_counted_from_when_it_was_seen_and_says_so_once(
     with caplog.at_level(logging.WARNING, "drlib.active"):
         assert clock.applied(HELD) == clock.applied(HELD) == replace(HELD, hold=False)
     assert [r.getMessage() for r in caplog.records] == [
-        "held for 60 s by version 7 of the pointer, and nobody has moved it: going on at LEFT"
+        "the pointer has held for its limit of 60 s (version 7) and was not moved: continuing at LEFT"
     ]
     again = replace(HELD, version=8)
     assert clock.applied(again) is again  # held anew
@@ -36,7 +36,7 @@ def test_it_ends_after_its_limit_counted_from_when_it_was_seen_and_says_so_once(
     assert not (clock.applied(again) or HELD).hold
 
 
-def test_without_a_limit_it_never_ends_and_what_is_no_hold_is_left_alone() -> None:
+def test_hold_clock_without_limit_keeps_the_pointer() -> None:
     now = [0.0]
     clock = HoldClock(lambda: now[0])
     forever, free = replace(HELD, hold_limit_s=0.0), replace(HELD, hold=False)
@@ -47,7 +47,7 @@ def test_without_a_limit_it_never_ends_and_what_is_no_hold_is_left_alone() -> No
         assert clock.applied(pointer) is pointer
 
 
-def test_the_limit_is_in_the_pointer_and_older_ones_have_none(tmp_path: Path) -> None:
+def test_hold_limit_is_encoded_and_missing_in_older_pointers(tmp_path: Path) -> None:
     assert decode(encode(HELD)) == HELD
     plain = replace(HELD, hold_limit_s=0.0)
     assert b"limit" not in encode(plain)

@@ -15,13 +15,13 @@ LOCAL = [TopicPartition("orders", number) for number in range(4)]
 REMOTE = [TopicPartition("LEFT.orders", number) for number in range(3)]
 
 
-def test_by_partition_each_waits_for_its_own_and_a_new_one_for_none() -> None:
+def test_held_by_partition_waits_for_the_same_partition_only() -> None:
     plan = ReadPlan("orders", "LEFT.orders", (5, 0, 7))
     assert held(plan, {*LOCAL, *REMOTE}, {REMOTE[0]: 4, REMOTE[1]: 0, REMOTE[2]: 7}) == {LOCAL[0]}
     assert held(plan, LOCAL, {}) == set(LOCAL[:3])
 
 
-def test_by_topic_all_wait_for_the_slowest() -> None:
+def test_held_by_topic_waits_for_the_slowest_partition() -> None:
     plan = ReadPlan("orders", "LEFT.orders", (5, 0, 7), Scope.TOPIC)
     assert held(plan, {*LOCAL, *REMOTE}, {REMOTE[0]: 4, REMOTE[1]: 0, REMOTE[2]: 7}) == set(LOCAL)
     assert held(plan, LOCAL, {REMOTE[0]: 5, REMOTE[1]: 0}) == set(LOCAL)
@@ -29,20 +29,20 @@ def test_by_topic_all_wait_for_the_slowest() -> None:
     assert held(ReadPlan("orders", scope=Scope.TOPIC), LOCAL, {}) == set()
 
 
-def test_a_pointer_says_what_to_read_first_or_is_refused() -> None:
+def test_read_plan_from_pointer_or_refused_without_cutover() -> None:
     assert read_plan(Pointer(1, "LEFT", "h:1"), "orders", Scope.TOPIC) == ReadPlan("orders")
     moved = Pointer(2, "RIGHT", "h:2", "LEFT.", {"LEFT.orders": (5, 7), "LEFT.fresh": ()})
     assert read_plan(moved, "orders", Scope.TOPIC) == ReadPlan("orders", "LEFT.orders", (5, 7), Scope.TOPIC)
     assert read_plan(moved, "fresh", Scope.TOPIC) == ReadPlan("fresh")
-    with pytest.raises(UsageError, match=r"version 2\) leaves open where LEFT.bills ends"):
+    with pytest.raises(UsageError, match=r"version 2\) has no cutover for LEFT.bills"):
         read_plan(moved, "bills", Scope.TOPIC)
 
 
-def test_what_cannot_be_read_in_order_is_refused() -> None:
+def test_ordered_consumer_refuses_what_cannot_be_read_in_order() -> None:
     at = {"bootstrap.servers": "h:1"}
     with pytest.raises(UsageError, match=r"LEFT.orders cannot be read first"):
         OrderedConsumer(at, "group", "orders", remote="LEFT.orders")
-    with pytest.raises(UsageError, match="no scope lane"):
+    with pytest.raises(UsageError, match="'lane' is not a scope"):
         OrderedConsumer(at, "group", "orders", scope="lane")
     with drlib.OrderedConsumer(at, "group", "orders") as idle:  # nothing is asked of a broker before the first poll
         assert idle.commit() is drlib.CommitOutcome.ACKED

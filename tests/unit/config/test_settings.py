@@ -30,7 +30,7 @@ def load(tmp_path: Path) -> Load:
     return write_and_load
 
 
-def test_defaults_are_those_of_mirror_maker(load: Load):
+def test_settings_defaults_are_those_of_mirror_maker(load: Load):
     settings = load()
     assert list(settings.clusters) == ["LEFT", "RIGHT"]
     assert settings.clusters["RIGHT"].bootstrap_servers == ("127.0.0.1:19093", "127.0.0.1:19094")
@@ -44,12 +44,12 @@ def test_defaults_are_those_of_mirror_maker(load: Load):
     assert settings.notices == ()
 
 
-def test_a_flow_that_is_not_enabled_still_emits_heartbeats(load: Load):
+def test_disabled_flow_still_emits_heartbeats(load: Load):
     assert load().flow("RIGHT", "LEFT").emit_heartbeats
     assert not load("RIGHT->LEFT.emit.heartbeats.enabled = false").flow("RIGHT", "LEFT").emit_heartbeats
 
 
-def test_every_key_that_is_honoured_reaches_its_flow(load: Load):
+def test_every_flow_key_reaches_its_field(load: Load):
     flow = load(
         """
 topics = orders, pay.*
@@ -125,13 +125,13 @@ LEFT->RIGHT.producer.override.client.id = quota-b
     assert flow.offset_syncs_topic == "mm2-offset-syncs.LEFT.internal"
 
 
-def test_identity_policy_knows_its_source(load: Load):
+def test_identity_policy_has_the_flows_source(load: Load):
     text = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     assert load(text).flow("LEFT", "RIGHT").policy == IdentityReplicationPolicy(source_alias="LEFT")
     assert load(text).flow("RIGHT", "LEFT").policy == IdentityReplicationPolicy(source_alias="RIGHT")
 
 
-def test_a_key_of_a_flow_beats_the_top_and_never_stands_under_a_cluster(load: Load):
+def test_flow_key_overrides_the_top_and_is_not_read_under_a_cluster(load: Load):
     lines = (
         "offset.lag.max = 3",
         "LEFT.offset.lag.max = 4",
@@ -143,7 +143,7 @@ def test_a_key_of_a_flow_beats_the_top_and_never_stands_under_a_cluster(load: Lo
     assert [n.key for n in load("\n".join(lines)).notices] == ["LEFT.offset.lag.max", "RIGHT.offset.lag.max"]
 
 
-def test_a_client_is_named_by_the_flow_then_by_its_cluster_then_by_the_connector(load: Load):
+def test_client_id_order_is_flow_then_cluster_then_connector(load: Load):
     lines = (
         "LEFT->RIGHT.consumer.client.id = a",
         "LEFT.consumer.client.id = b",
@@ -157,19 +157,19 @@ def test_a_client_is_named_by_the_flow_then_by_its_cluster_then_by_the_connector
     assert settings.notices == ()
 
 
-def test_our_own_keys_the_flow_beats_the_target_beats_the_source_beats_the_top(load: Load):
+def test_drlib_key_order_is_flow_target_source_top(load: Load):
     lines = ("drlib.lanes = 3", "LEFT.drlib.lanes = 4", "RIGHT.drlib.lanes = 5", "LEFT->RIGHT.drlib.lanes = 6")
     for count, expected in enumerate((3, 4, 5, 6), 1):
         assert load("\n".join(lines[:count])).flow("LEFT", "RIGHT").lanes == expected
     assert load("\n".join(lines)).flow("RIGHT", "LEFT").lanes == 4
 
 
-def test_a_negative_interval_switches_the_work_off(load: Load):
+def test_negative_interval_switches_the_task_off(load: Load):
     flow = load("emit.heartbeats.interval.seconds = -1").flow("LEFT", "RIGHT")
     assert not flow.emit_heartbeats
 
 
-def test_selection_on_a_flow(load: Load):
+def test_flow_selects_topics_groups_and_configs(load: Load):
     flow = load("topics = orders.*").flow("LEFT", "RIGHT")
     assert flow.mirrors_topic("orders")
     assert flow.mirrors_topic("heartbeats")
@@ -181,13 +181,13 @@ def test_selection_on_a_flow(load: Load):
     assert not flow.mirrors_config("min.insync.replicas")
 
 
-def test_blank_filters_choose_nothing(load: Load):
+def test_blank_filters_select_nothing(load: Load):
     flow = load("topics =\ngroups =").flow("LEFT", "RIGHT")
     assert not flow.mirrors_topic("orders")
     assert not flow.mirrors_group("g")
 
 
-def test_keys_without_effect_are_reported_once_with_line_and_reason(load: Load):
+def test_check_keys_reports_keys_without_effect_with_line_and_reason(load: Load):
     expected = {
         "tasks.max": "drlib.lanes",
         "consumer.client.id": "under a cluster or a flow only",
@@ -243,7 +243,7 @@ def test_keys_without_effect_are_reported_once_with_line_and_reason(load: Load):
         ("drlib.lane = 3", "drlib.lanes"),
     ],
 )
-def test_a_slip_of_the_pen_is_refused_with_what_was_meant(load: Load, line: str, meant: str):
+def test_misspelt_key_is_refused_with_a_suggestion(load: Load, line: str, meant: str):
     with pytest.raises(UsageError) as refused:
         load(line)
     assert "mm2.properties:5" in refused.value.what
@@ -284,7 +284,7 @@ def test_a_slip_of_the_pen_is_refused_with_what_was_meant(load: Load, line: str,
         ("topics = ${vault:a:b}", "no provider vault"),
     ],
 )
-def test_values_that_cannot_be_meant_are_refused_with_file_and_line(load: Load, text: str, why: str):
+def test_invalid_value_is_refused_with_file_and_line(load: Load, text: str, why: str):
     with pytest.raises(UsageError) as refused:
         load(text)
     assert why in refused.value.why
@@ -292,7 +292,7 @@ def test_values_that_cannot_be_meant_are_refused_with_file_and_line(load: Load, 
     assert refused.value.remedy
 
 
-def test_missing_clusters_and_servers_are_refused(load: Load):
+def test_missing_or_shared_servers_are_refused(load: Load):
     with pytest.raises(UsageError, match="clusters is not set"):
         load(head="topics = a\n")
     with pytest.raises(UsageError, match=r"B\.bootstrap\.servers is not set"):
@@ -301,19 +301,19 @@ def test_missing_clusters_and_servers_are_refused(load: Load):
         load(head="clusters = A, B\nbootstrap.servers = h:1\n")
 
 
-def test_unknown_cluster_is_recognised_by_its_near_name(load: Load):
+def test_unknown_cluster_gets_a_suggestion(load: Load):
     with pytest.raises(UsageError, match="Did you mean RIGHT"):
         load("Rigth.bootstrap.servers = h:1")
 
 
-def test_an_alias_may_hold_a_period(load: Load):
+def test_alias_with_a_period(load: Load):
     head = "clusters = eu, eu.west\neu.bootstrap.servers = h:1\neu.west.bootstrap.servers = h:2\n"
     settings = load("eu.west->eu.enabled = true", head=head)
     assert settings.clusters["eu.west"].bootstrap_servers == ("h:2",)
     assert [str(flow.flow) for flow in settings.enabled_flows] == ["eu.west->eu"]
 
 
-def test_references_are_looked_up_when_used_and_never_shown(
+def test_references_are_resolved_when_used_and_never_printed(
     load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     secrets = tmp_path / "secrets.properties"
@@ -332,10 +332,10 @@ def test_references_are_looked_up_when_used_and_never_shown(
     with pytest.raises(UsageError) as refused:
         load(f"drlib.lanes = ${{file:{secrets}:bad}}")
     assert "hush" not in str(refused.value)
-    with pytest.raises(UsageError, match="holds no key other"):
+    with pytest.raises(UsageError, match="has no key other"):
         load(f"drlib.lanes = ${{file:{secrets}:other}}")
 
 
-def test_an_unknown_flow_is_a_usage_error(load: Load):
+def test_flow_unknown_clusters_are_refused(load: Load):
     with pytest.raises(UsageError, match="LEFT, RIGHT"):
         load().flow("LEFT", "MIDDLE")

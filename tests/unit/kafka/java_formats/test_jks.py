@@ -60,7 +60,7 @@ OWN, ISSUER, OTHER = b"own" * 50, b"issuer" * 30, b"other"
 CONTENTS = store("Gëheim-1", trusted_entry(OTHER), key_entry(KEY, "Key-2", OWN, ISSUER))
 
 
-def test_a_key_with_its_chain_comes_before_what_is_merely_trusted() -> None:
+def test_jks_read_puts_key_chains_before_trusted_certificates() -> None:
     opened = jks.read(CONTENTS, "Gëheim-1", "Key-2")
     assert bodies(*opened.certificates) == [OWN, ISSUER, OTHER]
     assert bodies(*opened.keys) == [KEY]
@@ -68,36 +68,36 @@ def test_a_key_with_its_chain_comes_before_what_is_merely_trusted() -> None:
     assert "PRIVATE" not in repr(opened)
 
 
-def test_one_password_opens_both_where_the_key_has_none_of_its_own() -> None:
+def test_jks_read_key_without_own_password_uses_the_stores() -> None:
     assert bodies(*jks.read(store("P-1", key_entry(KEY, "P-1", OWN)), "P-1").keys) == [KEY]
 
 
-def test_without_a_password_certificates_are_read_as_java_reads_them_and_keys_are_not() -> None:
+def test_jks_read_without_password_reads_certificates_only() -> None:
     opened = jks.read(CONTENTS, "")
     assert bodies(*opened.certificates) == [OWN, ISSUER, OTHER]
     assert opened.keys == ()
 
 
 @pytest.mark.parametrize(("password", "key_password"), [("Gëheim-2", "Key-2"), ("Gëheim-1", "Key-3"), ("Gëheim-1", "")])
-def test_a_wrong_password_opens_nothing(password: str, key_password: str) -> None:
+def test_jks_read_wrong_password_is_refused(password: str, key_password: str) -> None:
     with pytest.raises(jks.WrongPassword) as refused:
         jks.read(CONTENTS, password, key_password)
     assert password not in str(refused.value)
 
 
 @pytest.mark.parametrize("at", range(4, len(CONTENTS), 97))
-def test_a_changed_byte_is_found_anywhere(at: int) -> None:
+def test_jks_read_changed_byte_is_detected(at: int) -> None:
     damaged = CONTENTS[:at] + bytes([CONTENTS[at] ^ 1]) + CONTENTS[at + 1 :]
     with pytest.raises(jks.WrongPassword):
         jks.read(damaged, "Gëheim-1", "Key-2")
 
 
 @pytest.mark.parametrize("length", range(0, len(CONTENTS) - 20, 61))
-def test_what_ends_too_early_or_is_something_else_is_no_store(length: int) -> None:
+def test_jks_read_truncated_or_other_bytes_are_refused(length: int) -> None:
     with pytest.raises(jks.NotJks):
         jks.read(CONTENTS[:length], "")
 
 
-def test_secret_keys_belong_to_another_format() -> None:
+def test_jks_read_secret_keys_are_refused() -> None:
     with pytest.raises(jks.NotJks, match="kind 3"):
         jks.read(store("P-1", struct.pack(">I", 3) + written("s") + struct.pack(">Q", 0)), "P-1")

@@ -82,14 +82,14 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
         writer.write(answer(correlation_id, body))
 
 
-async def test_answers_of_every_size_come_whole_and_in_order() -> None:
+async def test_connection_receives_answers_of_every_size_in_order() -> None:
     bodies = [bytes([n % 251]) * size for n, size in enumerate([0, 1, 5, 70_000, 3, 32_768, 3_000_000, 2, 40_000, 1])]
     async with listening(echo) as port, connected(port) as connection:
         assert await asyncio.gather(*[ask(connection, body) for body in bodies * 3]) == bodies * 3
         assert connection.in_flight == 0
 
 
-async def test_an_answer_in_crumbs_is_put_together() -> None:
+async def test_connection_assembles_an_answer_in_small_pieces() -> None:
     async def crumbs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         out = b""
         for _ in range(3):
@@ -105,7 +105,7 @@ async def test_an_answer_in_crumbs_is_put_together() -> None:
         assert await asyncio.gather(*[ask(connection, b) for b in bodies]) == bodies
 
 
-async def test_while_a_login_is_renewed_the_rest_waits_in_its_order() -> None:
+async def test_hold_keeps_other_requests_in_order_until_release() -> None:
     seen: list[bytes] = []
 
     async def notes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -129,7 +129,7 @@ async def test_while_a_login_is_renewed_the_rest_waits_in_its_order() -> None:
         assert seen == [b"before", b"login", b"one", b"three"]
 
 
-async def test_what_waits_for_a_login_fails_unsent_when_the_connection_ends() -> None:
+async def test_held_request_fails_unsent_when_the_connection_ends() -> None:
     async with listening(echo) as port, connected(port) as connection:
         connection.hold()
         waiting = ask(connection, b"never sent", timeout_s=0.1)
@@ -140,7 +140,7 @@ async def test_what_waits_for_a_login_fails_unsent_when_the_connection_ends() ->
             await later
 
 
-async def test_every_pending_request_fails_when_the_peer_dies() -> None:
+async def test_pending_requests_fail_when_the_peer_dies() -> None:
     async def dies(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         correlation_id, body = await request(reader)
         writer.write(answer(correlation_id, body))
@@ -160,7 +160,7 @@ async def test_every_pending_request_fails_when_the_peer_dies() -> None:
 
 
 @pytest.mark.parametrize("size", [MAX_FRAME + 1, 2**31 - 1, -1, 0, 3])
-async def test_a_length_no_broker_sends_is_refused(size: int) -> None:
+async def test_impossible_length_ends_the_connection(size: int) -> None:
     async def hostile(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await request(reader)
         writer.write(struct.pack(">i", size) + bytes(100))
@@ -171,7 +171,7 @@ async def test_a_length_no_broker_sends_is_refused(size: int) -> None:
             await ask(connection, b"hello")
 
 
-async def test_a_wrong_correlation_id_ends_the_connection() -> None:
+async def test_wrong_correlation_id_ends_the_connection() -> None:
     async def confused(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         correlation_id, body = await request(reader)
         writer.write(answer(correlation_id + 1, body))
@@ -182,7 +182,7 @@ async def test_a_wrong_correlation_id_ends_the_connection() -> None:
             await ask(connection, b"hello")
 
 
-async def test_an_answer_nobody_asked_for_ends_the_connection() -> None:
+async def test_unrequested_answer_ends_the_connection() -> None:
     async def talks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         correlation_id, body = await request(reader)
         writer.write(answer(correlation_id, body) + answer(99, b""))
@@ -195,7 +195,7 @@ async def test_an_answer_nobody_asked_for_ends_the_connection() -> None:
             await ask(connection, b"again")
 
 
-async def test_an_unreadable_answer_ends_the_connection() -> None:
+async def test_malformed_answer_ends_the_connection() -> None:
     async with listening(echo) as port, connected(port) as connection:
         with pytest.raises(ConnectionLost, match="can't be read"):
             await connection.submit(ECHO, 0, [b"abc"], lambda view: struct.unpack(">q", view))
@@ -205,7 +205,7 @@ async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     await reader.read()
 
 
-async def test_a_silent_peer_is_given_up_at_the_first_missed_deadline() -> None:
+async def test_silent_peer_ends_the_connection_at_the_first_missed_deadline() -> None:
     async with listening(silent) as port, connected(port, request_timeout_s=30) as connection:
         patient = ask(connection, b"patient")
         hasty = ask(connection, b"hasty", timeout_s=0.1)
@@ -226,20 +226,20 @@ async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, pi
     await reader.read()
 
 
-async def test_an_answer_that_keeps_coming_is_not_late() -> None:
+async def test_deadline_is_extended_while_an_answer_keeps_arriving() -> None:
     async with listening(drip) as port, connected(port) as connection:
         assert await ask(connection, b"x" * 400, timeout_s=0.1) == b"x" * 400
 
 
 @pytest.mark.parametrize("length", [400, 100_000])  # within the scratch buffer, and in a frame of its own
-async def test_an_answer_that_stops_coming_is(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+async def test_deadline_is_missed_when_an_answer_stops_arriving(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
     monkeypatch.setattr(transport, "SILENCE_S", 0.2)
     async with listening(partial(drip, pieces=5)) as port, connected(port) as connection:
         with pytest.raises(ConnectionLost, match="not answered in time"):
             await asyncio.wait_for(ask(connection, b"x" * length, timeout_s=0.1), 5)
 
 
-async def test_a_cancelled_request_only_loses_its_answer() -> None:
+async def test_cancelled_request_only_discards_its_answer() -> None:
     async with listening(echo) as port, connected(port) as connection:
         unwanted, wanted = ask(connection, b"unwanted"), ask(connection, b"wanted")
         unwanted.cancel()
@@ -263,7 +263,7 @@ async def test_drain_waits_for_a_peer_that_does_not_read() -> None:
         assert {len(a) for a in await asyncio.gather(*answers)} == {1 << 20}
 
 
-async def test_abort_resets_the_peer_and_fails_what_was_pending() -> None:
+async def test_abort_resets_the_peer_and_fails_pending_requests() -> None:
     seen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def watch(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -299,13 +299,13 @@ def closed_port() -> int:
         return port
 
 
-async def test_nobody_listens() -> None:
+async def test_open_refused_port_is_unreachable() -> None:
     port = closed_port()
     with pytest.raises(Unreachable, match=f"127.0.0.1:{port} can't be reached"):
         await Connection.open("127.0.0.1", port)
 
 
-async def test_a_cluster_that_is_gone_is_named_with_all_its_addresses() -> None:
+async def test_unreachable_cluster_is_named_with_all_addresses() -> None:
     first, second = closed_port(), closed_port()
     client = ClusterClient([f"127.0.0.1:{first}", f"127.0.0.1:{second}"], timeout_s=2)
     with pytest.raises(Unreachable) as caught:
@@ -316,12 +316,12 @@ async def test_a_cluster_that_is_gone_is_named_with_all_its_addresses() -> None:
 
 
 @pytest.mark.parametrize("address", ["", "host", "host:", ":9092", "host:x", "host:0", "host:70000"])
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_invalid_bootstrap_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="not a broker address"):
         ClusterClient([address])
 
 
-async def test_a_silent_broker_is_passed_over() -> None:
+async def test_silent_broker_is_skipped_for_the_next() -> None:
     """One of two brokers goes silent after the first answers: the other is asked, and asked first from then on."""
     asked: list[str] = []
     entry = ApiVersionsResponse.ApiVersion
@@ -361,7 +361,7 @@ async def test_a_silent_broker_is_passed_over() -> None:
         await client.close()
 
 
-async def test_a_broker_that_is_too_old_is_refused() -> None:
+async def test_too_old_broker_is_refused() -> None:
     async def old(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         size = int.from_bytes(await reader.readexactly(4), "big")
         data = await reader.readexactly(size)
@@ -374,13 +374,13 @@ async def test_a_broker_that_is_too_old_is_refused() -> None:
 
     async with listening(old) as port:
         client = ClusterClient([f"127.0.0.1:{port}"])
-        with pytest.raises(UsageError, match=r"does not speak Produce v9, Fetch v13"):
+        with pytest.raises(UsageError, match=r"does not support Produce v9, Fetch v13"):
             await client.connect()
         await client.close()
 
 
 @pytest.mark.parametrize("security", [Security(), Security(tls=Tls())], ids=["plain", "tls"])
-async def test_a_peer_that_hangs_up_without_a_word_is_unreachable_and_no_fault_is_guessed(security: Security) -> None:
+async def test_peer_that_closes_at_once_is_unreachable_without_a_security_fault(security: Security) -> None:
     async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
 

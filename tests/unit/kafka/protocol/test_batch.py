@@ -68,7 +68,7 @@ def whole(batch: OutgoingBatch) -> tuple[BatchHeader, memoryview]:
 
 
 @pytest.mark.parametrize("name", sorted(VECTORS))
-def test_records_are_those_a_kafka_client_reads(name: str) -> None:
+def test_records_match_those_of_a_kafka_client(name: str) -> None:
     found: list[Record] = []
     for header, view in stored(name):
         verify(view, header)
@@ -78,7 +78,7 @@ def test_records_are_those_a_kafka_client_reads(name: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_rewrite_changes_the_header_and_nothing_else(codec: str) -> None:
+def test_rewrite_changes_only_the_header(codec: str) -> None:
     ((header, view),) = stored(codec)
     ours, bytes_of_ours = whole(rewrite(view, header, **IDENTITY))
     verify(bytes_of_ours, ours)
@@ -100,7 +100,7 @@ def test_rewrite_does_not_copy_the_body() -> None:
     assert batch.body[0] == before ^ 0xFF
 
 
-def test_a_transactional_batch_leaves_as_an_ordinary_one() -> None:
+def test_rewrite_drops_the_transactional_bit() -> None:
     header, view = stored("committed")[0]
     assert header.is_transactional
     ours, _ = whole(rewrite(view, header, **IDENTITY))
@@ -108,14 +108,14 @@ def test_a_transactional_batch_leaves_as_an_ordinary_one() -> None:
     assert ours.attributes == 0
 
 
-def test_control_batches_say_what_they_mark() -> None:
+def test_control_type_of_control_batches() -> None:
     committed, aborted = stored("committed"), stored("aborted")
     assert [h.is_control for h, _ in committed] == [False, True]
     assert control_type(committed[1][1]) is ControlType.COMMIT
     assert control_type(aborted[1][1]) is ControlType.ABORT
 
 
-def test_the_reader_of_committed_data_leaves_out_the_aborted() -> None:
+def test_aborted_filter_drops_aborted_batches() -> None:
     for name in ("committed", "aborted"):
         batches = stored(name)
         aborted = [(batches[0][0].producer_id, 0)] if name == "aborted" else []
@@ -124,7 +124,7 @@ def test_the_reader_of_committed_data_leaves_out_the_aborted() -> None:
         assert found == expected(name, "committed")
 
 
-def test_an_abort_marker_ends_one_transaction_only() -> None:
+def test_aborted_filter_marker_ends_one_transaction_only() -> None:
     (data, data_view), (marker, marker_view) = stored("aborted")
     keep = AbortedFilter([(data.producer_id, data.base_offset)])
     assert not keep.keep(data, data_view)
@@ -132,7 +132,7 @@ def test_an_abort_marker_ends_one_transaction_only() -> None:
     assert keep.keep(data, data_view), "the producer's next transaction is not aborted"
 
 
-def test_a_compacted_batch_has_gaps_and_is_rebuilt_without() -> None:
+def test_rebuild_compacted_batch_has_no_gaps() -> None:
     header, view = next((h, v) for h, v in stored("compacted") if not h.contiguous)
     assert header.count < header.last_offset_delta + 1
     before = records(view)
@@ -144,7 +144,7 @@ def test_a_compacted_batch_has_gaps_and_is_rebuilt_without() -> None:
     assert [r.offset for r in records(view)] == list(range(len(before)))
 
 
-def test_log_append_time_is_every_record_s_time() -> None:
+def test_records_of_log_append_time_batch_share_its_time() -> None:
     ((header, view),) = stored("log-append-time")
     assert header.is_log_append_time
     assert {r.timestamp for r in records(view)} == {header.max_timestamp}
@@ -153,7 +153,7 @@ def test_log_append_time_is_every_record_s_time() -> None:
 @pytest.mark.parametrize("name", sorted(CODECS))
 @given(data=st.data())
 @settings(max_examples=60)
-def test_a_flipped_bit_under_the_checksum_is_refused(name: str, data: st.DataObject) -> None:
+def test_verify_flipped_bit_is_refused(name: str, data: st.DataObject) -> None:
     raw = bytearray.fromhex(VECTORS[name]["bytes"])
     at = data.draw(st.integers(17, len(raw) - 1))
     raw[at] ^= 1 << data.draw(st.integers(0, 7))
@@ -181,7 +181,7 @@ record_lists = st.lists(
 
 
 @given(record_lists, st.sampled_from(range(5)), st.integers(0, 2**62), st.integers(0, 32767), st.integers(0, 2**33))
-def test_rebuilt_and_rewritten_records_are_the_records(
+def test_rebuild_and_rewrite_keep_the_records(
     given_records: list[Record], codec: int, producer_id: int, epoch: int, sequence: int
 ) -> None:
     identity = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": sequence}
@@ -198,12 +198,12 @@ def test_rebuilt_and_rewritten_records_are_the_records(
 
 
 @given(st.binary(max_size=400))
-def test_garbage_gives_batches_or_a_named_error(data: bytes) -> None:
+def test_iter_batches_garbage_gives_batches_or_corrupt_batch(data: bytes) -> None:
     read(data)
 
 
 @given(st.sampled_from(sorted(VECTORS)), st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=4))
-def test_damaged_batches_give_batches_or_a_named_error(name: str, damage: list[tuple[int, int]]) -> None:
+def test_iter_batches_damage_gives_batches_or_corrupt_batch(name: str, damage: list[tuple[int, int]]) -> None:
     raw = bytearray.fromhex(VECTORS[name]["bytes"])
     for at, byte in damage:
         raw[at % len(raw)] = byte
@@ -211,7 +211,7 @@ def test_damaged_batches_give_batches_or_a_named_error(name: str, damage: list[t
 
 
 @given(st.sampled_from(sorted(VECTORS)), st.integers(61, 300), st.binary(min_size=1, max_size=40))
-def test_a_damaged_body_under_a_right_checksum_is_a_named_error(name: str, at: int, damage: bytes) -> None:
+def test_records_damaged_body_with_valid_checksum_is_corrupt_batch(name: str, at: int, damage: bytes) -> None:
     raw = bytearray(stored(name)[0][1])
     at = min(at, len(raw) - 1)
     raw[at : at + len(damage)] = damage[: len(raw) - at]
@@ -234,21 +234,21 @@ def read(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 16, 17, 60, 61, 200])
-def test_a_batch_cut_by_the_answer_s_end_is_left_out(cut: int) -> None:
+def test_iter_batches_cut_batch_is_left_out(cut: int) -> None:
     raw = bytes.fromhex(VECTORS["none"]["bytes"])
     assert len(list(iter_batches(raw + raw[:cut]))) == 1
     assert list(iter_batches(raw[:cut])) == []
 
 
 @pytest.mark.parametrize(("length", "magic"), [(-1, 2), (0, 2), (48, 2), (49, 3), (13, 0), (21, 1), (-(2**31), 1)])
-def test_an_impossible_length_or_format_is_refused(length: int, magic: int) -> None:
+def test_iter_batches_impossible_length_or_format_is_refused(length: int, magic: int) -> None:
     raw = struct.pack(">qiib", 0, length, -1, magic) + bytes(100)
     with pytest.raises(CorruptBatch):
         list(iter_batches(raw))
 
 
 @pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)])
-def test_old_formats_are_found_decoded_and_rebuilt(magic: int, codec: int) -> None:
+def test_records_of_old_formats_are_decoded_and_rebuilt(magic: int, codec: int) -> None:
     builder = LegacyRecordBatchBuilder(magic=magic, compression_type=codec, batch_size=1 << 20)
     for i in range(5):
         builder.append(i, 1000 + i if magic else None, b"k%d" % i, b"value " * 20)
@@ -273,12 +273,12 @@ def test_sequences_wrap() -> None:
     assert sequence_after(SEQUENCE_MODULUS - 3, 4) == 1
 
 
-def test_nothing_can_be_rebuilt_from_nothing() -> None:
+def test_rebuild_without_records_is_refused() -> None:
     with pytest.raises(ValueError, match="needs a record"):
         rebuild([], codec=0, **IDENTITY)
 
 
-def test_a_batch_of_the_old_format_does_not_move_verbatim() -> None:
+def test_rewrite_old_format_is_refused() -> None:
     builder = LegacyRecordBatchBuilder(magic=1, compression_type=0, batch_size=1000)
     builder.append(0, 1, b"k", b"v")
     ((header, view),) = iter_batches(bytes(builder.build()))
@@ -286,6 +286,6 @@ def test_a_batch_of_the_old_format_does_not_move_verbatim() -> None:
         rewrite(view, header, **IDENTITY)
 
 
-def test_unreadable_bytes_are_named() -> None:
+def test_records_undecodable_bytes_are_corrupt_batch() -> None:
     with pytest.raises(CorruptBatch, match="2 bytes"):
         recode.records(b"ab")

@@ -34,7 +34,7 @@ bodies = st.builds(
 
 
 @given(st.dictionaries(names, st.lists(st.tuples(int32, bodies), min_size=1, max_size=4), min_size=1, max_size=4))
-def test_a_produce_request_is_what_kafka_says(topics: dict[str, list[tuple[int, OutgoingBatch]]]) -> None:
+def test_produce_encode_matches_kafka_python(topics: dict[str, list[tuple[int, OutgoingBatch]]]) -> None:
     ours = b"".join(produce.encode(topics, 12_345))
     read = ProduceRequest[produce.VERSION].decode(ours)
     assert (read.transactional_id, read.acks, read.timeout_ms) == (None, -1, 12_345)
@@ -55,7 +55,7 @@ results = st.builds(
 
 
 @given(st.lists(results, max_size=5))
-def test_a_produce_response_is_read_as_kafka_says(wanted: list[ProduceResult]) -> None:
+def test_produce_decode_matches_kafka_python(wanted: list[ProduceResult]) -> None:
     topic = ProduceResponse.TopicProduceResponse
     partition = topic.PartitionProduceResponse
     answer = ProduceResponse[produce.VERSION](
@@ -81,7 +81,7 @@ def test_a_produce_response_is_read_as_kafka_says(wanted: list[ProduceResult]) -
     assert produce.decode(memoryview(answer)) == wanted
 
 
-def test_a_refused_record_s_own_message_is_given_where_there_is_no_other() -> None:
+def test_produce_decode_uses_the_message_of_a_refused_record() -> None:
     topic = ProduceResponse.TopicProduceResponse
     partition = topic.PartitionProduceResponse
     error = partition.BatchIndexAndErrorMessage(batch_index=3, batch_index_error_message="no key")
@@ -122,7 +122,7 @@ forgotten = st.tuples(st.sampled_from([uuid.UUID(int=7), uuid.UUID(int=8)]), int
     st.tuples(int32, int32),
     st.lists(forgotten, max_size=4),
 )
-def test_a_fetch_request_is_what_kafka_says(
+def test_fetch_encode_matches_kafka_python(
     wanted: list[FetchPartition],
     max_wait: int,
     least: int,
@@ -202,12 +202,12 @@ def fetch_response(wanted: list[FetchedPartition], code: int) -> bytes:
 
 
 @given(st.lists(fetched, max_size=4), int16)
-def test_a_fetch_response_is_read_as_kafka_says(wanted: list[FetchedPartition], code: int) -> None:
+def test_fetch_decode_matches_kafka_python(wanted: list[FetchedPartition], code: int) -> None:
     found = fetching.decode(memoryview(fetch_response(wanted, code)))
     assert (found.error_code, found.partitions) == (code, wanted)
 
 
-def test_fetched_records_are_views_of_the_frame() -> None:
+def test_fetch_decode_returns_views_of_the_frame() -> None:
     one = FetchedPartition(uuid.UUID(int=7), 0, 0, 1, 1, 0, (), None, 1, -1, memoryview(b"records of some length"))
     frame = bytearray(fetch_response([one], 0))
     (found,) = fetching.decode(memoryview(frame)).partitions
@@ -216,22 +216,22 @@ def test_fetched_records_are_views_of_the_frame() -> None:
 
 
 @given(st.binary(max_size=120), st.booleans())
-def test_garbage_raises_one_kind_of_error(data: bytes, of_fetch: bool) -> None:
+def test_decode_garbage_raises_value_error(data: bytes, of_fetch: bool) -> None:
     with contextlib.suppress(ValueError):
         (fetching if of_fetch else produce).decode(memoryview(data))
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_varints(value: int) -> None:
+def test_uvarint_round_trip(value: int) -> None:
     assert Reader(memoryview(uvarint(value))).uvarint() == value
 
 
-def test_an_array_is_not_believed_beyond_the_bytes() -> None:
+def test_reader_array_longer_than_the_bytes_is_refused() -> None:
     with pytest.raises(ValueError, match="array of 999999"):
         Reader(memoryview(uvarint(1_000_000) + b"abc")).array()
 
 
-def test_codes_have_kafka_s_names_and_a_remedy() -> None:
+def test_broker_error_has_kafkas_name_and_a_remedy() -> None:
     error = BrokerError(47, "producing to orders-0")
     assert (error.code, error.name, error.retriable) == (47, "INVALID_PRODUCER_EPOCH", False)
     assert str(error) == (
@@ -246,7 +246,7 @@ def test_codes_have_kafka_s_names_and_a_remedy() -> None:
         raise_for(29, "fetching")
 
 
-def test_the_sets_do_not_overlap_and_every_code_has_a_name() -> None:
+def test_error_code_sets_do_not_overlap_and_have_names() -> None:
     sets = [FENCED, REFUSED, AUTHORIZATION, RETRIABLE]
     together = [code for codes in sets for code in codes]
     assert len(together) == len(set(together))
@@ -256,18 +256,18 @@ def test_the_sets_do_not_overlap_and_every_code_has_a_name() -> None:
     }  # fmt: skip
 
 
-def test_an_old_broker_is_named_with_what_it_lacks() -> None:
+def test_check_old_broker_is_named_with_missing_versions() -> None:
     offered = {key: (0, newest) for key, newest in versions.REQUIRED.values()}
     versions.check("127.0.0.1:9092", offered)
     offered[1] = (0, 12)
     del offered[65]
-    with pytest.raises(UsageError, match=r"does not speak Fetch v13, DescribeTransactions v0"):
+    with pytest.raises(UsageError, match=r"does not support Fetch v13, DescribeTransactions v0"):
         versions.check("127.0.0.1:9092", offered)
     offered[0] = (10, 13)
     with pytest.raises(UsageError, match="Produce v9"):
         versions.check("127.0.0.1:9092", offered)
 
 
-def test_the_fence_never_uses_a_version_that_bumps_the_epoch() -> None:
+def test_versions_of_the_fence_never_bump_the_epoch() -> None:
     assert versions.version("EndTxn") < 5
     assert versions.version("AddPartitionsToTxn") == 3

@@ -44,7 +44,7 @@ def merged(batches: list[tuple[BatchHeader, memoryview]]) -> memoryview:
 
 
 @given(groups)
-def test_the_records_are_the_same(
+def test_merge_keeps_the_records(
     groups: list[list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]],
 ) -> None:
     batches, records = stored(groups)
@@ -59,7 +59,7 @@ def test_the_records_are_the_same(
 
 
 @given(groups, st.data())
-def test_a_flipped_byte_is_refused(
+def test_merge_flipped_byte_is_refused(
     groups: list[list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]], data: st.DataObject
 ) -> None:
     batches, _ = stored(groups)
@@ -73,7 +73,7 @@ def test_a_flipped_byte_is_refused(
 
 
 @given(st.binary(max_size=60))
-def test_records_that_do_not_add_up_are_refused_whatever_they_are(body: bytes) -> None:
+def test_merge_inconsistent_record_lengths_are_refused(body: bytes) -> None:
     """A valid checksum over garbage: written by a broken client, or made to harm."""
     batch = compose(
         memoryview(body),
@@ -95,7 +95,7 @@ def test_records_that_do_not_add_up_are_refused_whatever_they_are(body: bytes) -
 
 
 @given(groups, st.data())
-def test_what_compaction_left_is_numbered_anew_and_says_where_it_stood(
+def test_merge_renumbers_compacted_records_and_reports_their_offsets(
     groups: list[list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]], data: st.DataObject
 ) -> None:
     """A cleaner takes records out of a batch, leaves the others' deltas and the batch's range as they were."""
@@ -143,7 +143,7 @@ def without(header: BatchHeader, view: memoryview, kept: set[int]) -> tuple[Batc
     return header, view
 
 
-def test_a_record_out_of_its_place_is_refused() -> None:
+def test_merge_record_out_of_order_is_refused() -> None:
     """Two records left of seven offsets: their places must go up and stay within the batch."""
     (header, view), *_ = stored([[(1, b"k", b"v", [])] * 7])[0]
     header, view = without(header, view, {2, 5})
@@ -158,7 +158,7 @@ def test_a_record_out_of_its_place_is_refused() -> None:
             merged([(changed, body)])
 
 
-def test_what_is_compressed_or_has_the_brokers_time_stays_as_it_is() -> None:
+def test_can_merge_refuses_compressed_and_log_append_time_batches() -> None:
     (header, _), *_ = stored([[(1, b"k", b"v", [])] * 2])[0]
     assert not coalesce.can_merge(header._replace(attributes=1))
     assert not coalesce.can_merge(header._replace(attributes=8))

@@ -24,7 +24,7 @@ def offsets(data: bytes, position: int, high_watermark: int = 100) -> list[int]:
     return [header.base_offset for header, _ in sound_batches(memoryview(data), position, high_watermark)]
 
 
-def test_a_sound_answer_is_given_whole_and_a_cut_end_left_out() -> None:
+def test_sound_batches_returns_whole_batches_without_the_cut_end() -> None:
     data = batch(0) + batch(3) + batch(6)
     assert offsets(data, 0) == [0, 3, 6]
     assert offsets(data[:-5], 0) == [0, 3]
@@ -32,7 +32,7 @@ def test_a_sound_answer_is_given_whole_and_a_cut_end_left_out() -> None:
     assert offsets(batch(0) + batch(50), 0) == [0, 50]  # a gap is the cleaner's
 
 
-def test_a_length_damaged_upwards_is_told_where_it_begins() -> None:
+def test_sound_batches_damaged_length_is_reported_at_its_start() -> None:
     long = bytearray(batch(3))
     struct.pack_into(">i", long, 8, 5_000_000)
     assert offsets(batch(0) + bytes(long) + batch(6), 0) == [0]  # what is before it goes on
@@ -41,18 +41,18 @@ def test_a_length_damaged_upwards_is_told_where_it_begins() -> None:
 
 
 @pytest.mark.parametrize("base", [-1, 1, 2, 99, 2**40])
-def test_an_offset_that_does_not_fit_its_neighbours_is_damage(base: int) -> None:
+def test_sound_batches_offset_out_of_order_is_damage(base: int) -> None:
     data = batch(0) + batch(base) + batch(6)
     assert offsets(data, 0) == [0]
     with pytest.raises(CorruptBatch):
         sound_batches(memoryview(data), 3, 100)
 
 
-def test_an_unknown_high_watermark_bounds_nothing() -> None:
+def test_sound_batches_unknown_high_watermark_is_no_bound() -> None:
     assert offsets(batch(500), 500, -1) == [500]
 
 
-def test_a_refusal_names_the_key_to_set() -> None:
+def test_refusal_names_the_setting_to_change() -> None:
     words = {"topic": "A.orders", "records": 3, "size": 2_000_000, "newest_ms": 7_200_000, "now_ms": 0}
     why, remedy = refusal(10, None, **words)  # type: ignore[arg-type]
     assert "2000000 bytes" in why

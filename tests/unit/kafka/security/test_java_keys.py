@@ -34,7 +34,7 @@ KEY = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n"
         (f"{SCRAM} required;", {}),
     ],
 )
-def test_jaas_is_read_as_kafka_reads_it(text: str, options: dict[str, str]):
+def test_jaas_parse_matches_kafka(text: str, options: dict[str, str]):
     assert jaas.parse(text, "LEFT.sasl.jaas.config").options == options
 
 
@@ -43,7 +43,7 @@ def test_jaas_is_read_as_kafka_reads_it(text: str, options: dict[str, str]):
     [
         ("", "login module"),
         (f"{PLAIN};", "control flag"),
-        (f"{PLAIN} always hush=1;", "none of required"),
+        (f"{PLAIN} always hush=1;", "not required, requisite"),
         (f'{PLAIN} required username="hush"', "semicolon"),
         (f'{PLAIN} required username="hush;', "quote is not closed"),
         (f"{PLAIN} required username;", "name=value"),
@@ -51,7 +51,7 @@ def test_jaas_is_read_as_kafka_reads_it(text: str, options: dict[str, str]):
         (f"{PLAIN} required username=a; {SCRAM} required password=hush;", "more than one"),
     ],
 )
-def test_jaas_that_is_none_is_refused_without_quoting_it(text: str, why: str):
+def test_jaas_parse_invalid_text_is_refused_without_quoting_it(text: str, why: str):
     with pytest.raises(UsageError) as refused:
         jaas.parse(text, "LEFT.sasl.jaas.config")
     assert refused.value.what.startswith("LEFT.sasl.jaas.config")
@@ -59,12 +59,12 @@ def test_jaas_that_is_none_is_refused_without_quoting_it(text: str, why: str):
     assert "hush" not in str(refused.value)
 
 
-def test_nothing_set_is_plaintext():
+def test_read_without_keys_is_plaintext():
     assert read("LEFT", {}) == Security()
     assert librdkafka(Security()) == {"security.protocol": "PLAINTEXT"}
 
 
-def test_stores_in_pem_from_a_file_and_inline(tmp_path: Path):
+def test_read_pem_stores_from_file_and_inline(tmp_path: Path):
     store = tmp_path / "all.pem"
     store.write_text(f"said before\n{KEY}{CERTIFICATE}{CERTIFICATE}")
     keys = {"security.protocol": "ssl", "ssl.truststore.type": "PEM", "ssl.keystore.type": "pem"}
@@ -92,7 +92,7 @@ def test_stores_in_pem_from_a_file_and_inline(tmp_path: Path):
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_user_and_password_by_reference(mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_read_user_and_password_by_reference(mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     secrets = tmp_path / "secrets.properties"
     secrets.write_text("word = hush\n")
     monkeypatch.setenv("DRLIB_TEST_USER", "alice")
@@ -116,7 +116,7 @@ def test_user_and_password_by_reference(mechanism: str, tmp_path: Path, monkeypa
         ClusterSettings("LEFT", ("h:1",), keys).confluent()
 
 
-def test_bearer_tokens_unsecured_and_from_an_endpoint():
+def test_read_bearer_tokens_unsecured_and_from_endpoint():
     keys = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
     unsecured = (
         f'{BEARER} required unsecuredLoginStringClaim_sub="alice" unsecuredLoginNumberClaim_n="2" '
@@ -162,7 +162,7 @@ def test_bearer_tokens_unsecured_and_from_an_endpoint():
                 "sasl.jaas.config": f"{BEARER} required clientId=a clientSecret=hush;",
                 "sasl.login.callback.handler.class": "com.example.Handler",
             },
-            "not Kafka's own",
+            "not one of Kafka's own",
         ),
         ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "ldaps"}, "only algorithm is https"),
         ({"security.protocol": "SSL", "ssl.truststore.type": "BCFKS"}, "none of PEM, PKCS12, JKS"),
@@ -171,7 +171,7 @@ def test_bearer_tokens_unsecured_and_from_an_endpoint():
         ({"security.protocol": "SSL", "ssl.truststore.certificates": CERTIFICATE}, "type is JKS"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_its_key(keys: dict[str, str], why: str):
+def test_read_invalid_key_is_refused_by_name(keys: dict[str, str], why: str):
     with pytest.raises(UsageError) as refused:
         read("LEFT", {"security.protocol": "SASL_PLAINTEXT", **keys})
     assert why in str(refused.value)
@@ -179,7 +179,7 @@ def test_what_cannot_be_meant_is_refused_by_its_key(keys: dict[str, str], why: s
     assert "hush" not in str(refused.value)
 
 
-def test_a_store_of_another_kind_says_how_to_go_on(tmp_path: Path):
+def test_read_store_of_another_type_names_the_conversion(tmp_path: Path):
     jks, jceks, pem = (tmp_path / f"trust.{ending}" for ending in ("jks", "jceks", "pem"))
     jks.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     jceks.write_bytes(b"\xce\xce\xce\xce\0\0\0\2")
@@ -197,7 +197,7 @@ def test_a_store_of_another_kind_says_how_to_go_on(tmp_path: Path):
         read("LEFT", {**keys, "ssl.truststore.location": str(jks), "ssl.truststore.type": "PEM"})
 
 
-def test_no_connection_is_made_without_the_security_of_its_cluster():
+def test_every_connection_is_made_with_the_clusters_security():
     """Code that builds a client from settings by hand forgets TLS and logins sooner or later."""
     package = ROOT / "drlib"
     makers = {str(path.relative_to(package)) for path in package.rglob("*.py") if " ClusterClient(" in path.read_text()}
