@@ -83,7 +83,7 @@ def test_active_config_of_client_file_uses_the_pointers_address(
     monkeypatch.setenv("P", "x")
     found = drlib.active_config("orders", client, pointer=point(RIGHT))
     assert (found["bootstrap.servers"], found["security.protocol"]) == ("elsewhere:9093", "SASL_PLAINTEXT")
-    with pytest.raises(UsageError, match="names no clusters"):
+    with pytest.raises(UsageError, match="has no clusters"):
         drlib.active_config("orders", client)
 
 
