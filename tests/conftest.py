@@ -11,7 +11,7 @@ pytest_plugins = [
     "fix_spark",
     "fix_engine",
     "fix_flows",
-    "fix_guarded",
+    "fix_authorizer",
     "fix_spark_cluster",
     "fix_browser",
     "fix_actions",

@@ -1,6 +1,6 @@
-"""Real clusters for tests: `lab` once a session, `lab_factory` for tests that break theirs.
+"""Real clusters for tests: `lab` once a session, `lab_factory` for tests that break their own.
 
-A missing Java or jar fails the tests that need a broker, and never skips them.
+A missing Java or jar fails the tests that need a broker; it does not skip them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def right(lab: Lab) -> str:
 
 @pytest.fixture
 def fresh_topic(request: pytest.FixtureRequest) -> Callable[[str], str]:
-    """A function that makes topic names no other test has: `fresh_topic("orders")`."""
+    """A function that makes topic names unique to this test: `fresh_topic("orders")`."""
     test = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name)[:40]
     serial = itertools.count(1)
     run = uuid.uuid4().hex[:6]
@@ -56,7 +56,7 @@ def fresh_topic(request: pytest.FixtureRequest) -> Callable[[str], str]:
 
 @pytest.fixture
 def lab_factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabFactory]:
-    """Labs of the test's own, up, taken down after it: `lab_factory(aliases=("ONE",), extra={...}, brokers=1)`."""
+    """Running labs of the test's own, stopped after it: `lab_factory(aliases=("ONE",), extra={...}, brokers=1)`."""
     made: list[Lab] = []
 
     def make(

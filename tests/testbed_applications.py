@@ -1,4 +1,4 @@
-"""A stage for the lab's applications: their processes, a plain copier in the mirror's place, and waiting for events.
+"""A testbed for the lab's applications: their processes, a plain copier instead of the mirror, and waiting for conditions.
 
 The copier keeps partition, key, value, headers, timestamp and order, one record at a time; it writes from an empty
 topic on, so that offsets are equal on both sides as long as the source holds no control records.
@@ -27,7 +27,7 @@ from drlib.lab.checker.history_files import read_history
 
 
 def wait_until(what: str, holds: Callable[[], bool], deadline_s: float = 30.0) -> float:
-    """Seconds it took."""
+    """Wait for `holds`; the seconds it took."""
     deadline = Deadline(deadline_s)
     while not holds():
         assert not deadline.passed, f"{what}: not within {deadline.waited_s:.0f} s"

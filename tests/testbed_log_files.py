@@ -1,4 +1,4 @@
-"""Damage done to the log files of a broker by hand: what disks, unclean elections and old backups do to them."""
+"""Damage to the log files of a broker, as disks, unclean elections and old backups cause it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rewrite(segment: Path, data: bytes) -> None:
 
 
 def cut_at_offset(segment: Path, offset: int) -> None:
-    """End the log of a broker that is down before the batch that holds `offset`, as if the rest had never come."""
+    """End the log of a broker that is down before the batch that holds `offset`, as if the rest was never written."""
     data = segment.read_bytes()
     at = 0
     while at < len(data):

@@ -1,4 +1,4 @@
-"""The real MirrorMaker 2 and Kafka's Java classes beside our engine."""
+"""MirrorMaker 2 and Kafka's Java classes, to compare the engine with."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SOURCES = TESTS / "java"
 
 def java(program: str, *arguments: str, questions: list[tuple[str, ...]] | None = None) -> str:
     """Standard output of one of the programs in tests/java, run from its source on the lab's jars."""
-    found = shutil.which("java")
-    assert found is not None, "a Java 17 is needed on the PATH"
+    launcher = shutil.which("java")
+    assert launcher is not None, "Java 17 is needed on the PATH"
     classpath = ":".join(str(jar) for jar in jars.classpath("mm2"))
     done = subprocess.run(
-        [found, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(SOURCES / program), *arguments],
+        [launcher, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classpath, str(SOURCES / program), *arguments],
         input="".join("\t".join(fields) + "\n" for fields in questions or ()),
         capture_output=True,
         encoding="utf-8",

@@ -1,7 +1,7 @@
-"""One minute with a lab: what is where, a topic mirrored and seen, a group's position on the other side.
+"""One minute with a lab: its processes, a mirrored topic, and a group's position on the other cluster.
 
-Rules: everything it shows is asked of the lab at that moment; it may be run again, and then adds records to its topic;
-what it started it stops in `close`, the lab too if it was not up before. Not for: drills, which have plans and proofs.
+Rules: everything it shows is read from the lab at that moment; run again, it adds records to its topic; `close` stops what it
+started, including the lab if it did not run before. Not for: drills, which have plans and proofs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NEXT: Final = (
     ("01_mirror_two_clusters", "two data centres serve at once, a third joins, one dies"),
     ("02_fail_over", "LEFT dies, the applications carry on at RIGHT"),
     ("03_fail_back", "and back again, with what LEFT still had"),
-    ("04_consume_in_order", "every key in order across a move, and what happens without"),
+    ("04_consume_in_order", "every key in order across a move, and what happens without it"),
     ("05_find_duplicates", "every record that is there twice, and who put it there"),
     ("08_audit_clusters", "both clusters compared, record by record"),
 )
@@ -75,7 +75,7 @@ class Tour:
 
     def files(self) -> Table:
         """What is in the lab's folder."""
-        told = {
+        descriptions = {
             "state.json": "the lab: any process that reads it can attach",
             "processes.json": "every process of it; drlib lab down stops exactly these",
             "proxy.log": "the link between the clusters",
@@ -83,7 +83,9 @@ class Tour:
         }
         self._lab.write_properties()
         rows: list[dict[str, Scalar]] = [
-            {"file": name, "what it is": what} for name, what in told.items() if (self._lab.root / name).exists()
+            {"file": name, "what it is": what}
+            for name, what in descriptions.items()
+            if (self._lab.root / name).exists()
         ]
         rows += [
             {"file": f"{b.name}/", "what it is": f"the data and the log of broker {b.name}"}
@@ -121,7 +123,7 @@ class Tour:
         return Table(f"{self._copy}: the name says where it is from", rows)
 
     def translate(self) -> Table:
-        """A group somewhere in the topic on LEFT: where it would go on at RIGHT, and what it would read next there."""
+        """The position on RIGHT of a group half-way through the topic on LEFT, and the next record at both."""
         ends = self._ends(FLOW.source, self._topic)
         if not any(ends.values()):
             raise UsageError(f"{self._topic} is empty", "nothing was mirrored yet", "Run mirror() first.")
@@ -134,8 +136,8 @@ class Tour:
         for item in translate_groups(self._mirrors.settings, FLOW, [GROUP], source_alive=True):
             if item.source.topic != self._topic or item.translation.offset is None:
                 continue
-            here = self._one(FLOW.source, item.source, item.source_offset)
-            there = self._one(FLOW.target, item.target, item.translation.offset)
+            here = self._next_record(FLOW.source, item.source, item.source_offset)
+            there = self._next_record(FLOW.target, item.target, item.translation.offset)
             rows.append(
                 {
                     "partition": item.source.partition,
@@ -152,7 +154,7 @@ class Tour:
         )
 
     def onwards(self) -> Table:
-        """Which notebook is about what."""
+        """The notebooks and their subjects."""
         return Table("Where to go from here", [{"notebook": name, "what happens": what} for name, what in NEXT])
 
     def close(self) -> None:
@@ -166,12 +168,12 @@ class Tour:
         return log_ends(self._lab.clusters[cluster], [topic])
 
     def _read(self, cluster: str, topic: str) -> list[Record]:
-        """Everything in `topic` there, in order within each partition; nothing where there is no such topic."""
+        """All records of `topic` on `cluster`, in order within each partition; none where it does not exist."""
         ends = {partition: Range(0, end) for partition, end in self._ends(cluster, topic).items() if end}
         with Cluster(self._lab.clusters[cluster].settings()) as handle:
             return list(handle.read(ends)) if ends else []
 
-    def _one(self, cluster: str, partition: TopicPartition, position: int) -> str:
+    def _next_record(self, cluster: str, partition: TopicPartition, position: int) -> str:
         """The record a consumer at `position` would read next; empty at the end."""
         end = self._ends(cluster, partition.topic)[partition]
         with Cluster(self._lab.clusters[cluster].settings()) as handle:

@@ -1,8 +1,8 @@
-"""Totals over time, for the picture of a drill: produced, mirrored, consumed, twice a second on a thread of its own.
+"""Totals over time for the figure of a drill: produced, mirrored and consumed records, twice a second on its own thread.
 
-Rules: it only asks its `Counting`; a moment at which that could not tell has no sample; it never stops a drill. Each sample
-is a line in the run's folder as soon as it is taken, so a run that is taken up by another process has those of the first as
-well. One sampler a run folder and process, however many steps ask for it; it ends with its drill, whatever way that ends.
+Rules: it only calls its `Counting`; a failed call gives no sample and never stops the drill. Each sample is written to the
+run's folder at once, so a run that is resumed by another process keeps the earlier ones. One sampler runs per run folder and
+process, however many steps start it; it ends with its drill.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOCK: Final = threading.Lock()
 
 
 def start(run_dir: Path, count: Counting) -> None:
-    """Take samples of what `count` says for the run in `run_dir` from now on, unless that is done already."""
+    """Start sampling `count` for the run in `run_dir`, unless a sampler runs already."""
     with _LOCK:
         if run_dir not in _RUNNING:
             _RUNNING[run_dir] = Sampler(run_dir, count)
@@ -33,7 +33,7 @@ def start(run_dir: Path, count: Counting) -> None:
 
 
 def stop(run_dir: Path) -> tuple[Sample, ...]:
-    """Take no more of the run in `run_dir`; all that were taken, by this process and those before it."""
+    """Stop sampling the run in `run_dir`; all its samples, including those of earlier processes."""
     with _LOCK:
         running = _RUNNING.pop(run_dir, None)
     if running is not None:
@@ -42,18 +42,18 @@ def stop(run_dir: Path) -> tuple[Sample, ...]:
 
 
 def read(run_dir: Path) -> tuple[Sample, ...]:
-    """The samples so far. A line that was cut off when its writer died is left out."""
+    """The samples so far. A line that was cut off when its process died is left out."""
     try:
         lines = (run_dir / FILE).read_text().splitlines()
     except FileNotFoundError:
         return ()
-    found = []
+    samples = []
     for line in lines:
         try:
-            found.append(Sample.model_validate_json(line))
+            samples.append(Sample.model_validate_json(line))
         except ValidationError:
             continue
-    return tuple(found)
+    return tuple(samples)
 
 
 class Sampler:
@@ -69,7 +69,7 @@ class Sampler:
             self._thread.start()
 
     def stop(self) -> None:
-        """The last sample is of now, so that a picture ends where the drill did."""
+        """Take a last sample and stop, so that the figure ends with the drill."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(5)
@@ -80,11 +80,11 @@ class Sampler:
             while not over:
                 over = self._stopped.wait(PERIOD_S)
                 try:
-                    found = self._count()
+                    counts = self._count()
                 except (DrlibError, OSError):
                     continue
                 now = clock.now_ms()
                 sample = Sample(
-                    at_ms=now, produced=found.produced, mirrored=found.mirrored, consumed=dict(found.consumed)
+                    at_ms=now, produced=counts.produced, mirrored=counts.mirrored, consumed=dict(counts.consumed)
                 )
                 file.write(sample.model_dump_json() + "\n")

@@ -1,10 +1,9 @@
-"""How much a lab's applications and its mirror have done by now: what a sampler asks for, one class for each kind of drill.
+"""Counts of produced, mirrored and consumed records of a lab, for the sampler; one class for each kind of drill.
 
-Rules: only files are read, of applications and of workers; a process that was started again is not counted from 0 again.
-Acknowledged is what a producer was told; processed is what a group committed, a record that it read again twice.
-Mirrored is how many records stand on every cluster that a flow takes them to: with two targets the one further behind
-counts, and a target that joins begins with nothing.
-Not for: how often is asked and where answers go (`sampler`), and no proof: histories and logs are (`rules.checker`).
+Rules: only files of applications and workers are read; a restarted process does not reset its counts. Produced are
+acknowledged records; consumed are committed ones, a record that was read again twice. Mirrored are records on every target of
+their cluster: with two targets the one with fewer counts, and a target that joins begins with 0.
+Not for: the sampling interval (`sampler`); nor for proofs, which use histories and logs (`lab.checker`).
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ class Counts:
 
 class Counting(Protocol):
     def __call__(self) -> Counts:
-        """The totals now. May raise `DrlibError` and OSError, and be asked again."""
+        """The totals now. May raise `DrlibError` and `OSError`; the caller asks again later."""
         ...
 
 
 class Counted(Protocol):
-    """What has applications and a mirror to be counted."""
+    """A testbed whose applications and mirror can be counted."""
 
     def counts(self) -> Counting: ...
 
@@ -59,7 +58,7 @@ class FlightCounts:
 
 
 class ApplicationCounts:
-    """Applications of `topic` by their histories, and whatever flows the workers `TOPIC-mirror...` have among them.
+    """Applications of `topic` by their histories, and the flows of the workers `TOPIC-mirror...`.
 
     `producers` are names of applications, `readers` those of each group.
     """
@@ -86,7 +85,7 @@ class ApplicationCounts:
         return Counts(sum(one.acked for one in self._producers), self._everywhere(), consumed)
 
     def _everywhere(self) -> int:
-        """Records that every flow of their cluster has brought over."""
+        """Records that every flow of their cluster has mirrored."""
         for path in self._root.glob(f"{self._topic}-mirror*.status.json"):
             try:
                 flows = mirror_status.read(path).flows
@@ -105,7 +104,7 @@ class ApplicationCounts:
 
 
 class HistoryCounter:
-    """Counts the lines of a history that grows: each is read once, and only when it is whole."""
+    """Counts the lines of a growing history: each is read once, when it is complete."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -124,6 +123,6 @@ class HistoryCounter:
         self.begun = True
         whole = content[: content.rfind(b"\n") + 1]
         self._read += len(whole)
-        found = decode(whole.splitlines(keepends=True))
-        self.acked += sum(row.status is ProducedStatus.ACKED for row in found.produced)
-        self.consumed += len(found.consumed)
+        history = decode(whole.splitlines(keepends=True))
+        self.acked += sum(row.status is ProducedStatus.ACKED for row in history.produced)
+        self.consumed += len(history.consumed)

@@ -1,9 +1,9 @@
-"""Histories: what the applications saw, one line each, so that a checker can judge afterwards without asking anyone.
+"""Histories: the operations that applications experienced, one line each, for checkers to judge afterwards.
 
-Rules: a history is append-only; a line is a JSON array that opens with the letter of its row; a line that does not end
-in a newline, or does not decode, is *torn*: dropped and counted, never guessed. An application that stops in order ends
-its history with an end line; a history without one is *open*: the application was killed or is still running. A file
-that does not exist is *missing*, which is not the same as an empty one.
+Rules: a history is append-only; a line is a JSON array that begins with the letter of its row; a line that does not end in a
+newline, or does not decode, is *torn*: dropped and counted. An application that stops in order ends its history with an end
+line; a history without one is *open*: the application was killed or still runs. A file that does not exist is *missing*, which
+differs from an empty one.
 Not for: files (`drlib.lab.checker.history_files` reads and writes them) or verdicts (`drlib.lab.checker.failover`).
 """
 
@@ -16,32 +16,32 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-NO_OFFSET = -1  # of a record whose place in the log nobody told us
+NO_OFFSET = -1  # of a record whose offset the producer did not learn
 
 
 class ProducedStatus(StrEnum):
-    """What became of one attempt to produce. A record is acknowledged by `ACKED` alone."""
+    """The outcome of one attempt to produce. Only `ACKED` acknowledges a record."""
 
     ACKED = "acked"  # the leader (acks=all) answered with partition and offset; of a transaction: it committed
-    IN_DOUBT = "in-doubt"  # sent or queued, and the outcome was never heard
+    IN_DOUBT = "in-doubt"  # sent or queued, without a delivery report
     MIRRORED = (
         "mirrored"  # was in doubt, then found in the mirror topic: not sent again; topic and offset are the mirror's
     )
-    REFUSED = "refused"  # the broker said no; it is not in the log
+    REFUSED = "refused"  # the broker rejected it; it is not in the log
     ABORTED = "aborted"  # part of a transaction that was aborted on purpose
 
 
 class CommitStatus(StrEnum):
-    """What became of one commit of positions."""
+    """The outcome of one offset commit."""
 
     ACKED = "acked"
-    UNKNOWN = "unknown"  # asked, and the outcome was never heard: the records are not processed yet
-    RESOLVED = "resolved"  # was unknown; the group's position on the other cluster shows that it had been taken
+    UNKNOWN = "unknown"  # requested, without an answer: the records are not processed yet
+    RESOLVED = "resolved"  # was unknown; the group's position on the other cluster shows that it was applied
 
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """One attempt to produce the record `id`; `n` counts the records of its key from 0. Unheard-of offsets are -1."""
+    """One attempt to produce the record `id`; `n` counts the records of its key from 0. Unknown offsets are -1."""
 
     id: str
     key: str
@@ -170,12 +170,12 @@ def encode(row: Row) -> bytes:
 
 
 def encode_end() -> bytes:
-    """The line that says: this history is whole."""
+    """The end line, which marks a complete history."""
     return b'["E"]\n'
 
 
 def decode(lines: Iterable[bytes], name: str = "history") -> History:
-    """Reads the lines of one file, in order.
+    """Decode the lines of one file, in order.
 
     `lines` keep their newlines. Torn lines are dropped and counted; a file whose last good line is not the end line is
     reported as open under `name`. An end line in the middle only means that the application was started again.
@@ -235,7 +235,7 @@ def _decode_line(line: bytes) -> Row | str | None:
                 return Committed(g, c, t, p, o, at, CommitStatus(s))
             case ["M", str(t), int(p), int(o), str(i), str(k), int(n), int(at), d]:
                 return Mirrored(t, p, o, i, k, n, at, _optional_int(d))
-    except ValueError:  # not JSON, not UTF-8, or a status nobody writes
+    except ValueError:  # not JSON, not UTF-8, or an unknown status
         return None
     return None
 

@@ -1,9 +1,8 @@
-"""History files: append fast, survive SIGKILL with at worst a torn last line, read back with what is missing said.
+"""History files: appended fast, with at worst a torn last line after SIGKILL, and read back with their gaps.
 
-Rules: every write is whole lines in one append; nothing waits longer than 100 ms in the buffer as long as `tick` is
-called; a file is closed with its end line. A torn line left by an earlier run is cut off from what
-follows by a newline.
-Not for: durability against power loss (a killed process loses nothing the kernel has).
+Rules: every write appends complete lines; rows wait at most 100 ms in the buffer while `tick` is called; a file is closed with
+its end line. A torn line of an earlier run is separated from the following ones by a newline.
+Not for: durability against power loss (a killed process loses nothing that the kernel has).
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ class HistoryWriter:
         self.tick()
 
     def append_all(self, rows: Iterable[Row]) -> None:
-        """Appends and writes out at once: rows that belong together are in the file together."""
+        """Append and write at once: rows that belong together are in the file together."""
         self._lines.extend(encode(row) for row in rows)
         self.flush()
 
     def tick(self) -> None:
-        """Writes out what has waited long enough; call it at least every 50 ms."""
+        """Write rows that have waited long enough; call it at least every 50 ms."""
         if self._lines and time.monotonic() - self._flushed >= FLUSH_AFTER_S:
             self.flush()
 
@@ -51,7 +50,7 @@ class HistoryWriter:
             content = content[os.write(self._fd, content) :]
 
     def close(self, *, whole: bool = True) -> None:
-        """`whole` says that the application saw everything through: only then the end line is written."""
+        """Close the file; `whole` writes the end line, for an application that completed its work."""
         if self._fd < 0:
             return
         if whole:

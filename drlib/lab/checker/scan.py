@@ -1,8 +1,8 @@
-"""Reading a topic through, outside every group: what is there, as rows a checker understands.
+"""A scan of a whole topic without a consumer group, as rows for checkers.
 
-Rules: the end is taken once, at the start, so a scan ends even while records arrive; positions are compared, not
-record offsets, because control records take offsets too; ids come from the headers the producer gave; every
-record's content is hashed here, from what the broker returned. Nothing is committed, no group is joined.
+Rules: the end is taken once, at the start, so a scan ends even while records arrive; positions are compared, not record
+offsets, because control records have offsets too; ids are taken from the producer's headers; the digest of every record is
+computed from the returned bytes. Nothing is committed, no group is joined.
 Not for: following a topic.
 """
 
@@ -68,7 +68,7 @@ def scan(
                     del open_partitions[at.partition]
             if open_partitions and time.monotonic() > until:
                 raise Unreachable(
-                    f"could not read {topic} to its end", f"{deadline_s:g} s were not enough", "Look at the cluster"
+                    f"could not read {topic} to its end", f"it took more than {deadline_s:g} s", "Read the broker's log"
                 )
     finally:
         consumer.close()
@@ -77,7 +77,7 @@ def scan(
 def find_in_tail(
     bootstrap: str, topic: str, ids: Collection[str], since_ms: int, deadline_s: float = 30.0
 ) -> dict[str, Mirrored]:
-    """Which of `ids` are in `topic` among the records from `since_ms` on, and where. Raises Unreachable."""
+    """Those of `ids` that are in `topic` among the records from `since_ms` on, by id. Raises `Unreachable`."""
     wanted = set(ids)
     if not wanted:
         return {}
@@ -113,14 +113,14 @@ def number(content: bytes | None) -> int:
 
 
 def _start(consumer: Consumer, topic: str, since_ms: int | None, until: float) -> dict[int, int]:
-    """Assigns every partition that holds something to read; their ends by partition."""
+    """Assign every partition with records to read; their ends by partition."""
     while True:
         try:
             seen = consumer.list_topics(topic, timeout=2).topics[topic]
             break
         except KafkaException as error:
             if time.monotonic() > until:
-                raise Unreachable(f"could not ask for {topic}", error.args[0].str(), "Look at the cluster") from None
+                raise Unreachable(f"no metadata of {topic}", error.args[0].str(), "Read the broker's log") from None
     starts: list[TopicPartition] = []
     ends: dict[int, int] = {}
     for partition in seen.partitions:

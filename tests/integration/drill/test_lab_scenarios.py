@@ -17,7 +17,7 @@ from repository_root import ROOT
 from drlib import open_drill
 from drlib.drill.plan.progress import Noted
 from drlib.drill.scenarios.active.proof import prove
-from drlib.drill.scenarios.active.stage import ActiveStage
+from drlib.drill.scenarios.active.testbed import ActiveTestbed
 from drlib.drill.step import step_output as details
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -140,13 +140,13 @@ def test_a_plan_touches_nothing_and_a_topic_with_somebodys_records_is_refused(la
 def test_the_proof_finds_a_topic_that_went_round_and_calls_histories_that_are_missing_unknown(
     lab: Lab, tmp_path: Path
 ) -> None:
-    stage = ActiveStage(lab, tmp_path, "rounds")
+    testbed = ActiveTestbed(lab, tmp_path, "rounds")
     names = {"LEFT": ("rounds", "RIGHT.rounds"), "RIGHT": ("rounds", "LEFT.rounds", "RIGHT.LEFT.rounds")}
     for alias, topics in names.items():
         with Cluster(lab.clusters[alias].settings()) as handle:
             for topic in topics:
                 handle.create_topic(topic, 1, 1)
-    found = {check.name: check for check in prove(stage, ["LEFT", "RIGHT"]).checks}
+    found = {check.name: check for check in prove(testbed, ["LEFT", "RIGHT"]).checks}
     for alias, topics in names.items():
         with Cluster(lab.clusters[alias].settings()) as handle:
             for topic in topics:

@@ -36,10 +36,10 @@ def begin_anew(engine: Engine, remedy: str, topic: str) -> None:
 
 @pytest.mark.long
 def test_source_unclean_election_hidden_by_growth_is_detected_and_remirrored(
-    engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
+    engine: Engine, authorizer_lab: Lab, fresh_topic: Callable[..., str]
 ) -> None:
     """150 records are mirrored; the source comes back with 100 of them and grows to 300 before the next fetch."""
-    cluster = guarded.clusters["GUARDED"]
+    cluster = authorizer_lab.clusters["AUTHORIZED"]
     engine.left = cluster.bootstrap
     topic, other = engine.topics, fresh_topic("other")
     mirror = f"{engine.source}.{topic}"
@@ -53,7 +53,7 @@ def test_source_unclean_election_hidden_by_growth_is_detected_and_remirrored(
         engine.wait_caught_up(name, 1)
     assert engine.stop(worker) == 0, engine.log()
     cluster.kill()
-    cut_at_offset(log_of(guarded, "GUARDED", topic), 100)
+    cut_at_offset(log_of(authorizer_lab, "AUTHORIZED", topic), 100)
     cluster.restart()
     produce(engine.left, topic, 200, partitions=1, first=1000)
     produce(engine.left, other, 10, partitions=1, first=150)
@@ -77,9 +77,9 @@ def test_source_unclean_election_hidden_by_growth_is_detected_and_remirrored(
 
 @pytest.mark.long
 def test_mirror_that_lost_acknowledged_records_is_parked_and_remirrored(
-    engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
+    engine: Engine, authorizer_lab: Lab, fresh_topic: Callable[..., str]
 ) -> None:
-    cluster = guarded.clusters["GUARDED"]
+    cluster = authorizer_lab.clusters["AUTHORIZED"]
     engine.right = cluster.bootstrap
     topic, other = engine.topics, fresh_topic("other")
     mirror = f"{engine.source}.{topic}"
@@ -93,7 +93,7 @@ def test_mirror_that_lost_acknowledged_records_is_parked_and_remirrored(
             engine.wait_caught_up(name, 1)
     cluster.kill()
     engine.wait_told("TargetUnreachable", engine.target)
-    cut_at_offset(log_of(guarded, "GUARDED", mirror), 45)
+    cut_at_offset(log_of(authorizer_lab, "AUTHORIZED", mirror), 45)
     cluster.restart()
     kept = len(read_all(engine.right, mirror, 1)[0])
     assert 0 < kept < 50

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
+from fix_authorizer import acl, add_acls, kafka_acls
 from fix_engine import Engine, alter, create_topic, produce, wait_for
-from fix_guarded import acl, add_acls, kafka_acls
 
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import DrlibError, Unreachable
@@ -104,7 +104,7 @@ async def test_preflight_pinned_cluster_id_refuses_other_clusters(engine: Engine
 
 
 async def test_preflight_changed_lanes_clusters_or_retention_of_journal_are_refused(
-    engine: Engine, guarded: Lab
+    engine: Engine, authorizer_lab: Lab
 ) -> None:
     """One run, then four mistakes: another source, other lanes, a journal with retention, too few brokers."""
     topic = engine.topics
@@ -116,11 +116,11 @@ async def test_preflight_changed_lanes_clusters_or_retention_of_journal_are_refu
     before = topics(engine.right)
 
     left = engine.left
-    engine.left = guarded.clusters["GUARDED"].bootstrap
+    engine.left = authorizer_lab.clusters["AUTHORIZED"].bootstrap
     error = await refusal(engine)
     assert isinstance(error, WrongCluster), error
-    assert guarded.clusters["GUARDED"].cluster_id in error.why
-    engine.extra[f"{engine.source}.drlib.cluster.id"] = guarded.clusters["GUARDED"].cluster_id
+    assert authorizer_lab.clusters["AUTHORIZED"].cluster_id in error.why
+    engine.extra[f"{engine.source}.drlib.cluster.id"] = authorizer_lab.clusters["AUTHORIZED"].cluster_id
     await check(engine)  # named on purpose
     engine.left = left
     del engine.extra[f"{engine.source}.drlib.cluster.id"]
@@ -152,9 +152,9 @@ async def test_preflight_impossible_replication_factors_are_named_by_key(engine:
     assert topics(engine.right) == before
 
 
-async def test_preflight_missing_rights_come_with_grant_commands(engine: Engine, guarded: Lab) -> None:
+async def test_preflight_missing_rights_come_with_grant_commands(engine: Engine, authorizer_lab: Lab) -> None:
     """The target has the journal topic and the group, with rights for others only; the commands in the errors are run."""
-    engine.right = bootstrap = guarded.clusters["GUARDED"].bootstrap
+    engine.right = bootstrap = authorizer_lab.clusters["AUTHORIZED"].bootstrap
     create_topic(engine.left, engine.topics, 1)
     journal = f"__drlib-journal.{engine.source}.internal"
     create_topic(bootstrap, journal, 2, cleanup_policy="compact")

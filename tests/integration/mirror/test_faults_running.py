@@ -23,8 +23,8 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from fix_authorizer import acl, add_acls, drop_acls, kafka_acls
 from fix_engine import Engine, Record, alter, create_topic, produce, read_all, wait_for
-from fix_guarded import acl, add_acls, drop_acls, kafka_acls
 from testbed_log_files import log_of, patch_batch, rewrite
 
 from drlib.config.settings import load_mirror_settings
@@ -147,9 +147,9 @@ def test_mirror_topic_with_log_append_time_is_reported(engine: Engine) -> None:
 
 @pytest.mark.long
 def test_source_topic_unauthorized_waits_alone_for_the_right(
-    engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
+    engine: Engine, authorizer_lab: Lab, fresh_topic: Callable[..., str]
 ) -> None:
-    engine.left = guarded.clusters["GUARDED"].bootstrap
+    engine.left = authorizer_lab.clusters["AUTHORIZED"].bootstrap
     closed, open_ = fresh_topic("closed"), fresh_topic("open")
     engine.topics = f"{closed}, {open_}"
     for topic in (closed, open_):
@@ -185,9 +185,9 @@ def test_source_topic_unauthorized_waits_alone_for_the_right(
 
 @pytest.mark.long
 def test_mirror_topic_unauthorized_waits_alone_for_the_right(
-    engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
+    engine: Engine, authorizer_lab: Lab, fresh_topic: Callable[..., str]
 ) -> None:
-    engine.right = guarded.clusters["GUARDED"].bootstrap
+    engine.right = authorizer_lab.clusters["AUTHORIZED"].bootstrap
     closed, open_ = fresh_topic("closed"), fresh_topic("open")
     engine.topics = f"{closed}, {open_}"
     for topic in (closed, open_):
@@ -224,9 +224,9 @@ def test_mirror_topic_unauthorized_waits_alone_for_the_right(
 
 
 @pytest.mark.long
-def test_source_missing_describe_rights_are_reported_and_mirroring_goes_on(engine: Engine, guarded: Lab) -> None:
+def test_source_missing_describe_rights_are_reported_and_mirroring_goes_on(engine: Engine, authorizer_lab: Lab) -> None:
     """The config of a topic, retention among it, and the topic with the groups' committed offsets."""
-    engine.left = guarded.clusters["GUARDED"].bootstrap
+    engine.left = authorizer_lab.clusters["AUTHORIZED"].bootstrap
     topic, flow = engine.topics, f"{engine.source}->{engine.target}"
     group = f"group-of-{topic}"
     other = f"{topic}-other"
@@ -273,8 +273,8 @@ def checkpointed(engine: Engine, group: str) -> int | None:
 
 
 @pytest.mark.long
-def test_broker_config_unreadable_is_reported_and_defaults_assumed(engine: Engine, guarded: Lab) -> None:
-    engine.right = guarded.clusters["GUARDED"].bootstrap
+def test_broker_config_unreadable_is_reported_and_defaults_assumed(engine: Engine, authorizer_lab: Lab) -> None:
+    engine.right = authorizer_lab.clusters["AUTHORIZED"].bootstrap
     create_topic(engine.left, engine.topics, 1)
     produce(engine.left, engine.topics, 50, partitions=1)
     with only_for_now(
@@ -313,10 +313,10 @@ def garble_under_a_valid_checksum(batch: bytearray) -> None:
 
 @pytest.mark.long
 def test_corrupt_source_batch_is_never_forwarded_but_those_before_are(
-    engine: Engine, guarded: Lab, fresh_topic: Callable[..., str]
+    engine: Engine, authorizer_lab: Lab, fresh_topic: Callable[..., str]
 ) -> None:
     """A flipped bit, a length beyond the rest of the log, garbage under a valid checksum."""
-    cluster = guarded.clusters["GUARDED"]
+    cluster = authorizer_lab.clusters["AUTHORIZED"]
     engine.left = cluster.bootstrap
     damage = {fresh_topic("flipped"): flip_a_bit, fresh_topic("length"): lengthen}
     damage[fresh_topic("garbage")] = garble_under_a_valid_checksum
@@ -326,14 +326,14 @@ def test_corrupt_source_batch_is_never_forwarded_but_those_before_are(
         create_topic(engine.left, topic, 1)
         for first in range(0, 50, 10):  # five batches of ten
             produce(engine.left, topic, 10, partitions=1, first=first)
-    originals = {topic: log_of(guarded, "GUARDED", topic).read_bytes() for topic in damage}
+    originals = {topic: log_of(authorizer_lab, "AUTHORIZED", topic).read_bytes() for topic in damage}
     cluster.stop()
     lengthened = next(t for t, change in damage.items() if change is lengthen)
     for topic in damage.keys() - {lengthened}:
-        patch_batch(log_of(guarded, "GUARDED", topic), 3, damage[topic])
+        patch_batch(log_of(authorizer_lab, "AUTHORIZED", topic), 3, damage[topic])
     cluster.restart()
     # After it: a broker that starts takes a length beyond the file's end for the end of its log.
-    patch_batch(log_of(guarded, "GUARDED", lengthened), 3, lengthen)
+    patch_batch(log_of(authorizer_lab, "AUTHORIZED", lengthened), 3, lengthen)
     worker = engine.start()
     engine.wait_caught_up(sound, 1)
     for topic in damage:
@@ -346,21 +346,23 @@ def test_corrupt_source_batch_is_never_forwarded_but_those_before_are(
     produce(engine.left, sound, 10, partitions=1, first=50)
     engine.wait_caught_up(sound, 1)
     for topic, original in originals.items():  # the damage is repaired, and nobody restarts anything
-        rewrite(log_of(guarded, "GUARDED", topic), original)
+        rewrite(log_of(authorizer_lab, "AUTHORIZED", topic), original)
         engine.wait_caught_up(topic, 1)
         engine.assert_same(topic, 1)
     assert engine.stop(worker) == 0, engine.log()
 
 
 @pytest.mark.long
-def test_source_restored_from_old_backup_is_parked_for_good(engine: Engine, guarded: Lab, tmp_path: Path) -> None:
-    cluster = guarded.clusters["GUARDED"]
+def test_source_restored_from_old_backup_is_parked_for_good(
+    engine: Engine, authorizer_lab: Lab, tmp_path: Path
+) -> None:
+    cluster = authorizer_lab.clusters["AUTHORIZED"]
     engine.left = cluster.bootstrap
     topic = engine.topics
     create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 100, partitions=1)
     cluster.stop()
-    data = guarded.root / "GUARDED-1" / "data"
+    data = authorizer_lab.root / "AUTHORIZED-1" / "data"
     shutil.copytree(data, tmp_path / "backup")
     cluster.restart()
     produce(engine.left, topic, 50, partitions=1, first=100)

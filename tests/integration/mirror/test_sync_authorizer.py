@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from fix_authorizer import AUTHORIZER, acl, add_acls
 from fix_engine import Engine, create_topic, produce, wait_for
-from fix_guarded import GUARDED, acl, add_acls
 from testbed_sync import alter, events, move, position, wait_event
 
 from drlib.kafka.net import acl_requests as acls
@@ -30,15 +30,15 @@ ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with Lab(tmp_path_factory.mktemp("guarded"), extra=GUARDED) as lab:
+def authorizer_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab(tmp_path_factory.mktemp("authorizer"), extra=AUTHORIZER) as lab:
         yield lab
 
 
 @pytest.fixture
-def locked(guarded: Lab, fresh_topic: Callable[..., str], tmp_path: Path) -> Iterator[Engine]:
+def locked(authorizer_lab: Lab, fresh_topic: Callable[..., str], tmp_path: Path) -> Iterator[Engine]:
     tag = uuid.uuid4().hex[:6]
-    left, right = guarded.clusters["LEFT"].bootstrap, guarded.clusters["RIGHT"].bootstrap
+    left, right = authorizer_lab.clusters["LEFT"].bootstrap, authorizer_lab.clusters["RIGHT"].bootstrap
     found = Engine(tmp_path, left, right, f"SRC{tag}", f"DST{tag}", fresh_topic())
     yield found
     found.close()

@@ -13,8 +13,8 @@ from functools import partial
 
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
+from fix_authorizer import ME, acl, add_acls, drop_acls
 from fix_engine import Engine, create_topic, wait_for
-from fix_guarded import ME, acl, add_acls, drop_acls
 from testbed_lane import append, connected, headers, journal_of, running, send, until
 from testbed_sync import move, position
 
@@ -75,9 +75,9 @@ async def offsets(client: ClusterClient, partition: TopicPartition) -> list[int]
     ids=["not seen", "seen, not written"],
 )
 async def test_mirror_topic_losing_rights_waits_alone_and_continues(
-    engine: Engine, guarded: Lab, fresh_topic: Callable[..., str], who: str, operation: AclOperation
+    engine: Engine, authorizer_lab: Lab, fresh_topic: Callable[..., str], who: str, operation: AclOperation
 ) -> None:
-    engine.right = guarded.clusters["GUARDED"].bootstrap
+    engine.right = authorizer_lab.clusters["AUTHORIZED"].bootstrap
     engine.extra |= {
         "drlib.lanes": "1",
         "sync.group.offsets.enabled": "true",

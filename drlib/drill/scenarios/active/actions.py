@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from drlib.drill.plan.plan import Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.scenarios.active import proof as active_proof
-from drlib.drill.scenarios.active.stage import ActiveStage
 from drlib.drill.scenarios.active.step import ActiveStep
+from drlib.drill.scenarios.active.testbed import ActiveTestbed
 from drlib.drill.step.action import Answer, Changes, DrillProbe, Evidence
 from drlib.drill.step.arguments import Number, Text, Texts
 from drlib.drill.step.step_output import ScorecardPart
@@ -151,19 +151,19 @@ class Prove(ActiveStep):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
-        stage, applications = self.testbed, self.testbed.applications
-        applications.stop(*(stage.producer(cluster) for cluster in self.clusters))
+        testbed, applications = self.testbed, self.testbed.applications
+        applications.stop(*(testbed.producer(cluster) for cluster in self.clusters))
         flows = flows_among(self.clusters)
-        self.wait(abort, "every copy is whole", lambda: stage.crossed(flows))
-        due = active_proof.due(stage, self.clusters)
+        self.wait(abort, "every copy is whole", lambda: testbed.crossed(flows))
+        due = active_proof.due(testbed, self.clusters)
         with contextlib.suppress(Unreachable):  # what is still missing then is the proof's to say
             self.wait(
                 abort,
                 "everybody has read everything",
-                lambda: all(applications.processed(stage.readers(one)) >= due for one in self.clusters),
+                lambda: all(applications.processed(testbed.readers(one)) >= due for one in self.clusters),
             )
-        applications.stop(*(stage.readers(cluster) for cluster in self.clusters))
-        found = active_proof.prove(stage, self.clusters)
+        applications.stop(*(testbed.readers(cluster) for cluster in self.clusters))
+        found = active_proof.prove(testbed, self.clusters)
         self.show(found.rows)
         samples = sampler.stop(self.context.run_dir)
         self.score(ScorecardPart(records=found.records, checks=found.checks, groups=found.groups, samples=samples))
@@ -184,8 +184,8 @@ class LabServes(DrillProbe):
         self.testbed  # noqa: B018 -- raises where there is no lab
 
     @property
-    def testbed(self) -> ActiveStage:
-        return ActiveStage(self.context.needs_lab(self.name), self.context.run_dir, "")
+    def testbed(self) -> ActiveTestbed:
+        return ActiveTestbed(self.context.needs_lab(self.name), self.context.run_dir, "")
 
     def __call__(self, abort: Abort) -> Answer:
         self.testbed.lab.require(self.clusters)

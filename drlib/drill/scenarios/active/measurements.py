@@ -1,8 +1,8 @@
-"""The steps of an active/active drill that measure: what crosses the link, and whom a cluster's death disturbs.
+"""The measuring steps of an active/active drill: bytes over the link, and the effect of a cluster's death on the others.
 
-Rules: bytes are those the link's proxy delivered, records those the log has, pauses come from what applications wrote
-down, in a window before the fault and in one as long after it. A step that is taken up counts from the first kill's moment.
-Not for: starting anything that stays (`active_actions`).
+Rules: bytes are those that the link's proxy delivered, records those in the log; pauses are taken from the applications'
+histories, in a window before the fault and in one as long after it. A resumed step counts from the moment of the first kill.
+Not for: starting applications that stay (`actions`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.scenarios.active import proof as active_proof
 from drlib.drill.scenarios.active.service_gap import longest_pause_s
-from drlib.drill.scenarios.active.stage import READERS
 from drlib.drill.scenarios.active.step import ActiveStep
+from drlib.drill.scenarios.active.testbed import READERS
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.arguments import Positive, Seconds, Text, Texts
 from drlib.drill.step.step_output import Row, ScorecardPart

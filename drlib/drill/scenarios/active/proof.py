@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drlib.drill.scenarios.active.stage import READERS, ActiveStage
+from drlib.drill.scenarios.active.testbed import READERS, ActiveTestbed
 from drlib.drill.step.action import Evidence
 from drlib.drill.step.step_output import Row
 from drlib.lab.checker.completeness import Completeness, check_completeness
@@ -45,29 +45,29 @@ def ids(bootstrap: str, topic: str) -> set[str]:
     return {row.id for row in scan(bootstrap, topic)}
 
 
-def due(stage: ActiveStage, clusters: Sequence[str]) -> int:
+def due(testbed: ActiveTestbed, clusters: Sequence[str]) -> int:
     """Records acknowledged anywhere, which is what the readers of each cluster have to process."""
     return check_completeness(
-        sum((stage.applications.history(stage.producer(one)) for one in clusters), History()).produced, ()
+        sum((testbed.applications.history(testbed.producer(one)) for one in clusters), History()).produced, ()
     ).due
 
 
-def prove(stage: ActiveStage, clusters: Sequence[str]) -> Proof:
+def prove(testbed: ActiveTestbed, clusters: Sequence[str]) -> Proof:
     """Judge a drill whose applications have stopped. Raises `Unreachable`."""
-    sent = {cluster: stage.applications.history(stage.producer(cluster)) for cluster in clusters}
+    sent = {cluster: testbed.applications.history(testbed.producer(cluster)) for cluster in clusters}
     everything = sum(sent.values(), History())
     rows: list[Row] = []
     checks: list[Check] = []
     groups: list[GroupScore] = []
     lost = doubled = mirrored = disorder = 0
     for flow in flows_among(clusters):
-        report = _flow(stage, flow, sent[flow.source])
+        report = _flow(testbed, flow, sent[flow.source])
         rows.append(_row(str(flow), report.produced, report.mirrored, report.lost_count, report.duplicated_count))
         checks.append(_of_flow(flow, report))
         lost, doubled = lost + (report.lost_count or 0), doubled + (report.duplicated_count or 0)
         mirrored, disorder = mirrored + (report.mirrored or 0), disorder + (report.out_of_order_count or 0)
     for cluster in clusters:
-        history = stage.history_of(cluster)
+        history = testbed.history_of(cluster)
         found = check_completeness(everything.produced, history.consumed)
         by_topic = [key_order([[row for row in history.consumed if row.topic == name]]) for name in found.by_topic]
         wrong = sum(len(order.violations) for order in by_topic)
@@ -78,7 +78,7 @@ def prove(stage: ActiveStage, clusters: Sequence[str]) -> Proof:
         groups.append(GroupScore(group=name, re_read=found.doubled_count, skipped=found.missing_count))
         checks.append(_of_readers(cluster, found, wrong, history.gaps))
         lost, doubled, disorder = lost + found.missing_count, doubled + found.doubled_count, disorder + wrong
-    loops = _loops(stage, clusters)
+    loops = _loops(testbed, clusters)
     verdict = Verdict.FAIL if loops else Verdict.PASS
     evidence = ", ".join(loops) or f"on {len(clusters)} clusters only the topic and one copy for each other cluster"
     checks.append(Check(name="no record went round", verdict=verdict, evidence=evidence))
@@ -104,14 +104,14 @@ def _of_readers(cluster: str, found: Completeness, wrong: int, gaps: Sequence[st
     return Check(name=f"readers on {cluster} saw everything once", verdict=verdict, evidence="; ".join([*gaps, told]))
 
 
-def _flow(stage: ActiveStage, flow: Flow, sent: History) -> CheckReport:
-    copy = stage.copy_of(flow.source)
-    found = tuple(scan(stage.lab.clusters[flow.target].bootstrap, copy))
+def _flow(testbed: ActiveTestbed, flow: Flow, sent: History) -> CheckReport:
+    copy = testbed.copy_of(flow.source)
+    found = tuple(scan(testbed.lab.clusters[flow.target].bootstrap, copy))
     return check(
         CheckInput(
             source=flow.source,
             target=flow.target,
-            topic=stage.topic,
+            topic=testbed.topic,
             remote_topic=copy,
             groups=(),
             produced=sent.produced,
@@ -125,10 +125,10 @@ def _flow(stage: ActiveStage, flow: Flow, sent: History) -> CheckReport:
     )
 
 
-def _loops(stage: ActiveStage, clusters: Sequence[str]) -> list[str]:
+def _loops(testbed: ActiveTestbed, clusters: Sequence[str]) -> list[str]:
     """Topics that came over more than one flow, or back to where they are from."""
     found = []
     for cluster in clusters:
-        expected = {stage.topic, *(stage.copy_of(other) for other in clusters if other != cluster)}
-        found += [f"{name} on {cluster}" for name in stage.topics_on(cluster) if name not in expected]
+        expected = {testbed.topic, *(testbed.copy_of(other) for other in clusters if other != cluster)}
+        found += [f"{name} on {cluster}" for name in testbed.topics_on(cluster) if name not in expected]
     return found

@@ -1,10 +1,10 @@
-"""What the steps of an active/active drill share: their stage, and what the readers of each cluster have seen."""
+"""What the steps of an active/active drill share: their testbed, and what the readers of each cluster have seen."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drlib.drill.scenarios.active.stage import ActiveStage
+from drlib.drill.scenarios.active.testbed import ActiveTestbed
 from drlib.drill.step.step_output import Row
 from drlib.drill.testbed.lab_step import LabStep
 
@@ -13,8 +13,8 @@ class ActiveStep(LabStep):
     """A step of an active/active drill."""
 
     @property
-    def testbed(self) -> ActiveStage:
-        return ActiveStage(self.lab, self.context.run_dir, self.topic)
+    def testbed(self) -> ActiveTestbed:
+        return ActiveTestbed(self.lab, self.context.run_dir, self.topic)
 
     def records_read(self, clusters: Sequence[str]) -> list[Row]:
         """What the readers of each cluster have processed, by where it came from."""

@@ -1,7 +1,7 @@
 """Steps on a lab's applications: start them with their topics and pointer, wait until they keep up, stop them.
 
-Rules: an application is a process on the lab's record, known by name. Topics that hold records are left where they are by
-every undo, and so is a pointer that was there before.
+Rules: an application is a process registered with the lab, found by its name. An undo keeps topics that hold records, and a
+pointer that existed before.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class StartApplications(StateChangeAction):
         return Reach.PARTLY if any_of and changes else Reach.UNTOUCHED
 
     def undo(self, changes: Changes) -> None:
-        """Stop them. The topics stay, as they hold records; so does a pointer that was there before."""
+        """Stop them. The topics stay, as they hold records; so does a pointer that existed before."""
         entities = {change.entity for change in changes}
         if self.entity in entities:
             self.testbed.applications.stop(*APPLICATIONS)
@@ -114,19 +114,19 @@ class WaitSteady(ReadOnlyAction, FailoverStep):
     name = "lab.steady"
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        stage = self.testbed
-        traffic = stage.traffic
-        sampler.start(stage.run_dir, FlightCounts(stage))
+        testbed = self.testbed
+        traffic = testbed.traffic
+        sampler.start(testbed.run_dir, FlightCounts(testbed))
         enough = traffic.backlog + 2 * traffic.records_per_second
         for what, holds, deadline_s in (
-            ("the backlog is out", lambda: stage.applications.done("flights") >= enough, 60),
-            ("the mirror keeps up", lambda: stage.mirror().lag < traffic.records_per_second, 60),
-            ("arrivals keeps up", lambda: stage.applications.done("arrivals") >= traffic.backlog, 60),
-            ("delays makes progress", lambda: stage.applications.done("delays") > 0, 30),
+            ("the backlog is out", lambda: testbed.applications.done("flights") >= enough, 60),
+            ("the mirror keeps up", lambda: testbed.mirror().lag < traffic.records_per_second, 60),
+            ("arrivals keeps up", lambda: testbed.applications.done("arrivals") >= traffic.backlog, 60),
+            ("delays makes progress", lambda: testbed.applications.done("delays") > 0, 30),
         ):
-            stage.wait(what, holds, deadline_s, abort)
+            testbed.wait(what, holds, deadline_s, abort)
         self.show_progress()
-        return {"mirror_lag_records": stage.mirror().lag}
+        return {"mirror_lag_records": testbed.mirror().lag}
 
     def cluster_id(self) -> str:
         return cluster_id(self.source_cluster)
@@ -182,7 +182,7 @@ class StopApplications(StateChangeAction):
         return {"stopped": ", ".join(self.applications), "records": self.testbed.applications.done("flights")}
 
     def _read_out(self, abort: Abort) -> None:
-        """Wait until every group that is to be stopped stands at the end of the local topic of the active cluster."""
+        """Wait until every group to be stopped has committed the end of the active cluster's local topic."""
         alias = _active(self.testbed) or self.flow.source
         local = [TopicPartition("flights", partition) for partition in range(PARTITIONS)]
         with Cluster(self.context.cluster(alias)) as cluster:
@@ -204,9 +204,9 @@ class StopApplications(StateChangeAction):
         return Reach.UNTOUCHED
 
 
-def _active(stage: FailoverTestbed) -> str | None:
+def _active(testbed: FailoverTestbed) -> str | None:
     """The cluster the pointer names, None when there is no pointer."""
     try:
-        return read_pointer_file(stage.pointer_path).active
+        return read_pointer_file(testbed.pointer_path).active
     except FileNotFoundError:
         return None

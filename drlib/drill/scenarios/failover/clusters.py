@@ -1,7 +1,7 @@
 """Steps on a lab's clusters: kill one, and start it again on its data.
 
-Rules: a kill keeps its moment before it kills, since RTO is counted from there. Which cluster it is is the lab's record, so
-a dead one is known as well.
+Rules: a kill records its moment before the signal, as the RTO is counted from it. A cluster is identified by the lab's state,
+so a dead one is known as well.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class KillCluster(ClusterArgument, StateChangeAction):
         alive = [broker.alive for broker in self.lab_cluster.brokers]
         if all(alive):
             return Reach.UNTOUCHED
-        return Reach.PARTLY  # dead is not yet noticed: act waits for that
+        return Reach.PARTLY  # the mirror may not have noticed yet: act waits for that
 
     def undo(self, changes: Changes) -> None:
         """Start it again on its data."""

@@ -1,6 +1,6 @@
-"""Steps on the workers of a lab's mirror: start one, kill one in mid-traffic, let one end.
+"""Steps on the workers of a lab's mirror: start one, kill one during traffic, stop one.
 
-Rules: each worker has a number, from 1 on, and is started and killed once. A kill keeps its moment before it kills.
+Rules: each worker has a number, from 1 on, and is started and killed once. A kill records its moment before the signal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WorkerAction(StateChangeAction):
 
     @property
     def started(self) -> bool:
-        """Was this worker ever started, and not undone?"""
+        """Whether this worker was started, and not undone."""
         return any(record.name == self.worker for record in self.lab.registry.records())
 
 
@@ -55,24 +55,28 @@ class StartMirror(WorkerAction):
         return self.started
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        stage = FailoverTestbed(self.lab, self.context.run_dir, lanes=self.lanes, flow=self.flow)
-        sampler.start(stage.run_dir, FlightCounts(stage))
-        stage.worker(self.number).start()
-        stage.wait("the mirror runs", stage.mirror_runs, 60, abort)
+        testbed = FailoverTestbed(self.lab, self.context.run_dir, lanes=self.lanes, flow=self.flow)
+        sampler.start(testbed.run_dir, FlightCounts(testbed))
+        testbed.worker(self.number).start()
+        testbed.wait("the mirror runs", testbed.mirror_runs, 60, abort)
         at_ms = clock.now_ms()
         if self.number > 1:
-            self.mark(Mark(name="mirror back", at_ms=at_ms, detail="it read back what stood and went on"))
+            self.mark(
+                Mark(name="mirror back", at_ms=at_ms, detail="it read its journal and the target's log, and continued")
+            )
         if self.caught_up:
-            pace = stage.traffic.records_per_second
-            stage.wait("the mirror caught up", lambda: stage.mirror().lag < pace, 60, abort)
+            pace = testbed.traffic.records_per_second
+            testbed.wait("the mirror caught up", lambda: testbed.mirror().lag < pace, 60, abort)
         self.show_progress()
-        return {"worker": self.worker, "mirror_lag_records": stage.mirror().lag}
+        return {"worker": self.worker, "mirror_lag_records": testbed.mirror().lag}
 
     def probe(self, changes: Changes) -> Reach:
-        return Reach.PARTLY if self.started and changes else Reach.UNTOUCHED  # alive is not yet caught up: act waits
+        return (
+            Reach.PARTLY if self.started and changes else Reach.UNTOUCHED
+        )  # a live worker may not have caught up: act waits
 
     def undo(self, changes: Changes) -> None:
-        """Let it send what it has, and stop it."""
+        """Stop it after it has produced what it fetched."""
         if changes:
             self.testbed.worker(self.number).stop()
 
@@ -88,7 +92,7 @@ class EndingAction(WorkerAction):
 
 
 class KillMirror(EndingAction):
-    """SIGKILL a worker in mid-traffic, and wait until the applications go on."""
+    """SIGKILL a worker during traffic, and wait until the applications go on."""
 
     name = "lab.kill_mirror"
     after = "killed"

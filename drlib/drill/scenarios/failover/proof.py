@@ -1,8 +1,8 @@
-"""The proof of a failover: the independent checker, the Spark audit, and what they say to the scorecard.
+"""The proof of a failover: the independent checker, the Spark audit, and their parts of the scorecard.
 
-Rules: checker and audit share no code with the engine and are compared with each other; what one of them could not see
-is unknown. Records the source holds and nobody had acknowledged are told apart from lost ones. What was found is a file in
-the run's folder, so that the audit can be compared with a check that another process made.
+Rules: checker and audit share no code with the engine and are compared with each other; what one of them could not read is
+unknown. Records on the source that were never acknowledged do not count as lost. The checker's report is a file in the run's
+folder, so that the audit can be compared with a check by another process.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ ANY_LOSS: Final = 10**9  # without an objective any loss of the tail is a price,
 class Proof:
     """Gathers the evidence of one drill."""
 
-    def __init__(self, stage: FailoverTestbed) -> None:
-        self._stage = stage
-        self._flow = stage.flow
-        self._remote = f"{stage.flow.source}."
+    def __init__(self, testbed: FailoverTestbed) -> None:
+        self._testbed = testbed
+        self._flow = testbed.flow
+        self._remote = f"{testbed.flow.source}."
         self._report: CheckReport | None = None
         self._audits: dict[str, AuditResult] = {}
         self._session: Future[SparkSession] | None = None
@@ -64,14 +64,14 @@ class Proof:
 
     @property
     def report(self) -> CheckReport | None:
-        """What the checker said, in this process or the one before; None when it was not asked."""
+        """The checker's report, of this process or an earlier one; None before a check."""
         if self._report is None and self._report_path.exists():
             self._report = _REPORT.validate_json(self._report_path.read_bytes())
         return self._report
 
     @property
     def _report_path(self) -> Path:
-        return self._stage.run_dir / "check.json"
+        return self._testbed.run_dir / "check.json"
 
     def close(self) -> None:
         if self._session is not None:
@@ -80,7 +80,7 @@ class Proof:
 
     def check(self, rpo_records: int | None) -> Table:
         """Judge histories and a scan of the target; `rpo_records` is how many the drill's objective lets be lost."""
-        history = self._stage.applications.history("flights", *GROUPS)
+        history = self._testbed.applications.history("flights", *GROUPS)
         right = self._bootstrap(self._flow.target)
         remote = f"{self._remote}flights"
         self._report = check(
@@ -133,7 +133,7 @@ class Proof:
         return Table("Both clusters compared with Spark", rows)
 
     def check_part(self, translations: Sequence[GroupTranslation]) -> ScorecardPart:
-        """What the checker says to the scorecard; nothing when it was not asked."""
+        """The checker's part of the scorecard; empty before a check."""
         report = self.report
         if report is None:
             return ScorecardPart()
@@ -175,7 +175,7 @@ class Proof:
         )
 
     def audit_part(self) -> ScorecardPart:
-        """What the audit says to the scorecard."""
+        """The audit's part of the scorecard."""
         source, target = self._flow.source, self._flow.target
         found = []
         for topic, audit in self._audits.items():
@@ -208,7 +208,7 @@ class Proof:
         return tuple(rows)
 
     def _bootstrap(self, alias: str) -> str:
-        return self._stage.lab.clusters[alias].bootstrap
+        return self._testbed.lab.clusters[alias].bootstrap
 
     def _ends(self, alias: str, topic: str) -> dict[int, int]:
         settings = ClusterSettings(alias, tuple(self._bootstrap(alias).split(",")))
@@ -218,16 +218,16 @@ class Proof:
 
 
 def uncrossed(group: GroupReport, translations: Sequence[GroupTranslation]) -> int:
-    """Source offsets between the positions the target knew of a group and those LEFT had acknowledged last.
+    """Source offsets between the positions that the target knew of a group and its last acknowledged ones on the source.
 
-    Commits cross the link like records do: those of the last moment before a crash die with the source.
+    Commits cross the link as records do: the last ones before a crash are lost with the source.
     """
     known = {t.source.partition: t.source_offset for t in translations if t.group == group.group}
     return sum(max(0, last - known.get(partition, 0)) for partition, last in group.last_commit)
 
 
 def _weigh(check: Check, group: GroupReport, gap: int) -> Check:
-    """Records read again are a stated price, not a failure, as far as the group's last commits had not crossed."""
+    """Records read again are a condition, not a failure, up to the number of commits that had not crossed."""
     mine = check.name == f"group {group.group} reads nothing again" and check.verdict is Verdict.FAIL
     if not mine or group.re_read is None or group.re_read > gap:
         return check
@@ -236,10 +236,10 @@ def _weigh(check: Check, group: GroupReport, gap: int) -> Check:
 
 
 def _agreement(report: CheckReport, audit: AuditResult, source: str) -> Check:
-    """Checker and Spark must tell the same: what only LEFT has is what was lost, and what nobody had acknowledged."""
+    """Checker and Spark must agree: records that only the source has are the lost and the never acknowledged ones."""
     name = "checker and Spark agree"
     if report.lost_count is None or audit.missing is None:
-        return Check(name=name, verdict=Verdict.UNKNOWN, evidence="one of them could not see everything")
+        return Check(name=name, verdict=Verdict.UNKNOWN, evidence="one of them could not read everything")
     extra = audit.missing - report.lost_count
     same = extra >= 0 and report.mirrored == audit.target_records
     evidence = (

@@ -37,19 +37,19 @@ class WaitTraffic(ReadOnlyAction, ClusterArgument):
         return cluster_id(self.source_cluster)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        stage, alias = self.testbed, self.alias
-        before = {name: stage.applications.done(name) for name in (TOPIC, *GROUPS)}
-        enough = {name: stage.traffic.records_per_second if name == TOPIC else 1 for name in before}
+        testbed, alias = self.testbed, self.alias
+        before = {name: testbed.applications.done(name) for name in (TOPIC, *GROUPS)}
+        enough = {name: testbed.traffic.records_per_second if name == TOPIC else 1 for name in before}
 
         def works(name: str) -> bool:
-            told = stage.applications.status(name)
+            told = testbed.applications.status(name)
             there = told is not None and (told.cluster, told.phase) == (alias, "running")
-            return there and stage.applications.done(name) >= before[name] + enough[name]
+            return there and testbed.applications.done(name) >= before[name] + enough[name]
 
         for name in before:
-            stage.wait(f"{name} works at {alias}", lambda name=name: works(name), 60, abort)  # type: ignore[misc]
+            testbed.wait(f"{name} works at {alias}", lambda name=name: works(name), 60, abort)  # type: ignore[misc]
         self.show_progress()
-        return {name: stage.applications.done(name) - before[name] for name in before}
+        return {name: testbed.applications.done(name) - before[name] for name in before}
 
 
 class ProveRoundTrip(ReadOnlyAction, FailoverStep):
@@ -89,7 +89,7 @@ class ProveRoundTrip(ReadOnlyAction, FailoverStep):
         }
 
     def _judged(self) -> TripReport:
-        flow, stage = self.flow, self.testbed
+        flow, testbed = self.flow, self.testbed
         home, away = (",".join(self.context.cluster(a).bootstrap_servers) for a in (flow.source, flow.target))
         return check_round_trip(
             Trip(
@@ -97,7 +97,7 @@ class ProveRoundTrip(ReadOnlyAction, FailoverStep):
                 flow.target,
                 TOPIC,
                 GROUPS,
-                stage.applications.history(TOPIC, *GROUPS),
+                testbed.applications.history(TOPIC, *GROUPS),
                 (*scan(home, TOPIC), *scan(home, f"{flow.target}.{TOPIC}")),
                 (*scan(away, TOPIC), *scan(away, f"{flow.source}.{TOPIC}")),
                 tuple(scan(away, quarantine_topic(flow.source, TOPIC))),

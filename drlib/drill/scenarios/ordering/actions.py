@@ -13,8 +13,8 @@ from drlib.client.pointer import Pointer
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.scenarios.ordering import proof as ordering_proof
-from drlib.drill.scenarios.ordering.stage import GROUPS, ORDERED, ORDINARY
 from drlib.drill.scenarios.ordering.step import FAST, SLOW, OrderingStep
+from drlib.drill.scenarios.ordering.testbed import GROUPS, ORDERED, ORDINARY
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.arguments import Count, Number
@@ -65,26 +65,26 @@ class Start(OrderingStep):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
-        stage = self.testbed
-        stage.make_topics([self.flow.source, self.flow.target])
-        if stage.pointer() is None:
-            stage.point(self.flow.source)
-        stage.start_producer(self.records_per_second, self.backlog)
+        testbed = self.testbed
+        testbed.make_topics([self.flow.source, self.flow.target])
+        if testbed.pointer() is None:
+            testbed.point(self.flow.source)
+        testbed.start_producer(self.records_per_second, self.backlog)
         for group in GROUPS:
-            stage.start_members(group, SLOW)
-        stage.mirrors(self.flow).start(abort)
+            testbed.start_members(group, SLOW)
+        testbed.mirrors(self.flow).start(abort)
         for group in GROUPS:
             self.wait(
                 abort,
                 f"{group} has read in every partition",
-                lambda g=group: stage.reached(self.flow.source, g, self.topic, [1] * len(self._ends())),  # type: ignore[misc]
+                lambda g=group: testbed.reached(self.flow.source, g, self.topic, [1] * len(self._ends())),  # type: ignore[misc]
             )
         ends = self._ends()
         rows: list[Row] = []
         for group in GROUPS:
-            read = sum(stage.positions(self.flow.source, group, self.topic).values())
+            read = sum(testbed.positions(self.flow.source, group, self.topic).values())
             rows.append(
-                {"group": group, "members": len(stage.members(group)), "read": read, "behind": sum(ends) - read}
+                {"group": group, "members": len(testbed.members(group)), "read": read, "behind": sum(ends) - read}
             )
         self.show(rows)
         return {"records": sum(ends), "partitions": len(ends), "scope": self.scope.value}
@@ -117,8 +117,8 @@ class Move(OrderingStep):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
-        stage = self.testbed
-        pointer = stage.pointer()
+        testbed = self.testbed
+        pointer = testbed.pointer()
         if pointer is None:
             raise UsageError(f"{self.topic} has no applications", "nobody started them", "Start them first.")
         if pointer.active != self.flow.target:
@@ -127,20 +127,20 @@ class Move(OrderingStep):
             self._hold(abort)
             rows = self._translate(abort)
             self.show(rows)
-            stage.point(
+            testbed.point(
                 self.flow.target,
                 prefix=f"{self.flow.source}.",
-                cutover={self.remote_topic: stage.ends(self.flow.target, self.remote_topic)},
+                cutover={self.remote_topic: testbed.ends(self.flow.target, self.remote_topic)},
             )
         for group in GROUPS:
-            stage.start_members(group, FAST)
+            testbed.start_members(group, FAST)
         self.wait(abort, f"records are acknowledged on {self.flow.target}", self._acked_there)
         began_ms, until_ms = self.moment_ms("held"), self.moment_ms("acknowledged")
         for group in GROUPS:
             self.wait(
                 abort,
                 f"{group} reads on {self.flow.target}",
-                lambda g=group: any(stage.applications.done(name) for name in stage.members(g)),  # type: ignore[misc]
+                lambda g=group: any(testbed.applications.done(name) for name in testbed.members(g)),  # type: ignore[misc]
             )
         self.score(ScorecardPart(marks=(Mark(name=f"moved to {self.flow.target}", at_ms=until_ms, detail="planned"),)))
         return {"rto_seconds": (until_ms - began_ms) / 1000}
@@ -171,20 +171,20 @@ class Move(OrderingStep):
 
     def _hold(self, abort: Abort) -> None:
         """No producer has anything on its way, everything has crossed, and no group has a member any more."""
-        stage, source = self.testbed, self.flow.source
-        now = stage.pointer()
+        testbed, source = self.testbed, self.flow.source
+        now = testbed.pointer()
         if now is not None and not now.hold:
-            stage.point(source, prefix=now.remote_prefix, cutover=now.cutover, hold=True)
+            testbed.point(source, prefix=now.remote_prefix, cutover=now.cutover, hold=True)
         self.wait(abort, "the producer holds", self._held)
         ends = log_ends(self.lab.clusters[source], [self.topic], timeout_s=2.0)
-        mirrors = stage.mirrors(self.flow)
+        mirrors = testbed.mirrors(self.flow)
         self.wait(abort, f"{self.flow} is drained", lambda: mirrors.crossed(self.flow, ends))
-        stage.applications.stop(*stage.readers)
+        testbed.applications.stop(*testbed.readers)
         for group in GROUPS:
             self.wait(
                 abort,
                 f"{group} has no members",
-                lambda g=group: not stage.member_count(source, g),  # type: ignore[misc]
+                lambda g=group: not testbed.member_count(source, g),  # type: ignore[misc]
             )
 
     def _held(self) -> bool:
@@ -193,7 +193,7 @@ class Move(OrderingStep):
 
     def _translate(self, abort: Abort) -> list[Row]:
         """Commit each group's positions on the target: in the copy, and in the target's own topic as far as it was read."""
-        stage, settings = self.testbed, self.testbed.mirrors(self.flow).settings
+        testbed, settings = self.testbed, self.testbed.mirrors(self.flow).settings
         found = translate_groups(settings, self.flow, GROUPS, source_alive=True)
         inexact = [item for item in found if item.source.topic == self.topic and not item.translation.exact]
         if inexact:
@@ -204,11 +204,13 @@ class Move(OrderingStep):
                 "Look at the mirror, then resume.",
             )
         commit_translations(settings, self.flow, found)
-        came = stage.copy_of(self.flow.target)
-        if stage.ends(self.flow.source, came):  # they have been at the target before: its topic was read at the source
-            read = stage.ends(self.flow.target, self.topic)
+        came = testbed.copy_of(self.flow.target)
+        if testbed.ends(
+            self.flow.source, came
+        ):  # they have been at the target before: its topic was read at the source
+            read = testbed.ends(self.flow.target, self.topic)
             for group in GROUPS:
-                stage.place(self.flow.target, group, self.topic, read)
+                testbed.place(self.flow.target, group, self.topic, read)
         abort.check()
         return [
             {
@@ -234,17 +236,17 @@ class Prove(OrderingStep):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
-        stage = self.testbed
-        stage.applications.stop(stage.producer)
-        due = ordering_proof.due(stage)
+        testbed = self.testbed
+        testbed.applications.stop(testbed.producer)
+        due = ordering_proof.due(testbed)
         with contextlib.suppress(Unreachable):  # what is missing then is the proof's to say
             self.wait(
                 abort,
                 "both groups have read everything",
                 lambda: all(self._processed(group) >= due for group in GROUPS),
             )
-        stage.applications.stop(*stage.readers)
-        found = ordering_proof.prove(stage)
+        testbed.applications.stop(*testbed.readers)
+        found = ordering_proof.prove(testbed)
         self.show(found.rows)
         samples = sampler.stop(self.context.run_dir)
         self.score(ScorecardPart(records=found.records, checks=found.checks, groups=found.groups, samples=samples))

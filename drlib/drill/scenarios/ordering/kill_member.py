@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from drlib.drill.scenarios.ordering.stage import ORDERED
 from drlib.drill.scenarios.ordering.step import FAST, OrderingStep
+from drlib.drill.scenarios.ordering.testbed import ORDERED
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.step_output import Row, ScorecardPart
@@ -32,13 +32,13 @@ class Disturb(OrderingStep):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
-        stage, at = self.testbed, self.flow.target
-        doomed = stage.members(ORDERED)[0]
-        pointer = stage.pointer()
+        testbed, at = self.testbed, self.flow.target
+        doomed = testbed.members(ORDERED)[0]
+        pointer = testbed.pointer()
         cutover = () if pointer is None else pointer.cutover.get(self.remote_topic, ())
         rows = list(details.read_rows(self.context.run_dir, self.step))  # as far as a process before this one came
         if not rows:
-            if stage.applications.runs(doomed):
+            if testbed.applications.runs(doomed):
                 self._kill_between_batches(abort, doomed)
             self._saw(rows, "when it died", cutover)
         if rows[0]["still to read"] == 0:
@@ -49,10 +49,12 @@ class Disturb(OrderingStep):
             )
         killed_ms = self.moment_ms("killed")
         if len(rows) == 1:
-            self.wait(abort, "the others have its partitions", lambda: stage.member_count(at, ORDERED) == 1)
+            self.wait(abort, "the others have its partitions", lambda: testbed.member_count(at, ORDERED) == 1)
             self._saw(rows, "one member less", cutover)
-        stage.start_member(doomed, ORDERED, FAST)
-        self.wait(abort, f"{doomed} is back", lambda: stage.member_count(at, ORDERED) == len(stage.members(ORDERED)))
+        testbed.start_member(doomed, ORDERED, FAST)
+        self.wait(
+            abort, f"{doomed} is back", lambda: testbed.member_count(at, ORDERED) == len(testbed.members(ORDERED))
+        )
         if len(rows) == 2:
             self._saw(rows, "two members again", cutover)
         self.score(

@@ -1,7 +1,7 @@
-"""The proof of an ordering drill: two groups that read the same records, and what each made of their order.
+"""The proof of an ordering drill: two groups that read the same records, and the order in which each processed them.
 
-Rules: histories alone are judged: nothing missing and nothing twice for either group, order per key for the ordered one.
-The ordinary group has to break it: where it does not, nothing was compared.
+Rules: only histories are judged: no record missing and none twice for either group, and order per key for the ordered one.
+The ordinary group has to break the order; where it does not, the drill has compared nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from drlib.drill.scenarios.ordering.stage import GROUPS, ORDERED, ORDINARY, OrderingStage
+from drlib.drill.scenarios.ordering.testbed import GROUPS, ORDERED, ORDINARY, OrderingTestbed
 from drlib.drill.step.step_output import Row
 from drlib.lab.checker.completeness import Completeness, check_completeness
 from drlib.lab.checker.history import History
@@ -34,22 +34,22 @@ class Proof:
         return tuple(f"{c.name}: {c.evidence}" for c in self.checks if c.verdict is not Verdict.PASS)
 
 
-def due(stage: OrderingStage) -> int:
+def due(testbed: OrderingTestbed) -> int:
     """Records acknowledged, which is what each group has to process."""
-    return check_completeness(stage.applications.history(stage.producer).produced, ()).due
+    return check_completeness(testbed.applications.history(testbed.producer).produced, ()).due
 
 
-def prove(stage: OrderingStage) -> Proof:
+def prove(testbed: OrderingTestbed) -> Proof:
     """Judge a drill whose applications have stopped."""
-    sent = stage.applications.history(stage.producer)
+    sent = testbed.applications.history(testbed.producer)
     rows: list[Row] = []
-    checks = [_whole(sent, *(history for group in GROUPS for history in stage.histories(group)))]
+    checks = [_whole(sent, *(history for group in GROUPS for history in testbed.histories(group)))]
     groups: list[GroupScore] = []
     violations: dict[str, int] = {}
     lost = doubled = 0
     for group in GROUPS:
-        members = [history.consumed for history in stage.histories(group)]
-        seen, order = check_completeness(sent.produced, stage.consumed(group)), key_order(members)
+        members = [history.consumed for history in testbed.histories(group)]
+        seen, order = check_completeness(sent.produced, testbed.consumed(group)), key_order(members)
         violations[group] = len(order.violations)
         rows.append(
             {

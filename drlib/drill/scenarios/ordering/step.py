@@ -1,4 +1,4 @@
-"""What the steps of an ordering drill share: their stage, and where the applications are."""
+"""What the steps of an ordering drill share: their testbed, and where the applications are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from drlib.client.read_plan import Scope
 from drlib.drill.plan.plan import Fact
-from drlib.drill.scenarios.ordering.stage import OrderingStage
+from drlib.drill.scenarios.ordering.testbed import OrderingTestbed
 from drlib.drill.step.arguments import Text
 from drlib.drill.testbed.lab_step import LabStep
 from drlib.model import Flow
@@ -30,8 +30,8 @@ class OrderingStep(LabStep):
         return Flow(self.source, self.target)
 
     @property
-    def testbed(self) -> OrderingStage:
-        return OrderingStage(self.lab, self.context.run_dir, self.topic, self.scope)
+    def testbed(self) -> OrderingTestbed:
+        return OrderingTestbed(self.lab, self.context.run_dir, self.topic, self.scope)
 
     @property
     def remote_topic(self) -> str:

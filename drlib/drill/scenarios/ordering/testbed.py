@@ -1,11 +1,11 @@
-"""Order across a move, on a lab: one stream of numbered records, one group that keeps order and one that does not.
+"""The ordering testbed: one stream of numbered records, one group that keeps order across a move and one that does not.
 
-Rules: both groups read the same topics at the same clusters from the same translated positions; they differ in one thing:
-the *ordered* group's members hold the local topic back until the group has committed the remote one, the *ordinary*
-group's members read both side by side, one each. (A single consumer of both mixes them too, but how much hangs on what
-its client had fetched before the local topic filled, and a control must not hang on luck.) All follow one pointer.
-Members are stopped before positions are translated, so that nobody commits behind the translation's back.
-Not for: moving applications of real clusters; nor deciding (`ordering_actions`).
+Rules: both groups read the same topics on the same clusters from the same translated positions. They differ in one point:
+members of the *ordered* group do not read the local topic before the group has committed the remote one up to the cutover,
+members of the *ordinary* group read one of the two topics each, concurrently. (A single consumer of both mixes them as well,
+but how much depends on what it had prefetched, which would make the control unreliable.) All follow one pointer. Members are
+stopped before positions are translated, so that no later commit overwrites a translated position.
+Not for: applications of real clusters; nor deciding (`actions`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ PARTITIONS: Final = 6
 ORDERED: Final = "ordered"
 ORDINARY: Final = "ordinary"
 GROUPS: Final = (ORDERED, ORDINARY)
-SESSION_MS: Final = 3000  # short, so that a killed member's partitions are soon somebody else's
+SESSION_MS: Final = 3000  # short, so that a killed member's partitions are soon reassigned
 
 
 @dataclass(frozen=True, slots=True)
-class OrderingStage:
+class OrderingTestbed:
     """`topic` between two clusters of `lab`; histories go to `run_dir`/history."""
 
     lab: Lab
@@ -56,7 +56,7 @@ class OrderingStage:
         return f"{self.topic}-producer"
 
     def members(self, group: str) -> tuple[str, ...]:
-        """The processes of a group: of the ordered one, so that one can take over; of the ordinary, one for each topic."""
+        """The members of a group: two that share the ordered one; one for each topic in the ordinary one."""
         return tuple(f"{self.topic}-{group}-{number}" for number in (1, 2))
 
     @property
@@ -67,7 +67,7 @@ class OrderingStage:
         return POLICY.remote_topic(source, self.topic)
 
     def mirrors(self, flow: Flow) -> LabMirrors:
-        """Both directions, so that there is a way back from the first moment on."""
+        """One worker for both directions, so that the way back exists from the start."""
         both = tuple(sorted((flow, flow.reverse)))
         return LabMirrors(self.lab, f"{self.topic}-mirror", self.topic, both, positions=True)
 
@@ -78,7 +78,7 @@ class OrderingStage:
         return self.lab.root / f"{self.topic}-pointer.json"
 
     def pointer(self) -> Pointer | None:
-        """Where the applications are sent now; None before there are any."""
+        """The pointer of the applications; None before there is one."""
         try:
             return pointer_file.read(self.pointer_path)
         except FileNotFoundError:
@@ -92,7 +92,7 @@ class OrderingStage:
         cutover: Mapping[str, tuple[int, ...]] = {},
         hold: bool = False,
     ) -> None:
-        """Send them to `cluster`, under the next version."""
+        """Move the applications to `cluster`, with the next version of the pointer."""
         now = self.pointer()
         version = 1 if now is None else now.version + 1
         bootstrap = self.lab.clusters[cluster].bootstrap
@@ -120,7 +120,7 @@ class OrderingStage:
             self.start_member(name, group, records_per_second)
 
     def start_member(self, name: str, group: str, records_per_second: float) -> None:
-        """One member. The ordered members share their group's pace; the ordinary ones read a topic each, at that pace."""
+        """Start one member. Ordered members share their group's rate; ordinary ones read one topic each, at that rate."""
         own, copies = re.escape(self.topic), rf".+\.{re.escape(self.topic)}"
         pattern = None if group == ORDERED else own if name == self.members(group)[0] else copies
         spec = specs.ConsumerSpec(
@@ -138,14 +138,14 @@ class OrderingStage:
         self.applications.start(name, spec)
 
     def histories(self, group: str) -> tuple[History, ...]:
-        """What each member wrote down."""
+        """The history of each member."""
         return tuple(self.applications.history(name) for name in self.members(group))
 
     def consumed(self, group: str) -> list[Consumed]:
         return [row for history in self.histories(group) for row in history.consumed]
 
     def counts(self) -> ApplicationCounts:
-        """What all of them have done."""
+        """The counts of all applications."""
         return ApplicationCounts(
             self.applications, self.topic, [self.producer], {group: self.members(group) for group in GROUPS}
         )
@@ -153,7 +153,7 @@ class OrderingStage:
     # -- clusters --------------------------------------------------------------------------------------------------
 
     def ends(self, cluster: str, topic: str) -> tuple[int, ...]:
-        """Where each partition ends on `cluster` now, by number; empty when there is no such topic."""
+        """The log end offset of each partition on `cluster`, by number; empty when the topic does not exist."""
         return tuple(log_ends(self.lab.clusters[cluster], [topic], timeout_s=2.0).values())
 
     def positions(self, cluster: str, group: str, topic: str) -> dict[int, int]:
@@ -173,6 +173,6 @@ class OrderingStage:
         place_group(self.lab.clusters[cluster], group, wanted)
 
     def member_count(self, cluster: str, group: str) -> int:
-        """Members that have been given partitions."""
+        """Members with assigned partitions."""
         with Cluster(self.lab.clusters[cluster].settings(), timeout_s=2.0) as handle:
             return sum(bool(member.assignment) for member in handle.group_members(group))

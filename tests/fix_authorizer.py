@@ -1,6 +1,6 @@
-"""A cluster with an authorizer, and Kafka's own kafka-acls.sh to change what it allows.
+"""A lab with Kafka's StandardAuthorizer, and kafka-acls.sh to change its ACLs.
 
-Its listeners know no names, so everybody is User:ANONYMOUS: a resource that has an ACL is open to those it names only.
+Its listeners do not authenticate, so every client is User:ANONYMOUS; a resource with ACLs is open to their principals only.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from drlib.lab.lab import Lab
 
 ME = "User:ANONYMOUS"
 ACL_COMMAND = "org.apache.kafka.tools.AclCommand"  # what kafka-acls.sh runs
-GUARDED = {
+AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }
 
 
 def kafka_acls(arguments: Sequence[str]) -> str:
-    """What kafka-acls.sh does with these arguments."""
+    """Run kafka-acls.sh with these arguments; its output."""
     classpath = os.pathsep.join(map(str, jars.classpath("kafka")))
     argv = [str(jars.java().path), "-Xmx128m", "-cp", classpath, ACL_COMMAND, *arguments]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
@@ -52,14 +52,14 @@ def acl(
 
 
 def add_acls(bootstrap: str, *rules: AclBinding) -> None:
-    """One by one: what is allowed stands before what is not."""
+    """Create the ACLs one by one, in this order: permissions before denials."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for rule in rules:
         admin.create_acls([rule])[rule].result(10)
 
 
 def drop_acls(bootstrap: str, kind: ResourceType, name: str) -> None:
-    """No rule is left of it."""
+    """Delete every ACL of the resource."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     literal, anything = ResourcePatternType.LITERAL, AclPermissionType.ANY
     whole = AclBindingFilter(kind, name, literal, None, None, AclOperation.ANY, anything)
@@ -67,7 +67,7 @@ def drop_acls(bootstrap: str, kind: ResourceType, name: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """One cluster, GUARDED, with an authorizer, which tests may stop and whose logs they may damage: it runs when they end."""
-    with Lab(tmp_path_factory.mktemp("guarded"), ("GUARDED",), extra=GUARDED) as lab:
+def authorizer_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One cluster, AUTHORIZED, with an authorizer. Tests may stop it and damage its logs, and leave it running."""
+    with Lab(tmp_path_factory.mktemp("authorizer"), ("AUTHORIZED",), extra=AUTHORIZER) as lab:
         yield lab

@@ -1,10 +1,9 @@
-"""Active/active on a lab: who plays on which cluster, under which names, and what they wrote down.
+"""The active/active testbed: the applications of each cluster of a lab, their names and their histories.
 
-Rules: an application belongs to one cluster and never hears of another: its own pointer names its own cluster, and it is
-told neither of flows nor of a cluster that joins. Its consumers subscribe to a pattern, `(.*\\.)?TOPIC1`, so that a copy
-that appears is read as soon as they look for new topics. Names are derived from topic and cluster alone, so whoever
-takes a drill up after a kill finds the same processes.
-Not for: deciding and judging (`active_actions`, `rules.check_completeness`).
+Rules: an application works with one cluster only: its pointer names that cluster, and it is configured with neither flows nor
+joining clusters. Its consumers subscribe to a pattern, `(.*\\.)?TOPIC1`, so that a new copy is read after their next metadata
+refresh. Names are derived from topic and cluster alone, so a process that resumes a drill finds the same processes.
+Not for: deciding and judging (`actions`, `lab.checker.completeness`).
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from drlib.mirror.status import worker_status
 from drlib.model import Flow, TopicPartition
 
 PARTITIONS: Final = 4
-APART: Final = 60_000  # flights between the first records of two clusters, so that no two send the same one
-LOOK_S: Final = 1.0  # how often the readers look for new topics; a client's default is five minutes
+APART: Final = 60_000  # flights between the first records of two clusters, so that no record is sent by both
+REFRESH_S: Final = 1.0  # the readers' metadata refresh; a client's default is five minutes
 READERS: Final = "readers"
 
 
 @dataclass(frozen=True, slots=True)
-class ActiveStage:
+class ActiveTestbed:
     """The applications of `topic` on the clusters of `lab`; histories go to `run_dir`/history."""
 
     lab: Lab
@@ -59,11 +58,11 @@ class ActiveStage:
         return LabMirrors(self.lab, f"{self.topic}-mirror-{name}", self.topic, tuple(flows))
 
     def copy_of(self, source: str) -> str:
-        """What another cluster calls the topic of `source`."""
+        """The name of the copy of `source`'s topic on another cluster."""
         return POLICY.remote_topic(source, self.topic)
 
     def matches(self, name: str) -> bool:
-        """Is it the topic, or a copy of it that came through whatever clusters?"""
+        """Whether it is the topic, or a copy of it over any number of flows."""
         return re.fullmatch(self.pattern, name) is not None
 
     @property
@@ -94,7 +93,7 @@ class ActiveStage:
             group=group,
             topic=self.topic,
             pattern=self.pattern,
-            refresh_topics_s=LOOK_S,
+            refresh_topics_s=REFRESH_S,
             session_timeout_ms=6000,
             status=str(self.applications.status_path(name)),
         )
@@ -104,13 +103,13 @@ class ActiveStage:
         return self.applications.history(self.readers(cluster, group))
 
     def counts(self) -> ApplicationCounts:
-        """What all of them have done, on whichever of the lab's clusters there are any."""
+        """The counts of all applications on all of the lab's clusters."""
         producers = [self.producer(cluster) for cluster in self.lab.clusters]
         readers = {f"{READERS} on {cluster}": [self.readers(cluster)] for cluster in self.lab.clusters}
         return ApplicationCounts(self.applications, self.topic, producers, readers)
 
     def _pointer(self, cluster: str) -> Path:
-        """The pointer of this data centre's applications, which always names this data centre."""
+        """The pointer of this cluster's applications, which always names this cluster."""
         path = self.lab.root / f"{self.topic}-pointer-{cluster}.json"
         if not path.exists():
             pointer_file.write_atomic(path, pointers.Pointer(1, cluster, self.lab.clusters[cluster].bootstrap))
@@ -119,7 +118,7 @@ class ActiveStage:
     # -- clusters --------------------------------------------------------------------------------------------------
 
     def topics_on(self, cluster: str) -> tuple[str, ...]:
-        """The topic and every copy of it there. Raises `Unreachable`."""
+        """The topic and every copy of it on `cluster`. Raises `Unreachable`."""
         with Cluster(self.lab.clusters[cluster].settings(), timeout_s=2.0) as handle:
             return tuple(sorted(name for name in handle.topics() if self.matches(name)))
 
@@ -129,19 +128,19 @@ class ActiveStage:
             return {partition.topic for partition, at in handle.group_offsets(group).items() if at.offset > 0}
 
     def ends(self, cluster: str) -> dict[TopicPartition, int]:
-        """Where the topic and every copy of it end on `cluster` now. Raises `Unreachable`."""
+        """The log end offsets of the topic and every copy of it on `cluster`. Raises `Unreachable`."""
         with Cluster(self.lab.clusters[cluster].settings(), timeout_s=2.0) as handle:
             found = {name: it for name, it in handle.topics().items() if self.matches(name)}
             return handle.log_ends(TopicPartition(t.name, n) for t in found.values() for n in range(t.partitions))
 
     def has_read(self, cluster: str, group: str, ends: Mapping[TopicPartition, int]) -> bool:
-        """Has `group` processed everything before `ends`, as its positions tell? Raises `Unreachable`."""
+        """Whether the committed offsets of `group` have reached `ends`. Raises `Unreachable`."""
         with Cluster(self.lab.clusters[cluster].settings(), timeout_s=2.0) as handle:
             positions = handle.group_offsets(group)
         return all(not end or (p in positions and positions[p].offset >= end) for p, end in ends.items())
 
     def crossed(self, flows: Iterable[Flow]) -> bool:
-        """Has everything that is in the sources of `flows` now been mirrored, as the workers say? Raises `Unreachable`."""
+        """Whether the workers report that the current records of the sources of `flows` are mirrored. Raises `Unreachable`."""
         statuses = [worker_status.read(path) for path in self.lab.root.glob(f"{self.topic}-mirror-*.status.json")]
         return all(
             any(has_crossed(status, flow, ends) for status in statuses)
@@ -150,7 +149,7 @@ class ActiveStage:
         )
 
     def serves(self, cluster: str) -> bool:
-        """Does it answer, within a second?"""
+        """Whether it answers within a second."""
         try:
             with Cluster(self.lab.clusters[cluster].settings(), timeout_s=1.0) as handle:
                 handle.cluster_id()
