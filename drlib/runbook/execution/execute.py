@@ -23,7 +23,7 @@ from drlib.errors import Aborted, DrlibError
 from drlib.runbook.execution import alert, outcome
 from drlib.runbook.execution.interrupt import Stop
 from drlib.runbook.execution.outcome import Outcome
-from drlib.runbook.execution.progress import Listener, listen
+from drlib.runbook.execution.progress import Listener
 from drlib.runbook.file import parameters
 from drlib.runbook.file.model import Runbook, Value
 from drlib.runs import folder as folders
@@ -114,7 +114,7 @@ def _execute(
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
-    with warnings.catch_warnings(), listen(on_progress):
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             papermill.execute_notebook(
@@ -128,6 +128,7 @@ def _execute(
                 request_save_on_cell_execute=True,
                 cwd=str(runbook.notebook.parent),
                 stop=stop,
+                on_progress=on_progress,
                 kernel_log=run_dir / KERNEL_LOG,
             )
         except PapermillExecutionError as error:

@@ -4,7 +4,7 @@ Rules: a cell's step is its tag `drlib:step=<name>`, reported before the cell ru
 or before which the run was stopped is marked failed, never completed, and nothing after it runs. One of our own errors
 leaves its three sentences in the notebook, not a traceback. Kernel traffic is encrypted where the kernel can. What the
 kernel's process itself says (ipykernel on its way out, a JVM, librdkafka) goes to `kernel_log`, never to the terminal.
-Works as `papermill --engine drlib` too, where nobody listens: `drlib.runbook.execution.papermill_engine` is what
+Works as `papermill --engine drlib` too, without a listener: `drlib.runbook.execution.papermill_engine` is what
 papermill is told of.
 """
 
@@ -26,7 +26,7 @@ from traitlets.config import Config
 from drlib.errors import Aborted
 from drlib.runbook.execution.interrupt import Stop, end_group
 from drlib.runbook.execution.outcome import error_class
-from drlib.runbook.execution.progress import step_of, tell
+from drlib.runbook.execution.progress import Listener, step_of
 
 _log = logging.getLogger("drlib.runbook.kernel")
 _log.addHandler(logging.NullHandler())
@@ -36,8 +36,11 @@ _log.propagate = False  # nbclient logs as errors what becomes an exception and 
 class _Client(PapermillNotebookClient):  # type: ignore[misc]
     """nbclient in papermill's clothes, which can be stopped between and within cells."""
 
-    def __init__(self, nb_man, stop: Stop, kernel_log: Path | None, **options) -> None:  # type: ignore[no-untyped-def]
+    def __init__(  # type: ignore[no-untyped-def]
+        self, nb_man, *, stop: Stop, on_progress: Listener | None, kernel_log: Path | None, **options
+    ) -> None:
         super().__init__(nb_man, **options)
+        self._on_progress = on_progress
         self._stop = stop
         self._kernel_log = kernel_log
         self._kernel: int | None = None
@@ -65,7 +68,9 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
             try:
                 if self._stop.requested:
                     raise Aborted("the run was stopped", f"by {self._stop.signal!s}", "Start it again when ready.")
-                tell(step_of(cell), sum(before < index for before in code) / max(1, len(code)))
+                step = step_of(cell)
+                if step and self._on_progress is not None:
+                    self._on_progress(step, sum(before < index for before in code) / max(1, len(code)))
                 self.execute_cell(cell, index)
             except CellExecutionError as error:
                 _shorten(cell)
@@ -79,8 +84,8 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
 
 
 class NotebookEngine(NBClientEngine):  # type: ignore[misc]
-    """Runs a notebook with nbclient, telling the listener where it is. `stop` is a `Stop`, for who wants to stop it;
-    `kernel_log` is the path of a file that what the kernel's process says is appended to, None for the terminal."""
+    """Runs a notebook with nbclient. `stop` (a `Stop`) ends it, `on_progress` (a `Listener`) is called for each step;
+    `kernel_log` is the file to which the output of the kernel's process is appended, None: the terminal."""
 
     @classmethod
     def execute_managed_notebook(  # type: ignore[no-untyped-def]
@@ -93,6 +98,7 @@ class NotebookEngine(NBClientEngine):  # type: ignore[misc]
         start_timeout=60,
         execution_timeout=None,
         stop=None,
+        on_progress=None,
         kernel_log=None,
         **kwargs,
     ):
@@ -107,7 +113,9 @@ class NotebookEngine(NBClientEngine):  # type: ignore[misc]
             stderr_file=stderr_file,
             config=Config({"KernelManager": {"transport_encryption": "auto"}}),
         )
-        return _Client(nb_man, stop or Stop(), kernel_log, **options).execute()  # type: ignore[no-untyped-call]
+        return _Client(  # type: ignore[no-untyped-call]
+            nb_man, stop=stop or Stop(), on_progress=on_progress, kernel_log=kernel_log, **options
+        ).execute()
 
 
 @contextmanager

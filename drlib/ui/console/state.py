@@ -95,7 +95,6 @@ class ConsoleState:
     flows: tuple[FlowView, ...] = ()
     drill: DrillSeen | None = None
     unseen: tuple[str, ...] = ()
-    groups_asked: bool = True
 
     @property
     def topics(self) -> tuple[TopicLag, ...]:

@@ -73,38 +73,6 @@ def lag_figure(report: LagReport, *, groups: bool = False) -> go.Figure:
     return figure
 
 
-def latency_figure(report: LagReport) -> go.Figure:
-    """Percentiles of the mirror's latency by the hour a record was written in, for all topics that have any. Milliseconds."""
-    title = "Latency of the mirror, by hour of writing"
-    rows = [one for one in report.latencies if one.p50 is not None]
-    if not rows:
-        return figures.empty(title, "No record of this time is known to have crossed.")
-    figure = figures.blank(title, height=360)
-    for topic in sorted({one.topic for one in rows}):
-        mine = [one for one in rows if one.topic == topic]
-        for (name, colour), symbol in zip(
-            (("p50", figures.BLUE), ("p95", figures.ORANGE), ("p99", figures.VERMILLION)),
-            ("circle", "diamond", "square"),
-            strict=True,
-        ):
-            values = [getattr(one, name) for one in mine]
-            figure.add_scatter(
-                x=[figures.iso(one.hour_ms) for one in mine],
-                y=[max(1, value) for value in values],
-                mode="lines+markers+text",
-                text=[""] * (len(mine) - 1) + [f"{topic} {name}: {values[-1]:,} ms"],
-                textposition="middle right",
-                line={"color": colour},
-                marker={"symbol": symbol, "size": 9},
-                cliponaxis=False,
-                hovertemplate=f"{topic} {name}<br>%{{x}} UTC<br>%{{y:,}} ms<extra></extra>",
-            )
-    figure.update_yaxes(type="log", title="milliseconds", dtick=1, exponentformat="none")
-    figure.update_xaxes(title="hour of writing, UTC")
-    figure.update_layout(margin={"r": 220})
-    return figure
-
-
 def worst(series: Sequence[Series], most: int = MOST) -> tuple[Series, ...]:
     """Those with the oldest unread record at any time, the oldest first."""
     return tuple(sorted(series, key=lambda one: -max((point.age_s for point in one.points), default=0.0))[:most])

@@ -34,7 +34,7 @@ from drlib.ui.console.widget import ConsoleWidget
 from drlib.ui.display import PLOTLY
 
 
-def test_a_flow_is_told_with_its_lag_its_groups_and_the_death_of_its_worker(engine: Engine, left: str) -> None:
+def test_console_picture_shows_lag_groups_and_a_dead_worker(engine: Engine, left: str) -> None:
     engine.extra["groups"] = f"{engine.topics}.*"
     create_topic(left, engine.topics, 2)
     produce(left, engine.topics, 400, partitions=2)
@@ -65,7 +65,7 @@ def test_a_flow_is_told_with_its_lag_its_groups_and_the_death_of_its_worker(engi
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("drlib-console")]
 
 
-def test_live_it_looks_by_itself_and_closed_it_leaves_no_thread(engine: Engine, left: str, tmp_path: Path) -> None:
+def test_console_polls_while_open_and_leaves_no_thread_when_closed(engine: Engine, left: str, tmp_path: Path) -> None:
     create_topic(left, engine.topics, 1)
     subject = drlib.console(engine.properties, runs_dir=tmp_path).subject
     first, second = (Console(subject, attended=lambda: True) for _ in range(2))
@@ -89,7 +89,7 @@ def _stamp(bootstrap: str, topic: str) -> int:
     return round(time.time() - records[-1].timestamp_ms / 1000) if records else 86_400
 
 
-def test_skewed_clocks_stamp_what_is_written_from_then_on_and_set_clocks_ends_it(
+def test_skew_fault_changes_record_timestamps_until_clocks_are_set(
     lab: Lab, left: str, fresh_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic = fresh_topic("clocks")
@@ -119,7 +119,7 @@ def test_skewed_clocks_stamp_what_is_written_from_then_on_and_set_clocks_ends_it
 
 
 @pytest.mark.long
-def test_a_lab_that_has_just_started_is_told_as_it_is_and_one_taken_down_as_gone(
+def test_console_notices_a_lab_that_starts_and_one_that_stops(
     lab_factory: LabFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cluster has no group coordinator in its first second, and none for a moment after each start: that is no silence."""
@@ -161,7 +161,7 @@ def test_a_lab_that_has_just_started_is_told_as_it_is_and_one_taken_down_as_gone
     assert ["There is no lab" in why for why in state.unseen] == [True]
 
 
-def test_what_a_runbook_leaves_behind_holds_pictures_and_no_widget(lab: Lab, tmp_path: Path) -> None:
+def test_console_under_papermill_leaves_a_picture_and_no_widget(lab: Lab, tmp_path: Path) -> None:
     lab.write_properties()
     console = f"import drlib\nconsole = drlib.console(lab_dir={str(lab.root)!r}, runs_dir=run_dir)\nconsole"
     threads = "import threading\nprint([one.name for one in threading.enumerate() if 'console' in one.name])"

@@ -46,7 +46,7 @@ CLICK = """async label => {
 }"""
 
 
-def test_the_first_notebook_has_a_picture_and_its_console_answers(
+def test_first_notebook_shows_a_figure_and_a_console_that_answers(
     notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, record_property
 ) -> None:
     began = time.monotonic()
@@ -76,7 +76,7 @@ def test_the_first_notebook_has_a_picture_and_its_console_answers(
     assert notebook.complaints == []
 
 
-def test_a_lesson_opens_and_draws_its_picture(notebooks: Notebooks, open_page: OpenPage, tmp_path: Path) -> None:
+def test_lesson_opens_and_draws_its_figure(notebooks: Notebooks, open_page: OpenPage, tmp_path: Path) -> None:
     notebook = open_page("academy/L0_what_a_flow_is.ipynb")
     notebook.ready()
     for step in ("parameters", "open", "clusters", "flow", "predict"):
@@ -91,7 +91,7 @@ def test_a_lesson_opens_and_draws_its_picture(notebooks: Notebooks, open_page: O
 
 @pytest.mark.long
 @pytest.mark.parametrize("width", [1280, 1920])
-def test_the_first_notebook_runs_from_top_to_bottom(open_page: OpenPage, tmp_path: Path, width: int) -> None:
+def test_first_notebook_runs_from_top_to_bottom(open_page: OpenPage, tmp_path: Path, width: int) -> None:
     notebook = open_page(width=width)
     notebook.ready()
     notebook.run_all()
@@ -183,7 +183,7 @@ class Hand:
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-def test_in_mid_drill_every_button_is_pressed_a_reload_finds_it_and_the_keyboard_aborts_it(
+def test_console_during_a_drill_answers_every_button_a_reload_and_an_abort_by_key(
     notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     lab = notebooks.lab
@@ -278,7 +278,7 @@ FOCUS = """() => {
 
 
 @pytest.mark.long
-def test_by_keyboard_alone_in_order_and_seen_a_cluster_is_killed_and_comes_back(
+def test_console_by_keyboard_kills_and_restarts_a_cluster(
     notebooks: Notebooks, open_page: OpenPage, tmp_path: Path
 ) -> None:
     notebook = _console(notebooks, open_page)
@@ -330,9 +330,7 @@ threading.Thread(target=note, daemon=True).start()"""
 
 
 @pytest.mark.long
-def test_a_console_whose_page_is_closed_rests_until_somebody_comes_back(
-    notebooks: Notebooks, open_page: OpenPage
-) -> None:
+def test_console_stops_polling_while_its_page_is_closed(notebooks: Notebooks, open_page: OpenPage) -> None:
     notebook = open_page(notebooks.write("rest.ipynb", CONSOLE, NOTE))
     notebook.ready()
     notebook.run_all()
@@ -348,9 +346,7 @@ def test_a_console_whose_page_is_closed_rests_until_somebody_comes_back(
 
 
 @pytest.mark.long
-def test_when_the_kernel_ends_what_protects_data_goes_on_and_nothing_that_is_for_show(
-    notebooks: Notebooks, open_page: OpenPage
-) -> None:
+def test_kernel_end_stops_the_console_and_leaves_mirrors_running(notebooks: Notebooks, open_page: OpenPage) -> None:
     lab, right = notebooks.lab, notebooks.lab.clusters["RIGHT"].bootstrap
     before = _beside(lab)
     start = "tour = drlib.Tour('../.lab', 'kept')\ntour.mirror(500)"
@@ -388,7 +384,7 @@ def _beside(lab: Lab) -> set[int]:
 @pytest.mark.long
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
 @pytest.mark.parametrize("width", [1280, 1920])
-def test_the_console_has_no_barrier_that_a_checker_can_find(
+def test_console_has_no_accessibility_violation(
     notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, width: int, theme: str
 ) -> None:
     notebook = _console(notebooks, open_page, width)

@@ -38,7 +38,7 @@ def get(url: str) -> tuple[int, bytes]:
         return error.code, b""
 
 
-def test_it_serves_the_first_notebook_to_who_has_the_token_and_ends_on_ctrl_c(project: Path) -> None:
+def test_jupyterlab_serves_the_first_notebook_by_token_and_ends_on_ctrl_c(project: Path) -> None:
     state = project / "state"
     program = subprocess.Popen(
         [sys.executable, "-m", "drlib.cli", "notebook", "--no-browser"],
@@ -68,7 +68,7 @@ def test_it_serves_the_first_notebook_to_who_has_the_token_and_ends_on_ctrl_c(pr
     assert processes_of(state) == []
 
 
-def test_a_port_that_somebody_has_is_told_and_nothing_stays(project: Path) -> None:
+def test_jupyterlab_on_a_taken_port_fails_and_leaves_nothing(project: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

@@ -51,7 +51,7 @@ def executed(folder: Path) -> Path:
     return path
 
 
-async def test_the_report_opens_offline_with_every_chart_drawn(tmp_path: Path) -> None:
+async def test_report_opens_offline_with_every_chart_drawn(tmp_path: Path) -> None:
     assert CHROMIUM.exists(), "this test needs Debian's chromium: apt-get install -y chromium"
     card = sample.scorecard()
     card.write(tmp_path / "scorecard.json")
@@ -117,7 +117,7 @@ def drill_report(folder: Path) -> Path:
 
 @pytest.mark.parametrize("width", [1280, pytest.param(1920, marks=pytest.mark.long)])
 @pytest.mark.parametrize("made", [drill_report, reveal])
-async def test_a_report_has_no_barrier_that_a_checker_can_find_and_nothing_sticks_out(
+async def test_report_has_no_accessibility_violation_and_no_overflow(
     tmp_path: Path, made: Callable[[Path], Path], width: int
 ) -> None:
     path = made(tmp_path)
@@ -135,7 +135,7 @@ async def test_a_report_has_no_barrier_that_a_checker_can_find_and_nothing_stick
         await browser.close()
 
 
-async def test_the_report_prints(tmp_path: Path) -> None:
+async def test_report_prints(tmp_path: Path) -> None:
     path = drill_report(tmp_path)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

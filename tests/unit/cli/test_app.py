@@ -41,33 +41,33 @@ def file(tmp_path: Path, closed: tuple[int, int]) -> Path:
         ("clusters = LEFT, LEFT", [":5:", "listed twice", "once"]),
     ],
 )
-def test_a_wrong_line_is_named_with_its_number(file: Path, line: str, words: list[str]) -> None:
+def test_mirror_wrong_properties_line_is_named_with_its_number(file: Path, line: str, words: list[str]) -> None:
     file.write_text(file.read_text() + line + "\n")
     line = told(drlib("mirror", str(file)), 2)
     assert [word for word in words if word not in line] == []
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_mirror_missing_file_is_named(tmp_path: Path) -> None:
     assert "nowhere.properties" in told(drlib("mirror", str(tmp_path / "nowhere.properties")), 2)
 
 
-def test_nothing_to_mirror(file: Path) -> None:
+def test_mirror_without_enabled_flow_is_refused(file: Path) -> None:
     file.write_text(file.read_text().replace("enabled = true", "enabled = false"))
     assert "no flow is enabled" in told(drlib("mirror", str(file)), 2)
 
 
 @pytest.mark.parametrize("flow", ["LEFT", "LEFT->", "->RIGHT", "LEFT=>RIGHT", " -> RIGHT", ""])
-def test_what_is_no_flow(file: Path, flow: str) -> None:
+def test_translate_malformed_flow_is_refused(file: Path, flow: str) -> None:
     assert "LEFT->RIGHT" in told(drlib("translate", str(file), "--flow", flow), 2)
 
 
-def test_a_flow_of_a_cluster_the_file_does_not_have(file: Path) -> None:
+def test_translate_flow_of_an_unknown_cluster_is_refused(file: Path) -> None:
     line = told(drlib("translate", str(file), "--flow", "LEFT->UP"), 2)
     assert "LEFT->UP" in line
     assert "LEFT, RIGHT" in line
 
 
-def test_mirroring_from_a_cluster_nobody_reaches(file: Path, closed: tuple[int, int]) -> None:
+def test_mirror_unreachable_source_exits_11(file: Path, closed: tuple[int, int]) -> None:
     began = time.monotonic()
     result = drlib("mirror", str(file))
     assert time.monotonic() - began < 15
@@ -75,7 +75,7 @@ def test_mirroring_from_a_cluster_nobody_reaches(file: Path, closed: tuple[int, 
     assert str(closed[0]) in line or str(closed[1]) in line
 
 
-def test_translating_between_clusters_nobody_reaches(file: Path, closed: tuple[int, int]) -> None:
+def test_translate_unreachable_clusters_exit_11(file: Path, closed: tuple[int, int]) -> None:
     began = time.monotonic()
     result = drlib("translate", str(file), "--flow", "LEFT->RIGHT")
     assert time.monotonic() - began < 10
@@ -85,7 +85,7 @@ def test_translating_between_clusters_nobody_reaches(file: Path, closed: tuple[i
     assert str(closed[1]) in line
 
 
-def test_the_status_of_clusters_nobody_reaches_is_told_and_not_an_error(file: Path) -> None:
+def test_status_unreachable_clusters_are_shown_and_exit_11(file: Path) -> None:
     result = drlib("status", str(file))
     assert result.returncode == 11, result.stderr
     assert result.stderr == ""
@@ -94,17 +94,17 @@ def test_the_status_of_clusters_nobody_reaches_is_told_and_not_an_error(file: Pa
     assert "TargetUnreachable LEFT->RIGHT" in result.stdout
 
 
-def test_status_of_nothing_and_in_two_ways_at_once(file: Path) -> None:
+def test_status_without_flows_or_with_two_formats_is_refused(file: Path) -> None:
     assert "do not go together" in told(drlib("status", str(file), "--json", "--watch"), 2)
     file.write_text(file.read_text().replace("enabled = true", "enabled = false"))
     assert "no flow is enabled" in told(drlib("status", str(file)), 2)
 
 
-def test_metrics_at_what_is_no_address(file: Path) -> None:
+def test_mirror_malformed_metrics_address_is_refused(file: Path) -> None:
     assert "HOST:PORT" in drlib("mirror", str(file), "--metrics", "9464").stderr.splitlines()[-1]
 
 
-def test_an_unknown_runbook_names_those_there_are() -> None:
+def test_run_unknown_runbook_lists_the_known_ones() -> None:
     line = told(drlib("run", str(ROOT / "runbooks" / "failover-dril.yaml")), 2)
     assert "failover-drill.yaml" in line
 
@@ -119,7 +119,7 @@ def test_an_unknown_runbook_names_those_there_are() -> None:
         ("run_dir=password=hunter", "looks like a secret"),
     ],
 )
-def test_a_wrong_parameter_starts_nothing(tmp_path: Path, pair: str, words: str) -> None:
+def test_run_wrong_parameter_starts_nothing(tmp_path: Path, pair: str, words: str) -> None:
     runs = tmp_path / "runs"
     result = drlib("run", RUNBOOK, "--lab", "-p", pair, "--runs-dir", str(runs))
     assert words in told(result, 2)
@@ -127,7 +127,7 @@ def test_a_wrong_parameter_starts_nothing(tmp_path: Path, pair: str, words: str)
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["mirror"], ["lab", "sideways"], ["translate", "f"]])
-def test_a_wrong_command_line(arguments: list[str]) -> None:
+def test_wrong_command_line_exits_2_in_one_line(arguments: list[str]) -> None:
     result = drlib(*arguments)
     assert result.returncode == 2
     assert len(result.stderr.splitlines()) == 1
@@ -135,30 +135,30 @@ def test_a_wrong_command_line(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["lab"]])
-def test_a_command_alone_shows_its_help_and_nothing_else(arguments: list[str]) -> None:
+def test_command_group_alone_shows_its_help(arguments: list[str]) -> None:
     result = drlib(*arguments)
     assert result.returncode == 2
     assert "Usage:" in result.stdout
     assert result.stderr == ""
 
 
-def test_there_is_no_lab_to_stop(tmp_path: Path) -> None:
+def test_lab_down_without_a_lab_is_refused(tmp_path: Path) -> None:
     assert "There is no lab" in told(drlib("lab", "down", "--dir", str(tmp_path / "lab")), 2)
 
 
-def test_a_lab_without_java(tmp_path: Path) -> None:
+def test_lab_up_without_java_leaves_nothing(tmp_path: Path) -> None:
     result = drlib("lab", "up", "--dir", str(tmp_path / "lab"), PATH=str(tmp_path), JAVA_HOME=None)
     assert "Java" in told(result, 2)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_lab_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_lab_up_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
     result = drlib("lab", "up", "--dir", str(tmp_path / "labs" / "one"))
     assert f"there is no folder {tmp_path / 'labs'}" in told(result, 2)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_with_its_lab_without_java_leaves_nothing(tmp_path: Path) -> None:
+def test_run_with_lab_without_java_leaves_nothing(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     result = drlib("run", RUNBOOK, "--lab", "--runs-dir", str(tmp_path / "runs"), PATH=str(empty), JAVA_HOME=None)

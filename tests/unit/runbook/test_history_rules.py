@@ -26,13 +26,13 @@ def outcome(day: int, verdict: str = "pass", rto: float | None = 10.0, runbook: 
         ([0, 0, 3], Trend(Direction.WORSE)),
     ],
 )
-def test_the_last_against_the_median_of_those_before(values: list[float | None], found: Trend) -> None:
+def test_trend_compares_the_last_run_with_the_median_before(values: list[float | None], found: Trend) -> None:
     got = trend(values)
     assert got.direction is found.direction
     assert got.change == (None if found.change is None else pytest.approx(found.change))
 
 
-def test_only_a_run_with_a_verdict_resets_the_clock() -> None:
+def test_standing_only_runs_with_a_verdict_count_for_the_schedule() -> None:
     runs = [outcome(20, "unknown"), outcome(1), outcome(5, "fail"), outcome(30, runbook="other")]
     found = standing("x", runs, every_hours=10 * 24, now_ms=14 * DAY_MS)
     assert (found.due_ms, found.overdue, found.runs) == (15 * DAY_MS, False, 3)
@@ -41,7 +41,7 @@ def test_only_a_run_with_a_verdict_resets_the_clock() -> None:
     assert standing("x", runs, every_hours=10 * 24, now_ms=15 * DAY_MS).overdue
 
 
-def test_a_schedule_without_any_run_is_overdue_and_no_schedule_never_is() -> None:
+def test_standing_scheduled_runbook_without_runs_is_overdue() -> None:
     assert standing("x", [], every_hours=24, now_ms=1).overdue
     assert standing("x", [], every_hours=24, now_ms=1).due_ms == 0
     assert not standing("x", [outcome(1)], every_hours=None, now_ms=10**15).overdue

@@ -28,7 +28,7 @@ def sealed(tmp_path: Path) -> Path:
     return run.path
 
 
-def test_names_say_when_and_what_and_never_meet(tmp_path: Path) -> None:
+def test_run_folder_names_have_time_and_runbook_and_are_unique(tmp_path: Path) -> None:
     first, second = (folders.create(tmp_path, "drill") for _ in range(2))
     assert first.path != second.path
     assert first.path.name == first.run_id
@@ -37,12 +37,12 @@ def test_names_say_when_and_what_and_never_meet(tmp_path: Path) -> None:
     assert rest.startswith("drill-")
 
 
-def test_everything_is_private_whatever_the_umask(sealed: Path) -> None:
+def test_run_folder_is_private_whatever_the_umask(sealed: Path) -> None:
     assert {mode(p) for p in [sealed, sealed.parent, sealed / "history"]} == {0o700}
     assert {mode(p) for p in sealed.rglob("*") if p.is_file()} == {0o600}
 
 
-def test_the_manifest_is_what_sha256sum_reads(sealed: Path) -> None:
+def test_manifest_is_readable_by_sha256sum(sealed: Path) -> None:
     told = subprocess.run(
         ["sha256sum", "-c", "--strict", folders.MANIFEST], cwd=sealed, capture_output=True, text=True, check=True
     )
@@ -50,21 +50,21 @@ def test_the_manifest_is_what_sha256sum_reads(sealed: Path) -> None:
     assert folders.broken(sealed) == ()
 
 
-def test_a_change_a_loss_and_an_addition_are_told(sealed: Path) -> None:
+def test_manifest_changed_missing_and_added_files_are_reported(sealed: Path) -> None:
     (sealed / "history" / "a.jsonl").write_text("two\n")
     (sealed / "scorecard.json").unlink()
     (sealed / "late.txt").write_text("x")
     assert folders.broken(sealed) == ("history/a.jsonl", "scorecard.json", "late.txt")
 
 
-def test_sealing_again_covers_what_came_later_and_leaves_no_draft(sealed: Path) -> None:
+def test_seal_again_covers_later_files_and_leaves_no_draft(sealed: Path) -> None:
     (sealed / "late.txt").write_text("x")
     folders.seal(sealed)
     assert folders.broken(sealed) == ()
     assert sorted(p.name for p in sealed.iterdir()) == ["history", "late.txt", "manifest.sha256", "scorecard.json"]
 
 
-def test_a_link_is_not_followed(sealed: Path, tmp_path: Path) -> None:
+def test_seal_does_not_follow_links(sealed: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("theirs")
     outside.chmod(0o644)

@@ -29,7 +29,7 @@ def written(path: Path) -> Path:
     return path
 
 
-def test_what_is_written_is_read_in_order_and_chained(written: Path) -> None:
+def test_journal_lines_are_read_in_order_and_chained(written: Path) -> None:
     lines = read(written)
     assert [line.seq for line in lines] == [0, 1, 2, 3, 4]
     assert [line.previous for line in lines] == [FIRST, *(line.hash for line in lines[:-1])]
@@ -39,23 +39,23 @@ def test_what_is_written_is_read_in_order_and_chained(written: Path) -> None:
     assert [line.at for line in lines] == sorted(line.at for line in lines)
 
 
-def test_verifying_tells_how_much_stands(written: Path) -> None:
+def test_verify_reports_the_number_of_intact_lines(written: Path) -> None:
     found = verify(written)
     assert (found.lines, found.torn) == (5, False)
     assert found.last == read(written)[-1].hash
 
 
-def test_only_the_owner_reads_it(written: Path) -> None:
+def test_journal_is_readable_by_its_owner_only(written: Path) -> None:
     assert written.stat().st_mode & 0o777 == 0o600
 
 
-def test_an_empty_journal_stands(path: Path) -> None:
+def test_verify_empty_journal_is_intact(path: Path) -> None:
     DrillJournal(path).close()
     assert read(path) == ()
     assert verify(path).last == FIRST
 
 
-def test_it_goes_on_where_it_ended(written: Path) -> None:
+def test_journal_reopened_continues_the_chain(written: Path) -> None:
     journal = DrillJournal(written)
     journal.write("resumed")
     journal.close()
@@ -64,7 +64,7 @@ def test_it_goes_on_where_it_ended(written: Path) -> None:
 
 
 @pytest.mark.parametrize("line", range(5))
-def test_a_changed_value_shows_at_its_line(written: Path, line: int) -> None:
+def test_read_changed_value_is_found_at_its_line(written: Path, line: int) -> None:
     lines = written.read_text().splitlines(keepends=True)
     body = json.loads(lines[line])
     body["data"]["records"] += 1
@@ -74,7 +74,7 @@ def test_a_changed_value_shows_at_its_line(written: Path, line: int) -> None:
         read(written)
 
 
-def test_a_change_with_its_own_hash_made_again_shows_at_the_next_line(written: Path, path: Path) -> None:
+def test_read_changed_line_with_recomputed_hash_is_found_at_the_next(written: Path, path: Path) -> None:
     lines = written.read_text().splitlines(keepends=True)
     other = path.with_name("other.jsonl")
     journal = DrillJournal(other)
@@ -98,7 +98,7 @@ def test_a_change_with_its_own_hash_made_again_shows_at_the_next_line(written: P
     ],
     ids=["first gone", "one gone", "two swapped", "one twice", "one put in", "no object", "empty line"],
 )
-def test_lines_taken_out_moved_or_put_in_show(written: Path, change, line: int) -> None:  # type: ignore[no-untyped-def]
+def test_read_removed_moved_or_inserted_lines_are_found(written: Path, change, line: int) -> None:  # type: ignore[no-untyped-def]
     written.write_text("".join(change(written.read_text().splitlines(keepends=True))))
     with pytest.raises(JournalTampered, match=f"line {line} breaks"):
         read(written)
@@ -107,7 +107,7 @@ def test_lines_taken_out_moved_or_put_in_show(written: Path, change, line: int) 
 
 
 @pytest.mark.parametrize("cut", [1, 2, 40, -1])
-def test_a_torn_last_line_is_dropped_told_and_written_over(written: Path, cut: int) -> None:
+def test_journal_torn_last_line_is_dropped_reported_and_overwritten(written: Path, cut: int) -> None:
     whole = written.read_bytes()
     last = whole.splitlines(keepends=True)[-1]
     written.write_bytes(whole[: -len(last)] + last[:cut])
@@ -124,7 +124,7 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
 
 
 @given(st.lists(st.dictionaries(st.text(min_size=1).filter(lambda key: key not in {"self", "event"}), SCALARS)))
-def test_any_values_come_back(tmp_path_factory: pytest.TempPathFactory, found: list[dict]) -> None:
+def test_journal_values_round_trip(tmp_path_factory: pytest.TempPathFactory, found: list[dict]) -> None:
     path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
     journal = DrillJournal(path)
     for data in found:
@@ -133,7 +133,7 @@ def test_any_values_come_back(tmp_path_factory: pytest.TempPathFactory, found: l
     assert [line.data for line in read(path)] == found
 
 
-def test_a_value_that_is_none_of_ours_leaves_the_chain_as_it_was(path: Path) -> None:
+def test_journal_unsupported_value_leaves_the_chain_unchanged(path: Path) -> None:
     journal = DrillJournal(path)
     journal.write("first")
     with pytest.raises(TypeError):
@@ -143,7 +143,7 @@ def test_a_value_that_is_none_of_ours_leaves_the_chain_as_it_was(path: Path) -> 
     assert [line.event for line in read(path)] == ["first", "second"]
 
 
-def test_what_was_written_stands_after_sigkill(path: Path) -> None:
+def test_journal_lines_survive_sigkill(path: Path) -> None:
     source = (
         "import sys, pathlib\nfrom drlib.runs.journal import DrillJournal\n"
         "journal = DrillJournal(pathlib.Path(sys.argv[1]))\nnumber = 0\n"

@@ -36,7 +36,7 @@ def checks(*verdicts: Verdict, prefix: str = "") -> list[Check]:
         ([F, C], 5, F),
     ],
 )
-def test_verdict_table(verdicts: list[Verdict], lost: int | None, expected: Verdict) -> None:
+def test_overall_verdict_table(verdicts: list[Verdict], lost: int | None, expected: Verdict) -> None:
     assert overall(checks(*verdicts), lost) is expected
 
 
@@ -76,7 +76,7 @@ def test_exit_code_table(plain: list[Verdict], objectives: list[Verdict], code: 
         (Objectives(rpo_records=10, rpo_seconds=1), 1.0, (None, 2.0), [(U, "not measured"), (F, "2 of at most 1")]),
     ],
 )
-def test_objectives_are_checks_of_their_own(
+def test_objective_checks_compare_measured_with_allowed(
     objectives: Objectives, rto: float | None, rpo: tuple[int | None, float | None], expected: list[tuple[Verdict, str]]
 ) -> None:
     found = objective_checks(objectives, RtoSeconds(total=rto), Rpo(records=rpo[0], seconds=rpo[1]))
@@ -86,7 +86,7 @@ def test_objectives_are_checks_of_their_own(
         assert check.name.startswith(OBJECTIVE)
 
 
-def test_a_loss_of_which_only_the_least_is_known_is_a_condition() -> None:
+def test_objective_checks_lower_bound_of_loss_is_a_condition() -> None:
     """0 known to be missing is no 0 lost: the source died with what it acknowledged last."""
     objectives = Objectives(rpo_records=10, rpo_seconds=1)
     found = objective_checks(objectives, RtoSeconds(total=1.0), Rpo(records=0, seconds=2.0, at_least=True))
@@ -109,7 +109,7 @@ def card(**changes: object) -> Scorecard:
     return Scorecard.model_validate({**fields, **changes})
 
 
-def test_a_scorecard_comes_back_from_its_file_and_leaves_no_draft(tmp_path: Path) -> None:
+def test_scorecard_round_trips_through_its_file(tmp_path: Path) -> None:
     path = tmp_path / "scorecard.json"
     card().write(path)
     card(run_id="two").write(path)
@@ -120,11 +120,11 @@ def test_a_scorecard_comes_back_from_its_file_and_leaves_no_draft(tmp_path: Path
 @pytest.mark.parametrize(
     "changes", [{"verdict": "maybe"}, {"score": 1}, {"rpo": {"records": "few"}}, {"records": {"lost": 1.5}}]
 )
-def test_what_is_no_scorecard_is_refused(changes: dict[str, object]) -> None:
+def test_scorecard_malformed_file_is_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         card(**changes)
 
 
-def test_a_scorecard_does_not_change() -> None:
+def test_scorecard_is_frozen() -> None:
     with pytest.raises(ValidationError):
         card().verdict = F  # type: ignore[misc]

@@ -8,7 +8,7 @@ ROWS = [
 ]
 
 
-def test_text_stands_in_columns_as_wide_as_their_widest_value() -> None:
+def test_table_text_columns_fit_their_widest_value() -> None:
     assert repr(Table("Positions", ROWS, "two groups")).splitlines() == [
         "Positions",
         "group     records    exact  seconds",
@@ -18,24 +18,24 @@ def test_text_stands_in_columns_as_wide_as_their_widest_value() -> None:
     ]
 
 
-def test_one_row_is_enough_and_none_is_only_the_title() -> None:
+def test_table_without_rows_is_its_title() -> None:
     assert repr(Table("t", [{"a": 1}])) == "t\na\n1"
     assert repr(Table("Nothing", [])).split() == ["Nothing"]
     assert "<tbody></tbody>" in Table("Nothing", [])._repr_mimebundle_()["text/html"]
 
 
-def test_a_value_a_row_lacks_is_unknown() -> None:
+def test_table_missing_value_is_unknown() -> None:
     assert repr(Table("t", [{"a": 1, "b": 2}, {"a": 3}])).splitlines()[-1].split() == ["3", "unknown"]
 
 
-def test_everything_is_escaped_in_html() -> None:
+def test_table_html_is_escaped() -> None:
     evil = "<script>alert('x')</script>&\""
     html = Table(evil, [{evil: evil}], evil)._repr_mimebundle_()["text/html"]
     assert "<script" not in html
     assert html.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&amp;&quot;") == 4
 
 
-def test_the_text_form_goes_along_with_the_html() -> None:
+def test_table_bundle_has_text_and_html() -> None:
     table = Table("Positions", ROWS)
     assert table._repr_mimebundle_()["text/plain"] == repr(table)
     assert table._repr_mimebundle_()["text/html"].count("<tr>") == 3

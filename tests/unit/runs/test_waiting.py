@@ -26,19 +26,19 @@ print(abort.requested)
 """
 
 
-def test_it_ends_as_soon_as_it_holds(tmp_path: Path) -> None:
+def test_wait_ends_as_soon_as_the_condition_holds(tmp_path: Path) -> None:
     answers = iter([False, False, True])
     wait_for(Abort(tmp_path), "three looks", lambda: next(answers), 60.0, "Look.", look_s=0.001)
     assert next(answers, None) is None
 
 
 @pytest.mark.parametrize("abort", [True, False])
-def test_a_deadline_names_what_was_waited_for_and_what_to_do(tmp_path: Path, abort: bool) -> None:
+def test_wait_deadline_names_the_condition_and_the_remedy(tmp_path: Path, abort: bool) -> None:
     with pytest.raises(Unreachable, match=r"waited for: godot: it was not so within 0.01 s\. Look at the road"):
         wait_for(Abort(tmp_path) if abort else None, "godot", lambda: False, 0.01, "Look at the road.", look_s=0.001)
 
 
-def test_an_abort_ends_it_before_anything_is_looked_at_and_in_the_middle(tmp_path: Path) -> None:
+def test_wait_abort_ends_it_before_and_during_the_first_check(tmp_path: Path) -> None:
     looked: list[float] = []
     abort = Abort(tmp_path)
 
@@ -56,14 +56,14 @@ def test_an_abort_ends_it_before_anything_is_looked_at_and_in_the_middle(tmp_pat
     assert len(looked) == seen
 
 
-def test_a_full_disk_keeps_nobody_from_stopping(tmp_path: Path) -> None:
+def test_abort_on_a_full_disk_still_stops(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
     with pytest.raises(Aborted, match="unknown user asked for it"):  # the run, in another process
         Abort(tmp_path).check()
 
 
-def test_a_lab_that_is_silent_for_a_moment_is_waited_for_and_one_that_stays_so_is_quoted(tmp_path: Path) -> None:
+def test_wait_tolerates_short_silence_and_reports_a_lasting_one(tmp_path: Path) -> None:
     silent = Unreachable("LEFT gave no answer", "connection refused", "Look.")
     answers = iter([silent, True])
 

@@ -31,7 +31,7 @@ from drlib.ui.terminal.run import Progress, print_scorecard
         (125.4, "2 min 05 s"),
     ],
 )
-def test_seconds(value: float | None, text: str) -> None:
+def test_seconds_as_text(value: float | None, text: str) -> None:
     assert words.seconds(value) == text
 
 
@@ -40,7 +40,7 @@ def test_times_are_utc_and_zero_is_unknown() -> None:
     assert words.moment(0) == "unknown"
 
 
-def test_rpo_in_words() -> None:
+def test_rpo_as_text() -> None:
     assert words.at_risk(Rpo()) == "unknown"
     assert words.at_risk(Rpo(measured=False)) == "not measured by this drill"
     assert words.at_risk(Rpo(records=1, seconds=0.5)) == "1 record, 0.500 s"
@@ -49,7 +49,7 @@ def test_rpo_in_words() -> None:
     assert words.share(1.0, 4.0) == "25 %"
 
 
-def test_an_object_is_text_html_and_a_figure() -> None:
+def test_shown_bundle_has_text_html_and_figure() -> None:
     shown = Shown(
         "Groups", [{"group": "a", "lag": 12345}, {"group": "bb", "lag": None}], rto_figure(sample.scorecard())
     )
@@ -69,7 +69,7 @@ def test_an_object_is_text_html_and_a_figure() -> None:
     assert list(shown._repr_mimebundle_(exclude=[PLOTLY])) == ["text/plain", "text/html"]
 
 
-def test_an_object_escapes_what_it_shows() -> None:
+def test_shown_html_is_escaped() -> None:
     shown = Shown("<t>", [{"<c>": "<script>\x1b[31m\n"}], note="<n>")
     html = str(shown._repr_mimebundle_()["text/html"])
     assert not {"<t>", "<c>", "<script>", "<n>"} & set(html.replace(">", "> ").split())
@@ -79,13 +79,13 @@ def test_an_object_escapes_what_it_shows() -> None:
     assert "\x1b" not in repr(shown)
 
 
-def test_words_stand_left_and_numbers_right_whatever_the_page_would_do() -> None:
+def test_shown_text_is_left_and_numbers_are_right_aligned() -> None:
     html = str(Shown("t", [{"group": "a", "lag": 12}, {"group": "b", "lag": None}])._repr_mimebundle_()["text/html"])
     assert html.count('<td style="text-align:left') == 2
     assert html.count('<td style="text-align:right') == 2
 
 
-def test_an_object_without_rows_is_its_title_and_note() -> None:
+def test_shown_without_rows_is_title_and_note() -> None:
     assert repr(Shown("Nothing", [], note="because")) == "Nothing\nbecause"
 
 
@@ -98,7 +98,7 @@ def printed(card, *, terminal: bool = False, width: int = 80) -> str:  # type: i
     return out.getvalue()
 
 
-def test_the_terminal_says_it_all_in_80_columns() -> None:
+def test_print_scorecard_fits_80_columns() -> None:
     text = printed(sample.scorecard(), width=200)
     assert max(map(len, text.splitlines())) <= 80
     for said in ("PASS WITH CONDITIONS", "118 records, 0.031 s", "detect 1.23 s", "5 exact, 1 behind", "margin 382"):
@@ -106,11 +106,11 @@ def test_the_terminal_says_it_all_in_80_columns() -> None:
     assert text.rstrip().endswith("runs/20261121/report.html")
 
 
-def test_the_verdict_is_coloured_on_a_terminal() -> None:
+def test_print_scorecard_colours_the_verdict_on_a_terminal() -> None:
     assert "\x1b[1;7;31m FAIL " in printed(sample.scorecard(verdict=Verdict.FAIL), terminal=True)
 
 
-def test_the_terminal_says_unknown() -> None:
+def test_print_scorecard_says_unknown() -> None:
     text = printed(sample.unmeasured())
     assert "RTO      unknown" in text
     assert "RPO      unknown" in text
@@ -118,7 +118,7 @@ def test_the_terminal_says_unknown() -> None:
     assert "0 " not in text.replace("T100000Z", "")
 
 
-def test_evidence_is_not_markup() -> None:
+def test_print_scorecard_escapes_evidence() -> None:
     check = Check(name="[red]a[/red]", verdict=Verdict.PASS, evidence="[/nope] \x1b]0;x\x07")
     text = printed(sample.scorecard(checks=(check,)))
     assert "[red]a[/red]" in text
@@ -131,7 +131,7 @@ def clock(*at: float) -> Callable[[], float]:
     return lambda: next(times)
 
 
-def test_progress_is_one_line_a_stage_where_nobody_watches() -> None:
+def test_progress_without_terminal_is_one_line_per_step() -> None:
     out = io.StringIO()
     with Progress(Console(file=out, width=40, color_system=None), now=clock(0, 0, 12.3, 101.0)) as progress:
         progress.stage("starting [bold]LEFT[/bold] and RIGHT, two real clusters")
@@ -142,7 +142,7 @@ def test_progress_is_one_line_a_stage_where_nobody_watches() -> None:
     )
 
 
-def test_progress_draws_on_a_terminal_and_says_where_it_stopped() -> None:
+def test_progress_on_a_terminal_says_where_it_stopped() -> None:
     out = io.StringIO()
     console = Console(file=out, width=100, force_terminal=True)
 

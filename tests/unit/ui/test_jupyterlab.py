@@ -12,7 +12,7 @@ from drlib.errors import UsageError
 from drlib.ui import jupyterlab
 
 
-def test_it_listens_to_this_machine_alone_and_speaks_encrypted_to_kernels(tmp_path: Path) -> None:
+def test_jupyterlab_command_listens_on_localhost_and_encrypts_kernels(tmp_path: Path) -> None:
     line = jupyterlab.command(8901, browser=False, state=tmp_path, run=tmp_path, arguments=["--debug"])
     for wanted in ("--ServerApp.ip=127.0.0.1", "--ServerApp.port=8901", "--KernelManager.transport_encryption=auto"):
         assert wanted in line
@@ -22,7 +22,7 @@ def test_it_listens_to_this_machine_alone_and_speaks_encrypted_to_kernels(tmp_pa
     )
 
 
-def test_all_its_folders_are_its_own(tmp_path: Path) -> None:
+def test_jupyterlab_uses_its_own_folders(tmp_path: Path) -> None:
     found = jupyterlab.environment(tmp_path / "state", tmp_path / "run")
     assert found["JUPYTER_CONFIG_DIR"] == str(tmp_path / "state" / "config")
     line = jupyterlab.command(1, browser=False, state=tmp_path / "state", run=tmp_path / "run")
@@ -34,14 +34,14 @@ def test_all_its_folders_are_its_own(tmp_path: Path) -> None:
     }
 
 
-def test_news_are_off_before_anybody_is_asked(tmp_path: Path) -> None:
+def test_jupyterlab_news_are_off_by_default(tmp_path: Path) -> None:
     jupyterlab.prepare(tmp_path)
     jupyterlab.prepare(tmp_path)
     found = json.loads((tmp_path / "application" / "overrides.json").read_text())
     assert found["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
 
 
-def test_the_project_is_found_from_below_and_missed_elsewhere(tmp_path: Path) -> None:
+def test_find_project_searches_upwards_and_fails_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "notebooks").mkdir()
     with pytest.raises(UsageError, match="00_start_here"):
         jupyterlab.find_project(tmp_path / "notebooks")
@@ -49,7 +49,7 @@ def test_the_project_is_found_from_below_and_missed_elsewhere(tmp_path: Path) ->
     assert jupyterlab.find_project(tmp_path / "notebooks") == tmp_path
 
 
-def test_that_there_is_no_lab_is_one_line_with_the_command(tmp_path: Path) -> None:
+def test_lab_line_without_a_lab_names_the_command(tmp_path: Path) -> None:
     told = lab_line(tmp_path / ".lab")
     assert "drlib lab up" in told
     assert "\n" not in told

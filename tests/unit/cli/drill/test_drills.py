@@ -89,7 +89,7 @@ def refused(place: Path, code: int, *arguments: object) -> str:
         ({"drill": {"steps": []}}, ["there has to be one"]),
     ],
 )
-def test_a_wrong_runbook_starts_nothing(
+def test_plan_wrong_runbook_starts_nothing(
     tmp_path: Path, file: Path, command: tuple[str, ...], wrong: dict[str, Any], told: list[str]
 ) -> None:
     line = refused(tmp_path, 2, command[0], runbook(tmp_path, **wrong), file, *command[1:])
@@ -100,13 +100,13 @@ def test_a_wrong_runbook_starts_nothing(
     ("pair", "told"),
     [("tpoic=x", "Did you mean topic?"), ("partitions=two", "'two' is no int"), ("partitions", "it has no '='")],
 )
-def test_a_wrong_parameter_starts_nothing(tmp_path: Path, file: Path, pair: str, told: str) -> None:
+def test_plan_wrong_parameter_starts_nothing(tmp_path: Path, file: Path, pair: str, told: str) -> None:
     for command in ("plan", "run"):
         assert told in refused(tmp_path, 2, command, runbook(tmp_path), file, "-p", pair)
 
 
 @pytest.mark.parametrize("command", [("plan",), ("run",), ("run", "--dry-run")])
-def test_clusters_nobody_reaches(
+def test_plan_unreachable_clusters_are_named(
     tmp_path: Path, file: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(Cluster.__init__.__kwdefaults__, "timeout_s", 0.5)  # nobody will answer later either
@@ -119,7 +119,7 @@ def test_clusters_nobody_reaches(
     assert "RIGHT" in line
 
 
-def test_the_readiness_gate_of_a_flow_nobody_reaches_is_closed(tmp_path: Path, file: Path) -> None:
+def test_readiness_gate_of_an_unreachable_flow_is_closed(tmp_path: Path, file: Path) -> None:
     line = refused(tmp_path, 3, "run", runbook(tmp_path), file)
     assert "not ready for a failover" in line
     assert "target-answers" in line
@@ -128,14 +128,14 @@ def test_the_readiness_gate_of_a_flow_nobody_reaches_is_closed(tmp_path: Path, f
     assert "--skip-gate REASON" in refused(tmp_path, 3, "run", emergency, file)
 
 
-def test_only_an_emergency_may_pass_over_the_gate_and_says_why(tmp_path: Path, file: Path) -> None:
+def test_skip_gate_is_for_emergencies_and_needs_a_reason(tmp_path: Path, file: Path) -> None:
     line = refused(tmp_path, 2, "run", runbook(tmp_path), file, "--skip-gate", "no time")
     assert "planned drill cannot be skipped" in line
     emergency = runbook(tmp_path, drill={"mode": "emergency"})
     assert "no reason was given" in refused(tmp_path, 2, "run", emergency, file, "--skip-gate", " ")
 
 
-def test_what_cannot_be_meant_together(tmp_path: Path, file: Path) -> None:
+def test_run_contradicting_options_are_refused(tmp_path: Path, file: Path) -> None:
     book = runbook(tmp_path)
     for arguments, told in (
         (["run"], "nothing to run"),
@@ -159,7 +159,7 @@ def test_what_cannot_be_meant_together(tmp_path: Path, file: Path) -> None:
         assert told in refused(tmp_path, 2, *arguments), arguments
 
 
-def test_a_runbook_without_a_drill_takes_nothing_of_one(tmp_path: Path, file: Path) -> None:
+def test_run_analysis_refuses_options_of_drills(tmp_path: Path, file: Path) -> None:
     book = runbook(tmp_path)
     document = yaml.safe_load(book.read_text())
     del document["drill"]
@@ -168,7 +168,7 @@ def test_a_runbook_without_a_drill_takes_nothing_of_one(tmp_path: Path, file: Pa
     assert "it has no drill" in refused(tmp_path, 2, "plan", book, file)
 
 
-def test_one_process_at_a_time_executes_a_run(tmp_path: Path) -> None:
+def test_run_is_executed_by_one_process_at_a_time(tmp_path: Path) -> None:
     assert not folder_lock.held(tmp_path, folders.EXECUTING)
     with folders.executing(tmp_path):
         assert folder_lock.held(tmp_path, folders.EXECUTING)
@@ -177,7 +177,7 @@ def test_one_process_at_a_time_executes_a_run(tmp_path: Path) -> None:
     assert not folder_lock.held(tmp_path, folders.EXECUTING)
 
 
-def test_earlier_notebooks_are_kept_by_number(tmp_path: Path) -> None:
+def test_run_again_keeps_earlier_notebooks_by_number(tmp_path: Path) -> None:
     assert folders.set_aside(tmp_path, "executed.ipynb") is None
     for number in (1, 2):
         (tmp_path / "executed.ipynb").write_text(str(number))
@@ -185,7 +185,7 @@ def test_earlier_notebooks_are_kept_by_number(tmp_path: Path) -> None:
     assert (tmp_path / "executed-1.ipynb").read_text() == "1"
 
 
-def test_a_request_is_kept_as_it_was_and_grows_by_what_is_granted(tmp_path: Path) -> None:
+def test_request_is_saved_and_extended_by_grants(tmp_path: Path) -> None:
     asked = Request(
         runbook=tmp_path / "r.yaml", parameters={"pace": 3.0, "groups": ["a"], "quick": True}, approved=("x",)
     )
@@ -215,7 +215,7 @@ print(stage.done)
 """
 
 
-def test_a_full_disk_ends_the_run_where_it_stands_and_it_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_run_on_a_full_disk_stops_and_resumes_when_there_is_space(tmp_path: Path) -> None:
     from testbed_drill_session import Stage
 
     from drlib.runs import journal
@@ -244,14 +244,14 @@ def test_a_full_disk_ends_the_run_where_it_stands_and_it_goes_on_when_there_is_r
     assert stage.done  # what was left to do
 
 
-def test_a_folder_that_is_full_is_told_and_no_defect() -> None:
+def test_run_folder_on_a_full_disk_is_a_user_error() -> None:
     ended = outcome.failed(OSError(errno.ENOSPC, "No space left on device"))
     assert ended.code == 6
     assert "its folder cannot be written: No space left on device. Make room" in ended.error
     assert outcome.failed(OSError(errno.EBADF, "Bad file descriptor")).code == 1
 
 
-def test_no_room_for_a_run_folder_begins_nothing(tmp_path: Path) -> None:
+def test_run_folder_that_cannot_be_created_starts_nothing(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file in the way")
     with pytest.raises(UsageError, match="nothing was begun"):
         folders.create(tmp_path / "runs", "tiny")

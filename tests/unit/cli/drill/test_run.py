@@ -15,7 +15,7 @@ from drlib.runbook.plans import Granted, Place
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
-def test_the_folder_goes_when_everything_is_down(tmp_path: Path) -> None:
+def test_lab_folder_is_removed_when_every_process_has_stopped(tmp_path: Path) -> None:
     lab = Lab(tmp_path / "lab")
     lab.registry.start("one", SLEEP, log=tmp_path / "one.log")
     running._end(lab)
@@ -23,7 +23,7 @@ def test_the_folder_goes_when_everything_is_down(tmp_path: Path) -> None:
     assert lab.status() == ()
 
 
-def test_the_folder_stays_while_a_process_could_not_be_stopped(
+def test_lab_folder_is_kept_while_a_process_lives(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = Lab(tmp_path / "lab")
@@ -47,13 +47,13 @@ def test_the_folder_stays_while_a_process_could_not_be_stopped(
 @pytest.mark.parametrize(
     "first", ["papermill", "drlib.runbook.execution.papermill_engine", "drlib.runbook.execution.notebook_client"]
 )
-def test_papermill_and_our_engine_may_be_imported_in_any_order(first: str) -> None:
+def test_papermill_engine_import_order_does_not_matter(first: str) -> None:
     code = f"import {first}, papermill.engines as e; print(e.papermill_engines.get_engine('drlib').__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout.strip(), done.returncode) == ("DrlibEngine", 0), done.stderr
 
 
-def test_an_analysis_is_told_its_clusters_by_a_whole_path_and_nothing_of_a_drill(tmp_path: Path) -> None:
+def test_run_analysis_passes_its_clusters_as_an_absolute_path(tmp_path: Path) -> None:
     wanted = running.Wanted(tmp_path, place=Place(Path("mirror.properties"), None))
     takes = frozenset({"properties", "lab_dir", "flow"})
     given = running._of_analysis("nightly-audit", {"flow": "A->B"}, wanted, takes)

@@ -59,9 +59,7 @@ def drlib(*argv: str) -> int:
     return 0
 
 
-def test_history_says_what_was_run_how_it_goes_and_what_is_overdue(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_lists_past_runs_trends_and_overdue_runbooks(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     book(place)
     book(place, "weekly", "schedule: {every: 1w}")
     for day in ("01", "02", "03"):
@@ -83,7 +81,7 @@ def test_history_says_what_was_run_how_it_goes_and_what_is_overdue(
     assert "drlib run runbooks/monthly.yaml" in capsys.readouterr().err
 
 
-def test_an_unreadable_scorecard_is_a_run_all_the_same(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_unreadable_scorecard_is_listed_with_the_reason(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (ran(place, "20260101T000000Z", card=False) / "scorecard.json").write_text("{")
     assert drlib("runs", "--json") == 0
     (run,) = json.loads(capsys.readouterr().out)["runs"]
@@ -91,7 +89,7 @@ def test_an_unreadable_scorecard_is_a_run_all_the_same(place: Path, capsys: pyte
     assert drlib("runs", "--runs-dir", "nowhere") == 0
 
 
-def test_cron_gets_a_line_a_shell_reads_as_one_command(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_schedule_cron_line_is_one_shell_command(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = book(place)
     assert drlib("schedule", "emit", str(path), "--as", "cron", "--runs-dir", "my runs", "--lab") == 0
     line = capsys.readouterr().out.splitlines()[-1]
@@ -104,7 +102,7 @@ def test_cron_gets_a_line_a_shell_reads_as_one_command(place: Path, capsys: pyte
     ]  # fmt: skip
 
 
-def test_systemd_gets_a_service_and_a_timer(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_schedule_systemd_has_a_service_and_a_timer(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = book(place, more="schedule: {every: 7d, cron: '15 2 * * 0'}")
     assert drlib("schedule", "emit", str(path), "--as", "systemd") == 0
     text = capsys.readouterr().out
@@ -123,7 +121,7 @@ def test_systemd_gets_a_service_and_a_timer(place: Path, capsys: pytest.CaptureF
         assert done.returncode == 0, done.stderr
 
 
-def test_airflow_gets_a_dag_that_is_python(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_schedule_airflow_dag_is_valid_python(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = book(place)
     assert drlib("schedule", "emit", str(path), "--as", "airflow") == 0
     tree = ast.parse(capsys.readouterr().out)
@@ -152,7 +150,7 @@ def test_airflow_gets_a_dag_that_is_python(place: Path, capsys: pytest.CaptureFi
         ("alert: {ulr: x}", "Did you mean url"),
     ],
 )
-def test_what_cannot_be_scheduled_is_said(
+def test_schedule_impossible_requests_are_refused(
     place: Path, capsys: pytest.CaptureFixture[str], more: str, said: str
 ) -> None:
     assert drlib("schedule", "emit", str(book(place, more=more)), "--as", "systemd") == 2

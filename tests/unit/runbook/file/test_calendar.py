@@ -22,14 +22,14 @@ SAME = [
 
 
 @pytest.mark.parametrize(("cron", "systemd"), SAME)
-def test_the_same_times_for_systemd(cron: str, systemd: str) -> None:
+def test_cron_expression_becomes_the_same_systemd_times(cron: str, systemd: str) -> None:
     assert calendar.on_calendar(calendar.parse_cron(cron)) == systemd
     analyze = shutil.which("systemd-analyze")
     if analyze is not None:  # where there is a systemd, it has the last word
         assert subprocess.run([analyze, "calendar", systemd], capture_output=True, check=False).returncode == 0
 
 
-def test_either_day_is_not_both_days() -> None:
+def test_cron_day_of_month_or_week_is_refused_for_systemd() -> None:
     with pytest.raises(ValueError, match="cron takes either, systemd would take both"):
         calendar.on_calendar(calendar.parse_cron("0 3 1 * 1"))
 
@@ -49,12 +49,12 @@ def test_either_day_is_not_both_days() -> None:
         ("0 3 * * 1;rm", "is no day of week"),
     ],
 )
-def test_what_cron_would_not_take_is_named(text: str, why: str) -> None:
+def test_cron_wrong_field_is_named(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         calendar.parse_cron(text)
 
 
-def test_how_often() -> None:
+def test_every_hours_of_intervals_and_cron_expressions() -> None:
     assert [calendar.every_hours(text) for text in ("12h", "30d", "4w")] == [12, 720, 672]
     for wrong in ("0d", "30", "d", "1.5h", "-1d", "30 d", "1m"):
         with pytest.raises(ValueError, match="no time between runs"):

@@ -31,7 +31,7 @@ def put(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_runbook_is_read_with_its_notebook_beside_it(folder: Path) -> None:
+def test_runbook_is_loaded_with_its_notebook(folder: Path) -> None:
     book = load(put(folder, GOOD))
     assert (book.name, book.title) == ("tiny", "A tiny one")
     assert book.notebook == (folder / "notebooks" / "n.ipynb").resolve()
@@ -55,19 +55,19 @@ def test_a_runbook_is_read_with_its_notebook_beside_it(folder: Path) -> None:
         (GOOD, "!!python/object/apply:os.getcwd []", ["is not YAML"]),
     ],
 )
-def test_what_is_wrong_is_named(folder: Path, old: str, new: str, told: list[str]) -> None:
+def test_runbook_wrong_key_or_value_is_named(folder: Path, old: str, new: str, told: list[str]) -> None:
     with pytest.raises(UsageError) as refused:
         load(put(folder, GOOD.replace(old, new)))
     assert all(part in str(refused.value) for part in told), str(refused.value)
 
 
-def test_a_missing_runbook_names_those_there_are(folder: Path) -> None:
+def test_runbook_missing_file_lists_the_known_ones(folder: Path) -> None:
     put(folder, GOOD)
     with pytest.raises(UsageError, match=r"runbooks there: tiny\.yaml"):
         load(folder / "tinny.yaml")
 
 
-def test_the_products_own_runbooks_and_notebooks_fit() -> None:
+def test_shipped_runbooks_fit_their_notebooks() -> None:
     from drlib.runbook.execution.execute import resolve
 
     runbooks = sorted((ROOT / "runbooks").glob("*.yaml"))
@@ -76,7 +76,7 @@ def test_the_products_own_runbooks_and_notebooks_fit() -> None:
         assert resolve(load(path), {})
 
 
-def test_a_runbook_says_which_clusters_its_lab_has(folder: Path) -> None:
+def test_runbook_names_the_clusters_of_its_lab(folder: Path) -> None:
     assert load(put(folder, GOOD)).lab.to_start == ("LEFT", "RIGHT")
     assert load(put(folder, GOOD)).lab.clusters == ()  # none is asked of a lab that runs
     named = load(put(folder, GOOD + "lab:\n  clusters: [A, B, C]\n"))

@@ -47,7 +47,7 @@ def known(tmp_path: Path) -> dict[str, parameters.Parameter]:
         ("password=", ""),
     ],
 )
-def test_a_pair_is_read_as_its_parameters_type(
+def test_parse_pair_is_read_as_the_parameters_type(
     known: dict[str, parameters.Parameter], pair: str, value: object
 ) -> None:
     (found,) = parameters.parse([pair], known).values()
@@ -76,14 +76,14 @@ def test_a_pair_is_read_as_its_parameters_type(
         ("names=https://me:hunter2@host/", "looks like a secret"),
     ],
 )
-def test_a_wrong_pair_is_refused(known: dict[str, parameters.Parameter], pair: str, told: str) -> None:
+def test_parse_wrong_pair_is_refused(known: dict[str, parameters.Parameter], pair: str, told: str) -> None:
     with pytest.raises(UsageError) as refused:
         parameters.parse([pair], known)
     assert told in str(refused.value)
     assert "hunter2" not in str(refused.value)
 
 
-def test_a_pair_given_twice_is_refused(known: dict[str, parameters.Parameter]) -> None:
+def test_parse_pair_given_twice_is_refused(known: dict[str, parameters.Parameter]) -> None:
     with pytest.raises(UsageError, match="given twice"):
         parameters.parse(["pace=1", "pace=2"], known)
 
@@ -101,7 +101,7 @@ def test_a_pair_given_twice_is_refused(known: dict[str, parameters.Parameter]) -
         {"password": "env:P"},
     ],
 )
-def test_a_runbooks_fitting_values_stay_as_they_are(known: dict[str, parameters.Parameter], given: dict) -> None:
+def test_check_valid_values_are_unchanged(known: dict[str, parameters.Parameter], given: dict) -> None:
     assert parameters.check(given, known) == given
 
 
@@ -122,7 +122,7 @@ def test_a_runbooks_fitting_values_stay_as_they_are(known: dict[str, parameters.
         ({"names": ["a", "token=hunter2"]}, "looks like a secret"),
     ],
 )
-def test_a_runbooks_wrong_values_are_refused(known: dict[str, parameters.Parameter], given: dict, told: str) -> None:
+def test_check_wrong_values_are_refused(known: dict[str, parameters.Parameter], given: dict, told: str) -> None:
     with pytest.raises(UsageError) as refused:
         parameters.check(given, known)
     assert told in str(refused.value)
@@ -139,7 +139,7 @@ def test_a_runbooks_wrong_values_are_refused(known: dict[str, parameters.Paramet
         ("mixed: int | str = 1", "mixed is not a str, int"),
     ],
 )
-def test_a_cell_that_cannot_be_told_from_is_refused(tmp_path: Path, cell: str, told: str) -> None:
+def test_declared_unreadable_parameters_cell_is_refused(tmp_path: Path, cell: str, told: str) -> None:
     notebook = write_notebook(tmp_path / "n.ipynb", parameters=cell)
     with pytest.raises(UsageError) as refused:
         parameters.declared(notebook)
@@ -147,20 +147,20 @@ def test_a_cell_that_cannot_be_told_from_is_refused(tmp_path: Path, cell: str, t
     assert refused.value.exit_code == 2
 
 
-def test_the_cell_is_parsed_and_never_run(tmp_path: Path) -> None:
+def test_declared_parameters_cell_is_parsed_and_never_run(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     notebook = write_notebook(tmp_path / "n.ipynb", parameters=f"open({str(trace)!r}, 'w')\npace: float = 1.0")
     assert list(parameters.declared(notebook)) == ["pace"]
     assert not trace.exists()
 
 
-def test_a_notebook_without_the_cell_takes_none(tmp_path: Path) -> None:
+def test_declared_notebook_without_parameters_cell_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no cell is tagged 'parameters'"):
         parameters.declared(write_notebook(tmp_path / "n.ipynb", parameters=None))
 
 
 @pytest.mark.parametrize("content", ["", "[]", "not a notebook", "{}"])
-def test_a_file_that_is_no_notebook_is_refused(tmp_path: Path, content: str) -> None:
+def test_declared_file_that_is_not_a_notebook_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "n.ipynb").write_text(content)
     with pytest.raises(UsageError, match=r"n\.ipynb"):
         parameters.declared(tmp_path / "n.ipynb")

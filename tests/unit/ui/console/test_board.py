@@ -22,7 +22,7 @@ def line(second: float, event: Noted, **data: Scalar) -> Line:
     return Line(0, (START + timedelta(seconds=second)).isoformat(), event, data, "", "")
 
 
-def test_each_step_is_where_its_last_line_says_with_its_time() -> None:
+def test_board_steps_have_the_state_and_time_of_their_last_line() -> None:
     lines = [
         line(0, Noted.RUN_STARTED),
         line(1, Noted.STEP_STARTED, step="one"),
@@ -41,7 +41,7 @@ def test_each_step_is_where_its_last_line_says_with_its_time() -> None:
     assert found[:2] == [("one", Stand.PUT_BACK, 2.5), ("two", Stand.FAILED, 7.0)]
 
 
-def test_the_picture_says_it_in_words_and_escapes_what_comes_from_outside() -> None:
+def test_board_picture_uses_words_and_escapes_input() -> None:
     survey = Survey("A->B", 0, 1, source_error="<gone>", groups=(GroupStatus("g<1>", 2, 1234, 3, 1, 0, 5),))
     state = BoardState(DRILL, steps_of(DRILL, (), START), survey, "", "look & see")
     bundle = Picture(state)._repr_mimebundle_()
@@ -56,7 +56,7 @@ def test_the_picture_says_it_in_words_and_escapes_what_comes_from_outside() -> N
     assert "<gone>" not in bundle["text/html"]
 
 
-def test_what_waits_for_approval_is_said_with_what_it_changes_and_how_it_is_given() -> None:
+def test_board_waiting_step_shows_its_changes_and_how_to_approve() -> None:
     steps = tuple(replace(step, approval=step.name != "one") for step in STEPS)
     planned = [StepPlan(s.name, (), (Change(f"entity <{s.name}>", None, "held"),)) for s in steps]
     plan = Plan(replace(DRILL, steps=steps), tuple(planned))
@@ -78,7 +78,7 @@ def test_what_waits_for_approval_is_said_with_what_it_changes_and_how_it_is_give
     )
 
 
-def test_it_is_drawn_at_most_four_times_a_second_and_at_the_end() -> None:
+def test_board_is_drawn_at_most_four_times_a_second_and_at_the_end() -> None:
     drawn: list[Picture] = []
     moment = [0.0]
 

@@ -28,7 +28,7 @@ def front() -> Iterator[Front]:
     return Front()
 
 
-def test_it_rests_after_a_while_and_wakes_when_somebody_comes(front: Front) -> None:
+def test_attention_is_away_after_a_while_and_back_on_reconnect(front: Front) -> None:
     attention = Attention(front.connections, front.clock)
     assert not attention.away()
     front.count = 0
@@ -40,7 +40,7 @@ def test_it_rests_after_a_while_and_wakes_when_somebody_comes(front: Front) -> N
     assert not attention.away()
 
 
-def test_it_asks_seldom(front: Front) -> None:
+def test_attention_asks_the_server_seldom(front: Front) -> None:
     attention = Attention(front.connections, front.clock)
     for _ in range(100):
         attention.away()
@@ -48,7 +48,7 @@ def test_it_asks_seldom(front: Front) -> None:
     assert front.asked <= 3
 
 
-def test_where_nobody_can_say_somebody_looks(front: Front) -> None:
+def test_attention_with_unknown_connections_is_not_away(front: Front) -> None:
     front.count = None  # type: ignore[assignment]
     attention = Attention(front.connections, front.clock)
     for _ in range(10):
@@ -56,7 +56,7 @@ def test_where_nobody_can_say_somebody_looks(front: Front) -> None:
         assert not attention.away()
 
 
-def test_present_is_who_is_connected_now_and_nobody_where_nobody_can_say(front: Front) -> None:
+def test_presence_is_a_connected_page_and_false_when_unknown(front: Front) -> None:
     present = Presence(front.connections, front.clock)
     assert present()
     front.count = 0
@@ -69,5 +69,5 @@ def test_present_is_who_is_connected_now_and_nobody_where_nobody_can_say(front: 
     assert front.asked == 3
 
 
-def test_outside_a_kernel_nobody_can_say() -> None:
+def test_connections_outside_a_kernel_are_unknown() -> None:
     assert connections_here() is None

@@ -71,22 +71,22 @@ def drill(word: str = "running", **more: object) -> DrillSeen:
     return DrillSeen(**{**plain, **more})  # type: ignore[arg-type]
 
 
-def test_lag_of_a_topic_is_unknown_where_one_partition_is() -> None:
+def test_topic_lag_with_an_unknown_partition_is_unknown() -> None:
     rows = topics_of(view(partition("t", 0, 5, 9, 2.0), partition("t", 1, 0, -1), partition("u", 0, 3, 3)))
     assert [(r.topic, r.records, r.seconds) for r in rows] == [("t", None, None), ("u", 0, 0.0)]
 
 
-def test_lag_of_a_topic_adds_up_and_its_age_is_the_oldest() -> None:
+def test_topic_lag_is_the_sum_and_its_age_the_oldest() -> None:
     (row,) = topics_of(view(partition("t", 0, 5, 9, 2.0), partition("t", 1, 1, 4, 7.5), partition("t", 2, 4, 4)))
     assert (row.records, row.seconds, row.partitions) == (7, 7.5, 3)
 
 
-def test_the_age_of_a_lag_is_unknown_where_one_is() -> None:
+def test_topic_lag_age_with_an_unknown_part_is_unknown() -> None:
     (row,) = topics_of(view(partition("t", 0, 5, 9, 2.0), partition("t", 1, 1, 4, None)))
     assert (row.records, row.seconds) == (7, None)
 
 
-def test_a_group_is_exact_only_when_all_of_it_is() -> None:
+def test_group_standing_is_exact_only_for_all_partitions() -> None:
     assert standing(GroupStatus("g", 3, 0, 3, 0, 0, 0)) == "exact"
     assert standing(GroupStatus("g", 3, 9, 2, 1, 0, 1200)) == "2 of 3 exact, 1 behind by 1,200 in all"
     assert "unknown" in standing(GroupStatus("g", 3, None, 2, 0, 1, 0))
@@ -96,7 +96,7 @@ def process(name: str, state: str) -> ProcessStatus:
     return ProcessStatus(name, 1, bool(state), state, Path("log"))
 
 
-def test_a_cluster_is_what_its_worst_broker_is() -> None:
+def test_cluster_state_is_that_of_its_worst_broker() -> None:
     links = [LinkState("A-1", 1, 2, False, Toxics(), Toxics(), 0, 0, 0)]
     found = clusters_of_lab(
         {"A": ["A-1", "A-2"], "B": ["B-1"], "C": ["C-1"], "D": ["D-1"]},
@@ -113,7 +113,7 @@ def test_a_cluster_is_what_its_worst_broker_is() -> None:
     assert (found[0].link, found[1].link) == ("healthy", "link unknown")
 
 
-def test_a_wrong_clock_is_said_in_every_form() -> None:
+def test_console_skewed_clock_is_shown_in_every_form() -> None:
     seen = clusters_of_lab(
         {"A": ["A-1"], "B": ["B-1"]}, [process("A-1", "S"), process("B-1", "S")], [], {"A": 1_200_000}
     )
@@ -123,7 +123,7 @@ def test_a_wrong_clock_is_said_in_every_form() -> None:
     assert "clocks 20 min 00 s behind" in html_of(now)
 
 
-def test_what_a_link_does_is_said_by_direction() -> None:
+def test_link_words_name_the_direction() -> None:
     slow = Toxics(delay_ms=200, bandwidth=1e6)
     assert link_words(LinkState("A-1", 1, 2, True, slow, slow, 0, 0, 0)) == "cut"
     assert link_words(LinkState("A-1", 1, 2, False, slow, slow, 0, 0, 0)) == "200 ms late, 1 MB/s at most, both ways"
@@ -132,16 +132,16 @@ def test_what_a_link_does_is_said_by_direction() -> None:
     )
 
 
-def test_a_cluster_that_was_silent_for_one_flow_is_silent() -> None:
+def test_cluster_silent_for_one_flow_is_silent() -> None:
     found = clusters_of_surveys([Survey("A->B", NOW, 1), Survey("B->A", NOW, 1, source_error="no answer")])
     assert [(c.alias, c.word) for c in found] == [("A", "answers"), ("B", "does not answer")]
 
 
-def test_no_run_is_no_drill() -> None:
+def test_drill_of_no_run_is_none() -> None:
     assert drill_of(None) is None
 
 
-def test_the_current_step_is_the_one_that_runs_and_a_drill_nobody_runs_cannot_be_aborted() -> None:
+def test_drill_current_step_runs_and_a_stopped_drill_is_not_abortable() -> None:
     current = drill().current
     assert current is not None
     assert current.name == "two"
@@ -168,7 +168,7 @@ def state() -> ConsoleState:
     )
 
 
-def test_every_form_says_the_same_and_nothing_is_markup_that_came_from_outside() -> None:
+def test_console_picture_forms_agree_and_escape_input() -> None:
     text, page = text_of(state()), html_of(state())
     for word in (
         "A",
@@ -191,27 +191,27 @@ def test_every_form_says_the_same_and_nothing_is_markup_that_came_from_outside()
     assert "<script" not in page
 
 
-def test_the_bundle_has_text_html_and_a_figure_and_gives_what_is_asked_for() -> None:
+def test_console_picture_bundle_has_text_html_and_figure() -> None:
     bundle = ConsolePicture(state())._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html", PLOTLY}
     assert "A-&gt;B mirroring" in json.dumps(bundle[PLOTLY])
     assert set(ConsolePicture(state())._repr_mimebundle_(include=["text/plain"])) == {"text/plain"}
 
 
-def test_a_picture_of_nothing_says_so_in_every_form() -> None:
+def test_console_picture_of_nothing_says_so_in_every_form() -> None:
     bundle = ConsolePicture(
         ConsoleState(NOW, unseen=("waiting for the first answer of the clusters",))
     )._repr_mimebundle_()
     assert all("waiting for the first answer" in (v if isinstance(v, str) else json.dumps(v)) for v in bundle.values())
 
 
-def test_a_flow_without_a_worker_is_not_called_caught_up() -> None:
+def test_console_flow_without_a_worker_is_not_caught_up() -> None:
     said = text_of(ConsoleState(NOW, flows=(view(state=NO_WORKER),)))
     assert "no worker" in said
     assert "nothing behind" not in said
 
 
-def test_a_long_list_says_what_it_leaves_out() -> None:
+def test_console_long_list_says_how_many_are_left_out() -> None:
     many = view(*(partition(f"t{n}", 0, 0, n + 1, 1.0) for n in range(ROWS + 3)))
     assert "and 3 topics more" in text_of(ConsoleState(NOW, flows=(many,)))
     assert "and 3 rows more" in html_of(ConsoleState(NOW, flows=(many,)))

@@ -92,7 +92,7 @@ def until(holds) -> None:
         time.sleep(0.01)
 
 
-def test_a_dangerous_button_shows_its_plan_and_does_nothing_yet(widget: ConsoleWidget, cluster: Cluster) -> None:
+def test_dangerous_button_shows_its_plan_first(widget: ConsoleWidget, cluster: Cluster) -> None:
     widget.buttons["kill"].click()
     assert "SIGKILL" in widget.plan.value
     assert "Start puts it back" in widget.plan.value
@@ -100,7 +100,7 @@ def test_a_dangerous_button_shows_its_plan_and_does_nothing_yet(widget: ConsoleW
     assert cluster.calls == []
 
 
-def test_without_the_name_it_is_refused_in_place_and_the_plan_stays(widget: ConsoleWidget, cluster: Cluster) -> None:
+def test_confirm_without_the_name_is_refused_and_keeps_the_plan(widget: ConsoleWidget, cluster: Cluster) -> None:
     widget.buttons["kill"].click()
     widget.typed.value = "RIGHT"
     widget.confirm.click()
@@ -110,7 +110,7 @@ def test_without_the_name_it_is_refused_in_place_and_the_plan_stays(widget: Cons
     assert cluster.calls == []
 
 
-def test_with_the_name_it_is_done(widget: ConsoleWidget, cluster: Cluster) -> None:
+def test_confirm_with_the_name_carries_out_the_fault(widget: ConsoleWidget, cluster: Cluster) -> None:
     widget.buttons["kill"].click()
     widget.typed.value = " LEFT "
     widget.confirm.click()
@@ -119,7 +119,7 @@ def test_with_the_name_it_is_done(widget: ConsoleWidget, cluster: Cluster) -> No
     assert widget.confirm_row.layout.display == "none"
 
 
-def test_a_plan_left_is_forgotten(widget: ConsoleWidget, cluster: Cluster) -> None:
+def test_leave_discards_the_plan(widget: ConsoleWidget, cluster: Cluster) -> None:
     widget.buttons["kill"].click()
     widget.leave.click()
     widget.typed.value = "LEFT"
@@ -128,7 +128,7 @@ def test_a_plan_left_is_forgotten(widget: ConsoleWidget, cluster: Cluster) -> No
     assert cluster.calls == []
 
 
-def test_a_plan_is_about_the_cluster_it_was_shown_for(widget: ConsoleWidget, cluster: Cluster) -> None:
+def test_changing_the_cluster_discards_the_plan(widget: ConsoleWidget, cluster: Cluster) -> None:
     widget.buttons["kill"].click()
     widget.cluster.value = "RIGHT"
     assert widget.confirm_row.layout.display == "none", "another cluster needs another plan"
@@ -137,7 +137,7 @@ def test_a_plan_is_about_the_cluster_it_was_shown_for(widget: ConsoleWidget, clu
     assert cluster.calls == []
 
 
-def test_a_click_returns_while_the_work_goes_on_and_its_error_is_shown(widget: ConsoleWidget, cluster: Cluster) -> None:
+def test_click_returns_at_once_and_a_later_error_is_shown(widget: ConsoleWidget, cluster: Cluster) -> None:
     began = time.monotonic()
     widget.buttons["start"].click()
     assert time.monotonic() - began < 0.2
@@ -148,9 +148,7 @@ def test_a_click_returns_while_the_work_goes_on_and_its_error_is_shown(widget: C
     assert "Look at its log." in widget.said.value
 
 
-def test_a_cluster_that_does_not_run_is_not_killed_again_and_the_next_step_is_named(
-    widget: ConsoleWidget, cluster: Cluster
-) -> None:
+def test_kill_of_a_stopped_cluster_is_refused_with_the_remedy(widget: ConsoleWidget, cluster: Cluster) -> None:
     cluster.brokers[0].alive = False
     for name in ("kill", "pause"):
         widget.buttons[name].click()
@@ -164,7 +162,7 @@ def test_a_cluster_that_does_not_run_is_not_killed_again_and_the_next_step_is_na
     assert cluster.calls == []
 
 
-def test_a_lab_that_was_taken_down_behind_its_back_is_said_to_be_gone(
+def test_widget_reports_a_lab_that_was_stopped_elsewhere(
     widget: ConsoleWidget, watching: Watching, cluster: Cluster
 ) -> None:
     watching.gone = UsageError("There is no lab", ".lab holds no state.json", "Run `drlib lab up` first")
@@ -178,7 +176,7 @@ def test_a_lab_that_was_taken_down_behind_its_back_is_said_to_be_gone(
     assert cluster.calls == []
 
 
-def test_what_is_no_error_of_ours_is_told_by_its_kind_and_claims_nothing(
+def test_widget_unexpected_error_is_shown_with_its_class(
     widget: ConsoleWidget, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def resume() -> None:
@@ -191,12 +189,12 @@ def test_what_is_no_error_of_ours_is_told_by_its_kind_and_claims_nothing(
     assert "What it had changed until then is not undone" in widget.said.value
 
 
-def test_there_is_nothing_to_abort_and_it_says_so(widget: ConsoleWidget) -> None:
+def test_abort_without_a_drill_says_so(widget: ConsoleWidget) -> None:
     widget.abort.click()
     assert "no drill runs here" in widget.said.value
 
 
-def test_without_a_lab_there_are_no_faults() -> None:
+def test_widget_without_a_lab_has_no_fault_buttons() -> None:
     found = ConsoleWidget(Watching(None))  # type: ignore[arg-type]
     assert found.lab_row.layout.display == "none"
     found.buttons["heal"].click()
@@ -204,7 +202,7 @@ def test_without_a_lab_there_are_no_faults() -> None:
     found.close()
 
 
-def test_closed_it_ends_its_threads_and_answers_no_click(widget: ConsoleWidget, cluster: Cluster) -> None:
+def test_widget_closed_ends_its_threads_and_ignores_clicks(widget: ConsoleWidget, cluster: Cluster) -> None:
     widget.start()
     assert [t for t in threading.enumerate() if t.name == "drlib-console-draw"]
     widget.close()
@@ -215,7 +213,7 @@ def test_closed_it_ends_its_threads_and_answers_no_click(widget: ConsoleWidget, 
     assert cluster.calls == []
 
 
-def test_every_fault_has_a_plan_and_every_dangerous_one_a_way_back() -> None:
+def test_every_fault_has_a_plan_and_dangerous_ones_a_repair() -> None:
     labels = {one.label for one in faults.FAULTS}
     for one in faults.FAULTS:
         assert "LEFT" in one.plan("LEFT")

@@ -43,7 +43,7 @@ def texts(figure: Any) -> list[str]:
     return [note.text for note in figure.layout.annotations]
 
 
-def test_each_application_has_a_row_and_each_moment_a_line(drill: Any) -> None:
+def test_pulse_figure_has_a_row_per_application_and_a_line_per_moment(drill: Any) -> None:
     write(drill, "producer", [sent(n, 100 * n) for n in range(40)])
     write(drill, "readers", [read("g", "k", n, 100 * n) for n in range(20)])
     write(drill, "guest", [read("g", "k", n, 10 * n) for n in range(10)])  # there for a moment only
@@ -55,13 +55,13 @@ def test_each_application_has_a_row_and_each_moment_a_line(drill: Any) -> None:
     assert max(figure.data[1].y) == 10
 
 
-def test_silence_is_drawn_as_silence(drill: Any) -> None:
+def test_pulse_figure_draws_gaps(drill: Any) -> None:
     write(drill, "producer", [*(sent(n, n) for n in range(10)), *(sent(n, 3000 + n) for n in range(10, 20))])
     (only,) = pulse_figure(drill).data
     assert list(only.y) == [20, 0, 0, 0, 0, 0, 20]
 
 
-def test_the_key_that_came_most_out_of_order_is_shown_for_both_groups(drill: Any) -> None:
+def test_order_figure_shows_the_most_disordered_key_of_both_groups(drill: Any) -> None:
     write(drill, "one", [read("ordered", "a", n, n) for n in range(4)])
     mixed = [("a", 3), ("b", 1), ("a", 0), ("a", 1), ("b", 0), ("a", 2)]
     write(drill, "two", [read("ordinary", key, n, at) for at, (key, n) in enumerate(mixed)])
@@ -72,7 +72,7 @@ def test_the_key_that_came_most_out_of_order_is_shown_for_both_groups(drill: Any
     assert {"ordered", "ordinary"} <= set(texts(figure))
 
 
-def test_where_there_is_nothing_to_see_it_says_so(drill: Any) -> None:
+def test_drill_figures_without_data_say_so(drill: Any) -> None:
     assert any("No application has written" in text for text in texts(pulse_figure(drill)))
     write(drill, "one", [read("ordered", "a", n, n) for n in range(4)])
     assert any("No key was read out of order" in text for text in texts(order_figure(drill)))

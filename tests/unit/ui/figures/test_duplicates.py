@@ -46,7 +46,7 @@ def card(*checks: Check) -> Scorecard:
     )
 
 
-def test_the_map_labels_each_row_with_its_number_and_says_utc_and_units() -> None:
+def test_duplicates_figure_labels_rows_and_states_units() -> None:
     figure = heat_figure({"orders": REPORT})
     (heat,) = figure.data
     assert list(heat.y) == ["orders-2", "orders-0"]
@@ -58,7 +58,7 @@ def test_the_map_labels_each_row_with_its_number_and_says_utc_and_units() -> Non
     assert "http" not in json.dumps(json.loads(figure.to_json()))
 
 
-def test_without_a_duplicate_the_map_says_so_and_many_partitions_are_counted() -> None:
+def test_duplicates_figure_without_duplicates_says_so() -> None:
     assert heat_figure({}).layout.annotations[0].text == "No duplicate was found."
     many = DuplicateReport("t", Verdict.FAIL, (), heat=tuple(Heat(p, T0, p + 1) for p in range(50)), step_ms=1000)
     figure = heat_figure({"t": many})
@@ -67,20 +67,20 @@ def test_without_a_duplicate_the_map_says_so_and_many_partitions_are_counted() -
     assert "t-49" in figure.data[0].y
 
 
-def test_a_line_says_how_far_spark_is() -> None:
+def test_progress_line_shows_how_far_spark_is() -> None:
     assert repr(Bar(JobProgress("orders", 0, 0, 2.0))) == "orders: waiting for Spark, 2.00 s"
     assert "6 of 12 tasks" in repr(Bar(JobProgress("orders", 6, 12, 2.0)))
     assert repr(Bar(JobProgress("orders", 12, 12, 3.0, over=True))) == "orders: done, 12 tasks in 3.00 s"
     assert "&lt;b&gt;" in Bar(JobProgress("<b>", 1, 2, 1.0))._repr_mimebundle_()["text/html"]
 
 
-def test_a_failure_of_spark_is_a_sentence_and_no_stack() -> None:
+def test_spark_failure_is_one_sentence_without_stack() -> None:
     error = SparkFailed("orders", "java.lang.OutOfMemoryError: Java heap space\n\tat one.two.Three\n\tat four.Five\n")
     assert str(error).startswith("Spark failed: orders: java.lang.OutOfMemoryError: Java heap space. ")
     assert "one.two" not in str(error)
 
 
-def test_report_and_terminal_say_that_recovery_time_does_not_apply(tmp_path: Path) -> None:
+def test_analysis_report_says_that_recovery_time_does_not_apply(tmp_path: Path) -> None:
     page = write_report(card(), (), tmp_path, notebook=None).read_text()
     text = re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]+>", " ", page, flags=re.S)
     assert "does not apply: an analysis moves nothing" in text

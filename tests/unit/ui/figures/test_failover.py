@@ -130,7 +130,7 @@ def test_positions_figure_draws_checkpoints_and_unknown() -> None:
     assert (list(exact.y), list(unknown.y)) == (["ours: LEFT.t-0"], ["odd: LEFT.t-0"])
 
 
-def test_figures_without_data_say_so(drill: Any) -> None:
+def test_failover_figures_without_data_say_so(drill: Any) -> None:
     assert "has not died" in texts(failover_figure(drill))[0]
     moments.mark(drill.workplace.run_dir, "fault", FAULT)
     assert "wrote anything down" in texts(failover_figure(drill))[0]

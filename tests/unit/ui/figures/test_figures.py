@@ -19,7 +19,7 @@ def said(figure: go.Figure) -> str:
     return " | ".join([figure.layout.title.text, *(note.text for note in figure.layout.annotations)])
 
 
-def test_the_rto_bar_is_stacked_in_order() -> None:
+def test_rto_figure_stacks_stages_in_order() -> None:
     figure = rto_figure(sample.scorecard())
     assert [trace.name for trace in figure.data] == ["detect", "decide", "act", "verify"]
     at = 0.0
@@ -31,24 +31,24 @@ def test_the_rto_bar_is_stacked_in_order() -> None:
     assert "inside the objective" in said(figure)
 
 
-def test_a_missed_objective_is_said() -> None:
+def test_rto_figure_states_a_missed_objective() -> None:
     assert "over the objective" in said(rto_figure(sample.scorecard(objectives=Objectives(rto_seconds=5))))
 
 
-def test_a_stage_not_reached_is_unknown_and_has_no_bar() -> None:
+def test_rto_figure_stage_not_reached_is_unknown() -> None:
     figure = rto_figure(sample.scorecard(rto_seconds=RtoSeconds(detect=1.5, decide=0.1)))
     assert [trace.name for trace in figure.data] == ["detect", "decide"]
     assert "Recovery time: unknown" in said(figure)
     assert "act, verify: unknown" in said(figure)
 
 
-def test_stages_that_took_no_time_are_drawn() -> None:
+def test_rto_figure_draws_stages_of_zero_length() -> None:
     figure = rto_figure(sample.scorecard(rto_seconds=RtoSeconds(detect=0, decide=0, act=0, verify=0, total=0)))
     assert len(figure.data) == 4
     assert "detect 0.000 s" in said(figure)
 
 
-def test_traffic_has_a_line_for_each_count_and_each_mark() -> None:
+def test_traffic_figure_has_a_line_per_count_and_per_mark() -> None:
     figure = traffic_figure(sample.scorecard())
     assert [trace.name for trace in figure.data] == ["produced", "mirrored", "read by arrivals", "read by delays"]
     assert figure.data[0].x[0] == "2026-11-21 10:00:00.000"
@@ -57,7 +57,7 @@ def test_traffic_has_a_line_for_each_count_and_each_mark() -> None:
     assert "UTC" in figure.layout.xaxis.title.text
 
 
-def test_a_group_that_was_not_sampled_has_a_gap_not_a_zero() -> None:
+def test_traffic_figure_unsampled_group_has_a_gap() -> None:
     samples = (
         Sample(at_ms=1000, produced=5, mirrored=1, consumed={}),
         Sample(at_ms=2000, produced=9, mirrored=4, consumed={"g": 3}),
@@ -66,25 +66,25 @@ def test_a_group_that_was_not_sampled_has_a_gap_not_a_zero() -> None:
     assert figure.data[2].y == (None, 3)
 
 
-def test_marks_outside_the_samples_are_in_the_picture() -> None:
+def test_traffic_figure_includes_marks_outside_the_samples() -> None:
     card = sample.scorecard(marks=(Mark(name="late", at_ms=sample.START + 90_000),))
     assert traffic_figure(card).layout.xaxis.range[1] == "2026-11-21 10:01:30.000"
 
 
-def test_partitions_say_how_far_behind_each_is() -> None:
+def test_partitions_figure_states_how_far_behind_each_is() -> None:
     figure = partitions_figure(sample.scorecard())
     assert [len(trace.x) for trace in figure.data] == [9, 9]
     assert "54 not mirrored" in said(figure)
     assert "all mirrored" in said(figure)
 
 
-def test_an_unknown_partition_is_said_and_has_no_bar() -> None:
+def test_partitions_figure_unknown_partition_has_no_bar() -> None:
     figure = partitions_figure(sample.unmeasured())
     assert figure.data[0].x == (None,)
     assert "source end: unknown" in said(figure)
 
 
-def test_many_partitions_are_the_furthest_behind_and_a_count() -> None:
+def test_partitions_figure_of_many_shows_the_worst_and_a_count() -> None:
     many = tuple(
         PartitionOffsets(topic="t", partition=n, source_end=100, mirrored_to=100 - n, target_end=100, unmirrored=n)
         for n in range(60)
@@ -96,13 +96,13 @@ def test_many_partitions_are_the_furthest_behind_and_a_count() -> None:
 
 
 @pytest.mark.parametrize("draw", [rto_figure, traffic_figure])
-def test_nothing_measured_is_an_empty_picture_that_says_so(draw) -> None:  # type: ignore[no-untyped-def]
+def test_scorecard_figures_without_data_say_so(draw) -> None:  # type: ignore[no-untyped-def]
     figure = draw(sample.unmeasured())
     assert len(figure.data) == 0
     assert "No " in said(figure)
 
 
-def test_names_are_not_markup() -> None:
+def test_figures_escape_names() -> None:
     hostile = Mark(name="<b>x</b>", at_ms=sample.START)
     assert "&lt;b&gt;x" in said(traffic_figure(sample.scorecard(marks=(hostile,))))
 
@@ -111,14 +111,14 @@ SPANS = st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 0.5)).map(lambda p: 
 
 
 @given(SPANS)
-def test_no_label_covers_another_in_its_row(spans: list[tuple[float, float]]) -> None:
+def test_label_rows_never_overlap(spans: list[tuple[float, float]]) -> None:
     placed = list(zip(rows(spans), spans, strict=True))
     for n, (row, (left, right)) in enumerate(placed):
         assert all(right <= a or left >= b for other, (a, b) in placed[:n] if other == row)
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=8))
-def test_labels_at_line_ends_keep_their_distance_and_order(values: list[float]) -> None:
+def test_spread_labels_keep_distance_and_order(values: list[float]) -> None:
     moved = spread(values, 5, 100)
     assert max(moved) <= 100
     ordered = sorted(zip(values, moved, strict=True))

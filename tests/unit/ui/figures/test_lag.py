@@ -9,7 +9,7 @@ from drlib.analysis.lag.result import HourOfLatency, LagReport, Series
 from drlib.analysis.lag.trend import Limits, Point, judge_lag
 from drlib.model import Flow, TopicPartition
 from drlib.runs.check import Verdict
-from drlib.ui.figures.lag import lag_figure, latency_figure, worst
+from drlib.ui.figures.lag import lag_figure, worst
 
 BEGIN_S = 1_790_000_000.0
 LIMITS = Limits(retention_s=86400, objective_s=30)
@@ -25,7 +25,7 @@ def report(*found: Series, latencies: tuple[HourOfLatency, ...] = ()) -> LagRepo
     return LagReport(Flow("LEFT", "RIGHT"), 0, 1, found, latencies, (), ())
 
 
-def test_each_line_has_its_name_at_its_end_and_the_limits_are_lines() -> None:
+def test_lag_figure_names_lines_at_their_end_and_draws_limits() -> None:
     figure = lag_figure(report(series(0, 20.0), series(1, 0.0), series(2, 1.0, group="billing")))
     texts = [annotation.text for annotation in figure.layout.annotations]
     assert "orders-0: 9.67 min, 580 records" in texts
@@ -44,32 +44,23 @@ def test_each_line_has_its_name_at_its_end_and_the_limits_are_lines() -> None:
     assert abs(named[0].y - named[1].y) > 0.1  # none covers another
 
 
-def test_groups_are_named_with_their_cluster() -> None:
+def test_lag_figure_names_groups_with_their_cluster() -> None:
     figure = lag_figure(report(series(0, 20.0), series(2, 1.0, group="billing")), groups=True)
     assert len(figure.data) == 1
     assert any(a.text.startswith("billing on RIGHT, orders-2: 29 s") for a in figure.layout.annotations)
 
 
-def test_only_the_worst_are_drawn() -> None:
+def test_lag_figure_draws_only_the_worst() -> None:
     many = [series(n, float(n)) for n in range(20)]
     assert [one.partition.partition for one in worst(many)] == [19, 18, 17, 16, 15, 14]
     assert len(lag_figure(report(*many)).data) == 6
 
 
-def test_nothing_known_is_said() -> None:
+def test_lag_figure_without_data_says_so() -> None:
     assert "Nothing is known" in lag_figure(report()).layout.annotations[0].text
-    assert "No record" in latency_figure(report()).layout.annotations[0].text
 
 
-def test_percentiles_by_hour() -> None:
-    hours = tuple(HourOfLatency("orders", 3_600_000 * n, 10, 0, 5, 50, 500 + n, 900) for n in range(3))
-    unread = HourOfLatency("orders", 0, 10, 10, None, None, None, None)
-    figure = latency_figure(report(latencies=(unread, *hours)))
-    assert [list(trace.y) for trace in figure.data] == [[5] * 3, [50] * 3, [500, 501, 502]]
-    assert figure.data[2].text[-1] == "orders p99: 502 ms"
-
-
-def test_a_report_is_as_good_as_its_worst_part_and_what_was_not_seen_is_no_pass() -> None:
+def test_lag_report_verdict_is_that_of_its_worst_part() -> None:
     fine = series(0, 0.0)
     assert report(fine).verdict is Verdict.PASS
     assert report(fine, series(1, 60.0)).verdict is Verdict.FAIL
@@ -78,7 +69,7 @@ def test_a_report_is_as_good_as_its_worst_part_and_what_was_not_seen_is_no_pass(
     assert noted.verdict is Verdict.UNKNOWN
 
 
-def test_a_lag_with_two_ends_is_named_as_one() -> None:
+def test_lag_range_is_written_with_both_ends() -> None:
     most = series(0, 1.0)
     bounded = replace(most, lower_bound=Point(most.points[-1].at_s, 3, 300, 2.0))
     figure = lag_figure(report(bounded))
@@ -87,7 +78,7 @@ def test_a_lag_with_two_ends_is_named_as_one() -> None:
     assert "at most" not in lag_figure(report(most)).layout.title.text
 
 
-def test_a_lag_with_two_ends_over_time_is_drawn_as_both() -> None:
+def test_lag_figure_draws_both_ends_of_a_range() -> None:
     most = series(0, 1.0)
     certain = (Point(most.points[-2].at_s, 0, 0, 0.0), Point(most.points[-1].at_s, 3, 300, 2.0))
     figure = lag_figure(report(replace(most, lower_bound=certain[-1], lower_bounds=certain)))

@@ -104,7 +104,7 @@ def hostile_notebook(folder: Path) -> Path:
     )
 
 
-def test_nothing_is_fetched_whatever_the_notebook_holds(tmp_path: Path) -> None:
+def test_report_fetches_nothing_whatever_the_notebook_holds(tmp_path: Path) -> None:
     _, page = written(tmp_path, executed=hostile_notebook(tmp_path))
     assert page.addresses(), "the parser found no address at all, not even the page's own"
     assert [a for a in page.addresses() if not a.startswith(("#", "data:"))] == []
@@ -112,7 +112,7 @@ def test_nothing_is_fetched_whatever_the_notebook_holds(tmp_path: Path) -> None:
     assert [name for _, attributes in page.elements for name in attributes if name.startswith("on")] == []
 
 
-def test_the_policy_forbids_the_network_and_names_the_only_scripts(tmp_path: Path) -> None:
+def test_report_policy_forbids_the_network_and_names_its_scripts(tmp_path: Path) -> None:
     import base64
 
     _, page = written(tmp_path, executed=hostile_notebook(tmp_path))
@@ -126,7 +126,7 @@ def test_the_policy_forbids_the_network_and_names_the_only_scripts(tmp_path: Pat
         assert f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" in policy
 
 
-def test_plotly_is_there_once(tmp_path: Path) -> None:
+def test_report_includes_plotly_once(tmp_path: Path) -> None:
     html, page = written(tmp_path)
     assert html.count("* plotly.js v") == 1
     charts = {a["id"] for _, a in page.elements if a.get("class") == "chart"}
@@ -134,7 +134,7 @@ def test_plotly_is_there_once(tmp_path: Path) -> None:
     assert len(charts) == 3
 
 
-def test_hostile_text_is_text(tmp_path: Path) -> None:
+def test_report_escapes_hostile_text(tmp_path: Path) -> None:
     card = sample.scorecard(
         checks=(Check(name=HOSTILE, verdict=Verdict.FAIL, evidence=HOSTILE),),
         groups=(GroupScore(group=HOSTILE, re_read=1, skipped=2, positions={HOSTILE: 3}),),
@@ -151,7 +151,7 @@ def test_hostile_text_is_text(tmp_path: Path) -> None:
     assert "<" not in page.scripts[0]
 
 
-def test_what_was_not_measured_is_unknown_and_never_zero(tmp_path: Path) -> None:
+def test_report_unmeasured_numbers_are_unknown(tmp_path: Path) -> None:
     _, page = written(tmp_path, sample.unmeasured(), lines=())
     assert "UNKNOWN" in page.text
     assert "How many records were lost is unknown" in page.text
@@ -161,13 +161,13 @@ def test_what_was_not_measured_is_unknown_and_never_zero(tmp_path: Path) -> None
     assert page.text.count("unknown") > 20
 
 
-def test_zero_is_zero(tmp_path: Path) -> None:
+def test_report_zero_is_zero(tmp_path: Path) -> None:
     records = sample.scorecard().records.model_copy(update={"lost": 0})
     _, page = written(tmp_path, sample.scorecard(records=records, lost_examples=()))
     assert "None: every acknowledged record" in page.text
 
 
-def test_lists_are_bounded_and_the_rest_is_counted(tmp_path: Path) -> None:
+def test_report_lists_are_bounded_and_the_rest_counted(tmp_path: Path) -> None:
     one = sample.scorecard().lost_examples[0]
     lost = tuple(one.model_copy(update={"id": f"lost-{n}"}) for n in range(MOST_LOST + 7))
     records = sample.scorecard().records.model_copy(update={"lost": 1000})
@@ -178,7 +178,7 @@ def test_lists_are_bounded_and_the_rest_is_counted(tmp_path: Path) -> None:
     assert f"{len(lines) - MOST_LINES} more lines" in page.text
 
 
-def test_files_beside_it_are_hashed(tmp_path: Path) -> None:
+def test_report_lists_files_with_hashes(tmp_path: Path) -> None:
     (tmp_path / "scorecard.json").write_bytes(b"{}\n")
     (tmp_path / ".hidden").write_bytes(b"x")
     _, page = written(tmp_path)
@@ -187,14 +187,14 @@ def test_files_beside_it_are_hashed(tmp_path: Path) -> None:
     assert hashlib.sha256((tmp_path / "journal.jsonl").read_bytes()).hexdigest() in page.text
 
 
-def test_only_its_owner_reads_it_and_nothing_else_is_left(tmp_path: Path) -> None:
+def test_report_is_private_and_leaves_no_draft(tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("old")
     written(tmp_path, lines=())
     assert stat.S_IMODE((tmp_path / "report.html").stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_headings_go_down_one_at_a_time_and_tables_are_labelled(tmp_path: Path) -> None:
+def test_report_headings_are_nested_and_tables_labelled(tmp_path: Path) -> None:
     html, page = written(tmp_path, executed=notebook(tmp_path, nbformat.v4.new_markdown_cell("# A\n\n## B\n\ntext")))
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
@@ -207,7 +207,7 @@ def test_headings_go_down_one_at_a_time_and_tables_are_labelled(tmp_path: Path) 
     assert '<html lang="en">' in html
 
 
-def test_the_notebooks_prose_code_outputs_and_charts_are_shown(tmp_path: Path) -> None:
+def test_report_shows_prose_code_outputs_and_charts_of_the_notebook(tmp_path: Path) -> None:
     from drlib.ui.figures.figures import rto_figure
 
     bundle = Shown("A table", [{"n": 1}], rto_figure(sample.scorecard()))._repr_mimebundle_()
@@ -226,7 +226,7 @@ def test_the_notebooks_prose_code_outputs_and_charts_are_shown(tmp_path: Path) -
     assert ("details", {}) in page.elements
 
 
-def test_a_file_that_is_no_notebook_is_refused(tmp_path: Path) -> None:
+def test_read_cells_of_a_file_that_is_not_a_notebook_is_refused(tmp_path: Path) -> None:
     (tmp_path / "executed.ipynb").write_text("not json")
     with pytest.raises(UnreadableNotebook, match=r"executed\.ipynb cannot be shown"):
         write_report(sample.scorecard(), (), tmp_path, notebook=tmp_path / "executed.ipynb")
@@ -245,7 +245,7 @@ def test_a_file_that_is_no_notebook_is_refused(tmp_path: Path) -> None:
         "<scr<script></script>ipt>alert(1)</script>",
     ],
 )
-def test_nothing_in_an_output_runs_or_fetches(html: str) -> None:
+def test_safe_html_runs_and_fetches_nothing(html: str) -> None:
     page = Page(safe_html(html))
     assert not {tag for tag, _ in page.elements} & {"script", "svg", "style"}
     assert page.addresses() == []

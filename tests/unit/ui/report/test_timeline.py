@@ -38,7 +38,7 @@ AT = 1_795_310_977_362
         ("something-new", {"step": "", "seconds": 2.0}, "something new", "seconds 2"),
     ],
 )
-def test_a_line_in_words(tmp_path: Path, event: str, data: dict[str, Scalar], step: str, what: str) -> None:
+def test_timeline_line_in_words(tmp_path: Path, event: str, data: dict[str, Scalar], step: str, what: str) -> None:
     DrillJournal(tmp_path / "journal.jsonl").write(event, **data)
     (moment,) = moments(read(tmp_path / "journal.jsonl"))
     assert (moment.step, moment.what, moment.after) == (step, what, 0.0)

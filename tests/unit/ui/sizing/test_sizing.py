@@ -26,7 +26,7 @@ TRIED = Tried(
 )
 
 
-def test_a_flow_that_fits_is_said_to_fit() -> None:
+def test_sizing_flow_that_fits_passes() -> None:
     sizing = Sizing("5MB/s", "200ms", "1Gb/s", 12)
     text = repr(sizing.link())
     assert "1 MiB" in text
@@ -36,7 +36,7 @@ def test_a_flow_that_fits_is_said_to_fit() -> None:
     assert "outlasts 7 d" in repr(sizing.after_outages())
 
 
-def test_a_flow_that_does_not_fit_is_said_to_lose_records_and_when() -> None:
+def test_sizing_flow_that_does_not_fit_says_when_records_are_lost() -> None:
     sizing = Sizing("200MB/s", "200ms", "1Gb/s", 12, retention="24h", outages=("48h",))
     text = repr(sizing.link()) + repr(sizing.after_outages())
     assert "Not enough" in text
@@ -51,12 +51,12 @@ def test_a_flow_that_does_not_fit_is_said_to_lose_records_and_when() -> None:
     ("rate", "rtt", "bandwidth"),
     [("5", "1ms", "1Gb/s"), ("5MB/s", "1", "1Gb/s"), ("5MB/s", "1ms", "0Gb/s"), ("5MB/s", "1ms", "fast")],
 )
-def test_what_is_no_link(rate: str, rtt: str, bandwidth: str) -> None:
+def test_sizing_malformed_link_is_refused(rate: str, rtt: str, bandwidth: str) -> None:
     with pytest.raises(UsageError):
         Sizing(rate, rtt, bandwidth, 12)
 
 
-def test_predictions_are_lines_and_measurements_are_marks_with_their_number() -> None:
+def test_throughput_figure_draws_predictions_as_lines_and_measurements_as_marks() -> None:
     figure = Trial(TRIED).figure()
     marks = [trace for trace in figure.data if "markers" in trace.mode]
     assert (list(marks[0].x), list(marks[0].y)) == ([256 * KIB], [1.4])
@@ -71,7 +71,7 @@ def test_predictions_are_lines_and_measurements_are_marks_with_their_number() ->
     assert not figure.layout.showlegend
 
 
-def test_workers_are_shown_beside_what_was_predicted() -> None:
+def test_workers_figure_shows_measurements_beside_predictions() -> None:
     trial = Trial(TRIED)
     bars = trial.workers_figure().data[0]
     assert list(bars.x) == ["1 worker, 2 lanes", "2 workers, 4 lanes"]
@@ -83,12 +83,12 @@ def test_workers_are_shown_beside_what_was_predicted() -> None:
     assert "1.4 MB/s" in text
 
 
-def test_nothing_measured_is_said() -> None:
+def test_workers_figure_without_measurements_says_so() -> None:
     figure = Trial(Tried(LINK, ())).workers_figure()
     assert "Nothing was measured" in figure.layout.annotations[0].text
 
 
-def test_a_link_an_outage_and_a_measurement_are_each_judged(tmp_path: Path) -> None:
+def test_sizing_checks_judge_link_outage_and_measurement(tmp_path: Path) -> None:
     link = LinkSpec(20e6, 0.1)
     slow = Trial(
         Tried(link, (Measured(sequential(link, MIB) * 0.9, clients=1, request=MIB), Measured(1e3, workers=1, lanes=1)))

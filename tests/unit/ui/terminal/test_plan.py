@@ -37,7 +37,7 @@ def shown(mode: Mode = Mode.PLANNED, rollback: Rollback = Rollback.DEFAULT) -> t
     return out.getvalue(), plan
 
 
-def test_each_step_says_what_it_changes_and_what_is_dangerous_about_it() -> None:
+def test_plan_steps_show_their_changes_and_dangers() -> None:
     text, plan = shown()
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "PLANNED d A->B" in lines[0]
@@ -53,7 +53,7 @@ def test_each_step_says_what_it_changes_and_what_is_dangerous_about_it() -> None
         assert told in marks
 
 
-def test_mode_and_strategy_say_when_it_is_put_back() -> None:
+def test_plan_states_when_it_rolls_back() -> None:
     assert "Nothing your applications rely on is touched" in shown(Mode.PRACTICE)[0]
     assert "always: a practice cleans up" in shown(Mode.PRACTICE)[0]
     assert "EMERGENCY" in shown(Mode.EMERGENCY)[0]
