@@ -136,7 +136,7 @@ def test_run_passes_objectives_to_a_notebook_with_these_parameters(tmp_path: Pat
     ("given", "told"),
     [
         ({"paec": 1.0}, "Did you mean pace?"),
-        ({"pace": "fast"}, "is no float"),
+        ({"pace": "fast"}, "is not a float"),
         ({"label": "password=hunter2"}, "looks like a secret"),
     ],
 )

@@ -98,7 +98,7 @@ def test_plan_wrong_runbook_starts_nothing(
 
 @pytest.mark.parametrize(
     ("pair", "told"),
-    [("tpoic=x", "Did you mean topic?"), ("partitions=two", "'two' is no int"), ("partitions", "it has no '='")],
+    [("tpoic=x", "Did you mean topic?"), ("partitions=two", "'two' is not an int"), ("partitions", "it has no '='")],
 )
 def test_plan_wrong_parameter_starts_nothing(tmp_path: Path, file: Path, pair: str, told: str) -> None:
     for command in ("plan", "run"):
