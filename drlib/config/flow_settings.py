@@ -1,4 +1,4 @@
-"""The settings of one flow. Each key of a file stands here once: name, reader, default and meaning, in its field's metadata.
+"""The settings of one flow. Each key is defined here once: name, reader, default and meaning, in its field's metadata.
 
 Rules: a field is read from the most specific place of its `Scope` where the key is set; fields are read in their order here,
 which is the order of `drlib config explain`. Defaults are MirrorMaker 2's. A meaning is one line, with units.

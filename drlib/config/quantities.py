@@ -35,20 +35,20 @@ def byte_count(text: str, what: str = "size") -> float:
 
 def seconds(text: str, what: str = "time") -> float:
     """`200ms`, `24h`, `7d` -> seconds. Raises `UsageError`."""
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
         raise UsageError(
             f"'{text}' is not a valid {what}", "it is not a number with a unit", "Write 200ms, 30s, 24h or 7d."
         )
-    return float(found[1]) * _SECONDS[found[2]]
+    return float(match[1]) * _SECONDS[match[2]]
 
 
 def _bytes(form: re.Pattern[str], text: str, what: str, remedy: str) -> float:
-    found = form.fullmatch(text.strip())
-    prefix = _PREFIXES.get(found[2]) if found else None
-    if found is None or prefix is None:
+    match = form.fullmatch(text.strip())
+    prefix = _PREFIXES.get(match[2]) if match else None
+    if match is None or prefix is None:
         raise UsageError(f"'{text}' is not a valid {what}", "it is not a number with a unit", remedy)
-    return float(found[1]) * prefix / (8 if found[3] == "b" else 1)
+    return float(match[1]) * prefix / (8 if match[3] == "b" else 1)
 
 
 def format_bytes(count: float) -> str:

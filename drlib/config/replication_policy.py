@@ -28,7 +28,7 @@ JOURNAL_PREFIX: Final = "__drlib-journal"
 class ReplicationPolicy(ABC):
     """Names across clusters (`org.apache.kafka.connect.mirror.ReplicationPolicy`).
 
-    `separator` stands between alias and topic; internal names use it too unless `internal_separator_enabled` is False,
+    `separator` separates alias and topic; internal names use it too unless `internal_separator_enabled` is False,
     when they use a period. Raises `UsageError` for an empty separator, which Java would split at every letter.
     """
 

@@ -143,8 +143,8 @@ class _Translator:
     def _refuse_construct(self, where: str = "") -> NoReturn:
         rest = self._pattern[self._position :]
         for construct, why in _EXPLAINED:
-            if (found := re.match(construct, rest, re.DOTALL)) is not None:
-                self._refuse(why.format(found.group()) + where)
+            if (match := re.match(construct, rest, re.DOTALL)) is not None:
+                self._refuse(why.format(match.group()) + where)
         raise AssertionError(rest)
 
     def _translate_token(self, token: re.Match[str]) -> str:
@@ -176,7 +176,7 @@ class _Translator:
             case "close":
                 self._groups.pop()
                 if not self._groups:
-                    self._refuse("`)` stands without `(`")
+                    self._refuse("`)` has no `(`")
             case "flags":
                 return self._flags(token)
             case "open":

@@ -105,7 +105,7 @@ class Cluster:
         wanted = sorted(set(names))
         if not wanted:
             return {}
-        found = {}
+        descriptions = {}
         for name, future in self._call(doing, "describe_topics", TopicCollection(wanted)).items():
             try:
                 topic = self._result(future)
@@ -115,8 +115,8 @@ class Cluster:
                 if in_sight and code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                     continue
                 raise as_drlib_error(error, self.settings, doing) from error
-            found[name] = TopicDescription(name, _uuid(topic.topic_id), len(topic.partitions), topic.is_internal)
-        return found
+            descriptions[name] = TopicDescription(name, _uuid(topic.topic_id), len(topic.partitions), topic.is_internal)
+        return descriptions
 
     def create_topic(
         self,
@@ -188,8 +188,8 @@ class Cluster:
         doing = "describing a broker's configuration"
         nodes = self._wait(self._call(doing, "describe_cluster"), doing).nodes
         resource = ConfigResource(ResourceType.BROKER, str(min(node.id for node in nodes)))
-        found = self._wait(self._call(doing, "describe_configs", [resource])[resource], doing)
-        return {entry.name: entry.value for entry in found.values()}
+        entries = self._wait(self._call(doing, "describe_configs", [resource])[resource], doing)
+        return {entry.name: entry.value for entry in entries.values()}
 
     def group_members(self, group: str) -> tuple[GroupMember, ...]:
         """The members of `group`; empty when it has none or does not exist.
@@ -198,7 +198,7 @@ class Cluster:
         """
         doing = f"describing group {group}"
         try:
-            found = self._of_coordinator(lambda: self._call(doing, "describe_consumer_groups", [group])[group])
+            described = self._of_coordinator(lambda: self._call(doing, "describe_consumer_groups", [group])[group])
         except (KafkaException, TimeoutError) as error:
             if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
                 return ()
@@ -212,7 +212,7 @@ class Cluster:
                     for p in (member.assignment.topic_partitions if member.assignment else ())
                 ),
             )
-            for member in found.members
+            for member in described.members
         )
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -311,14 +311,14 @@ class Cluster:
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: Isolation, doing: str
     ) -> dict[TopicPartition, int]:
         wanted = {ConfluentTopicPartition(tp.topic, tp.partition): spec for tp in set(partitions)}
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         until = time.monotonic() + self._timeout_s
         while wanted:
             moved = {}
             futures = self._call(doing, "list_offsets", wanted, isolation_level=_LEVELS[isolation])
             for item, future in futures.items():
                 try:
-                    found[TopicPartition(item.topic, item.partition)] = self._result(future).offset
+                    offsets[TopicPartition(item.topic, item.partition)] = self._result(future).offset
                 except (KafkaException, TimeoutError) as error:
                     if code_of(error) not in LEADER_MOVES or time.monotonic() > until:
                         raise as_drlib_error(
@@ -328,17 +328,17 @@ class Cluster:
             if moved:
                 time.sleep(_RETRY_S)
             wanted = moved
-        return found
+        return offsets
 
     def _await_propagation(self, name: str, partitions: int) -> None:
         """Wait until a broker knows what the controller has done already; return if it cannot be asked."""
         until = time.monotonic() + min(_PROPAGATION_MOST_S, self._timeout_s)
         while time.monotonic() < until:
             try:
-                found = self.topics([name]).get(name)
+                topic = self.topics([name]).get(name)
             except DrlibError:
                 return
-            if found is None if partitions == 0 else found is not None and found.partitions >= partitions:
+            if topic is None if partitions == 0 else topic is not None and topic.partitions >= partitions:
                 return
             time.sleep(_PROPAGATION_POLL_S)
 

@@ -66,19 +66,19 @@ def _tokens(text: str, where: str) -> Iterator[tuple[str, str]]:
     """("word" or "sign", text), quotes and escapes removed."""
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        token = _TOKEN.match(text, at)
+        if token is None:
             _refuse(where, "a quote is not closed")
-        at = found.end()
-        if found["sign"] is not None:
-            yield "sign", found["sign"]
-        elif found["space"] is None:
-            quoted = found["double"] if found["double"] is not None else found["single"]
-            yield "word", found["word"] if quoted is None else _ESCAPE.sub(_unescaped, quoted)
+        at = token.end()
+        if token["sign"] is not None:
+            yield "sign", token["sign"]
+        elif token["space"] is None:
+            quoted = token["double"] if token["double"] is not None else token["single"]
+            yield "word", token["word"] if quoted is None else _ESCAPE.sub(_unescaped, quoted)
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    text = found[1]
+def _unescaped(escape: re.Match[str]) -> str:
+    text = escape[1]
     return chr(int(text, 8)) if text[0] in "01234567" else _LETTERS.get(text, text)
 
 

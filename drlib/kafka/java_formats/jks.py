@@ -126,14 +126,14 @@ def _key(info: bytes, secret: bytes) -> bytes:
 def _sequence(data: bytes) -> list[bytes]:
     """The contents of the DER values that stand one after the other in `data`. Raises `struct.error`."""
     cursor = _Cursor(data)
-    found: list[bytes] = []
+    values: list[bytes] = []
     while not cursor.ended:
         cursor.number(">B")  # tag
         length = cursor.number(">B")
         if length & 0x80:
             length = int.from_bytes(cursor.block(length & 0x7F), "big")
-        found.append(cursor.block(length))
-    return found
+        values.append(cursor.block(length))
+    return values
 
 
 def _pem(kind: str, der: bytes) -> str:

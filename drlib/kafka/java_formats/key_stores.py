@@ -60,20 +60,20 @@ def key_store(path: str, store_type: str, password: str, where: str, key_passwor
 
 def certificates(text: str, where: str) -> str:
     """Every certificate in PEM `text`. Raises `UsageError` when there is none."""
-    found = _CERTIFICATE.findall(text)
-    if not found:
+    blocks = _CERTIFICATE.findall(text)
+    if not blocks:
         raise UsageError(f"{where} holds no certificate", "a PEM certificate is expected", "Give a PEM certificate.")
-    return "\n".join(found) + "\n"
+    return "\n".join(blocks) + "\n"
 
 
 def private_key(text: str, where: str) -> str:
     """The private key in PEM `text`. Raises `UsageError` when there is none."""
-    found = _KEY.search(text)
-    if found is None:
+    block = _KEY.search(text)
+    if block is None:
         raise UsageError(
             f"{where} holds no private key", "a PEM private key is expected", "Set it to a PEM private key."
         )
-    return found[0] + "\n"
+    return block[0] + "\n"
 
 
 def _read(path: str, where: str) -> bytes:
@@ -112,7 +112,7 @@ def _opened(contents: bytes, path: str, store_type: str, password: str, where: s
 
 def _jks(contents: bytes, password: str, key_password: str, path: str, where: str) -> str:
     try:
-        found = jks.read(contents, password, key_password)
+        store = jks.read(contents, password, key_password)
     except jks.WrongPassword as error:
         raise UsageError(
             f"{where}: {path} cannot be opened",
@@ -125,7 +125,7 @@ def _jks(contents: bytes, password: str, key_password: str, path: str, where: st
             f"it begins like a JKS store, but {error}",
             "Inspect it: keytool -list -keystore STORE",
         ) from error
-    return "\n".join((*found.certificates, *found.keys))
+    return "\n".join((*store.certificates, *store.keys))
 
 
 @functools.lru_cache(maxsize=16)  # a store is opened for every client that is made; a changed file is another key

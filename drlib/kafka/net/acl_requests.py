@@ -41,7 +41,7 @@ async def topic_acls(conn: Connection) -> tuple[TopicAcl, ...]:
         )
     )
     raise_for(answer.error_code, "listing the ACLs of topics", answer.error_message)
-    found = [
+    acls = [
         TopicAcl(
             resource.resource_name,
             acl.principal,
@@ -54,7 +54,7 @@ async def topic_acls(conn: Connection) -> tuple[TopicAcl, ...]:
         for acl in resource.acls
         if acl.operation in _OPERATIONS and acl.permission_type in _PERMISSIONS and resource.pattern_type in _PATTERNS
     ]
-    return tuple(sorted(found))
+    return tuple(sorted(acls))
 
 
 async def create_topic_acls(conn: Connection, acls: Sequence[TopicAcl]) -> list[BrokerError | None]:

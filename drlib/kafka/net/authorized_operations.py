@@ -64,13 +64,13 @@ async def group_rights(client: ClusterClient, group: str) -> frozenset[str]:
                 return frozenset()
             raise
         connection = await client.connection(node, "control")
-        (found,) = (await connection.request(message)).groups
-        if found.error_code in AUTHORIZATION:
+        (described,) = (await connection.request(message)).groups
+        if described.error_code in AUTHORIZATION:
             return frozenset()
-        if found.error_code == 0:
-            return _names(found.authorized_operations or ())
-        if found.error_code not in ELECTING or time.monotonic() > deadline:
-            raise BrokerError(found.error_code, f"describing group {group}")
+        if described.error_code == 0:
+            return _names(described.authorized_operations or ())
+        if described.error_code not in ELECTING or time.monotonic() > deadline:
+            raise BrokerError(described.error_code, f"describing group {group}")
         await asyncio.sleep(0.05)
 
 
@@ -93,9 +93,9 @@ async def clock_skew(client: ClusterClient) -> Skew | None:
             answered = time.time()
             if answer.error_code or not answer.topics or answer.topics[0].partitions[0].error_code:
                 return best
-            found = answer.topics[0].partitions[0]
+            quorum = answer.topics[0].partitions[0]
             theirs = next(
-                (v.last_caught_up_timestamp for v in found.current_voters if v.replica_id == found.leader_id), -1
+                (v.last_caught_up_timestamp for v in quorum.current_voters if v.replica_id == quorum.leader_id), -1
             )
             if theirs <= 0:
                 return best

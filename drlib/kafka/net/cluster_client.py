@@ -190,16 +190,16 @@ class ClusterClient:
                 self._topics.popitem(last=False)
         self._topics.move_to_end(key)
         api, version, question = MetadataRequest.API_KEY, versions.version("Metadata"), [asked.question]
-        found: ClusterMetadata = await self._any(
+        answer: ClusterMetadata = await self._any(
             lambda seed: seed.submit(api, version, question, asked.read, timeout_s=self.timeout_s)
         )
-        self.expect(self.cluster_id or found.cluster_id)
-        self.stranger = found.cluster_id if found.cluster_id != self.cluster_id else ""
+        self.expect(self.cluster_id or answer.cluster_id)
+        self.stranger = answer.cluster_id if answer.cluster_id != self.cluster_id else ""
         if self.stranger:
-            raise WrongCluster(self._addresses(), self.cluster_id, found.cluster_id)
-        if found.brokers:
-            self.brokers = dict(found.brokers)
-        return found
+            raise WrongCluster(self._addresses(), self.cluster_id, answer.cluster_id)
+        if answer.brokers:
+            self.brokers = dict(answer.brokers)
+        return answer
 
     def expect(self, cluster_id: str) -> None:
         """Accept only this cluster ID from now on; another one raises `WrongCluster`."""
@@ -245,11 +245,11 @@ class ClusterClient:
         delay = 0.01
         while True:
             answer = await self._ask(message_class(key_type=_KINDS[kind], coordinator_keys=[key]))
-            (found,) = answer.coordinators
-            if found.error_code not in ELECTING or time.monotonic() > deadline:
-                raise_for(found.error_code, f"finding the coordinator of {kind} {key}", found.error_message)
-                self.brokers[found.node_id] = Broker(found.node_id, found.host, found.port)
-                return int(found.node_id)
+            (coordinator,) = answer.coordinators
+            if coordinator.error_code not in ELECTING or time.monotonic() > deadline:
+                raise_for(coordinator.error_code, f"finding the coordinator of {kind} {key}", coordinator.error_message)
+                self.brokers[coordinator.node_id] = Broker(coordinator.node_id, coordinator.host, coordinator.port)
+                return int(coordinator.node_id)
             await asyncio.sleep(delay)
             delay = min(0.2, delay * 2)
 
@@ -336,11 +336,11 @@ class ClusterClient:
         presented = self.security.tls is not None and bool(self.security.tls.certificate_pem)
         cause = error.cause if isinstance(error, ConnectionLost) else error.__cause__
         peer, protocol = f"{host}:{port}", self.security.protocol
-        told = security_faults.of_tls(cause, peer, protocol, presented=presented)
-        if told is None and not self.brokers and not isinstance(cause, (ConnectionRefusedError, TimeoutError)):
-            told = await listener.explain(host, port, self.security, self._tls, timeout_s=self.timeout_s)
-        if told is not None:
-            raise told from error
+        fault = security_faults.of_tls(cause, peer, protocol, presented=presented)
+        if fault is None and not self.brokers and not isinstance(cause, (ConnectionRefusedError, TimeoutError)):
+            fault = await listener.explain(host, port, self.security, self._tls, timeout_s=self.timeout_s)
+        if fault is not None:
+            raise fault from error
 
     def _addresses(self) -> str:
         return ", ".join(f"{host}:{port}" for host, port in self.bootstrap)

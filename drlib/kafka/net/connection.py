@@ -325,7 +325,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer(self, frame: memoryview) -> None:
         if not self._pending:
-            self._lose("an answer came that nobody asked for", abort=True)
+            self._lose("an unrequested answer arrived", abort=True)
             return
         pending = self._pending.popleft()
         try:
@@ -391,8 +391,8 @@ class Connection(asyncio.BufferedProtocol):
                 request.future.exception()  # marks the error as retrieved: no log line for each unawaited future
 
     def _socket(self) -> socket.socket | None:
-        found = None if self._transport is None else self._transport.get_extra_info("socket")
-        return cast("socket.socket | None", found)
+        sock = None if self._transport is None else self._transport.get_extra_info("socket")
+        return cast("socket.socket | None", sock)
 
     def _set_options(self, user_timeout_ms: int | None, linger_zero: bool) -> None:
         sock = self._socket()

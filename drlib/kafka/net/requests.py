@@ -114,14 +114,14 @@ async def describe_transaction(conn: Connection, transactional_id: str) -> Trans
     answer = await conn.request(
         DescribeTransactionsRequest[version("DescribeTransactions")](transactional_ids=[transactional_id])
     )
-    (found,) = answer.transaction_states
-    raise_for(found.error_code, f"describing transaction {transactional_id}")
+    (state,) = answer.transaction_states
+    raise_for(state.error_code, f"describing transaction {transactional_id}")
     return TransactionState(
-        found.transaction_state,
-        found.producer_id,
-        found.producer_epoch,
-        found.transaction_start_time_ms,
-        found.transaction_timeout_ms,
+        state.transaction_state,
+        state.producer_id,
+        state.producer_epoch,
+        state.transaction_start_time_ms,
+        state.transaction_timeout_ms,
     )
 
 
@@ -144,18 +144,18 @@ async def describe_producers(
             topics=[topic_class(name=t, partition_indexes=list(p)) for t, p in partitions.items()]
         )
     )
-    found: dict[TopicPartition, list[ProducerState]] = {}
+    producers: dict[TopicPartition, list[ProducerState]] = {}
     for topic in answer.topics:
         for p in topic.partitions:
             partition = TopicPartition(topic.name, p.partition_index)
             raise_for(p.error_code, f"describing the producers of {partition}", p.error_message, topics=[topic.name])
-            found[partition] = [
+            producers[partition] = [
                 ProducerState(
                     a.producer_id, a.producer_epoch, a.last_sequence, a.last_timestamp, a.current_txn_start_offset
                 )
                 for a in p.active_producers
             ]
-    return found
+    return producers
 
 
 async def list_offsets(
@@ -182,13 +182,13 @@ async def list_offsets(
             topics=[topic_class(name=t, partitions=p) for t, p in topics.items()],
         )
     )
-    found: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, int] = {}
     for topic in answer.topics:
         for p in topic.partitions:
             partition = TopicPartition(topic.name, p.partition_index)
             raise_for(p.error_code, f"listing the offsets of {partition}", topics=[topic.name])
-            found[partition] = p.offset
-    return found
+            offsets[partition] = p.offset
+    return offsets
 
 
 async def topic_config(conn: Connection, topics: Sequence[str], name: str) -> dict[str, str]:
@@ -246,7 +246,7 @@ async def fetch(
     The broker returns at least the first batch whole, even when it is larger than `max_bytes`. Partitions without new
     records are returned with empty records.
     """
-    found = await fetch_future(
+    answer = await fetch_future(
         conn,
         partitions,
         max_wait_ms=max_wait_ms,
@@ -254,5 +254,5 @@ async def fetch(
         max_bytes=max_bytes,
         read_committed=read_committed,
     )
-    raise_for(found.error_code, f"fetching from {conn.peer}")
-    return found.partitions
+    raise_for(answer.error_code, f"fetching from {conn.peer}")
+    return answer.partitions

@@ -68,7 +68,7 @@ class ControlType(IntEnum):
 
 
 class BatchHeader(NamedTuple):
-    """The header of one batch, as it stands in the log. (A tuple: ten times cheaper to create, once per batch.)
+    """The header of one batch, as it is in the log. (A tuple: ten times cheaper to create, once per batch.)
 
     Offsets are record offsets, `length` counts bytes after itself, timestamps are milliseconds. A message of format 0
     or 1 appears as a batch of one record at its offset: a compressed one may hold more, ending at that offset.
@@ -86,7 +86,7 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int  # type: ignore[assignment]  # Kafka's name; nobody counts values in a header
+    count: int  # type: ignore[assignment]  # Kafka's name; tuple.count is not used on headers
 
     @property
     def last_offset(self) -> int:
@@ -196,11 +196,11 @@ def verify(batch: memoryview, header: BatchHeader) -> None:
     _compare(header, zlib.crc32(batch[16:]) if header.magic < 2 else google_crc32c.value(bytes(batch[CRC_FROM:])))
 
 
-def _compare(header: BatchHeader, found: int) -> None:
-    if found != header.crc:
+def _compare(header: BatchHeader, checksum: int) -> None:
+    if checksum != header.crc:
         raise CorruptBatch(
             f"the batch at offsets {header.base_offset} to {header.last_offset} is corrupt",
-            f"its checksum is {header.crc:08x} and its bytes give {found:08x}",
+            f"its checksum is {header.crc:08x} and its bytes give {checksum:08x}",
         )
 
 

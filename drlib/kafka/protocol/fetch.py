@@ -31,7 +31,7 @@ _LEADER: Final = struct.Struct(">ii")
 _INT32: Final = struct.Struct(">i")
 _NO_REPLICA: Final = -1
 NO_SESSION: Final = (0, -1)
-"""Session ID and epoch of a request that stands alone."""
+"""Session ID and epoch of a request without a session."""
 NEW_SESSION: Final = (0, 0)
 """Session ID and epoch of a request that names everything and asks for a session."""
 _EMPTY: Final = memoryview(b"")
@@ -121,14 +121,14 @@ def decode(view: memoryview) -> Fetched:
     """The answer in a response body. Raises `ValueError` when it is malformed."""
     reader = Reader(view)
     _, code, session_id = reader.fields(_ANSWER_HEAD)
-    found: list[FetchedPartition] = []
+    partitions: list[FetchedPartition] = []
     for _ in reader.array():
         topic_id = reader.uuid()
         for _ in reader.array():
-            found.append(_partition(reader, topic_id))
+            partitions.append(_partition(reader, topic_id))
         reader.skip_tags()
     reader.skip_tags()
-    return Fetched(code, session_id, found, len(view))
+    return Fetched(code, session_id, partitions, len(view))
 
 
 def _partition(reader: Reader, topic_id: TopicId) -> FetchedPartition:

@@ -100,7 +100,7 @@ def merge(
                     place, tail = _varint(data, tail)
                 if not contiguous:
                     if not before < place <= header.last_offset_delta:
-                        raise _corrupt(header, f"a record in it stands at offset {offset + place}")
+                        raise _corrupt(header, f"one of its records has offset {offset + place}")
                     before = place
                     if offset + place != behind:
                         pieces.append((began, behind - began))

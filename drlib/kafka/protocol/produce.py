@@ -69,8 +69,8 @@ def decode(view: memoryview) -> list[ProduceResult]:
                 reader.skip_tags()
             message = reader.compact_string()
             reader.skip_tags()
-            told = message or "; ".join(errors[:3]) or None
-            results.append(ProduceResult(topic, partition, code, base_offset, told, append_time))
+            detail = message or "; ".join(errors[:3]) or None
+            results.append(ProduceResult(topic, partition, code, base_offset, detail, append_time))
         reader.skip_tags()
     reader.fields(_INT32)  # throttle time: the broker itself stops reading from this connection meanwhile
     reader.skip_tags()

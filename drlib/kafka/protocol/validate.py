@@ -22,7 +22,7 @@ def sound_batches(records: memoryview, position: int, high_watermark: int) -> li
 
     Raises `CorruptBatch` when the first batch from `position` on is damaged. A high watermark of -1 is unknown.
     """
-    found: list[tuple[BatchHeader, memoryview]] = []
+    batches: list[tuple[BatchHeader, memoryview]] = []
     end = 0
     try:
         for header, view in iter_batches(records):
@@ -31,22 +31,22 @@ def sound_batches(records: memoryview, position: int, high_watermark: int) -> li
                 if header.base_offset < end or after > high_watermark >= 0:
                     raise _misplaced(header, end, high_watermark)
                 end = after
-            found.append((header, view))
+            batches.append((header, view))
     except CorruptBatch:
-        if not _advances(found, position):
+        if not _advances(batches, position):
             raise
-    if not found and len(records):
+    if not batches and len(records):
         raise CorruptBatch(
             f"the {len(records)} bytes at offset {position} hold no whole batch",
             "a broker never cuts the first batch of an answer, so its length is damaged",
         )
-    return found
+    return batches
 
 
 def _misplaced(header: BatchHeader, end: int, high_watermark: int) -> CorruptBatch:
     if header.base_offset < end:
         return CorruptBatch(
-            f"the batch at offset {header.base_offset} stands behind one that ends at {end}", "its offset is damaged"
+            f"the batch at offset {header.base_offset} follows one that ends at {end}", "its offset is damaged"
         )
     return BeyondEnd(
         f"the batch at offsets {header.base_offset} to {header.last_offset} lies beyond the log's end",
@@ -54,5 +54,5 @@ def _misplaced(header: BatchHeader, end: int, high_watermark: int) -> CorruptBat
     )
 
 
-def _advances(found: list[tuple[BatchHeader, memoryview]], position: int) -> bool:
-    return any(header.next_offset > position for header, _ in found)
+def _advances(batches: list[tuple[BatchHeader, memoryview]], position: int) -> bool:
+    return any(header.next_offset > position for header, _ in batches)

@@ -184,8 +184,8 @@ def _presented(cluster: _Keys) -> stores.KeyStore | None:
     store_type = _store_type(cluster, "keystore")
     if text := cluster.text(key):
         _only_pem(cluster, key, store_type, location)
-        found = stores.certificates(cluster.text(chain), cluster.where(chain))
-        return stores.KeyStore(found, stores.private_key(text, cluster.where(key)))
+        certificates = stores.certificates(cluster.text(chain), cluster.where(chain))
+        return stores.KeyStore(certificates, stores.private_key(text, cluster.where(key)))
     path, password = cluster.text(location), cluster.text("ssl.keystore.password")
     if not path:
         return None

@@ -110,13 +110,13 @@ def _from_endpoint(source: ClientCredentials) -> Token:
 
 
 def _read(answer: object, source: ClientCredentials, now_s: float) -> Token:
-    found = answer.get("access_token") if isinstance(answer, dict) else None
-    if not isinstance(found, str) or not found:
+    token = answer.get("access_token") if isinstance(answer, dict) else None
+    if not isinstance(token, str) or not token:
         raise _no_token(source)
-    claims = _claims(found)
+    claims = _claims(token)
     lifetime = answer.get("expires_in") if isinstance(answer, dict) else None
     ends = claims.get("exp") or now_s + float(lifetime or 3600)
-    return Token(found, str(claims.get("sub") or source.client_id), now_s, float(str(ends)))
+    return Token(token, str(claims.get("sub") or source.client_id), now_s, float(str(ends)))
 
 
 def _claims(token: str) -> Mapping[str, object]:

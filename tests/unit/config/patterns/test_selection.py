@@ -50,7 +50,7 @@ def test_matches_agrees_with_java(patterns: str, name: str, answer: str):
         ("[]a]", "first of a class"),
         ("[a", "the [ is never closed"),
         ("(a", "the ( is never closed"),
-        ("a)", "without"),
+        ("a)", "has no `(`"),
         ("*a", "nothing to repeat"),
         ("(?<=a+)b", "look-behind"),
         ("(?#c)", "(?#"),

@@ -154,7 +154,7 @@ def test_merge_record_out_of_order_is_refused() -> None:
         raw[second + 3] = place << 1
         raw[17:21] = google_crc32c.value(bytes(raw[21:])).to_bytes(4, "big")
         ((changed, body),) = iter_batches(bytes(raw))
-        with pytest.raises(CorruptBatch, match="a record in it stands at offset"):
+        with pytest.raises(CorruptBatch, match="one of its records has offset"):
             merged([(changed, body)])
 
 
