@@ -61,7 +61,7 @@ class Measured:
     jvm_bytes: int
     driver_bytes: int
     cpu_seconds: float
-    busy: float  # cores of the machine that were busy meanwhile, whoever kept them so
+    busy: float  # cores of the machine that were busy meanwhile, by any process
     load: float  # before it began
     skewed: bool
     memory: str
@@ -109,7 +109,7 @@ async def fill(places: Sequence[tuple[str, str]], records: int, *, skewed: bool)
 
 
 def audit(spark: SparkSession, left: str, right: str, records: int, sums_from: int = 0) -> bool:
-    """By sums first, which leave nothing open here."""
+    """By sums first; here they leave nothing to compare."""
     from drlib.analysis.audit.result import Verdict
     from drlib.analysis.audit.staged import audit_topics
 
@@ -145,14 +145,14 @@ def buckets(spark: SparkSession, left: str, right: str, records: int) -> bool:
 
 
 def duplicates(spark: SparkSession, left: str, right: str, _: int) -> bool:
-    """What is there twice, and whose it is."""
+    """Duplicates and their causes."""
     from drlib.analysis.duplicates.find import find_duplicates
 
     return not find_duplicates(spark, right, REMOTE, source=left, topic=TOPIC).examples
 
 
 def lag(spark: SparkSession, left: str, _: str, records: int) -> bool:
-    """What stood in the source's log over time, against a reader near its aligned_start; no other topic is read."""
+    """The lag over time of a reader near the beginning of the source's log; no other topic is read."""
     from pyspark.sql import functions as sf
 
     from drlib.analysis.lag.frames import lag_at, moments, record_sizes

@@ -132,8 +132,8 @@ def test_audit_planted_fault_is_the_only_one_found(spark: SparkSession, ids: boo
     result = audit(spark, left, right)
     assert result.verdict is Verdict.FAIL
     assert found(result) == {**dict.fromkeys(Fault, 1), Fault.ALTERED: 7}
-    told = second_opinion([record.row() for record in left], [record.row() for record in right])
-    assert told == {fault.value: count for fault, count in found(result).items()}
+    expected = second_opinion([record.row() for record in left], [record.row() for record in right])
+    assert expected == {fault.value: count for fault, count in found(result).items()}
     assert result.missing_in_tail is False
     for row, (_, fault, number, detail) in zip(result.per_partition, PLANTS, strict=True):
         counts = {kind: getattr(row, kind.name.lower()) for kind in Fault}
@@ -295,7 +295,7 @@ def test_audit_log_cleaner_does_not_excuse_last_record_or_young_tombstone(spark:
     result = audit_frames(frame(spark, whole), frame(spark, lost), cleaners=TARGET_ONLY)
     assert (result.verdict, found(result)) == (Verdict.FAIL, {Fault.MISSING: 1})
     assert (result.examples[0].source_offset, result.examples[0].detail) == (52, "a hole")
-    # a deletion that is too young to have been cleaned away: somebody lost the key
+    # a tombstone too young to have been removed: the key is lost
     young = Cleaners(None, 11 * DAY_MS, NOW_MS)
     longer = [*whole, replace(whole[0], offset=60, at_ms=6000)]
     gone = [record for record in mirrored(longer) if record.key != b"key-9"]
@@ -339,7 +339,7 @@ def test_audit_copy_of_aborted_record_is_named(spark: SparkSession) -> None:
 def test_audit_checkpoints_off_by_one_is_found(spark: SparkSession) -> None:
     left = source(False, 1)
     at = TopicPartition("LEFT.orders", 0)
-    told = [
+    checkpoints = [
         Checkpoint("exact", at, 20, 23),
         Checkpoint("behind", at, 20, 22),
         Checkpoint("ahead", at, 20, 24),
@@ -349,7 +349,7 @@ def test_audit_checkpoints_off_by_one_is_found(spark: SparkSession) -> None:
         Checkpoint("another topic", TopicPartition("LEFT.other", 0), 0, 9),
     ]
     result = audit_frames(
-        frame(spark, left), frame(spark, mirrored(left)), checkpoints=told, remote_topic="LEFT.orders"
+        frame(spark, left), frame(spark, mirrored(left)), checkpoints=checkpoints, remote_topic="LEFT.orders"
     )
     judged = {one.group: (one.re_read, one.skipped, one.verdict) for one in result.checkpoints}
     assert judged == {

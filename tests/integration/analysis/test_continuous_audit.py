@@ -37,7 +37,7 @@ FIELDS = [*PLACE, *COUNTS, "first", "last"]
 
 
 def write(bootstrap: str, topic: str, records: Iterable[tuple[int, int]], *, commit: bool | None = None) -> None:
-    """(number, timestamp in ms) each; in a transaction where `commit` says how it ends."""
+    """(number, timestamp in ms) each; in a transaction that `commit` ends, if it is given."""
     settings: dict[str, object] = {
         "bootstrap.servers": bootstrap,
         "enable.idempotence": True,
@@ -217,9 +217,9 @@ def test_continuous_audit_follows_mirror_and_names_difference(
         assert (shown["fault"], shown["on the source"]) == ("invented", "-")
         assert verdict(audit) == "fail"
     plan = tmp_path / "state" / "plan.json"
-    told = json.loads(plan.read_text())
-    told["source"][0]["topic_id"] = "another"
-    plan.write_text(json.dumps(told))
+    plan_json = json.loads(plan.read_text())
+    plan_json["source"][0]["topic_id"] = "another"
+    plan.write_text(json.dumps(plan_json))
     with opened("fourth") as audit, pytest.raises(StalePlan):
         audit.followed()
 
@@ -258,8 +258,8 @@ def test_bucket_stream_killed_anywhere_counts_every_record_once(
                 cwd=ROOT,
             )
         assert child.stdout is not None
-        with child.stdout as said:
-            jvm = int(said.readline())
+        with child.stdout as output:
+            jvm = int(output.readline())
             begun = tmp_path / "state" / "checkpoint" / "offsets" / str(upto)
             wait_for(f"batch {upto} is planned", begun.exists)
             os.kill(jvm, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Duplicates on literal topics with planted ones: each is found, counted once and blamed on the right party, or on nobody."""
+"""Duplicates on literal topics with planted ones: each is found, counted once and given its cause, or none."""
 
 from __future__ import annotations
 
@@ -77,15 +77,15 @@ def test_duplicates_in_counts_each_once_with_right_cause(spark: SparkSession) ->
     assert (report.verdict, found(report)) == (Verdict.FAIL, {Cause.REPLICATOR: 11, Cause.PRODUCER: 4})
     assert report.per_partition == {1: 10, 2: 2, 3: 2, 4: 1}
     assert report.rate == 15 / sum(map(len, right))
-    told = {
+    causes = {
         p: [(e.cause, e.source_offset, e.target_offset, e.first) for e in report.examples if e.partition == p]
         for p in range(6)
     }
-    assert told[0] == told[5] == []
-    assert told[1] == [(Cause.REPLICATOR, None, 31 + n, 21 + n) for n in range(10)]
-    assert told[2] == [(Cause.PRODUCER, 11, 14, 12), (Cause.PRODUCER, 12, 15, 13)]
-    assert told[3] == [(Cause.REPLICATOR, None, 13, 10), (Cause.PRODUCER, 11, 11, 10)]
-    assert told[4] == [(Cause.PRODUCER, 41, None, 43)]
+    assert causes[0] == causes[5] == []
+    assert causes[1] == [(Cause.REPLICATOR, None, 31 + n, 21 + n) for n in range(10)]
+    assert causes[2] == [(Cause.PRODUCER, 11, 14, 12), (Cause.PRODUCER, 12, 15, 13)]
+    assert causes[3] == [(Cause.REPLICATOR, None, 13, 10), (Cause.PRODUCER, 11, 11, 10)]
+    assert causes[4] == [(Cause.PRODUCER, 41, None, 43)]
     ranges = [(e.partition, e.first, e.next_offset, e.cause) for e in report.skip]
     assert ranges == [
         (1, 31, 41, Cause.REPLICATOR),
@@ -150,8 +150,8 @@ def test_duplicates_in_with_map_finds_loss_and_duplicate_that_cancel(spark: Spar
     kept = [record for record in left if record.partition == 0 or record.offset > 11]
     right, starts = mirrored(left), {0: 0, 1: 12}
     assert found(search(spark, kept, right, source_start=starts)) == {Cause.PRODUCER: 1, Cause.UNKNOWN: 1}
-    told = {0: (Segment(1, 4, 10), Segment(12, 15, 30)), 1: (Segment(1, 4, 41),)}
-    report = search(spark, kept, right, source_start=starts, segments=told)
+    by_partition = {0: (Segment(1, 4, 10), Segment(12, 15, 30)), 1: (Segment(1, 4, 41),)}
+    report = search(spark, kept, right, source_start=starts, segments=by_partition)
     assert (report.exact, found(report)) == (True, {Cause.PRODUCER: 2, Cause.REPLICATOR: 1})
     seen = [(e.cause, e.partition, e.source_offset, e.target_offset, e.first) for e in report.examples]
     assert seen == [

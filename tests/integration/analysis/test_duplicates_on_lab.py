@@ -68,10 +68,10 @@ def test_find_duplicates_planted_found_by_counting_and_by_map(spark: SparkSessio
     clean = find_duplicates(spark, engine.right, remote, source=engine.left, topic=topic, allowed=(Cause.PRODUCER,))
     assert (clean.verdict, found(clean)) == (Verdict.PASS, {Cause.PRODUCER: 15})
     again = {1: orders(900)[1][40:60]}
-    write(engine.right, remote, again)  # somebody else copies a stretch once more
-    told = segments(read_flow_maps(settings, flow), topic, range(PARTITIONS))
-    assert {p: sum(s.count for s in some) for p, some in told.items()} == dict.fromkeys(range(PARTITIONS), 305)
-    for known in (None, told):
+    write(engine.right, remote, again)  # another replicator copies a range once more
+    by_partition = segments(read_flow_maps(settings, flow), topic, range(PARTITIONS))
+    assert {p: sum(s.count for s in some) for p, some in by_partition.items()} == dict.fromkeys(range(PARTITIONS), 305)
+    for known in (None, by_partition):
         report = find_duplicates(spark, engine.right, remote, source=engine.left, topic=topic, segments=known)
         assert (report.verdict, report.exact) == (Verdict.FAIL, known is not None)
         assert found(report) == {Cause.PRODUCER: 15, Cause.REPLICATOR: 20}
@@ -90,30 +90,30 @@ def test_find_rereads_of_rewound_positions(
     for bootstrap, name in ((left, topic), (right, remote)):
         create_topic(bootstrap, name, 1, retention_ms="-1")
         write(bootstrap, name, records)
-    stands = {
+    commits = {
         "again": ((left, topic, 10), (left, topic, 40), (left, topic, 20), (left, topic, 45)),
         "waits": ((left, topic, 30), (left, topic, 5)),
         "moved": ((left, topic, 30), (right, remote, 25), (right, remote, 50)),
         "stands": ((left, topic, 30), (right, remote, 22)),
         "forward": ((left, topic, 10), (right, remote, 12)),
     }
-    for group, positions in stands.items():
+    for group, positions in commits.items():
         for bootstrap, name, offset in positions:
             with Cluster(cluster_settings(bootstrap)) as cluster:
                 cluster.alter_group_offsets(f"{group}-{tag}", {TopicPartition(name, 0): CommittedOffset(offset)})
     with GroupCommits(spark, left, right) as commits:
         found = find_rereads(spark, left, right, pin_range(left, topic), pin_range(right, remote), commits)
-    told = {
+    rereads = {
         one.group.removesuffix(f"-{tag}"): (one.topic, one.first, one.next_offset, one.records, one.pending)
         for one in found
     }
-    assert told == {
+    assert rereads == {
         "again": (topic, 20, 40, 20, False),
         "waits": (topic, 5, 30, 25, True),
         "moved": (remote, 25, 30, 5, False),
         "stands": (remote, 22, 30, 8, True),
     }
-    assert len(found) == len(told)
+    assert len(found) == len(rereads)
 
 
 @pytest.mark.mm2
@@ -137,8 +137,8 @@ def test_find_duplicates_real_mirror_maker_recopy_is_replicator(spark: SparkSess
         wait_for("everything is copied again", lambda: ends(engine) >= 1830, 120)
     finally:
         maker.kill()
-    here, there = read_all(engine.left, topic, PARTITIONS), read_all(engine.right, remote, PARTITIONS)
-    counted = [(Counter(there[p]), Counter(here[p])) for p in range(PARTITIONS)]
+    on_source, on_target = read_all(engine.left, topic, PARTITIONS), read_all(engine.right, remote, PARTITIONS)
+    counted = [(Counter(on_target[p]), Counter(on_source[p])) for p in range(PARTITIONS)]
     surplus = sum(n - source[record] for copies, source in counted for record, n in copies.items())
     assert surplus == 915
     report = find_duplicates(spark, engine.right, remote, source=engine.left, topic=topic)

@@ -41,7 +41,7 @@ def records(spark: SparkSession) -> DataFrame:
     )
 
 
-def stood(spark: SparkSession, *rows: tuple[str, int, int, int]) -> DataFrame:
+def positions_frame(spark: SparkSession, *rows: tuple[str, int, int, int]) -> DataFrame:
     """(reader, partition, second, position)"""
     full = [(reader, "t", partition, second, position) for reader, partition, second, position in rows]
     schema = "reader string, topic string, partition int, second long, position long"
@@ -49,39 +49,39 @@ def stood(spark: SparkSession, *rows: tuple[str, int, int, int]) -> DataFrame:
 
 
 def test_lag_at_every_moment_in_records_bytes_and_seconds(spark: SparkSession, records: DataFrame) -> None:
-    heard = stood(
+    known_positions = positions_frame(
         spark,
         ("mirror", 0, 10, 5),
         ("mirror", 0, 20, 18),
         ("mirror", 1, 30, 40),
         ("group", 0, 50, 51),
-        ("group", 0, 60, 10),  # set back: the newest word counts
+        ("group", 0, 60, 10),  # set back: the newest position counts
     )
     moments = lag.moments(spark, BEGIN_S * 1000, (BEGIN_S + 100) * 1000, 10)
     rows = (
-        lag.lag_at(records, lag.positions_at(heard, moments))
+        lag.lag_at(records, lag.positions_at(known_positions, moments))
         .withColumn("second", sf.unix_seconds("at") - BEGIN_S)
         .collect()
     )
     found = {(r["reader"], r["partition"], r["second"]): (r["lag_records"], r["lag_bytes"], r["lag_s"]) for r in rows}
     assert found["mirror", 0, 10] == (6, 600, 5.0)  # 0 to 10 are there, 5 is the next one
     assert found["mirror", 0, 20] == (3, 300, 2.0)
-    assert found["mirror", 0, 90] == (73, 7300, 72.0)  # it stands still, and that is seen
+    assert found["mirror", 0, 90] == (73, 7300, 72.0)  # a stopped reader falls behind
     assert found["mirror", 1, 30] == (11, 110, 10.0)  # records, not offsets
     assert found["mirror", 1, 100] == (30, 300, 80.0)
     assert found["group", 0, 50] == (0, 0, 0.0)
     assert found["group", 0, 60] == (51, 5100, 50.0)
-    assert ("mirror", 1, 20) not in found  # nobody knows
+    assert ("mirror", 1, 20) not in found  # unknown
     assert ("group", 0, 40) not in found
 
 
 def test_latency_from_first_position_after_a_record(spark: SparkSession, records: DataFrame) -> None:
-    heard = stood(spark, ("mirror", 0, 10, 5), ("mirror", 0, 20, 18), ("mirror", 0, 90, 60))
-    found = lag.latency(records, heard)
+    known_positions = positions_frame(spark, ("mirror", 0, 10, 5), ("mirror", 0, 20, 18), ("mirror", 0, 90, 60))
+    found = lag.latency(records, known_positions)
     rows = {r["offset"]: r["latency_ms"] for r in found.collect()}
     assert (rows[5], rows[17], rows[18], rows[59]) == (15000, 3000, 72000, 31000)
     assert rows[60] is None
-    assert set(rows) == set(range(5, 100))  # before the first word nobody knows; partition 1 has none
+    assert set(rows) == set(range(5, 100))  # unknown before the first position; partition 1 has none
     (hour,) = lag.latency_by_hour(found).collect()
     assert (hour["records"], hour["unread"], hour["greatest"]) == (95, 40, 72000)
     assert hour["p50"] <= hour["p95"] <= hour["p99"] <= 72000
@@ -166,14 +166,14 @@ def test_analyse_lag_stopped_mirror_is_predicted_to_lose_records(
     assert report.verdict is Verdict.FAIL
     assert mirror[0].points[-1].bytes == behind[0] * 100
     group = {one.partition.partition: one.points[-1].records for one in report.groups if one.cluster == e.source}
-    ones = sum(n % 10 >= 9 for n in range(first))  # what went to partition 1 before
+    ones = sum(n % 10 >= 9 for n in range(first))  # records of partition 1 before
     assert group == {0: behind[0] + 5, 1: behind[1] + ones}
     hot = report.shares[0]
-    assert (hot.partition, hot.hot) == (0, False)  # 90 % of two partitions is 1.8 times what is due
+    assert (hot.partition, hot.hot) == (0, False)  # 90 % of two partitions is 1.8 times an even share
     assert report.latencies[0].unread == later
     assert report.latencies[0].p50 is not None
     assert 0 <= report.latencies[0].p50 < 20_000
-    other = fresh_topic("other")  # which nobody mirrors
+    other = fresh_topic("other")  # which is not mirrored
     create_topic(e.left, other, 1)
     send(e.left, other, 0.1, hot=10)
     unknown = analyse_lag(spark, settings, flow, LagRequest((other,), window_s=20.0, moments=40))

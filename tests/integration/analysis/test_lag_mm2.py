@@ -87,7 +87,7 @@ def test_analyse_lag_mm2_bounds_contain_true_lag(spark: SparkSession, engine: En
 
 
 def check(report: LagReport, engine: Engine, *, behind: int) -> None:
-    """Each partition's truth, from the logs, is between what was said; records and seconds."""
+    """Each partition's truth, from the logs, is between what was written_pairs; records and seconds."""
     source, target = read_all(engine.left, engine.topics, PARTITIONS), copies(engine)
     left = {number: len(source[number]) - len(target[number]) for number in source}
     assert sum(left.values()) == behind
@@ -116,15 +116,15 @@ def test_mm2_positions_parse_pairs_and_checkpoints_and_skip_others(spark: SparkS
         (b"\x00\x7fno", b"\xff" * 16, 10),
     ]
     frame = spark.createDataFrame(rows, "key binary, value binary, offset long")
-    told = mm2_positions.offset_sync_pairs(
+    pairs_frame = mm2_positions.offset_sync_pairs(
         frame.withColumn("timestamp", sf.timestamp_seconds(sf.lit(1_790_000_000))), ["flüge"]
     )
-    assert told.count() == 2
-    assert mm2_positions.newest_pairs(told) == (syncs[2],)
+    assert pairs_frame.count() == 2
+    assert mm2_positions.newest_pairs(pairs_frame) == (syncs[2],)
 
     copy = TopicPartition("A.flüge", 7)
-    said = [Checkpoint("gré", copy, 150, 251, "note"), Checkpoint("g", TopicPartition("A.other", 7), 1, 1)]
-    bytes_of = [(one.key(), one.value(), n) for n, one in enumerate(said)]
+    written_pairs = [Checkpoint("gré", copy, 150, 251, "note"), Checkpoint("g", TopicPartition("A.other", 7), 1, 1)]
+    bytes_of = [(one.key(), one.value(), n) for n, one in enumerate(written_pairs)]
     bytes_of += [
         (bytes_of[0][0], b"\x00\x01" + bytes_of[0][1][2:], 3),
         (b"\xff\xff" * 4, bytes_of[0][1], 4),
@@ -146,15 +146,15 @@ def test_mm2_positions_parse_pairs_and_checkpoints_and_skip_others(spark: SparkS
     }  # the first offset it may not have copied, by how many more it may have
     there = [("flüge", more, offset) for more in ends for offset in (0, 5, 6, 9, 12)]
     records = spark.createDataFrame(there, "topic string, partition int, offset long")
-    stands = {TopicPartition("flüge", more): Mm2Position(3, more) for more in ends}
-    said = pairs(spark, *(Said(more, 1, 2, 40 + more) for more in ends))
-    rows = mm2_positions.furthest_positions(records, said, stands, "A->B").collect()
+    positions = {TopicPartition("flüge", more): Mm2Position(3, more) for more in ends}
+    written_pairs = pairs(spark, *(WrittenPair(more, 1, 2, 40 + more) for more in ends))
+    rows = mm2_positions.furthest_positions(records, written_pairs, positions, "A->B").collect()
     assert {row["partition"]: row["position"] for row in rows} == ends
 
 
 @dataclass(frozen=True)
-class Said:
-    """A pair of partition `number` of topic flüge, told at second `at`."""
+class WrittenPair:
+    """A pair of partition `number` of topic flüge, written at second `at`."""
 
     number: int
     at: int
@@ -162,33 +162,33 @@ class Said:
     downstream: int
 
 
-def pairs(spark: SparkSession, *said: Said) -> DataFrame:
-    rows = [("flüge", one.number, one.at, one.upstream, one.downstream, told) for told, one in enumerate(said)]
-    shape = "topic string, partition int, at long, upstream long, downstream long, told long"
+def pairs(spark: SparkSession, *pairs_written: WrittenPair) -> DataFrame:
+    rows = [("flüge", pair.number, pair.at, pair.upstream, pair.downstream, n) for n, pair in enumerate(pairs_written)]
+    shape = "topic string, partition int, at long, upstream long, downstream long, sync_offset long"
     return spark.createDataFrame(rows, shape).withColumn("at", sf.timestamp_seconds("at"))
 
 
 @pytest.mark.parametrize(
-    ("said", "end", "furthest"),
+    ("written_pairs", "end", "furthest"),
     [
         # 20 records, offsets 0 to 19. Copied as they are, the mirror's end says how far it can have come, whenever.
-        ([Said(0, 1, 0, 0), Said(0, 2, 5, 5)], 10, {1: 10, 2: 10}),
-        # Markers, or records of somebody else: the older pair has to leave more room.
-        ([Said(0, 1, 0, 0), Said(0, 2, 5, 8)], 13, {1: 13, 2: 10}),
+        ([WrittenPair(0, 1, 0, 0), WrittenPair(0, 2, 5, 5)], 10, {1: 10, 2: 10}),
+        # Markers, or records of another producer: the older pair has to leave more room.
+        ([WrittenPair(0, 1, 0, 0), WrittenPair(0, 2, 5, 8)], 13, {1: 13, 2: 10}),
         # Set back, it sent 3 to 5 again: before that it may have come further than it can be now.
-        ([Said(0, 1, 5, 5), Said(0, 2, 3, 6)], 9, {1: 9, 2: 6}),
-        # The mirror was made anew, or records were left out: what was told before says nothing.
-        ([Said(0, 1, 0, 0), Said(0, 2, 2, 2), Said(0, 3, 9, 5)], 7, {3: 11}),
-        ([Said(0, 1, 9, 9), Said(0, 2, 10, 0)], 3, {2: 13}),
+        ([WrittenPair(0, 1, 5, 5), WrittenPair(0, 2, 3, 6)], 9, {1: 9, 2: 6}),
+        # The mirror was re-created, or records were left out: earlier pairs say nothing.
+        ([WrittenPair(0, 1, 0, 0), WrittenPair(0, 2, 2, 2), WrittenPair(0, 3, 9, 5)], 7, {3: 11}),
+        ([WrittenPair(0, 1, 9, 9), WrittenPair(0, 2, 10, 0)], 3, {2: 13}),
         # All may be over.
-        ([Said(0, 1, 18, 18)], 40, {1: 20}),
+        ([WrittenPair(0, 1, 18, 18)], 40, {1: 20}),
     ],
 )
 def test_furthest_positions_are_limited_by_mirror_end(
-    spark: SparkSession, said: list[Said], end: int, furthest: dict[int, int]
+    spark: SparkSession, written_pairs: list[WrittenPair], end: int, furthest: dict[int, int]
 ) -> None:
     records = spark.createDataFrame([("flüge", 0, n) for n in range(20)], "topic string, partition int, offset long")
-    last = said[-1]
-    stands = {TopicPartition("flüge", 0): Mm2Position(last.upstream + 1, end - last.downstream - 1)}
-    rows = mm2_positions.furthest_positions(records, pairs(spark, *said), stands, "A->B").collect()
+    last = written_pairs[-1]
+    positions = {TopicPartition("flüge", 0): Mm2Position(last.upstream + 1, end - last.downstream - 1)}
+    rows = mm2_positions.furthest_positions(records, pairs(spark, *written_pairs), positions, "A->B").collect()
     assert {int(row["at"].timestamp()): row["position"] for row in rows} == furthest

@@ -39,16 +39,16 @@ def test_audit_on_spark_cluster_equals_local_result(
                 headers=[("id", b"%d" % number)],
             )
         assert producer.flush(30) == 0
-    here = audit_topics(spark, left, right, topic, remote)
+    local = audit_topics(spark, left, right, topic, remote)
     sizes = lag.partition_totals(lag.record_sizes(read_topic(spark, left, topic), topic)).orderBy("partition").collect()
-    there = spark_cluster.submit("spark_program.py", left, right, topic, remote)
-    assert there["master"] == spark_cluster.master
-    assert there["executors"] == 2
-    assert (there["verdict"], there["missing"], there["duplicated"]) == (
-        here.verdict.value,
-        here.missing,
-        here.duplicated,
+    on_cluster = spark_cluster.submit("spark_program.py", left, right, topic, remote)
+    assert on_cluster["master"] == spark_cluster.master
+    assert on_cluster["executors"] == 2
+    assert (on_cluster["verdict"], on_cluster["missing"], on_cluster["duplicated"]) == (
+        local.verdict.value,
+        local.missing,
+        local.duplicated,
     )
-    assert (here.missing, here.duplicated) == (1, 1)
-    assert there["source_records"] == RECORDS
-    assert there["by_partition"] == [[row["partition"], row["records"], row["bytes"]] for row in sizes]
+    assert (local.missing, local.duplicated) == (1, 1)
+    assert on_cluster["source_records"] == RECORDS
+    assert on_cluster["by_partition"] == [[row["partition"], row["records"], row["bytes"]] for row in sizes]

@@ -25,7 +25,7 @@ jvm = SparkContext._gateway.proc.pid
 print(first.range(5).count(), jvm)
 sockets = set()
 for f in Path(f"/proc/{jvm}/fd").iterdir():
-    with contextlib.suppress(FileNotFoundError):  # closed between the two looks
+    with contextlib.suppress(FileNotFoundError):  # closed meanwhile
         sockets.add(f.readlink().name)
 for table, local in (("tcp", {"0100007F"}), ("tcp6", {"0000000000000000FFFF00000100007F", "00000000000000000000000001000000"})):
     for row in Path(f"/proc/{jvm}/net/{table}").read_text().splitlines()[1:]:
@@ -80,14 +80,14 @@ def test_spark_session_is_silent_on_loopback_and_ends_with_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "said"),
+    ("version", "message"),
     [
         (None, "no java was found"),
         ("25.0.1", "is Java 25"),
         ("1.8.0_412", "is Java 8"),
     ],
 )
-def test_spark_session_unsupported_java_is_refused(tmp_path: Path, version: str | None, said: str) -> None:
+def test_spark_session_unsupported_java_is_refused(tmp_path: Path, version: str | None, message: str) -> None:
     if version:
         java = tmp_path / "bin" / "java"
         java.parent.mkdir()
@@ -96,7 +96,7 @@ def test_spark_session_unsupported_java_is_refused(tmp_path: Path, version: str 
     ran = python(ONCE, JAVA_HOME=str(tmp_path), PATH="/nowhere")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("Spark needs Java: it runs on Java 17 to 23, and ")
-    assert said in ran.stdout
+    assert message in ran.stdout
     assert "Install a Java 17 runtime" in ran.stdout
 
 

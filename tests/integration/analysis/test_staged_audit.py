@@ -1,4 +1,4 @@
-"""Audits by sums first, on real brokers: what they say is what comparing every record says, whatever differs."""
+"""Audits by sums first, on real brokers: the result equals a comparison of every record, whatever differs."""
 
 from __future__ import annotations
 
@@ -129,14 +129,14 @@ def fill(left: str, right: str, topic: str, cases: Mapping[str, Callable[[Log], 
 
 
 def both_ways(spark: SparkSession, left: str, right: str, topic: str, remote: str) -> tuple[AuditResult, AuditResult]:
-    told = [
+    checkpoints = [
         Checkpoint(group, TopicPartition(remote, partition), at, at + off)
         for partition in (0, 1, 4, 6)
         for at in (3, 110, 125, 165)
         for group, off in ((f"exact-{at}", 0), (f"ahead-{at}", 1), (f"behind-{at}", -1))
     ]
     one, other = (
-        audit_topics(spark, left, right, topic, remote, checkpoints=told, sums_from=least) for least in (0, MUCH)
+        audit_topics(spark, left, right, topic, remote, checkpoints=checkpoints, sums_from=least) for least in (0, MUCH)
     )
     return one, other
 

@@ -114,8 +114,8 @@ def test_read_range_is_stable_while_topic_grows(spark: SparkSession, left: str, 
         assert round(row["event_time"].timestamp() * 1000) == BEGIN_MS - sent.number
     assert len({row["content_hash"] for row in rows}) == 40
     assert [(row["partition"], row["offset"]) for row in middle.collect()] == [(0, 5), (0, 6), (0, 7)]
-    told = {row["id"]: row["record_type"] for row in rows}
-    assert told == {n: "tombstone" if n % 13 == 12 else "record" for n in range(40)}
+    types = {row["id"]: row["record_type"] for row in rows}
+    assert types == {n: "tombstone" if n % 13 == 12 else "record" for n in range(40)}
 
 
 def test_audit_topics_between_clusters_counts_each_fault(

@@ -1,4 +1,4 @@
-"""Sequences told apart by sums of their pieces, however they are cut; and where two that differ begin alike."""
+"""Sequences compared by sums of their pieces, however they are cut, and their common prefixes."""
 
 from __future__ import annotations
 
@@ -77,34 +77,34 @@ def test_agreement_changed_records_do_not_agree(change) -> None:  # type: ignore
 def test_agreement_balanced_swap_of_equal_records_does_not_agree() -> None:
     """Two contents at ranks whose sums, and sums of squares, are the same (Prouhet, Tarry, Escott)."""
     c, d = contents(2)
-    here = [c, d, d, c, d, c, c, d]
-    there = [d, c, c, d, c, d, d, c]
+    source = [c, d, d, c, d, c, c, d]
+    target = [d, c, c, d, c, d, d, c]
     for power in (0, 1, 2):
-        places = [[n**power for n, one in enumerate(log) if one == c] for log in (here, there)]
+        places = [[n**power for n, one in enumerate(log) if one == c] for log in (source, target)]
         assert sum(places[0]) == sum(places[1])
     by = draw_multipliers()
-    assert not agreement(cut(here, [], by), cut(there, [], by), by).whole
+    assert not agreement(cut(source, [], by), cut(target, [], by), by).whole
 
 
 def test_agreement_common_prefix_ends_one_piece_before_last_agreeing() -> None:
     log, by = contents(300), draw_multipliers()
-    here, there = cut(log, [50, 100, 150, 200], by), cut(log[:230], [50, 100, 150, 200], by, shift=3)
-    found = agreement(here, there, by)
+    source, target = cut(log, [50, 100, 150, 200], by), cut(log[:230], [50, 100, 150, 200], by, shift=3)
+    found = agreement(source, target, by)
     assert (found.records, found.source_last, found.target_last) == (150, 2 * 149, 2 * 149 + 3)
     assert (found.whole, found.newest_is_behind) == (False, True)
     differing = [*log[:110], log[111], log[110], *log[112:]]
-    assert agreement(here, cut(differing, [50, 100, 150, 200], by), by).records == 50
-    assert agreement(here, cut(log, [51, 101], by), by).whole
-    assert agreement(here, cut(log[:-1], [51, 101], by), by).records == 0  # no place where both are cut
+    assert agreement(source, cut(differing, [50, 100, 150, 200], by), by).records == 50
+    assert agreement(source, cut(log, [51, 101], by), by).whole
+    assert agreement(source, cut(log[:-1], [51, 101], by), by).records == 0  # no place where both are cut
 
 
 def test_agreement_newest_timestamp_within_prefix_is_reported() -> None:
     log, by = contents(300), draw_multipliers()
-    here = cut(log, [100, 200], by)
-    early = Piece(here[0].first, here[0].last, 100, 10**6, here[0].contents, here[0].ordered)
-    there = cut(log[:290], [100, 200], by)
-    assert agreement(here, there, by).newest_is_behind
-    assert not agreement([early, *here[1:]], there, by).newest_is_behind
+    source = cut(log, [100, 200], by)
+    early = Piece(source[0].first, source[0].last, 100, 10**6, source[0].contents, source[0].ordered)
+    target = cut(log[:290], [100, 200], by)
+    assert agreement(source, target, by).newest_is_behind
+    assert not agreement([early, *source[1:]], target, by).newest_is_behind
 
 
 def test_agreement_empty_logs_agree_with_zero_records() -> None:

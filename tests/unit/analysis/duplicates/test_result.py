@@ -1,4 +1,4 @@
-"""What counts of duplicates lead to: found fails unless allowed, what cannot be told is unknown, and steps have names."""
+"""Verdict of a duplicate report: duplicates fail unless allowed, unknown causes are unknown; steps of the heat map."""
 
 from __future__ import annotations
 

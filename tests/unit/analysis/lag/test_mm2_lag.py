@@ -24,7 +24,7 @@ LIMITS = Limits(retention_s=3600.0, objective_s=60.0)
 
 def test_bounds_contain_true_lag_of_any_mirror_maker_run() -> None:
     """Sources with gaps, kills that send records again, foreign records: copied record by record by MM2's own rule."""
-    told = known = 0
+    bounded = known = 0
     for seed in range(300):
         rng = random.Random(seed)
         source = sorted(rng.sample(range(2000), 1000))  # offsets that hold records, the others are gaps
@@ -38,7 +38,7 @@ def test_bounds_contain_true_lag_of_any_mirror_maker_run() -> None:
             newest = (writer.take_due() or (newest,))[-1]
             at, mirror_end = at + 1, mirror_end + 1
             if rng.random() < 0.01:
-                mirror_end += rng.randrange(3)  # somebody else's, or a marker
+                mirror_end += rng.randrange(3)  # of another producer, or a control record
             if rng.random() < 0.005:  # killed, and what was not flushed is sent again
                 at = max(0, at - rng.randrange(50))
                 writer.forget(AT)
@@ -53,11 +53,11 @@ def test_bounds_contain_true_lag_of_any_mirror_maker_run() -> None:
         most, least = len(behind), max(0, len(behind) - found.more)
         left = len(source) - at
         assert least <= left, seed
-        if at and newest.upstream_offset <= source[at - 1]:  # else it was set back and has not said so yet
+        if at and newest.upstream_offset <= source[at - 1]:  # else it was set back and no newer pair shows it
             assert left <= most, seed
             known += 1
-        told += least > 0
-    assert told > 100  # the lower end is rarely nothing
+        bounded += least > 0
+    assert bounded > 100  # the lower bound is rarely zero
     assert known > 280
 
 

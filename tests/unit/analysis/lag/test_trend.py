@@ -1,4 +1,4 @@
-"""Slopes with confidence, and the loss that is foreseen from them."""
+"""Slopes with confidence, and the losses predicted from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOUR = 3600.0
 
 
 def series(hours: int, age: float, per_hour: float, *, noise: float = 0.0, seed: int = 7) -> list[Point]:
-    """A lag that begins at `age` seconds and grows by `per_hour` seconds an hour, looked at every five minutes."""
+    """A lag that starts at `age` seconds and grows by `per_hour` seconds an hour, sampled every five minutes."""
     rng = random.Random(seed)
     found = []
     for step in range(hours * 12):
