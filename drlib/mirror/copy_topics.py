@@ -149,9 +149,9 @@ def prepare(request: CopyRequest) -> Copy:
         )
     _refuse_cycle(request, flow, source, target, chosen)
     _refuse_foreign_topics(request, flow, target, chosen)
-    with Cluster(request.target) as there:
+    with Cluster(request.target) as cluster:
         group = worker_group(flow.flow)
-        if any(g.group == group and g.state not in IDLE_STATES for g in there.groups()):
+        if any(g.group == group and g.state not in IDLE_STATES for g in cluster.groups()):
             raise _another_runs(request)
     partitions = [TopicPartition(name, number) for name, count in chosen.items() for number in range(count)]
     with Cluster(request.source) as cluster:

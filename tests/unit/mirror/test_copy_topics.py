@@ -51,7 +51,7 @@ def test_remaining_counts_from_the_log_start():
     assert remaining(starts, ends, {full: 31, begun: 9}) == {}
 
 
-def test_addresses_and_aliases():
+def test_cluster_argument_is_an_address_or_an_alias():
     assert parse_cluster("h:1, g:2", "--from", None) == ClusterSettings("h:1, g:2", ("h:1", "g:2"))
     for text in ("west", "h:", ":1", "h:0", "h:1,g", ""):
         with pytest.raises(UsageError, match="--from"):
@@ -67,16 +67,16 @@ def test_addresses_and_aliases():
         (["--from", "127.0.0.1:1", "--to", "127.0.0.1:2", "--topics", "a", "--prefix", "a b"], "--prefix 'a b'"),
     ],
 )
-def test_a_command_line_that_cannot_be_meant(arguments: list[str], words: str):
+def test_copy_invalid_command_line_is_refused(arguments: list[str], words: str):
     assert words in told(drlib("copy", *arguments), 2)
 
 
-def test_clusters_nobody_reaches_are_both_named():
+def test_prepare_names_both_unreachable_clusters():
     line = told(drlib("copy", "--from", "127.0.0.1:1", "--to", "127.0.0.1:2", "--topics", "a"), 11)
     assert "127.0.0.1:1 and 127.0.0.1:2 cannot be reached" in line
 
 
-def test_a_clients_own_file_says_how_a_cluster_is_reached_safely(tmp_path: Path):
+def test_cluster_argument_client_file_sets_security(tmp_path: Path):
     file = tmp_path / "client.properties"
     file.write_text(
         "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nacks=all\nbootstrap.servers=elsewhere:1\n"
@@ -96,7 +96,7 @@ def test_a_clients_own_file_says_how_a_cluster_is_reached_safely(tmp_path: Path)
         ("ssl.engine.factory.class=my.Own", "is not allowed"),
     ],
 )
-def test_a_clients_file_that_cannot_be_meant_is_refused_with_its_line(tmp_path: Path, line: str, words: str):
+def test_cluster_argument_invalid_client_file_is_refused_with_its_line(tmp_path: Path, line: str, words: str):
     file = tmp_path / "client.properties"
     file.write_text(f"# mine\n{line}\n")
     arguments = ("--from", "127.0.0.1:1", "--from-config", str(file), "--to", "127.0.0.1:2", "--topics", "a")
@@ -105,7 +105,7 @@ def test_a_clients_file_that_cannot_be_meant_is_refused_with_its_line(tmp_path: 
     assert f"{file}:2" in said
 
 
-def test_an_alias_is_reached_as_its_file_says_and_not_otherwise(tmp_path: Path):
+def test_cluster_argument_alias_rejects_a_client_file(tmp_path: Path):
     file = tmp_path / "mm2.properties"
     file.write_text("clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:2\n")
     arguments = ("--from", "A", "--from-config", str(file), "--to", "B", "--topics", "a", str(file))

@@ -1,7 +1,8 @@
 """Bytes of the classic consumer protocol (ConsumerProtocolSubscription and ConsumerProtocolAssignment, version 0).
 
 The workers of a flow are an ordinary consumer group on the journal topic, so `kafka-consumer-groups.sh --describe`
-shows who owns which lane. Version 0 is what every broker and tool reads; we need no more than topics and partitions.
+shows which worker owns which lane. Every broker and tool reads version 0; only topics and partitions are needed.
+Not with kafka-python's `ConsumerProtocolAssignment`: it decodes null names and negative counts without an error.
 """
 
 from __future__ import annotations
@@ -34,28 +35,28 @@ def encode(topic: str, partitions: Sequence[int]) -> bytes:
 
 
 def decode(data: bytes) -> Mapping[str, tuple[int, ...]]:
-    """Topics and partitions of an assignment; empty bytes mean nothing is assigned. Raises `DrlibError` on garbage."""
+    """Topics and partitions of an assignment; empty bytes mean nothing is assigned. Raises `DrlibError` on malformed bytes."""
     if not data:
         return {}
-    found: dict[str, tuple[int, ...]] = {}
+    assigned: dict[str, tuple[int, ...]] = {}
     try:
         _, topics = struct.unpack_from(">hi", data, 0)
         if topics < 0:
             raise struct.error(f"{topics} topics")
-        at = 6
+        offset = 6
         for _ in range(topics):
-            (length,) = struct.unpack_from(">h", data, at)
+            (length,) = struct.unpack_from(">h", data, offset)
             if length < 0:
                 raise struct.error(f"a topic's name of {length} bytes")
-            topic = data[at + 2 : at + 2 + length].decode()
-            at += 2 + length
-            (count,) = struct.unpack_from(">i", data, at)
-            found[topic] = struct.unpack_from(f">{count}i", data, at + 4)
-            at += 4 + 4 * count
+            topic = data[offset + 2 : offset + 2 + length].decode()
+            offset += 2 + length
+            (count,) = struct.unpack_from(">i", data, offset)
+            assigned[topic] = struct.unpack_from(f">{count}i", data, offset + 4)
+            offset += 4 + 4 * count
     except (struct.error, UnicodeDecodeError) as error:
         raise DrlibError(
             "the group leader sent an assignment that is no consumer assignment",
             str(error),
             "Check that only 'drlib mirror' workers use this group ID.",
         ) from error
-    return found
+    return assigned

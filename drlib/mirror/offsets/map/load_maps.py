@@ -91,11 +91,11 @@ class Maps:
 
     def source(self, topic: str, partition: int) -> PartitionMap | None:
         """The map of the newest incarnation of a source topic's partition."""
-        found = None
+        newest = None
         for names in self.names.values():
             if names.source_topic == topic:
-                found = self.by_partition.get(SourcePartition(names.topic_id, partition), found)
-        return found
+                newest = self.by_partition.get(SourcePartition(names.topic_id, partition), newest)
+        return newest
 
 
 async def build_maps(
@@ -145,10 +145,10 @@ async def build_maps(
             for claim, placed in claims.items():
                 if (key, claim) in sealed or claim not in runs[key]:
                     continue
-                found = await _count(target, mirror, key, claim, placed, acks.get((key, claim)), ends, reading)
-                for entry in found:
+                counted = await _count(target, mirror, key, claim, placed, acks.get((key, claim)), ends, reading)
+                for entry in counted:
                     maps.get(key).apply(entry)
-                findings += found
+                findings += counted
         except (RecoveryContradiction, MapContradiction) as error:
             maps.refuse(key, error)
         except BrokerError as error:
@@ -188,16 +188,16 @@ def recreated_in(metadata: ClusterMetadata, wanted: Iterable[TopicNames]) -> Map
     """`recreated_topics` from metadata of the target. Raises `BrokerError` for a topic with another error."""
     gone: dict[uuid.UUID, MirrorTopicRecreated] = {}
     for each in wanted:
-        found = metadata.topics[each.target_topic]
-        if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+        described = metadata.topics[each.target_topic]
+        if described.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             gone[each.topic_id] = MirrorTopicRecreated(each.source_topic, each.target_topic, each.target_topic_id, None)
             continue
-        if found.error_code == TOPIC_AUTHORIZATION_FAILED:
+        if described.error_code == TOPIC_AUTHORIZATION_FAILED:
             continue  # it may exist: the claim reports the missing right
-        raise_for(found.error_code, f"looking up {each.target_topic}")
-        if found.topic_id != each.target_topic_id:
+        raise_for(described.error_code, f"looking up {each.target_topic}")
+        if described.topic_id != each.target_topic_id:
             gone[each.topic_id] = MirrorTopicRecreated(
-                each.source_topic, each.target_topic, each.target_topic_id, found.topic_id
+                each.source_topic, each.target_topic, each.target_topic_id, described.topic_id
             )
     return gone
 

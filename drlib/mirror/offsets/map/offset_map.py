@@ -211,39 +211,39 @@ class PartitionMap:
         """
         position = self.position
         wanted = [*self._losses.items(), (log_start if position is None else position, log_end)]
-        found: list[tuple[int, int]] = []
+        stretches: list[tuple[int, int]] = []
         at = log_start
         for first, end in sorted(wanted):
             at, end = max(at, first), min(end, log_end)
             while at < end:
                 following = self._segments.next_source(at)
                 stop = end if following is None else min(following, end)
-                if at < stop and found and found[-1][1] == at:
-                    found[-1] = (found[-1][0], stop)
+                if at < stop and stretches and stretches[-1][1] == at:
+                    stretches[-1] = (stretches[-1][0], stop)
                 elif at < stop:
-                    found.append((at, stop))
+                    stretches.append((at, stop))
                 at = stop
                 if following is not None and stop == following < end:
                     segment = self._segments.find_source(following)
                     assert segment is not None
                     at = segment[0].source_end
-        return tuple(found)
+        return tuple(stretches)
 
     # -- translation ---------------------------------------------------------------------------------------------
 
     def forward(self, g: int, *, target_log_start: int = 0) -> Translation:
         """Translate the source position `g` to the target, whose log starts at `target_log_start`."""
-        found = self._forward(g)
-        if found.offset is None or found.offset >= target_log_start:
-            return found
-        return _clamped(found, target_log_start, self._segments.on_target(found.offset, target_log_start))
+        translation = self._forward(g)
+        if translation.offset is None or translation.offset >= target_log_start:
+            return translation
+        return _clamped(translation, target_log_start, self._segments.on_target(translation.offset, target_log_start))
 
     def backward(self, t: int, *, source_log_start: int = 0) -> Translation:
         """Translate the target position `t` to the source, whose log starts at `source_log_start`."""
-        found = self._backward(t)
-        if found.offset is None or found.offset >= source_log_start:
-            return found
-        return _clamped(found, source_log_start, self._segments.mirrored(found.offset, source_log_start))
+        translation = self._backward(t)
+        if translation.offset is None or translation.offset >= source_log_start:
+            return translation
+        return _clamped(translation, source_log_start, self._segments.mirrored(translation.offset, source_log_start))
 
     def _forward(self, g: int) -> Translation:
         segments, position, taken = self._segments, self.position, self._taken
@@ -259,13 +259,13 @@ class PartitionMap:
             if position is None or g < self._started(position):
                 return Translation(target, TranslationKind.NEVER_MIRRORED)
             return _reached(target, g - position) if g > position else _lost(target, self.lost(g, position))
-        found = segments.find_source(g)
-        if found is None:
+        pair = segments.find_source(g)
+        if pair is None:
             first = segments[0]
             if g < self._started(first.source):
                 return Translation(first.target, TranslationKind.NEVER_MIRRORED)
             return _lost(first.target, self.lost(g, first.source))
-        segment, following = found
+        segment, following = pair
         if g < segment.source_end:
             return Translation(segment.target + g - segment.source, _EXACT)
         if following is not None:
@@ -289,11 +289,11 @@ class PartitionMap:
             if taken is None and (end is None or t < end):
                 return Translation(self.position, TranslationKind.NEVER_MIRRORED)
             return _reached(self.position, max(0, t - end) if end is not None else 0)
-        found = segments.find_target(t)
-        if found is None:
+        pair = segments.find_target(t)
+        if pair is None:
             known = TranslationKind.NEVER_MIRRORED if taken is None else _EXACT
             return Translation(segments[0].source, known)
-        segment, following = found
+        segment, following = pair
         if t < segment.target_end:
             return Translation(segment.source + t - segment.target, _EXACT)
         if following is not None:

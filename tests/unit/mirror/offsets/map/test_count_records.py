@@ -58,54 +58,54 @@ def found(
 
 
 class TestLiteralTails:
-    def test_nothing_was_sent(self) -> None:
+    def test_recover_nothing_sent(self) -> None:
         assert run([control(1, 9, 4)], 2) == found(0, 1)
 
-    def test_an_empty_range(self) -> None:
+    def test_recover_empty_range(self) -> None:
         assert run([], 1) == found(0, 1)
 
-    def test_two_batches_and_the_claimants_marker(self) -> None:
+    def test_recover_two_batches_before_the_marker(self) -> None:
         assert run([ours(1, 3, 0), ours(4, 2, 3), control(6, 9, 4)], 7) == found(5, 6)
 
-    def test_from_the_last_ack_on(self) -> None:
+    def test_recover_counts_from_the_last_ack(self) -> None:
         ack = Ack(P, C, 10, 11)
         assert run([ours(11, 2, 10), control(13, 9, 4)], 14, ack=ack) == found(12, 13)
         assert run([control(11, 9, 4)], 12, ack=ack) == found(10, 11)
 
-    def test_our_own_marker_shifts_what_follows(self) -> None:
+    def test_recover_own_marker_shifts_the_placement(self) -> None:
         tail = [ours(1, 2, 0), control(3), ours(4, 2, 2), ours(6, 1, 4)]
         assert run(tail, 7) == found(5, 7, placed=((2, 4),))
 
-    def test_a_marker_after_our_last_batch_shifts_nothing(self) -> None:
+    def test_recover_marker_after_last_batch_shifts_nothing(self) -> None:
         assert run([ours(1, 2, 0), control(3), control(4, 9, 4)], 5) == found(2, 3)
 
-    def test_a_shift_the_journal_knows_is_not_told_again(self) -> None:
+    def test_recover_journaled_shift_is_not_returned_again(self) -> None:
         tail = [ours(1, 2, 0), control(3), ours(4, 2, 2)]
         assert run(tail, 6, placed=((0, 1), (2, 4))) == found(4, 6)
 
-    def test_a_shift_before_the_first_batch(self) -> None:
+    def test_recover_shift_before_the_first_batch(self) -> None:
         assert run([other(1, 2), ours(3, 1, 0)], 4) == found(1, 4, placed=((0, 3),), foreign=(ForeignRange(1, 2),))
 
-    def test_foreign_batches_are_told_and_joined(self) -> None:
+    def test_recover_foreign_batches_are_returned_merged(self) -> None:
         tail = [ours(1, 1, 0), other(2, 2), other(4, 3, 66), ours(7, 1, 1), other(8, 1)]
         expected = found(2, 8, placed=((1, 7),), foreign=(ForeignRange(2, 5), ForeignRange(8, 1)))
         assert run(tail, 9) == expected
 
     @pytest.mark.parametrize(("producer_id", "epoch"), [(9, 2), (9, 4), (10, 3), (-1, -1)])
-    def test_ours_is_producer_id_and_epoch(self, producer_id: int, epoch: int) -> None:
+    def test_recover_matches_producer_id_and_epoch(self, producer_id: int, epoch: int) -> None:
         assert run([other(1, 2, producer_id, epoch)], 3) == found(0, 1, foreign=(ForeignRange(1, 2),))
 
-    def test_a_cleaned_batch_counts_by_its_span(self) -> None:
+    def test_recover_cleaned_batch_counts_by_its_span(self) -> None:
         assert run([ours(1, 5, 0, count=2), ours(6, 4, 5, count=0)], 10) == found(9, 10)
 
-    def test_what_the_cleaner_took_before_a_batch_is_in_its_sequence(self) -> None:
+    def test_recover_cleaned_records_before_a_batch_count_by_its_sequence(self) -> None:
         assert run([ours(4, 2, 3)], 6) == found(5, 6)
 
-    def test_markers_among_what_the_cleaner_took(self) -> None:
+    def test_recover_cleaned_markers_shift_the_placement(self) -> None:
         """Offsets 1..4 were cleaned and the sequence shows that three of them were ours: the batch gets a new placement."""
         assert run([ours(5, 2, 3)], 7) == found(5, 7, placed=((3, 5),))
 
-    def test_missing_behind_our_last_batch_gives_bounds(self) -> None:
+    def test_recover_offsets_missing_at_the_end_give_bounds(self) -> None:
         assert run([ours(1, 2, 0), control(5, 9, 4)], 6) == found(2, 3, high=4)
         assert run([ours(1, 2, 0)], 5) == found(2, 3, high=4)
         assert run([ours(1, 2, 0), other(4, 1), control(6, 9, 4)], 7) == found(
@@ -113,20 +113,20 @@ class TestLiteralTails:
         )
         assert run([], 4) == found(0, 1, high=3)
 
-    def test_missing_before_the_log_start_counts(self) -> None:
+    def test_recover_offsets_below_the_log_start_count(self) -> None:
         ack = Ack(P, C, 10, 11)
         assert run([control(14, 9, 4)], 15, ack=ack) == found(10, 11, high=13)
         assert run([ours(13, 1, 12), control(14, 9, 4)], 15, ack=ack) == found(13, 14)
 
-    def test_a_batch_across_the_start_counts_from_there(self) -> None:
+    def test_recover_batch_across_the_start_counts_from_the_start(self) -> None:
         ack = Ack(P, C, 10, 11)
         assert run([ours(6, 3, 5), ours(9, 4, 8), control(13, 9, 4)], 14, ack=ack) == found(12, 13)
 
-    def test_nothing_counts_from_the_marker_on(self) -> None:
+    def test_recover_ignores_batches_from_the_marker_on(self) -> None:
         assert run([ours(1, 2, 0), ours(3, 4, 2), ours(7, 1, 6)], 5) == found(4, 5)
         assert run([ours(1, 2, 0), other(3, 1)], 3) == found(2, 3)
 
-    def test_the_sequence_wraps_at_31_bits(self) -> None:
+    def test_recover_sequence_wraps_at_31_bits(self) -> None:
         ack = Ack(P, C, 3 * MODULUS - 2, 100)
         placed = ((0, 1), (3 * MODULUS - 2, 100))
         result = recover(
@@ -158,22 +158,22 @@ class TestLiteralTails:
             ([ours(1, 2, 0), ours(5, 2, 0)], "sequence 0 where 2 was due and 2 offsets are missing"),
         ],
     )
-    def test_a_sequence_that_cannot_be(self, tail: list[TailBatch], says: str) -> None:
+    def test_recover_impossible_sequence_is_a_contradiction(self, tail: list[TailBatch], says: str) -> None:
         with pytest.raises(RecoveryContradiction, match=says):
             run(tail, 20)
 
-    def test_a_record_below_its_placement(self) -> None:
+    def test_recover_record_below_its_placement_is_a_contradiction(self) -> None:
         with pytest.raises(RecoveryContradiction, match=r"record 2 .* is at target offset 3, .* at 9"):
             run([ours(1, 2, 0), ours(3, 1, 2)], 5, placed=((0, 1), (2, 9)))
 
-    def test_a_log_that_ends_below_what_was_acknowledged(self) -> None:
+    def test_recover_log_end_below_the_ack_is_a_contradiction(self) -> None:
         with pytest.raises(RecoveryContradiction, match="offset 11 were acknowledged, the log ends at 10"):
             run([], 10, ack=Ack(P, C, 10, 11))
 
     @pytest.mark.parametrize(
         "there", [control(10, 9, 4), other(9, 3), ours(8, 4, 7)], ids=["marker", "stranger", "ours"]
     )
-    def test_the_last_acknowledged_record_is_still_there_where_the_log_grew_again(self, there: TailBatch) -> None:
+    def test_recover_truncated_log_that_grew_again_is_a_contradiction(self, there: TailBatch) -> None:
         """A log truncated below an acknowledged record grows beyond it by the markers of new claims alone."""
         ack = Ack(P, C, 10, 11)
         if there.producer_id == C.producer_id and not there.control:
@@ -182,7 +182,7 @@ class TestLiteralTails:
         with pytest.raises(RecoveryContradiction, match="at 10 the log now holds another batch"):
             run([there, control(11, 9, 4), control(12, 9, 4)], 13, ack=ack)
 
-    def test_a_claim_that_was_never_placed(self) -> None:
+    def test_recover_claim_without_placement_is_a_contradiction(self) -> None:
         with pytest.raises(RecoveryContradiction, match="no placement"):
             recover(claim=C, placements=[], ack=None, tail=[], tail_from=0, marker=0)
 

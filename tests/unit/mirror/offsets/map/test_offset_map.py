@@ -44,14 +44,14 @@ TWO_RUNS = (Placement(P, C1, 0, 1), Run(P, C1, 0, 10), Run(P, C1, 5, 16), Ack(P,
 
 
 class TestSegments:
-    def test_nothing(self) -> None:
+    def test_empty_map(self) -> None:
         offsets = PartitionMap()
         assert list(offsets.segments()) == []
         assert (offsets.position, offsets.source_end, offsets.target_end, offsets.covered) == (None,) * 4
         assert offsets.claims() == ()
         assert offsets.lost(0, 100) == 0
 
-    def test_a_promise_is_not_a_fact(self) -> None:
+    def test_promise_alone_maps_nothing(self) -> None:
         offsets = built(Placement(P, C1, 0, 1), Run(P, C1, 0, 10))
         assert list(offsets.segments()) == []
         assert (offsets.source_end, offsets.position) == (None, 10)  # to be mirrored from where it was promised
@@ -60,7 +60,7 @@ class TestSegments:
         assert offsets.forward(9) == Translation(1, NEVER)
         assert (offsets.promised(C1), offsets.acknowledged(C1)) == (0, 0)
 
-    def test_runs_composed_with_placements(self) -> None:
+    def test_runs_are_composed_with_placements(self) -> None:
         offsets = built(*TWO_RUNS)
         assert list(offsets.segments()) == [Segment(10, 1, 5), Segment(16, 6, 2)]
         assert (offsets.position, offsets.source_end, offsets.target_end) == (18, 18, 8)
@@ -76,26 +76,26 @@ class TestSegments:
         offsets.ack(C1, 2)  # an old answer
         assert offsets.acknowledged(C1) == 6
 
-    def test_a_placement_splits_where_the_target_jumps(self) -> None:
+    def test_placement_splits_a_segment_where_the_target_jumps(self) -> None:
         offsets = built(Placement(P, C1, 0, 1), Run(P, C1, 0, 10), Placement(P, C1, 3, 9), Ack(P, C1, 5, 11))
         assert list(offsets.segments()) == [Segment(10, 1, 3), Segment(13, 9, 2)]
 
-    def test_stretches_that_go_on_on_both_sides_are_one(self) -> None:
+    def test_contiguous_segments_are_merged(self) -> None:
         offsets = built(Placement(P, C1, 0, 1), Run(P, C1, 0, 10), Run(P, C1, 3, 13), Placement(P, C1, 4, 5))
         offsets.ack(C1, 6)
         assert list(offsets.segments()) == [Segment(10, 1, 6)]
 
-    def test_the_next_claim_goes_on_behind_its_marker(self) -> None:
+    def test_next_claim_continues_after_its_marker(self) -> None:
         offsets = built(*TWO_RUNS, Sealed(P, C1, 7, True), Placement(P, C2, 0, 9), Run(P, C2, 0, 18), Ack(P, C2, 1, 10))
         assert list(offsets.segments()) == [Segment(10, 1, 5), Segment(16, 6, 2), Segment(18, 9, 1)]
         assert offsets.claims() == (C1, C2)
 
-    def test_sealed_raises_what_was_acknowledged_to_what_was_found(self) -> None:
+    def test_sealed_raises_the_acknowledged_count(self) -> None:
         offsets = built(*TWO_RUNS[:3], Ack(P, C1, 4, 5), Sealed(P, C1, 6, True))
         assert offsets.acknowledged(C1) == 6
         assert offsets.source_end == 17
 
-    def test_sealed_below_the_promise_takes_the_rest_of_it_back(self) -> None:
+    def test_sealed_below_the_promise_drops_the_rest(self) -> None:
         offsets = built(*TWO_RUNS[:3], Sealed(P, C1, 2, True), Placement(P, C2, 0, 4), Run(P, C2, 0, 12))
         offsets.ack(C2, 1)
         assert list(offsets.segments()) == [Segment(10, 1, 2), Segment(12, 4, 1)]
@@ -104,24 +104,24 @@ class TestSegments:
         with pytest.raises(MapContradiction, match="sealed at 6 records, 7 were acknowledged"):
             built(*TWO_RUNS, Sealed(P, C1, 6, True))
 
-    def test_a_superseded_placement_before_data_is_replaced(self) -> None:
+    def test_placement_without_data_is_replaced(self) -> None:
         offsets = built(Placement(P, C1, 0, 1), Placement(P, C1, 0, 4), Run(P, C1, 0, 10), Ack(P, C1, 1, 5))
         assert list(offsets.segments()) == [Segment(10, 4, 1)]
 
-    def test_the_same_promise_told_again_changes_nothing(self) -> None:
+    def test_repeated_promise_changes_nothing(self) -> None:
         offsets = built(*TWO_RUNS, *TWO_RUNS)
         assert list(offsets.segments()) == [Segment(10, 1, 5), Segment(16, 6, 2)]
 
     @pytest.mark.parametrize("changed", [Run(P, C1, 0, 11), Run(P, C1, 6, 30), Placement(P, C1, 6, 30)])
-    def test_a_promise_kept_cannot_change(self, changed: Entry) -> None:
+    def test_changing_an_acknowledged_promise_is_a_contradiction(self, changed: Entry) -> None:
         with pytest.raises(MapContradiction, match="changed after 7 were acknowledged"):
             built(*TWO_RUNS, changed)
 
-    def test_a_promise_at_the_first_open_record_can(self) -> None:
+    def test_changing_an_unacknowledged_promise_is_allowed(self) -> None:
         offsets = built(*TWO_RUNS, Run(P, C1, 7, 30), Placement(P, C1, 7, 40), Ack(P, C1, 8, 41))
         assert offsets.segments()[-1] == Segment(30, 40, 1)
 
-    def test_a_placement_found_late_goes_between_those_known(self) -> None:
+    def test_late_placement_is_inserted_in_order(self) -> None:
         offsets = built(Placement(P, C1, 0, 1), Placement(P, C1, 8, 30), Run(P, C1, 0, 10), Placement(P, C1, 3, 9))
         offsets.ack(C1, 9)
         assert list(offsets.segments()) == [Segment(10, 1, 3), Segment(13, 9, 5), Segment(18, 30, 1)]
@@ -141,15 +141,15 @@ class TestSegments:
     @pytest.mark.parametrize(
         "entries", [(Placement(P, C2, 0, 7), Run(P, C2, 0, 18)), (Placement(P, C2, 0, 9), Run(P, C2, 0, 17))]
     )
-    def test_neither_side_goes_back(self, entries: tuple[Entry, ...]) -> None:
+    def test_decreasing_offsets_are_a_contradiction(self, entries: tuple[Entry, ...]) -> None:
         with pytest.raises(MapContradiction, match="comes after source offset 18 and target offset 8"):
             built(*TWO_RUNS, *entries, Ack(P, C2, 1, 20))
 
-    def test_other_entries_are_passed_over(self) -> None:
+    def test_other_entries_are_ignored(self) -> None:
         offsets = built(TopicNames(UUID(int=1), "a", "b", UUID(int=2)))
         assert offsets.claims() == ()
 
-    def test_the_view_behaves_as_a_sequence(self) -> None:
+    def test_segments_view_is_a_sequence(self) -> None:
         segments = built(*TWO_RUNS).segments()
         assert segments[-1] == Segment(16, 6, 2)
         assert segments[:1] == (Segment(10, 1, 5),)
@@ -159,14 +159,14 @@ class TestSegments:
 
 
 class TestForward:
-    def test_inside_a_run(self) -> None:
+    def test_position_inside_a_run(self) -> None:
         offsets = built(*TWO_RUNS)
         assert [offsets.forward(g) for g in (10, 14, 16, 17)] == [exact(1), exact(5), exact(6), exact(7)]
 
-    def test_in_a_gap_of_markers(self) -> None:
+    def test_position_in_a_gap_of_markers(self) -> None:
         assert built(*TWO_RUNS).forward(15) == exact(6)
 
-    def test_at_the_end_and_at_what_was_read_through(self) -> None:
+    def test_position_at_the_end_and_at_covered(self) -> None:
         offsets = built(*TWO_RUNS)
         assert offsets.forward(18) == exact(8)
         assert offsets.forward(19) == Translation(8, BEHIND, 1)
@@ -177,10 +177,10 @@ class TestForward:
         assert [offsets.forward(g) for g in (18, 19, 20)] == [exact(8)] * 3
         assert offsets.forward(23) == Translation(8, BEHIND, 3)
 
-    def test_before_the_first(self) -> None:
+    def test_position_before_the_first_record(self) -> None:
         assert built(*TWO_RUNS).forward(9) == Translation(1, NEVER)
 
-    def test_nothing_mirrored(self) -> None:
+    def test_position_with_nothing_mirrored(self) -> None:
         assert PartitionMap().forward(0) == Translation(None, NEVER)
         placed = built(Placement(P, C1, 0, 4))
         assert placed.target_end == 4
@@ -192,7 +192,7 @@ class TestForward:
         placed.apply(Placement(P, C2, 0, 5))
         assert placed.forward(7) == exact(5)
 
-    def test_in_a_loss(self) -> None:
+    def test_position_in_a_loss(self) -> None:
         # 10..12, lost 13..19, a marker at 20, 21..
         offsets = built(Placement(P, C1, 0, 1), Run(P, C1, 0, 10), SourceLoss(P, 13, 20, 0), Run(P, C1, 3, 21))
         offsets.ack(C1, 5)
@@ -203,26 +203,26 @@ class TestForward:
         assert offsets.lost(0, 100) == 7
         assert offsets.lost(15, 17) == 2
 
-    def test_a_loss_at_the_end_was_read_through(self) -> None:
+    def test_position_after_a_loss_at_the_end(self) -> None:
         offsets = built(*TWO_RUNS, SourceLoss(P, 18, 30, 0))
         assert offsets.position == 30
         assert offsets.forward(18) == Translation(8, LOST, 12)
         assert offsets.forward(30) == exact(8)
         assert offsets.forward(31) == Translation(8, BEHIND, 1)
 
-    def test_a_loss_before_the_first_record_tells_where_mirroring_began(self) -> None:
+    def test_loss_before_the_first_record_marks_the_start(self) -> None:
         offsets = built(SourceLoss(P, 2, 8, 0), *TWO_RUNS)
         assert offsets.forward(1) == Translation(1, NEVER)
         assert offsets.forward(2) == Translation(1, LOST, 6)
         assert offsets.forward(8) == exact(1)
 
-    def test_a_loss_that_grew_and_one_within_another_count_once(self) -> None:
+    def test_overlapping_losses_count_once(self) -> None:
         offsets = built(*TWO_RUNS, SourceLoss(P, 18, 20, 0), SourceLoss(P, 18, 30, 0), SourceLoss(P, 19, 25, 0))
         assert offsets.lost(0, 100) == 12
         offsets.apply(SourceTruncated(P, 18, 21, 0))
         assert offsets.lost(0, 100) == 12
 
-    def test_what_the_source_lost_after_it_was_mirrored_is_not_lost_and_a_position_there_is_of_unknown_history(
+    def test_truncation_of_mirrored_records_makes_positions_unknown(
         self,
     ) -> None:
         offsets = built(*TWO_RUNS, SourceTruncated(P, 12, 18, 0))
@@ -233,20 +233,20 @@ class TestForward:
         assert offsets.backward(3) == exact(12)
         assert offsets.backward(4) == Translation(12, UNKNOWN)
 
-    def test_parked_at_the_end(self) -> None:
+    def test_position_after_an_open_park(self) -> None:
         offsets = built(*TWO_RUNS, Parked(P, 18, "too large", 0))
         assert offsets.position == 18
         assert offsets.forward(18) == exact(8)
         assert offsets.forward(20) == Translation(8, BEHIND, 2)
         assert offsets.lost(0, 25) == 7
 
-    def test_parked_and_resumed_there(self) -> None:
+    def test_park_resumed_at_its_offset_loses_nothing(self) -> None:
         offsets = built(*TWO_RUNS, Parked(P, 18, "too large", 0), Run(P, C1, 7, 18))
         offsets.ack(C1, 8)
         assert offsets.lost(0, 100) == 0
         assert offsets.forward(18) == exact(8)
 
-    def test_parked_and_resumed_behind(self) -> None:
+    def test_park_resumed_later_is_a_loss(self) -> None:
         offsets = built(*TWO_RUNS, Parked(P, 18, "too large", 0), Run(P, C1, 7, 21))
         offsets.ack(C1, 8)
         assert offsets.lost(0, 100) == 3
@@ -254,12 +254,12 @@ class TestForward:
         assert offsets.forward(20) == Translation(8, LOST, 1)
         assert offsets.forward(21) == exact(8)
 
-    def test_parked_read_through_and_not_yet_mirrored(self) -> None:
+    def test_park_read_through_but_not_mirrored(self) -> None:
         offsets = built(*TWO_RUNS, Parked(P, 18, "too large", 0), Covered(P, 21))
         assert offsets.forward(19) == Translation(8, LOST, 2)
         assert offsets.forward(21) == exact(8)
 
-    def test_the_logs_start_clamps(self) -> None:
+    def test_target_log_start_clamps(self) -> None:
         offsets = built(*TWO_RUNS, Placement(P, C2, 0, 9), Run(P, C2, 0, 18), Ack(P, C2, 1, 10))
         assert offsets.forward(12, target_log_start=3) == exact(3)
         assert offsets.forward(12, target_log_start=5) == Translation(5, LOST, 2)
@@ -268,7 +268,7 @@ class TestForward:
         assert offsets.forward(19, target_log_start=50) == exact(50)
         assert offsets.forward(22, target_log_start=50) == Translation(50, BEHIND, 3)
 
-    def test_the_logs_start_behind_a_loss_adds_up(self) -> None:
+    def test_target_log_start_after_a_loss_adds_up(self) -> None:
         offsets = built(*TWO_RUNS, SourceLoss(P, 18, 20, 0), Run(P, C1, 7, 20), Ack(P, C1, 10, 11))
         assert offsets.forward(19, target_log_start=10) == Translation(10, LOST, 3)
 
@@ -285,7 +285,7 @@ class TestUnsure:
         Placement(P, C2, 0, 10),
     )
 
-    def test_only_what_the_uncertain_records_could_be_is_unknown(self) -> None:
+    def test_only_uncertain_records_are_unknown(self) -> None:
         offsets = built(*self.FOUND)
         for again in (0, 20):
             offsets.apply(Run(P, C2, 0, 15))
@@ -299,18 +299,18 @@ class TestUnsure:
             assert {offsets.backward(t) for t in range(7, 10)} == {Translation(15, UNKNOWN)}
             assert offsets.backward(10) == exact(15)
 
-    def test_without_a_next_claim_yet(self) -> None:
+    def test_uncertain_without_a_next_claim(self) -> None:
         offsets = built(*self.FOUND[:-1])
         assert offsets.backward(8) == Translation(15, UNKNOWN)
         assert offsets.backward(9) == Translation(15, BEHIND, 3)
 
-    def test_at_a_claims_first_record_the_gap_before_it_is_unknown_too(self) -> None:
+    def test_uncertain_first_record_makes_the_gap_before_it_unknown(self) -> None:
         offsets = built(*TWO_RUNS, Placement(P, C2, 0, 9), Run(P, C2, 0, 20), Sealed(P, C2, 0, False))
         offsets.apply(Unsure(P, C2, 0, 2, 0))
         assert offsets.forward(17) == exact(7)
         assert {offsets.forward(g) for g in (18, 19, 20, 21)} == {Translation(9, UNKNOWN)}
 
-    def test_nothing_sure_at_all(self) -> None:
+    def test_uncertain_without_any_known_record(self) -> None:
         offsets = built(Placement(P, C1, 0, 1), Run(P, C1, 0, 10), Sealed(P, C1, 0, False), Unsure(P, C1, 0, 2, 0))
         offsets.apply(Placement(P, C2, 0, 4))
         assert {offsets.forward(g) for g in (9, 10, 11)} == {Translation(1, UNKNOWN)}
@@ -320,26 +320,26 @@ class TestUnsure:
         assert {offsets.forward(g) for g in (9, 10, 11)} == {Translation(1, UNKNOWN)}
         assert offsets.forward(12) == exact(6)
 
-    def test_the_logs_start_does_not_make_it_certain(self) -> None:
+    def test_log_start_keeps_uncertain_positions_unknown(self) -> None:
         assert built(*self.FOUND).forward(15, target_log_start=9) == Translation(9, UNKNOWN)
 
 
 class TestBackward:
-    def test_inside_and_between(self) -> None:
+    def test_position_inside_and_between_segments(self) -> None:
         offsets = built(*TWO_RUNS, Placement(P, C2, 0, 9), Run(P, C2, 0, 18), Ack(P, C2, 1, 10))
         assert [offsets.backward(t) for t in range(1, 10)] == [exact(s) for s in (10, 11, 12, 13, 14, 16, 17, 18, 18)]
         assert offsets.backward(0) == Translation(10, NEVER)
         assert offsets.backward(10) == exact(19)
         assert offsets.backward(12) == Translation(19, BEHIND, 2)
 
-    def test_past_the_end_and_the_next_claims_marker(self) -> None:
+    def test_position_past_the_end_and_the_next_marker(self) -> None:
         offsets = built(*TWO_RUNS)
         assert offsets.backward(9) == Translation(18, BEHIND, 1)
         offsets.apply(Placement(P, C2, 0, 9))
         assert offsets.backward(9) == exact(18)
         assert offsets.backward(10) == Translation(18, BEHIND, 1)
 
-    def test_foreign_records_are_lost_to_the_source(self) -> None:
+    def test_foreign_records_count_as_lost_on_the_source(self) -> None:
         offsets = built(*TWO_RUNS, Foreign(P, 8, 3, 0), Placement(P, C1, 7, 11), Run(P, C1, 7, 18))
         assert offsets.backward(8) == Translation(18, LOST, 3)
         offsets.ack(C1, 8)
@@ -347,14 +347,14 @@ class TestBackward:
         assert offsets.backward(10) == Translation(18, LOST, 1)
         assert offsets.backward(11) == exact(18)
 
-    def test_nothing_mirrored(self) -> None:
+    def test_position_with_nothing_mirrored(self) -> None:
         assert PartitionMap().backward(0) == Translation(None, NEVER)
         offsets = built(Placement(P, C1, 0, 4), Covered(P, 7))
         assert offsets.backward(3) == Translation(7, NEVER)
         assert offsets.backward(4) == exact(7)
         assert offsets.backward(6) == Translation(7, BEHIND, 2)
 
-    def test_the_sources_start_clamps(self) -> None:
+    def test_source_log_start_clamps(self) -> None:
         offsets = built(*TWO_RUNS)
         assert offsets.backward(3, source_log_start=14) == Translation(14, LOST, 2)
         assert offsets.backward(3, source_log_start=17) == Translation(17, LOST, 4)  # 15 is a marker
