@@ -171,7 +171,7 @@ def _position(consumer: Consumer, topic: str, partition: int) -> int:
 
 @dataclass
 class Engine:
-    """Workers of one flow, ours to start, kill and compare."""
+    """The workers of one flow: started, killed and compared by a test."""
 
     root: Path
     left: str
@@ -215,7 +215,7 @@ class Engine:
     def start(
         self, *arguments: str, failpoint: str = "", environment: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        """Another worker, with `arguments` behind the file."""
+        """Start another worker, with `arguments` after the file."""
         number = len(self.processes)
         variables = {**os.environ, "DRLIB_FAILPOINT": failpoint, **(environment or {})}
         with (self.root / f"worker-{number}.log").open("wb") as log:
@@ -242,7 +242,7 @@ class Engine:
         return "\n".join(f"== {p.name}\n{p.read_text()[-6000:]}" for p in sorted(self.root.glob("worker-*.log")))
 
     def caught_up(self, topic: str, partitions: int, number: int = -1) -> bool:
-        """True when the worker says that all of `topic` that is on the source now is on the target."""
+        """Whether the worker reports that the current records of `topic` on the source are on the target."""
         number = number % len(self.processes)
         try:
             state = status.read(self.status_path(number))
@@ -263,19 +263,19 @@ class Engine:
             raise AssertionError(f"{error}\n{text[:6000]}\n{self.log()}") from None
 
     def events(self, number: int = -1) -> tuple[status.Event, ...]:
-        """What that worker told last, open and resolved."""
+        """The worker's last reported events, open and resolved."""
         try:
             return status.read(self.status_path(number % len(self.processes))).events
         except UsageError:  # none written yet
             return ()
 
     def told(self, name: str, entity: str, *, resolved: bool = False, number: int = -1) -> bool:
-        """Does that worker tell of this event now, as open or as resolved?"""
+        """Whether the worker reports this event now, open or resolved."""
         found = [e for e in self.events(number) if (e.name, e.entity) == (name, entity)]
         return bool(found) and all((e.resolved_ms is not None) == resolved for e in found)
 
     def wait_told(self, name: str, entity: str, *, resolved: bool = False, deadline_s: float = 60.0) -> status.Event:
-        """Wait until the last worker tells of this event; the event."""
+        """Wait until the last worker reports this event; the event."""
         try:
             what = f"{name} of {entity} is {'resolved' if resolved else 'open'}"
             wait_for(what, lambda: self.told(name, entity, resolved=resolved), deadline_s)

@@ -1,7 +1,7 @@
-"""One scenario, two replicators: our engine as one process, or the real MirrorMaker 2, on the same properties file.
+"""One scenario for two replicators, drlib's engine as one process or MirrorMaker 2, on the same properties file.
 
-Three one-broker clusters A, B and C are shared by a module. Every test has aliases and topics of its own, so that what
-one test's flows left behind is no business of another's.
+Three one-broker clusters A, B and C are shared by a module. Every test has aliases and topics of its own, so that flows of one
+test do not affect another.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ preallocates index files; as the limit ends with its process, a file of the lab 
 from __future__ import annotations
 
 import resource
-from pathlib import Path
 from typing import Final
 
 from drlib.lab.brokers.broker import Broker, BrokerFailed
@@ -55,9 +54,6 @@ class Disk:
         except BrokerFailed:
             self._broker.kill()
             raise
-
-    def log(self) -> Path:
-        return self._broker.log
 
     def _limit(self) -> None:
         resource.prlimit(self._pid(), resource.RLIMIT_FSIZE, (_NO_ROOM, resource.RLIM_INFINITY))

@@ -93,11 +93,6 @@ class Lab:
         return lab
 
     @property
-    def dies_with_parent(self) -> bool:
-        """Whether processes started now end with this one."""
-        return self._die_with_parent
-
-    @property
     def clusters(self) -> Mapping[str, Cluster]:
         """By alias; empty before `up`."""
         return MappingProxyType(self._clusters)
