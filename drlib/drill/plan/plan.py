@@ -1,10 +1,10 @@
-"""A drill as data, and a plan: what each step of it will change, bound by a hash to what was seen when it was made.
+"""A drill as data, and a plan: what each of its steps will change, bound by a hash to what was observed when it was made.
 
-Rules: everything here is frozen and comes back from JSON as it was. The hash is SHA-256 over the canonical JSON of the
-drill, what was observed and what would change: exactly what an approval is given to; not over when or by whom the plan
-was made. A plan is stale when an entity is not what the plan expects; what the drill's own steps changed is expected.
-A value nobody could establish is not put in a plan: whoever observes raises instead.
-Not for: observing (`drlib.drill.run.runner`), and what to do next (`drill_progress`).
+Rules: everything here is frozen and round-trips as JSON. The hash is SHA-256 over the canonical JSON of the drill, of what was
+observed and of what would change: exactly what an approval is given to; not over when or by whom the plan was made. A plan is
+stale when an entity is not what the plan expects; changes by the drill's own steps are expected. A value that could not be
+established is never put in a plan: `observe` raises instead.
+Not for: observing (`drlib.drill.run.planning`), and what to do next (`drlib.drill.plan.progress`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""From what a run's journal says to what the run does next: the same answer before a kill and after it.
+"""Decide what a run does next, from its journal alone: the same answer before a kill and after it.
 
-Rules: nothing is remembered but the journal. A step that began and did not end well is looked at before it is repeated,
-accepted or undone, because nobody knows how far it came: an error may be an answer that got lost, and a step that is
-found done is done. What cannot be told stops the run and is never guessed. A
-rollback that began goes on as a rollback. Undos run in the reverse order of the steps; one that fails ends the rollback,
-because what lies before it may rely on it, and whatever stands is named. A missing approval is a pause, not an end.
-Not for: doing any of it (`drlib.drill.run.runner`), and whether the plan still holds (`drill_plan.stale`).
+Rules: nothing is remembered but the journal. A step that began and did not succeed is probed before it is repeated, accepted
+or undone, because an error may be an answer that was lost; a step that the probe finds done is done. An unknown reach ends the
+run and is never guessed. A rollback that began continues as a rollback. Undos run in the reverse order of the steps; one that
+fails ends the rollback, because what lies before it may rely on it, and the steps that are not undone are named. A missing
+approval is a pause, not an end.
+Not for: doing any of it (`drlib.drill.run.runner`), and whether the plan still holds (`drlib.drill.plan.plan.stale`).
 """
 
 from __future__ import annotations
@@ -104,14 +104,14 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """The step was found done: note that it succeeded."""
+    """The probe found the step done: note that it succeeded."""
 
     step: str
 
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Put back what the step changed. `needed` is False when nothing of it is there: then it only is noted."""
+    """Undo the step. `needed` is False where it changed nothing: then it is only noted."""
 
     step: str
     needed: bool = True
@@ -126,7 +126,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The run has ended. `resumable`: resuming it could still change what stands."""
+    """The run has ended. `resumable`: steps are not undone, and resuming it could still change that."""
 
     ending: RunOutcome
     resumable: bool
@@ -137,7 +137,7 @@ Next = CheckHypothesis | AskApproval | Probe | Act | Accept | Undo | End | Over
 
 @dataclass(slots=True)
 class Progress:
-    """What a journal says of a run; `fold` makes it."""
+    """The state of a run by its journal; `fold` makes it."""
 
     begun: set[str] = field(default_factory=set)
     done: set[str] = field(default_factory=set)
@@ -219,9 +219,9 @@ def decide(drill: Drill, notes: Iterable[Note]) -> Next:
         ending = RunOutcome(outcome or Outcome.PASSED, standing(drill, now))
         unfinished = ending.outcome in (Outcome.DEVIATED, Outcome.ABORTED)
         return Over(ending, resumable=unfinished and bool(ending.standing))
-    look = _look(drill, now)
-    if look is not None:
-        return look
+    probe = _probe(drill, now)
+    if probe is not None:
+        return probe
     if outcome is None:
         forward = _forward(drill, now)
         if forward is not None:
@@ -243,7 +243,7 @@ def may_abort(notes: Iterable[Note]) -> bool:
 
 
 def _outcome(now: Progress) -> Outcome | None:
-    """What the run came to so far; None while nothing stopped it."""
+    """The outcome so far; None while nothing stopped the run."""
     if "before" in now.broken:
         return Outcome.HYPOTHESIS_FAILED
     if now.failed or now.broken or now.undo_failed:
@@ -255,8 +255,8 @@ def _outcome(now: Progress) -> Outcome | None:
     return Outcome.ABORTED if now.forced else None
 
 
-def _look(drill: Drill, now: Progress) -> Next | None:
-    """How far did a step come that began and is not known to be done? None when that was seen."""
+def _probe(drill: Drill, now: Progress) -> Next | None:
+    """Probe a step that began and is not known to be done, or accept it; None when all were probed."""
     for step in drill.steps:
         name = step.name
         if name in now.begun and name not in now.done | now.undoing | now.undone:
@@ -323,7 +323,7 @@ def rollback_due(drill: Drill, outcome: Outcome) -> bool:
     """Does a run with this outcome put back what it changed?
 
     The default is by mode: a practice cleans up after itself, a planned drill goes back when it did not work out, and
-    in an emergency nothing goes back to a cluster that is gone unless somebody says so.
+    in an emergency nothing goes back to a cluster that is gone unless the runbook says so.
     """
     match drill.rollback:
         case Rollback.ALWAYS:
@@ -338,7 +338,7 @@ def rollback_due(drill: Drill, outcome: Outcome) -> bool:
 
 
 def missing_approvals(drill: Drill, given: Collection[str]) -> tuple[str, ...]:
-    """The steps somebody still has to approve, in order."""
+    """The steps that still need an approval, in order."""
     return tuple(step.name for step in drill.steps if step.approval and step.name not in given)
 
 
@@ -347,7 +347,7 @@ def destructive(drill: Drill) -> tuple[Step, ...]:
 
 
 def closing_event(drill: Drill, ending: RunOutcome) -> DrillEvent:
-    """What the run's end is to the flow's state. A practice that cleaned up has been tested all the same."""
+    """The event by which the run's end changes the flow's state. A practice that cleaned up counts as tested."""
     if ending.outcome is Outcome.PASSED and (ending.standing or drill.mode is Mode.PRACTICE):
         return DrillEvent.SUCCEEDED
     if ending.outcome is Outcome.PASSED and not any(step.danger is not Danger.NONE for step in drill.steps):

@@ -1,7 +1,7 @@
-"""Approvals given in a run's folder: the file `approved`, a line each, `STEP` or `STEP by WHOM`.
+"""Approvals given in a run's folder: the file `approved`, one line each, `STEP` or `STEP by NAME`.
 
-Rules: a line is written in one piece behind those that are there, so that several people and an editor may; nothing is ever
-taken back. What is in the file counts when the step is reached, by whichever process runs it.
+Rules: a line is appended in one write, so that several people and an editor can add lines; no line is ever removed. What is in
+the file counts when the step is reached, whichever process runs it.
 Not for: approvals given with the run's request (`--approve`), which are in `run.json`.
 """
 
@@ -25,19 +25,19 @@ def read(run_dir: Path) -> Mapping[str, str]:
         text = (run_dir / APPROVED_FILE).read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
-    found: dict[str, str] = {}
+    approvals: dict[str, str] = {}
     for line in text.splitlines():
         step, _, by = line.strip().partition(_BY)
         if step:
-            found.setdefault(step.strip(), by.strip() or SOMEBODY)
-    return found
+            approvals.setdefault(step.strip(), by.strip() or SOMEBODY)
+    return approvals
 
 
 def write(run_dir: Path, step: str, by: str) -> str:
     """Approve `step` in the name of `by`; the name as it was written. Raises `UsageError` for an empty one."""
     name = " ".join(by.split())
     if not name:
-        raise UsageError(f"step {step} is not approved", "nobody's name was given", "Say who approves it.")
+        raise UsageError(f"step {step} is not approved", "no name was given", "Say who approves it.")
     handle = os.open(run_dir / APPROVED_FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         size = os.fstat(handle).st_size

@@ -1,6 +1,6 @@
-"""What the person who runs a drill has granted: approvals by name, IDs of clusters typed for what destroys something.
+"""What the operator of a drill has granted: approvals by step, and IDs of clusters typed for destructive steps.
 
-Rules: on a cluster that is no lab's, a destructive step needs that cluster's own ID, as it answers now; an approval is a
+Rules: on a cluster that is not a lab's, a destructive step needs that cluster's own ID, as it answers now. An approval is a
 step's name, given as a flag or as a line of a file in the run's folder.
 Not for: waiting for an approval, which the runner does.
 """
@@ -20,37 +20,37 @@ from drlib.errors import ApprovalMissing, UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """What the person who runs it has granted: steps approved by name, IDs of clusters typed for destructive steps."""
+    """Steps approved by name, and IDs of clusters typed for destructive steps."""
 
     approved: frozenset[str] = frozenset()
     cluster_ids: frozenset[str] = frozenset()
     lab: bool = False  # a lab's clusters may be destroyed without typing their IDs
     approval_wait_s: float = 0.0  # how long to wait for a line in the file `approved`
-    readiness: str = ""  # what became of the readiness gate, for the journal; empty where there was none to pass
+    readiness: str = ""  # the outcome of the readiness gate, for the journal; empty where there was none
 
 
 NOTHING_GRANTED: Final = Permissions()
 
 
 def refuse_untyped(drill: Drill, actions: Mapping[str, Action], permissions: Permissions) -> None:
-    """Raises `UsageError` for a step that destroys something on a real cluster whose ID nobody has typed."""
+    """Raises `UsageError` for a destructive step on a real cluster whose ID was not typed."""
     if permissions.lab:
         return
     for step in drill_progress.destructive(drill):
-        found = actions[step.name].cluster_id()
-        if found not in permissions.cluster_ids:
+        its_id = actions[step.name].cluster_id()
+        if its_id not in permissions.cluster_ids:
             typed = ", ".join(sorted(permissions.cluster_ids)) or "none"
             raise UsageError(
                 f"step {step.name} destroys something on a real cluster",
                 f"the cluster's ID has to be typed for it, and those typed are: {typed}",
-                f"Look whether it is the cluster you mean, and give its ID, {found}.",
+                f"Check that it is the cluster you mean, and give its ID, {its_id}.",
             )
 
 
 def unapproved(step: str, missing: Collection[str]) -> ApprovalMissing:
-    """What to raise where `step` cannot begin; `missing` are all steps that nobody has approved."""
+    """The error for a `step` that cannot begin; `missing` are all steps without an approval."""
     return ApprovalMissing(
         f"step {step} waits for its approval",
-        f"nobody has approved {', '.join(missing)}; everything before it stands",
+        f"not approved: {', '.join(missing)}; the steps before it are done",
         f"Put a line '{step}' into {APPROVED_FILE} in the run's folder, or name it as approved, and resume.",
     )

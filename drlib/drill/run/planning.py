@@ -1,7 +1,8 @@
-"""Making a plan, which touches nothing, and keeping it: `plan.json` in a run folder.
+"""Making a plan, which changes nothing, and keeping it: `plan.json` in a run's folder.
 
-Rules: a plan is made by `observe` and `changes` alone, twice over: what moved between the two looks, or what two steps
-saw differently, makes no plan. The file holds the plan's canonical text and its hash, when it was made and by whom.
+Rules: a plan is made by `observe` and `changes` alone, and everything is observed twice: where an entity changed meanwhile, or
+two steps observed it differently, no plan is made. The file holds the plan's canonical text and its hash, when it was made
+and by whom.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ PLAN_FILE: Final = "plan.json"
 
 
 def make_plan(drill: Drill, actions: Mapping[str, Action]) -> Plan:
-    """What `drill` would change now: the dry run. Raises `StalePlan` when something moves meanwhile."""
+    """What `drill` would change now: the dry run. Raises `StalePlan` when an entity changes meanwhile."""
     steps = []
     for step in drill.steps:
         action = actions[step.name]
         observed = tuple(action.observe())
         planned = StepPlan(step.name, observed, tuple(action.changes(observed)))
-        seen = {fact.entity: fact.value for fact in observed}
+        facts = {fact.entity: fact.value for fact in observed}
         for change in planned.changes:
-            if change.entity not in seen or seen[change.entity] != change.before:
+            if change.entity not in facts or facts[change.entity] != change.before:
                 raise ValueError(f"step {step.name} changes {change.entity}, which it did not observe as it says")
         steps.append(planned)
     plan = Plan(drill, tuple(steps))
@@ -43,9 +44,9 @@ def make_plan(drill: Drill, actions: Mapping[str, Action]) -> Plan:
 
 
 def compare(plan: Plan, actions: Mapping[str, Action]) -> None:
-    """Raises `StalePlan` when something `plan` relies on is not as it was. Touches nothing."""
-    found = [fact for step in plan.drill.steps for fact in actions[step.name].observe()]
-    moved = drill_plan.stale(plan, found)
+    """Raises `StalePlan` when an entity that `plan` relies on has changed. Changes nothing."""
+    facts = [fact for step in plan.drill.steps for fact in actions[step.name].observe()]
+    moved = drill_plan.stale(plan, facts)
     if moved:
         raise stale(plan.drill.name, moved)
 

@@ -1,11 +1,11 @@
-"""Runs a plan step by step, and takes up a run that was killed: the journal is written before and after everything.
+"""Run a plan step by step, and resume a run that was killed: every action is journaled before and after.
 
-Rules: `drill_progress.decide` says what comes next, from the journal alone; here it is done. A plan that is stale, a
-destructive step nobody typed the cluster's ID for, and a flow that is not in the right state are refused before anything
-is done. Each step is compared with the plan again just before it begins. An abort stops a step's waits at once; a step
-that does not end within `ABORT_S` is left as it is, the run is not rolled back over it, and says so. Whoever lost the
-flow's lease stops and touches nothing more. Every way out releases the lease.
-Not for: what the steps are (`steps`), making plans (`planning`), and what an ending is called (`endings`).
+Rules: `drlib.drill.plan.progress.decide` gives the next thing to do, from the journal alone; it is done here. A stale plan, a
+destructive step whose cluster's ID was not typed, and a flow in a wrong state are refused before anything is done. Each step is
+compared with the plan again just before it begins. An abort ends a step's waits at once; a step that does not end within
+`ABORT_S` is left, and the run is not rolled back over it. A run that lost the flow's lease stops and changes nothing more.
+Every way out releases the lease.
+Not for: what the steps are (`drlib.drill.step`), making plans (`planning`), and what an ending is called (`outcome`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Flow(Protocol):
 
     @property
     def state(self) -> DrillState:
-        """Where the flow stood when the lease was taken, or as it was last written."""
+        """The flow's state when the lease was taken, or as it was last written."""
 
     @property
     def run_id(self) -> str:
@@ -54,7 +54,7 @@ class Flow(Protocol):
         """Raises `LeaseHeld` when it is no longer held."""
 
     def write(self, state: DrillState) -> None:
-        """Say where the flow stands now. Raises `LeaseHeld` when it is no longer held."""
+        """Write the flow's state. Raises `LeaseHeld` when the lease is no longer held."""
 
 
 class RunOver(UsageError):
@@ -66,7 +66,7 @@ class RunOver(UsageError):
 
 
 class Gate(Protocol):
-    """Who decides when the next thing of a run may begin: whoever walks through it step by step."""
+    """Decides when the next part of a run may begin: a session that runs it step by step."""
 
     def __call__(self, where: str) -> bool:
         """Wait until `where` may begin: `HYPOTHESIS`, a step's name, or `FINISH`. False: an abort was asked for."""
@@ -105,7 +105,7 @@ class Runner:
         self._gate = gate
 
     def run(self, *, resume: bool = False, rollback: bool = False) -> Result:
-        """Run it to its end, take it up again (`resume`), or undo what stands (`rollback`, of a run that was begun).
+        """Run it to its end, resume it (`resume`), or undo it (`rollback`, of a run that was begun).
 
         Raises `UsageError`, `StalePlan`, `LeaseHeld` and `Unreachable` before anything is done; then `ApprovalMissing`
         (a pause), `HypothesisFailed`, `Deviated`, `DeviatedRolledBack`, `Aborted` and `ObjectiveMissed`.
@@ -158,7 +158,7 @@ class Runner:
         return self._flow is not None and self._flow.run_id == self.folder.name and active(self._flow.state)
 
     def _enter(self, before: tuple[Note, ...]) -> DrillState | None:
-        """The state the flow is in while this runs. Raises `UsageError` where it may not begin, or was not left."""
+        """The flow's state while this runs. Raises `UsageError` where it may not begin, or another run has changed it since."""
         if self._flow is None:
             return None
         state, ours = self._flow.state, self._flow.run_id == self.folder.name and bool(before)
@@ -182,7 +182,7 @@ class Runner:
         return to
 
     def _open(self, before: tuple[Note, ...], state: DrillState | None, resume: bool, rollback: bool) -> None:
-        """Compare with the plan, write the first line, and say where the flow stands, before anything is done."""
+        """Compare with the plan, write the first line and the flow's state, before anything is done."""
         now = drill_progress.fold(before)
         if not rollback and not now.rolling_back:
             self._compare([s.name for s in self._drill.steps if s.name not in now.done], now)
@@ -235,7 +235,7 @@ class Runner:
                     return self._close(ending)
 
     def _where(self, upcoming: drill_progress.Next) -> str:
-        """What the gate is asked for before `upcoming`; empty where nobody is asked: a rollback waits for nobody."""
+        """What the gate is asked for before `upcoming`; empty for a rollback, which does not wait."""
         match upcoming:
             case drill_progress.CheckHypothesis("before"):
                 return HYPOTHESIS
@@ -246,7 +246,7 @@ class Runner:
         return ""
 
     def _settle(self, ending: RunOutcome) -> None:
-        """Say where the flow stands after the run, which the journal says first: killed between, it is said later."""
+        """Write the flow's state after the run, once the journal has the end; killed between the two, on resume."""
         if self._flow is not None:
             to = move(self._flow.state, drill_progress.closing_event(self._drill, ending))
             assert isinstance(to, DrillState)  # it is in the middle of an activity, which may end in every way
@@ -260,10 +260,10 @@ class Runner:
             except Aborted:
                 return
             except Exception as error:
-                holds, evidence = None, _said(error)
+                holds, evidence = None, _one_line(error)
             if not holds:
-                told = "does not hold" if holds is False else "cannot be told"
-                self._note(Noted.HYPOTHESIS_FAILED, detail=when, expectation=title, evidence=f"{told}: {evidence}")
+                result = "does not hold" if holds is False else "could not be established"
+                self._note(Noted.HYPOTHESIS_FAILED, detail=when, expectation=title, evidence=f"{result}: {evidence}")
                 return
         self._note(Noted.HYPOTHESIS_HELD, detail=when)
 
@@ -286,7 +286,7 @@ class Runner:
         try:
             found, evidence = self._actions[step].probe(changes), ""
         except Exception as error:
-            found, evidence = Reach.UNKNOWN, _said(error)
+            found, evidence = Reach.UNKNOWN, _one_line(error)
         self._note(Noted.PROBED, step, detail=found, evidence=evidence)
 
     def _act(self, step: str, again: bool) -> None:
@@ -295,7 +295,7 @@ class Runner:
             if not again:
                 self._compare([step], drill_progress.fold(self._lines))
         except Exception as error:
-            return self._note(Noted.STEP_FAILED, step, error=_said(error))
+            return self._note(Noted.STEP_FAILED, step, error=_one_line(error))
         self._note(Noted.STEP_STARTED, step)
         changes, began = self.plan.of(step).changes, time.monotonic()
         try:
@@ -307,7 +307,7 @@ class Runner:
                 self._abort.request(f"step {step}")
             return None  # how far it came is for its probe
         except Exception as error:
-            return self._note(Noted.STEP_FAILED, step, error=_said(error))
+            return self._note(Noted.STEP_FAILED, step, error=_one_line(error))
         return self._note(Noted.STEP_SUCCEEDED, step, "", **{"seconds": round(time.monotonic() - began, 3), **evidence})
 
     def _undo(self, step: str, needed: bool) -> None:
@@ -317,7 +317,7 @@ class Runner:
             try:
                 self._actions[step].undo(self.plan.of(step).changes)
             except Exception as error:
-                return self._note(Noted.UNDO_FAILED, step, error=_said(error))
+                return self._note(Noted.UNDO_FAILED, step, error=_one_line(error))
         return self._note(Noted.UNDO_SUCCEEDED, step, needed=needed)
 
     def _close(self, ending: RunOutcome) -> Result:
@@ -348,5 +348,5 @@ def notes_of(lines: Collection[journal.Line]) -> tuple[Note, ...]:
     return tuple(found)
 
 
-def _said(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return str(error) if isinstance(error, DrlibError) else f"{type(error).__name__}: {error}"

@@ -1,7 +1,7 @@
-"""A step's work on a thread of its own, so that an abort is answered while the step waits for somebody.
+"""A step's work on a thread of its own, so that an abort is answered while the step waits.
 
-Rules: a step that does not end within `ABORT_S` of an abort is left as it is: nobody may undo or repeat it before this
-process is gone, so what is raised then (`Stuck`) ends the run where it stands.
+Rules: a step that does not end within `ABORT_S` of an abort is left as it is. It must not be undone or repeated while this
+process lives, so the error that is raised then (`Stuck`) ends the run without a rollback.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ Answered = TypeVar("Answered")
 
 
 class Stuck(Aborted):
-    """The step goes on: nobody may undo or repeat it before this process is gone."""
+    """The step still runs: it must not be undone or repeated before this process has ended."""
 
     def __init__(self) -> None:
         super().__init__(
             "the run was left in the middle of a step",
             f"the step did not end within {ABORT_S:g} s after the abort, so nothing was rolled back",
-            "Resume the run, or roll it back; how far the step came is looked at first.",
+            "Resume the run, or roll it back; the step is probed first.",
         )
 
 
 def working(work: Callable[[], Answered], abort: Abort) -> Answered:
     """What `work` returns or raises. Raises `Stuck` when it does not end in time after an abort."""
-    found: list[Answered] = []
+    results: list[Answered] = []
     failed: list[BaseException] = []
 
     def body() -> None:
         try:
-            found.append(work())
+            results.append(work())
         except BaseException as error:
             failed.append(error)
 
     thread = threading.Thread(target=body, name="drill-step", daemon=True)
     thread.start()
-    asked: float | None = None
+    aborted_at: float | None = None
     while thread.is_alive():
         thread.join(_LOOK_S)
         if abort.requested:
-            asked = asked or time.monotonic()
-            if thread.is_alive() and time.monotonic() - asked > ABORT_S:
+            aborted_at = aborted_at or time.monotonic()
+            if thread.is_alive() and time.monotonic() - aborted_at > ABORT_S:
                 raise Stuck()
     if failed:
         raise failed[0]
-    return found[0]
+    return results[0]

@@ -349,7 +349,7 @@ def test_objectives_are_compared_with_measurements(here: Setting, told: Evidence
 
 def test_approval_missing_pauses_the_run(here: Setting) -> None:
     plan = here.plan(steps=(ONE, replace(TWO, approval=True)))
-    with pytest.raises(ApprovalMissing, match="nobody has approved two") as paused:
+    with pytest.raises(ApprovalMissing, match="not approved: two") as paused:
         here.runner(plan).run()
     assert paused.value.exit_code == 9
     assert here.files() == {"file-1"}
