@@ -50,7 +50,7 @@ from drlib.lab.lab import mirror_properties
 from drlib.lab.processes import wait_until
 from drlib.lab.workload.applications import LabApplications
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
-from drlib.mirror.offsets.unreplicated.lag import behind
+from drlib.mirror.offsets.unreplicated.lag import replication_lag
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
 
@@ -123,7 +123,7 @@ class _Scene:
         settings = self.place.mirror_settings()
         try:
             with Cluster(self.place.cluster(flow.source)) as source:
-                return not behind(settings, flow, source, self.partitions(self.topic)).missing
+                return not replication_lag(settings, flow, source, self.partitions(self.topic)).missing
         except DrlibError:
             return False  # no journal yet, or one that is being written
 

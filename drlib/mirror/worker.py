@@ -29,7 +29,7 @@ from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch import memory
 from drlib.mirror.flow import WORKER, FlowRunner, FlowSetup
-from drlib.mirror.preflight.cycles import find_cycle, refuse_rings
+from drlib.mirror.preflight.cycles import find_cycle, refuse_cycles
 from drlib.mirror.status import worker_status as status
 from drlib.mirror.status.endpoint import Endpoint
 from drlib.mirror.status.systemd import ServiceManager
@@ -243,7 +243,7 @@ async def _refuse_rings(settings: MirrorSettings, flows: Sequence[FlowSettings])
             continue  # its flow is restarted, and checks each topic it discovers
         finally:
             await client.close()
-    refuse_rings([(f.flow, f.mirrors_topic) for f in keeping], topics)
+    refuse_cycles([(f.flow, f.mirrors_topic) for f in keeping], topics)
 
 
 def run(

@@ -44,7 +44,7 @@ def doctor(
     from drlib.config.settings import load_mirror_settings
     from drlib.drill.readiness.doctor import doctor as check_readiness
     from drlib.model import Flow
-    from drlib.ui.terminal.doctor import readiness_of
+    from drlib.ui.terminal.doctor import render_readiness
     from drlib.ui.terminal.readiness_json import as_json_text
 
     objectives = Objectives(rpo_records, rpo_seconds, drill_days)
@@ -55,5 +55,5 @@ def doctor(
     if as_json:
         print(as_json_text(report, minimum))
     else:
-        Console(highlight=False).print(readiness_of(report, minimum))
+        Console(highlight=False).print(render_readiness(report, minimum))
     gate(report, minimum)

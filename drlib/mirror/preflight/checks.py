@@ -1,11 +1,9 @@
-"""What must hold before a flow's first claim: looked at all together, refused by name before anything is written.
+"""Check everything that must hold before a flow's first claim, and report all findings at once, before anything is written.
 
 Rules:
-- Nothing is created, claimed or written here, and nothing is tried out: a cluster is asked who it is, what it holds and
-  what it lets us do.
-- Every finding is told at once. What concerns the whole flow refuses it; what concerns one topic is a notice, because
-  that topic alone waits and the others go on.
-- The clusters a journal was begun between are the ones it goes on with. Its lane count is that of its topic.
+- Nothing is created, claimed, written or tried: clusters are asked for their IDs, topics and granted operations.
+- A finding about the whole flow refuses it; a finding about one topic is a notice, because only that topic waits.
+- A journal belongs to the two clusters that it was started between. Its lane count is the partition count of its topic.
 Not for: what changes later (`drlib.mirror.engine.lane.lane`, `drlib.mirror.flow`), nor for keys and values of the file.
 """
 
@@ -29,10 +27,10 @@ from drlib.mirror.preflight.principals import principal_of
 from drlib.mirror.preflight.required_acls import UNKNOWN_PRINCIPAL, Right, command, missing
 from drlib.model import TopicPartition
 
-SHOWN = 20  # notices of one kind that are told one by one
+MOST_NOTICES = 20  # of one kind
 
 READ_SOURCE = ("READ",)
-WRITE_MIRROR = ("WRITE", "READ")  # READ: a claim reads back what stands
+WRITE_MIRROR = ("WRITE", "READ")  # READ: a claim reads back what was written
 OWN_JOURNAL = ("WRITE", "READ")
 
 
@@ -41,15 +39,15 @@ class SameCluster(UsageError):
 
 
 class LanesChanged(UsageError):
-    """The journal has another number of lanes than the file asks for."""
+    """The journal has another number of lanes than the file."""
 
 
 class JournalNotCompacted(UsageError):
-    """The journal topic would forget promises."""
+    """The journal topic is not compacted, so its entries would expire."""
 
 
 class NotEnoughBrokers(UsageError):
-    """A replication factor asks for more brokers than the cluster has."""
+    """A replication factor exceeds the number of brokers."""
 
 
 class NotAuthorized(UsageError):
@@ -70,7 +68,7 @@ class NotReady(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An event to open: something that one topic waits for."""
+    """An event to open: what one topic waits for."""
 
     event: str
     entity: str
@@ -91,13 +89,16 @@ class Preflight:
     notices: list[Notice] = field(default_factory=list)
 
     async def run(self) -> tuple[Notice, ...]:
-        """The notices. Raises the one finding, or `NotReady` with all; `Unreachable` when a cluster does not answer."""
-        there = await self._reach()
-        if there is not None:
-            source, target = there
+        """Run all checks; returns the notices.
+
+        Raises the single finding, or `NotReady` with all; `Unreachable` when a cluster does not answer.
+        """
+        clusters = await self._reach()
+        if clusters is not None:
+            source, target = clusters
             self._same(source, target)
             self._factors(source, target)
-            if not self.findings:  # of a wrong cluster nothing more is asked
+            if not self.findings:  # a wrong cluster is asked nothing more
                 await asyncio.gather(self._target_rights(source, target), self._source_rights(source))
             if not self.findings:
                 await self._journal(target)
@@ -109,7 +110,7 @@ class Preflight:
         return tuple(self.notices)
 
     async def of_target(self) -> tuple[Notice, ...]:
-        """What can be told of the target alone, while the source does not answer: our rights there. Raises as `run`."""
+        """Check the rights on the target alone, while the source does not answer. Raises as `run`."""
         await self._target_rights(None, await self.target.metadata(None))
         if self.findings:
             raise self.findings[0] if len(self.findings) == 1 else NotReady(str(self.settings.flow), self.findings)
@@ -121,61 +122,61 @@ class Preflight:
             if settings.cluster_id:
                 client.expect(settings.cluster_id)
         answers = await asyncio.gather(self.source.metadata(None), self.target.metadata(None), return_exceptions=True)
-        found = []
+        reached = []
         for settings, answer in zip((self.source_settings, self.target_settings), answers, strict=True):
             if isinstance(answer, ClusterMetadata):
-                found.append(answer)
+                reached.append(answer)
             elif isinstance(answer, WrongCluster):
                 self.findings.append(_wrong(settings, answer.meant, answer.found))
             elif isinstance(answer, DrlibError):
                 self.findings.append(answer)
             else:
                 raise answer
-        return (found[0], found[1]) if len(found) == 2 else None
+        return (reached[0], reached[1]) if len(reached) == 2 else None
 
     def _same(self, source: ClusterMetadata, target: ClusterMetadata) -> None:
         flow = self.settings.flow
         if source.cluster_id and source.cluster_id == target.cluster_id:
             self.findings.append(
                 SameCluster(
-                    f"{flow.source} and {flow.target} are one cluster",
+                    f"{flow.source} and {flow.target} are the same cluster",
                     f"both answer with cluster ID {source.cluster_id}, and a cluster cannot mirror to itself",
                     f"Correct {flow.source}.bootstrap.servers or {flow.target}.bootstrap.servers.",
                 )
             )
 
     def _factors(self, source: ClusterMetadata, target: ClusterMetadata) -> None:
-        """Replication factors of the topics that are still to be made."""
+        """Check the replication factors of the topics that are still to be created."""
         settings, flow, policy = self.settings, self.settings.flow, self.settings.policy
-        asked = [
+        factors = [
             ("drlib.journal.replication.factor", settings.journal_replication_factor, target,
              policy.journal_topic(flow.source)),
             ("checkpoints.topic.replication.factor", settings.checkpoints_replication_factor, target,
              policy.checkpoints_topic(flow.source)),
         ]  # fmt: skip
         if settings.emit_heartbeats:
-            asked.append(
+            factors.append(
                 ("heartbeats.topic.replication.factor", settings.heartbeats_replication_factor, target,
                  policy.heartbeats_topic)
             )  # fmt: skip
         if settings.emit_offset_syncs:
             where = source if settings.offset_syncs_location == "source" else target
-            asked.append(
+            factors.append(
                 ("offset-syncs.topic.replication.factor", settings.offset_syncs_replication_factor, where,
                  settings.offset_syncs_topic)
             )  # fmt: skip
         for name in source.topics:
             mirror = policy.remote_topic(flow.source, name)
             if settings.mirrors_topic(name) and mirror not in target.topics:
-                asked.append(("replication.factor", settings.replication_factor, target, mirror))
+                factors.append(("replication.factor", settings.replication_factor, target, mirror))
                 break
-        for key, factor, cluster, topic in asked:
+        for key, factor, cluster, topic in factors:
             if topic not in cluster.topics and factor > len(cluster.brokers):
                 alias = flow.source if cluster is source else flow.target
                 self.findings.append(not_enough_brokers(key, factor, alias, len(cluster.brokers), topic))
 
     async def _journal(self, target: ClusterMetadata) -> None:
-        """The journal must be whole, of the lanes we are to run, and begun between these clusters."""
+        """Check that the journal is compacted, has the configured lanes, and was started between these clusters."""
         name = self.settings.policy.journal_topic(self.settings.flow.source)
         topic = target.topics.get(name)
         if topic is None or topic.error_code:
@@ -185,7 +186,7 @@ class Preflight:
             self.findings.append(
                 LanesChanged(
                     f"drlib.lanes = {self.settings.lanes} cannot be used for {self.settings.flow}",
-                    f"its journal {name} was begun with {lanes}, and a partition's promises stand in the lane it had then",
+                    f"its journal {name} was started with {lanes} lanes, and a partition's entries are in the lane it had then",
                     f"Set drlib.lanes = {lanes}.",
                 )
             )
@@ -209,12 +210,12 @@ class Preflight:
         try:
             policy = await asyncio.to_thread(read)
         except DrlibError:
-            return  # DescribeConfigs is a right the journal itself does not need
+            return  # the mirror works without the right to DescribeConfigs
         if policy != "compact":
             self.findings.append(
                 JournalNotCompacted(
-                    f"the journal {name} on {self.settings.flow.target} would forget",
-                    f"its cleanup.policy is {policy}, and promises in it must never expire",
+                    f"the journal {name} on {self.settings.flow.target} is not compacted",
+                    f"its cleanup.policy is {policy}, but entries of the journal must never expire",
                     f"kafka-configs.sh --bootstrap-server {','.join(self.target_settings.bootstrap_servers)} "
                     f"--alter --topic {name} --add-config cleanup.policy=compact",
                 )
@@ -238,15 +239,15 @@ class Preflight:
             group_rights(self.target, group),
             topic_rights(self.target, [m for m in mirrors if m in target.topics]),
         )
-        lacking = [
+        missing_rights = [
             lack
             for name, operations in own.items()
             if (granted := rights.get(name)) is not None
             and (lack := missing(Right("topic", name, operations), granted)) is not None
         ]
         lack = missing(Right("group", group, ("READ",)), granted_group)
-        lacking += [lack] if lack is not None else []
-        self.findings += [not_authorized(right, self.target_settings) for right in lacking]
+        missing_rights += [lack] if lack is not None else []
+        self.findings += [not_authorized(right, self.target_settings) for right in missing_rights]
         self._waiting("TargetUnauthorized", granted_mirrors, WRITE_MIRROR, self.target_settings)
 
     def _waiting(
@@ -261,17 +262,20 @@ class Preflight:
             for name, granted in sorted(rights.items())
             if granted is not None and (lack := missing(Right("topic", name, operations), granted)) is not None
         ]
-        for name, lack in lacking[:SHOWN]:
+        for name, lack in lacking[:MOST_NOTICES]:
             error = not_authorized(lack, cluster)
             self.notices.append(Notice(event, name, f"{error.what}: {error.why}", error.remedy))
 
 
 def not_authorized(right: Right, cluster: ClusterSettings) -> NotAuthorized:
-    """The finding that `right` is missing on `cluster`, with the command that grants it."""
+    """The error that `right` is missing on `cluster`, with the command that grants it."""
     principal = principal_of(cluster)
-    unknown = "" if principal != UNKNOWN_PRINCIPAL else " (in the place of User:PRINCIPAL put the name the broker sees)"
+    unknown = (
+        "" if principal != UNKNOWN_PRINCIPAL else " (replace User:PRINCIPAL by the principal that the broker sees)"
+    )
+    who = principal if not unknown else "the worker's principal"
     return NotAuthorized(
-        f"{principal if not unknown else 'our principal'} may not {right} of {cluster.alias}",
+        f"{who} may not {right} of {cluster.alias}",
         "no ACL of that cluster allows it",
         f"{command(right, principal, cluster.bootstrap_servers)}{unknown}",
     )
@@ -279,7 +283,7 @@ def not_authorized(right: Right, cluster: ClusterSettings) -> NotAuthorized:
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """The commands that let a flow do what it was refused while it ran."""
+    """Commands that grant the rights which a running flow was refused."""
 
     settings: FlowSettings
     source: ClusterSettings
@@ -289,7 +293,7 @@ class Grants:
         """`error`, an authorization failure of the whole lane, with its remedy."""
         if error.code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             flow = self.settings.flow
-            every = f"drlib.{flow.source}.{flow.target}."  # of each lane, and of the generations to come
+            every = f"drlib.{flow.source}.{flow.target}."  # of each lane and each later generation
             return not_authorized(Right("transactional-id", every, ("WRITE",), prefixed=True), self.target)
         return not_authorized(Right("topic", journal, OWN_JOURNAL), self.target)
 
@@ -305,8 +309,8 @@ class Grants:
 def not_enough_brokers(key: str, factor: int, alias: str, brokers: int, topic: str) -> NotEnoughBrokers:
     counted = f"{brokers} broker" + ("" if brokers == 1 else "s")
     return NotEnoughBrokers(
-        f"topic {topic} cannot be made on {alias}",
-        f"{key} is {factor}, and {alias} has {counted}",
+        f"topic {topic} cannot be created on {alias}",
+        f"{key} is {factor}, but {alias} has {counted}",
         f"Set {key} = {brokers}, or add brokers to {alias}.",
     )
 

@@ -1,9 +1,9 @@
-"""Topics that would go round: a ring of flows that keep names as they are copies its own copies for ever.
+"""Find topics that a cycle of flows would copy without end.
 
-Rules: under IdentityReplicationPolicy a name does not say where a topic came from, so a topic that every flow of a ring
-chooses (A->B and B->A, or A->B->C->A) would be copied without end; it is refused. Heartbeats are prefixed under every
-policy and cannot loop, nor can anything under DefaultReplicationPolicy (`ReplicationPolicy.is_cycle`).
-Not for: looking up which topics there are.
+Rules: under IdentityReplicationPolicy a name does not say where a topic came from, so a topic that every flow of a cycle
+selects (A->B and B->A, or A->B->C->A) would be copied without end; it is refused. Heartbeats are prefixed under every policy
+and cannot loop, nor can any topic under DefaultReplicationPolicy (`ReplicationPolicy.is_cycle`).
+Not for: listing topics.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from drlib.model import Flow
 
 
 class TopicLoop(UsageError):
-    """Flows that keep names would copy a topic in a ring."""
+    """Flows that keep topic names would copy a topic in a cycle."""
 
 
 def find_cycle(flows: Iterable[tuple[Flow, Callable[[str], bool]]], topic: str) -> tuple[str, ...]:
-    """The aliases `topic` would go round, the first one again at the end; empty when it would not.
+    """The aliases of the cycle that would copy `topic`, the first one again at the end; empty without a cycle.
 
-    `flows` are those that keep names, each with what it chooses.
+    `flows`: those that keep topic names, each with its selection.
     """
     if topic.endswith(HEARTBEATS):
         return ()
-    follow: dict[str, list[str]] = {}
-    for flow, chooses in flows:
-        if chooses(topic):
-            follow.setdefault(flow.source, []).append(flow.target)
+    targets: dict[str, list[str]] = {}
+    for flow, selects in flows:
+        if selects(topic):
+            targets.setdefault(flow.source, []).append(flow.target)
 
     def walk(path: tuple[str, ...]) -> tuple[str, ...]:
-        for alias in follow.get(path[-1], ()):
+        for alias in targets.get(path[-1], ()):
             if alias in path:
                 return (*path[path.index(alias) :], alias)
-            found = walk((*path, alias))
-            if found:
-                return found
+            cycle = walk((*path, alias))
+            if cycle:
+                return cycle
         return ()
 
-    return next((found for start in follow if (found := walk((start,)))), ())
+    return next((cycle for start in targets if (cycle := walk((start,)))), ())
 
 
-def refuse_rings(flows: Sequence[tuple[Flow, Callable[[str], bool]]], topics: Iterable[str]) -> None:
-    """Raises `TopicLoop` for the first of `topics`, by name, that would go round."""
+def refuse_cycles(flows: Sequence[tuple[Flow, Callable[[str], bool]]], topics: Iterable[str]) -> None:
+    """Raises `TopicLoop` for the first of `topics`, by name, that would be copied in a cycle."""
     for topic in sorted(topics):
-        found = find_cycle(flows, topic)
-        if found:
+        cycle = find_cycle(flows, topic)
+        if cycle:
             raise TopicLoop(
-                f"topic {topic} would go round {' -> '.join(found)}",
-                "IdentityReplicationPolicy keeps its name, so each cluster would copy its own records again, for ever",
-                "Give the flows topics that do not overlap, switch one of them off, or use DefaultReplicationPolicy.",
+                f"topic {topic} would be copied in a cycle: {' -> '.join(cycle)}",
+                "IdentityReplicationPolicy keeps its name, so each cluster would copy its own records again, without end",
+                "Give the flows topics that do not overlap, disable one of them, or use DefaultReplicationPolicy.",
             )

@@ -1,8 +1,8 @@
-"""Who a broker takes us for, as far as our own settings tell: for the command that grants a missing right.
+"""Derive the Kafka principal from client settings, for the command that grants a missing right.
 
-Rules: a name is told only where it is certain: a listener without authentication sees User:ANONYMOUS, a user name that
-stands literally in `sasl.jaas.config` is one. A certificate's subject, a token's or a ticket's owner are the broker's to
-name. Nothing but the user name is ever taken out of the login.
+Rules: only where it is certain: a listener without authentication sees User:ANONYMOUS; a literal user name in
+`sasl.jaas.config` is the principal. For certificates, tokens and tickets only the broker knows it. Nothing but the user name is
+read from the login.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _USER: Final = re.compile(r"""\busername\s*=\s*(?:"([^"\\$]+)"|'([^'\\$]+)'|([^\
 
 
 def principal_of(cluster: ClusterSettings) -> str:
-    """Such as `User:ANONYMOUS`; `UNKNOWN_PRINCIPAL` where only the broker knows."""
+    """The principal, such as `User:ANONYMOUS`; `UNKNOWN_PRINCIPAL` where only the broker knows it."""
     protocol = cluster.security.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol == "PLAINTEXT":
         return ANONYMOUS
     mechanism = cluster.security.get("sasl.mechanism", "GSSAPI").strip().upper()
     if protocol.startswith("SASL") and (mechanism == "PLAIN" or mechanism.startswith("SCRAM-")):
-        found = _USER.search(cluster.security.get("sasl.jaas.config", ""))
-        if found is not None:
-            return f"User:{next(filter(None, found.groups()))}"
+        match = _USER.search(cluster.security.get("sasl.jaas.config", ""))
+        if match is not None:
+            return f"User:{next(filter(None, match.groups()))}"
     return UNKNOWN_PRINCIPAL

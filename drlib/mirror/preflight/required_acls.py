@@ -1,9 +1,9 @@
-"""Which rights the mirror needs, and the `kafka-acls.sh` command that grants one of them.
+"""Define the rights that the mirror needs, and the `kafka-acls.sh` command that grants one of them.
 
-Rules: the least that works, by name: the source is only read (its offset-syncs topic apart, where the file asks for it),
-a right is asked for on one topic, group or transactional ID and never on all. READ and WRITE imply DESCRIBE (Kafka's
-`AclOperation`), so they stand alone. Commands are argument lists quoted for a POSIX shell.
-Not for: asking a cluster which rights there are (`drlib.mirror.preflight.checks`).
+Rules: the minimum: the source is only read (except its offset-syncs topic, where the file configures one); a right is on one
+topic, group or transactional ID, never on all. READ and WRITE imply DESCRIBE (Kafka's `AclOperation`), which is not listed
+then. Commands are quoted for a POSIX shell.
+Not for: asking a cluster which rights are granted (`drlib.mirror.preflight.checks`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-UNKNOWN_PRINCIPAL = "User:PRINCIPAL"  # to be filled in: the broker sees a name that we do not know
-ANONYMOUS = "User:ANONYMOUS"  # who everybody is on a listener without authentication
+UNKNOWN_PRINCIPAL = "User:PRINCIPAL"  # to be replaced: only the broker knows the name
+ANONYMOUS = "User:ANONYMOUS"  # every client of a listener without authentication
 
 Kind = Literal["topic", "group", "cluster", "transactional-id"]
 _IMPLIES = {"READ": {"DESCRIBE"}, "WRITE": {"DESCRIBE"}, "DELETE": {"DESCRIBE"}, "ALTER": {"DESCRIBE"}}
@@ -28,7 +28,7 @@ class Right:
     kind: Kind
     name: str
     operations: tuple[str, ...]
-    prefixed: bool = False  # on every resource whose name begins so
+    prefixed: bool = False  # on every resource whose name starts with `name`
 
     def __str__(self) -> str:
         named = f" {self.name}{'*' if self.prefixed else ''}" if self.name else ""
@@ -36,7 +36,7 @@ class Right:
 
 
 def missing(wanted: Right, granted: Iterable[str]) -> Right | None:
-    """What of `wanted` is not among `granted` operations; None when nothing is."""
+    """The part of `wanted` that is not `granted`; None when all of it is."""
     have = set(granted)
     if "ALL" in have:
         return None

@@ -1,8 +1,8 @@
-"""How ready flows are, on a terminal: the score, then findings worst first with evidence and fix.
+"""Render the readiness of flows for a terminal: the score, then findings with evidence and fix, worst first.
 
-Rules: the verdict is a word, coloured where there is colour; what is ok takes one line; of many findings of one check the
-first few are shown and the rest counted. Fixes stand on lines of their own, the same one once. Text from outside never
-becomes markup.
+Rules: the verdict is a word, with colour where there is colour; a check that is ok takes one line; of many findings of one
+check the first few are shown and the rest counted. A fix has its own line, and is not repeated. Text from outside never becomes
+markup.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ COLOURS: Final = {
 }
 
 
-def readiness_of(found: Sequence[Readiness], minimum: int) -> RenderableType:
-    """Every flow, one under the other."""
+def render_readiness(flows: Sequence[Readiness], minimum: int) -> RenderableType:
+    """Every flow, one below the other."""
     parts: list[RenderableType] = []
-    for readiness in found:
+    for readiness in flows:
         parts += [_head(readiness, minimum), Text(), _table(readiness), Text()]
     return Group(*parts)
 
@@ -46,7 +46,7 @@ def _head(readiness: Readiness, minimum: int) -> Text:
     return Text.assemble(
         (" READY " if ready else " NOT READY ", f"bold reverse {'green' if ready else 'red'}"),
         (f"  {words.one_line(readiness.flow)}", "bold"),
-        f"  score {readiness.score} of 100, {minimum} asked",
+        f"  score {readiness.score} of 100, {minimum} required",
         (f"  {words.clock(readiness.at_ms)[:8]} UTC\n  {', '.join(counted)}", "dim"),
     )
 
@@ -57,20 +57,20 @@ def _table(readiness: Readiness) -> Table:
     table.add_column("costs", justify="right", no_wrap=True)
     table.add_column("check, evidence, fix", overflow="fold")
     for check, findings in groupby(readiness.worst_first(), key=lambda finding: finding.check):
-        mine = list(findings)
-        costs = _costs(readiness, check, mine[0])
-        for number, finding in enumerate(mine[:SHOWN]):
+        of_check = list(findings)
+        costs = _costs(readiness, check, of_check[0])
+        for number, finding in enumerate(of_check[:SHOWN]):
             verdict = Text(finding.severity.value, style=COLOURS[finding.severity])
-            told = number > 0 and mine[number - 1].fix == finding.fix
-            lines = _lines(readiness, finding, first=number == 0, fix="" if told else finding.fix)
+            repeated = number > 0 and of_check[number - 1].fix == finding.fix
+            lines = _lines(readiness, finding, first=number == 0, fix="" if repeated else finding.fix)
             table.add_row(verdict, costs if number == 0 else "", Group(*lines))
-        if len(mine) > SHOWN:
-            table.add_row("", "", Text(f"and {len(mine) - SHOWN:,} more, all in --json", style="dim"))
+        if len(of_check) > SHOWN:
+            table.add_row("", "", Text(f"and {len(of_check) - SHOWN:,} more, all in --json", style="dim"))
     return table
 
 
 def _costs(readiness: Readiness, check: str, finding: Finding) -> str:
-    """Points of the score that the check's worst finding takes; shown beside that one alone."""
+    """Points that the check's worst finding costs; empty for the others."""
     if finding.severity is not readiness.severity(check) or finding.severity is Severity.OK:
         return ""
     lost = finding.weight / 2 if finding.severity is Severity.WARN else finding.weight

@@ -1,6 +1,6 @@
-"""How ready flows are, as the JSON of `drlib doctor --json`: every finding, worst first.
+"""Render the readiness of flows as the JSON of `drlib doctor --json`: every finding, worst first.
 
-Rules: names and types are an interface others build on; the fields here are all there is.
+Rules: field names and types are a public interface; the fields here are complete.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from drlib.drill.readiness.score import Readiness, Severity
 
 @dataclass(frozen=True)
 class FindingRow:
-    """A finding as JSON says it. `expires_at_ms`: when the evidence expires."""
+    """One finding. `expires_at_ms`: when the evidence expires."""
 
     id: str
     entity: str
@@ -29,7 +29,7 @@ class FindingRow:
 
 @dataclass(frozen=True)
 class FlowRow:
-    """One flow. `ready`: does it pass the gate with `minimum`?"""
+    """One flow. `ready`: it passes the gate with `minimum`."""
 
     flow: str
     at_ms: int
@@ -42,9 +42,9 @@ class FlowRow:
 _ROWS = TypeAdapter(tuple[FlowRow, ...])
 
 
-def as_json_text(found: Sequence[Readiness], minimum: int) -> str:
-    """A list of `FlowRow`."""
-    return _ROWS.dump_json(tuple(_row(readiness, minimum) for readiness in found), indent=2).decode()
+def as_json_text(flows: Sequence[Readiness], minimum: int) -> str:
+    """A JSON list of `FlowRow`."""
+    return _ROWS.dump_json(tuple(_row(readiness, minimum) for readiness in flows), indent=2).decode()
 
 
 def _row(readiness: Readiness, minimum: int) -> FlowRow:

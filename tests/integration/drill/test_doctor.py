@@ -36,7 +36,7 @@ from drlib.lab import jars
 from drlib.lab.lab import Lab
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
-from drlib.ui.terminal.doctor import readiness_of
+from drlib.ui.terminal.doctor import render_readiness
 
 DAY_MS = 86_400_000
 TOOLS = {"kafka-topics.sh": "org.apache.kafka.tools.TopicCommand"}
@@ -308,4 +308,4 @@ def test_doctor_unreachable_source_keeps_target_findings(flow: DoctoredFlow) -> 
     # positions come from the checkpoints, which are as old as their headers say
     assert {f.entity for f in found.findings if f.check == "groups-exact"} <= {"", flow.group}
     assert not found.ready(0)
-    assert readiness_of([found], MINIMUM)
+    assert render_readiness([found], MINIMUM)

@@ -183,7 +183,7 @@ def test_flows_cycle_that_keeps_names_is_refused_before_start(ours: Replicator) 
     assert r.worker is not None
     assert r.worker.wait(30) == 2, r.log()
     said = " ".join(r.log().split())
-    assert f"would go round {r.alias('A')} -> {r.alias('B')} -> {r.alias('A')}" in said
+    assert f"would be copied in a cycle: {r.alias('A')} -> {r.alias('B')} -> {r.alias('A')}" in said
     assert "do not overlap" in said
     assert r.names("B") == set()
 

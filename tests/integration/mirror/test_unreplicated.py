@@ -26,9 +26,9 @@ from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, Isolation
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.offsets.unreplicated.find import HistoryParted, read_tail
+from drlib.mirror.offsets.unreplicated.find import HistoryParted, find_unreplicated
 from drlib.mirror.offsets.unreplicated.rules import EXAMPLES, Settle
-from drlib.mirror.offsets.unreplicated.settle import read_ledger, settle_tail
+from drlib.mirror.offsets.unreplicated.settle import read_ledger, settle_unreplicated
 from drlib.model import Flow, TopicPartition
 from drlib.runs import journal
 from drlib.runs.abort import Abort
@@ -39,8 +39,8 @@ MIRRORED, TAIL = 600, 5000
 KILLED = """
 import os, signal, sys
 from drlib.config.settings import load_mirror_settings
-from drlib.mirror.offsets.unreplicated.settle import settle_tail
-from drlib.mirror.offsets.unreplicated.find import read_tail
+from drlib.mirror.offsets.unreplicated.settle import settle_unreplicated
+from drlib.mirror.offsets.unreplicated.find import find_unreplicated
 from drlib.model import Flow
 from drlib.mirror.offsets.unreplicated.rules import Settle
 
@@ -49,7 +49,8 @@ def die_in_the_second_transaction():
     calls.append(1)
     if len(calls) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-settle_tail(settings, read_tail(settings, flow), Settle(sys.argv[4]), "run", check=die_in_the_second_transaction)
+settle_unreplicated(settings, find_unreplicated(settings, flow), Settle(sys.argv[4]), "run",
+check=die_in_the_second_transaction)
 """
 
 
@@ -132,7 +133,7 @@ def test_it_is_told_exactly_and_recovered_once_though_killed(returned: Returned)
     wait_for("the group has its position", placed)
     expected = returned.tail_on_left()
     assert len(expected) == TAIL + 30
-    tail = read_tail(returned.settings, returned.flow)
+    tail = find_unreplicated(returned.settings, returned.flow)
     assert (tail.records, tail.growing, tail.doubtful, tail.topics) == (TAIL + 30, False, 0, (topic,))
     assert (len(tail.examples), tail.rest) == (EXAMPLES, TAIL + 30 - EXAMPLES)
     assert {p.partition.partition: p.records for p in tail.partitions} == {
@@ -141,20 +142,22 @@ def test_it_is_told_exactly_and_recovered_once_though_killed(returned: Returned)
     mirrored = next(p.mirrored for p in tail.partitions if p.partition.partition == 0)
     assert tail.read_there == {group: 500 - mirrored}
     # the other side: what RIGHT wrote on its own, though nothing ever flowed back
-    assert read_tail(returned.settings, returned.flow.reverse).records == 15
+    assert find_unreplicated(returned.settings, returned.flow.reverse).records == 15
 
     before = values(engine.right, topic)
     arguments = [str(engine.properties), engine.source, engine.target, Settle.RECOVER]
     killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], env={**os.environ}, check=False, timeout=60)
     assert killed.returncode == -signal.SIGKILL
-    done = settle_tail(returned.settings, tail, Settle.RECOVER, "run")
+    done = settle_unreplicated(returned.settings, tail, Settle.RECOVER, "run")
     assert (done.recovered, done.sent_again, done.set_aside, done.quarantined) == (TAIL + 29, 1, 0, 0)
     assert done.both == 8  # seven that were written since, and that of the record sent again
     assert done.late > 0
     recovered = Counter(values(engine.right, topic)) - Counter(before)
     assert recovered + Counter(values(engine.right, returned.quarantine)) == Counter(expected)
     assert sum(recovered.values()) == TAIL + 29
-    assert settle_tail(returned.settings, tail, Settle.RECOVER, "again").recovered == TAIL + 29  # and nothing is done
+    assert (
+        settle_unreplicated(returned.settings, tail, Settle.RECOVER, "again").recovered == TAIL + 29
+    )  # and nothing is done
     assert len(values(engine.right, topic)) == len(before) + TAIL + 29
 
     # in their partition and their order, byte for byte, and with where they came from
@@ -200,9 +203,9 @@ def test_the_steps_tell_it_and_quarantine_it_byte_for_byte(returned: Returned, t
     engine.start()
     engine.wait_caught_up(topic, PARTITIONS)
     with pytest.raises(UsageError, match=f"{returned.flow} is being mirrored"):
-        read_tail(returned.settings, returned.flow)
+        find_unreplicated(returned.settings, returned.flow)
     assert engine.stop(engine.processes[-1]) == 0
-    assert read_tail(returned.settings, returned.flow).records == 0
+    assert find_unreplicated(returned.settings, returned.flow).records == 0
 
 
 @pytest.mark.long
@@ -214,7 +217,7 @@ def test_another_history_has_no_tail(returned: Returned) -> None:
         wait_for("it is gone", lambda: topic not in left.topics([topic]))
     create_topic(engine.left, topic, PARTITIONS)
     produce(engine.left, topic, 40, partitions=PARTITIONS)
-    assert read_tail(returned.settings, returned.flow).records == 40
+    assert find_unreplicated(returned.settings, returned.flow).records == 40
     assert issubclass(HistoryParted, DrlibError)
 
 

@@ -32,7 +32,7 @@ from drlib.mirror.offsets.translation.two_way import (
     read_flow_pair,
     translate,
 )
-from drlib.mirror.offsets.unreplicated.lag import behind, mirrored_topics, refuse_unexplained
+from drlib.mirror.offsets.unreplicated.lag import mirrored_topics, refuse_unexplained, replication_lag
 from drlib.model import Flow, GroupTranslation, TopicPartition, TranslationKind
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
@@ -102,7 +102,7 @@ def wait_caught_up(settings: MirrorSettings, moving: Flow, abort: Abort, offsets
         topics = mirrored_topics(source, settings.flow(moving.source, moving.target))
         partitions = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
         while True:
-            lag = behind(settings, moving, source, partitions)
+            lag = replication_lag(settings, moving, source, partitions)
             if lag.offsets <= offsets:
                 return {
                     "behind_offsets": lag.offsets,

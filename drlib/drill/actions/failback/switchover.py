@@ -56,7 +56,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState, Range
 from drlib.kafka.admin.group_offsets import Positions
 from drlib.mirror.offsets.translation.two_way import FlowPairState, group_positions, groups_of, read_flow_pair
-from drlib.mirror.offsets.unreplicated.lag import Behind, behind, mirrored_topics
+from drlib.mirror.offsets.unreplicated.lag import ReplicationLag, mirrored_topics, replication_lag
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.check import Check, Verdict
@@ -72,7 +72,7 @@ _SURE: Final = 0.5  # of the limit: until then nobody has gone on, and the word 
 class _Still:
     """What was found when everything stood still."""
 
-    found: Behind
+    found: ReplicationLag
     held_s: float
 
 
@@ -292,7 +292,7 @@ class MoveApplications(MoveArguments, DrillAction):
             why = still_sending(self.context, held) if quiet else "records still arrive"
             why = why or self._reads_still(here, tuple(known.mirror_ends), groups, ends)
             if not why:
-                found = behind(settings, moving, here, every)
+                found = replication_lag(settings, moving, here, every)
                 if found.missing:
                     why = f"the mirror has not got {found.offsets} offsets yet"
                 elif found.ends == ends:

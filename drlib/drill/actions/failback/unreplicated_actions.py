@@ -25,9 +25,9 @@ from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Aborted, Deviated, DrlibError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, read_tail
+from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, find_unreplicated
 from drlib.mirror.offsets.unreplicated.rules import Settle, quarantine_topic
-from drlib.mirror.offsets.unreplicated.settle import Settled, count_sent_again, read_ledger, settle_tail
+from drlib.mirror.offsets.unreplicated.settle import Settled, count_sent_again, read_ledger, settle_unreplicated
 from drlib.model import Flow
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
@@ -53,7 +53,7 @@ class ListTail(ReadOnlyAction):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         settings, flow = settings_of(self.context), self.context.flow
-        tail = read_tail(settings, flow, self.topics or None, wait=abort.wait)
+        tail = find_unreplicated(settings, flow, self.topics or None, wait=abort.wait)
         abort.check()
         other, why = _other(self.context, settings, self.topics or None, abort)
         self.show(rows(tail))
@@ -106,7 +106,7 @@ class TailAction(DrillAction):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         settings, flow = settings_of(self.context), self.context.flow
-        tail = read_tail(settings, flow, self.topics or None, wait=abort.wait)
+        tail = find_unreplicated(settings, flow, self.topics or None, wait=abort.wait)
         abort.check()
         if self.settle is Settle.LEAVE:
             return {
@@ -114,7 +114,9 @@ class TailAction(DrillAction):
                 "sent_again_by_producers": count_sent_again(settings, tail),
                 "read_already_by": _said(tail.read_there),
             }
-        done = settle_tail(settings, tail, self.settle, self._mark, keep_order=self.keep_order, check=abort.check)
+        done = settle_unreplicated(
+            settings, tail, self.settle, self._mark, keep_order=self.keep_order, check=abort.check
+        )
         self.show(_settled(flow, tail, done))
         again = tail.read_there if self.settle is Settle.RECOVER else {}
         return {
@@ -238,7 +240,7 @@ def _other(
     """How many records only the target has, which flow back and are no tail that needs deciding; or why nobody can tell."""
     back = place.flow.reverse
     try:
-        found = read_tail(settings, back, topics, wait=abort.wait)
+        found = find_unreplicated(settings, back, topics, wait=abort.wait)
     except Aborted:
         raise
     except DrlibError as error:

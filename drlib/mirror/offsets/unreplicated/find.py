@@ -1,9 +1,9 @@
-"""What one cluster of a flow holds and the other never had: found through the map, counted by reading it.
+"""Find the unreplicated records of a flow: records that its source has and its target never got.
 
-Rules: nothing is told while it moves: a worker of the flow that runs would mirror the tail meanwhile, and is refused; what
-the log's end hides behind open transactions is waited for. Where the two histories have parted, nothing is told. Groups
-of the source are asked how far they had read. Read as a committed reader does, every record once; only digests are kept.
-Not for: doing anything about it (`tail_copy`).
+Rules: refused while a worker of the flow runs, since it would mirror them meanwhile; open transactions at the logs' ends are
+waited for. Where the source's history differs from the mirrored one, nothing is reported. Records are read with read_committed,
+each once; only digests are kept. The committed offsets of the source's groups say which records they have read.
+Not for: settling them (`settle`).
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from drlib.mirror.offsets.unreplicated import rules as tails
 from drlib.mirror.offsets.unreplicated.rules import EXAMPLES, Example, PartitionTail, Since, Stretch, Tally
 from drlib.model import Flow, TopicPartition
 
-OPEN_TRANSACTIONS_S: Final = 60.0  # how long transactions may stay open that nobody will end: Kafka's default time-out
-_LOOK_S: Final = 0.1
-_CLOCKS_MS: Final = 60_000  # how far producers' clocks may be apart
+OPEN_TRANSACTIONS_S: Final = 60.0  # how long to wait for open transactions: Kafka's default time-out
+_POLL_S: Final = 0.1
+_CLOCKS_MS: Final = 60_000  # how much producers' clocks may differ
 
 
 class HistoryParted(DrlibError):
-    """The source no longer is what was mirrored from it."""
+    """The source's history is not the one that was mirrored."""
 
     def __init__(self, partition: TopicPartition, cluster: str, why: str) -> None:
         super().__init__(
-            f"{partition} on {cluster} is not what was mirrored from it",
+            f"{partition} on {cluster} has another history than was mirrored",
             why,
-            "Nothing was told or changed. Decide which cluster's history counts; then delete the topic on the other one "
-            "and mirror it anew.",
+            "Nothing was changed. Decide which cluster's history counts; then delete the topic on the other one and mirror it "
+            "again.",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class UnreplicatedRecords:
-    """Everything `flow.source` has and `flow.target` has not. `rest`: records beyond the `examples`.
+    """The records that `flow.source` has and `flow.target` has not. `rest`: number of records beyond the `examples`.
 
-    `read_there`: by group, how many of the records it had committed on the source. `keys`: digests, by topic.
-    `growing`: the source was being written meanwhile.
+    `read_there`: by group, how many of them it had read on the source. `keys`: digests, by topic. `growing`: the source was
+    written to meanwhile.
     """
 
     flow: Flow
@@ -81,12 +81,12 @@ class UnreplicatedRecords:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Those that have a tail."""
+        """Topics that have unreplicated records."""
         return tuple(sorted({p.partition.topic for p in self.partitions if p.records}))
 
     @property
     def span_ms(self) -> tuple[int, int] | None:
-        """First and last timestamp."""
+        """First and last timestamp; None without records."""
         first = [p.first_ms for p in self.partitions if p.first_ms is not None]
         last = [p.last_ms for p in self.partitions if p.last_ms is not None]
         return (min(first), max(last)) if first else None
@@ -95,7 +95,7 @@ class UnreplicatedRecords:
         return tuple(p for p in self.partitions if p.partition.topic == topic)
 
 
-def read_tail(
+def find_unreplicated(
     settings: MirrorSettings,
     flow: Flow,
     topics: Collection[str] | None = None,
@@ -103,17 +103,17 @@ def read_tail(
     wait: Callable[[float], None] = time.sleep,
     open_transactions_s: float = OPEN_TRANSACTIONS_S,
 ) -> UnreplicatedRecords:
-    """The tail of `flow.source`, of `topics` or of every topic the flow mirrors.
+    """Find the unreplicated records of `topics`, or of every topic the flow mirrors.
 
-    Raises `UsageError` while a worker of the flow runs, `HistoryParted`, `Unreachable` when a cluster is silent or
+    Raises `UsageError` while a worker of the flow runs, `HistoryParted`, `Unreachable` when a cluster does not answer or
     transactions stay open, and what `wait` raises.
     """
-    chosen = settings.flow(flow.source, flow.target)
-    refuse_one_way(chosen)
+    flow_settings = settings.flow(flow.source, flow.target)
+    refuse_one_way(flow_settings)
     with BulkAdmin(settings.clusters[flow.source]) as source, Cluster(settings.clusters[flow.target]) as target:
         refuse_workers(target, flow)
         maps = read_flow_maps(settings, flow)
-        found = _mirrored(source, chosen, topics)
+        found = _mirrored(source, flow_settings, topics)
         every = [TopicPartition(t.name, n) for t in found.values() for n in range(t.partitions)]
         starts = source.log_starts(every)
         ends = _settled_ends(source, every, wait, open_transactions_s)
@@ -125,7 +125,7 @@ def read_tail(
                 raise HistoryParted(partition, flow.source, why)
         for partition in every:
             wanted[partition] = tails.stretches(known.get(partition), starts[partition], ends[partition])
-        positions = _positions(source, chosen)
+        positions = _positions(source, flow_settings)
         tallies = {p: Tally(p, positions=_at(positions, p)) for p in every}
         for record in read_stretches(source, wanted):
             tallies[record.partition].add(record.offset, record.timestamp_ms, record.key, record.value, record.headers)
@@ -156,9 +156,9 @@ def read_tail(
 
 
 def written_since(settings: MirrorSettings, tail: UnreplicatedRecords, topic: str) -> Since:
-    """What the target's own `topic` holds, from the tail's first record on, of the keys the tail has too.
+    """Records of the target's own `topic` with keys of the unreplicated records, from the first of their timestamps on.
 
-    Records that came from a tail themselves do not count. Contents are told of such keys, and of records without a key.
+    Recovered records do not count. Contents are of such keys, and of records without a key.
     """
     span = [p.first_ms for p in tail.of(topic) if p.first_ms is not None]
     keys, contents = set[bytes](), set[bytes]()
@@ -183,7 +183,7 @@ def written_since(settings: MirrorSettings, tail: UnreplicatedRecords, topic: st
 
 
 def read_stretches(cluster: Cluster, wanted: Mapping[TopicPartition, tuple[Stretch, ...]]) -> Iterator[Record]:
-    """The committed records of stretches, in offset order within a partition; partitions interleave."""
+    """Read the committed records of offset ranges, in offset order within a partition; partitions interleave."""
     for turn in range(max((len(those) for those in wanted.values()), default=0)):
         yield from cluster.read({p: Range(s[turn].first, s[turn].end) for p, s in wanted.items() if turn < len(s)})
 
@@ -194,23 +194,25 @@ def refuse_workers(target: Cluster, flow: Flow) -> None:
     if members:
         raise UsageError(
             f"{flow} is being mirrored",
-            f"{len(members)} of its workers run, the first at {members[0].host}: they would mirror the tail meanwhile, "
-            "behind the cutover that applications have read to",
+            f"{len(members)} of its workers run, the first at {members[0].host}: they would mirror the unreplicated records "
+            "meanwhile, after the cutover to which applications have read",
             f"Stop the workers of {flow}, then try again.",
         )
 
 
-def refuse_one_way(chosen: FlowSettings) -> None:
-    """Raises `UsageError` for a policy under which nothing flows back."""
-    if isinstance(chosen.policy, IdentityReplicationPolicy):
+def refuse_one_way(flow_settings: FlowSettings) -> None:
+    """Raises `UsageError` for a policy under which a flow cannot be reversed."""
+    if isinstance(flow_settings.policy, IdentityReplicationPolicy):
         raise UsageError(
-            f"{chosen.flow} cannot be turned round",
-            "under IdentityReplicationPolicy a topic has one name on both clusters, so records would go in rings",
-            "Use DefaultReplicationPolicy for flows that are to come back.",
+            f"{flow_settings.flow} cannot be reversed",
+            "under IdentityReplicationPolicy a topic has one name on both clusters, so records would be copied in a cycle",
+            "Use DefaultReplicationPolicy for flows that are to be reversed.",
         )
 
 
-def _mirrored(source: Cluster, chosen: FlowSettings, topics: Collection[str] | None) -> dict[str, TopicDescription]:
+def _mirrored(
+    source: Cluster, flow_settings: FlowSettings, topics: Collection[str] | None
+) -> dict[str, TopicDescription]:
     found = source.topics(topics)
     if topics is not None and (missing := sorted(set(topics) - found.keys())):
         raise UsageError(
@@ -219,12 +221,12 @@ def _mirrored(source: Cluster, chosen: FlowSettings, topics: Collection[str] | N
     return {
         name: description
         for name, description in sorted(found.items())
-        if chosen.mirrors_topic(name) and not chosen.policy.is_heartbeats(name)
+        if flow_settings.mirrors_topic(name) and not flow_settings.policy.is_heartbeats(name)
     }
 
 
 def _map(maps: Maps, found: Mapping[str, TopicDescription], partition: TopicPartition) -> PartitionMap | None:
-    """None where nothing of this topic was ever mirrored. Raises why there is no map where there should be one."""
+    """None where nothing of this topic was ever mirrored. Raises the reason where a map is refused."""
     key = SourcePartition(found[partition.topic].topic_id, partition.partition)
     if key in maps.refused:
         raise maps.refused[key]
@@ -234,7 +236,7 @@ def _map(maps: Maps, found: Mapping[str, TopicDescription], partition: TopicPart
 def _settled_ends(
     source: Cluster, partitions: Collection[TopicPartition], wait: Callable[[float], None], within_s: float
 ) -> dict[TopicPartition, int]:
-    """The log ends, as soon as no open transaction hides what is before them."""
+    """The log ends, as soon as no open transaction hides records before them."""
     deadline = time.monotonic() + within_s
     while True:
         ends = source.log_ends(partitions)
@@ -245,10 +247,10 @@ def _settled_ends(
         if time.monotonic() > deadline:
             raise Unreachable(
                 f"transactions are open in {hidden[0]} on {source.settings.alias}",
-                f"{len(hidden)} partitions end behind them for {within_s:g} s by now, so nobody can tell which records count",
-                "Stop the producers; what they left open ends by their transaction.timeout.ms. Then try again.",
+                f"in {len(hidden)} partitions they have been open for {within_s:g} s: unknown which records are committed",
+                "Stop the producers; their open transactions end by transaction.timeout.ms. Then try again.",
             )
-        wait(_LOOK_S)
+        wait(_POLL_S)
 
 
 def _same_records(
@@ -258,25 +260,22 @@ def _same_records(
     found: Mapping[str, TopicDescription],
     known: Mapping[TopicPartition, PartitionMap],
 ) -> dict[TopicPartition, bool]:
-    """By partition: does its last mirrored record stand on both sides with one content? Left out where one side no
-    longer has it."""
-    here, there, mirrors = (
-        dict[TopicPartition, int](),
-        dict[TopicPartition, int](),
-        dict[TopicPartition, TopicPartition](),
-    )
+    """By partition: has its last mirrored record the same content on both clusters? Left out where one no longer has it."""
+    source_offsets: dict[TopicPartition, int] = {}
+    target_offsets: dict[TopicPartition, int] = {}
+    mirrors: dict[TopicPartition, TopicPartition] = {}
     for partition, offsets in known.items():
         if segments := offsets.segments():
             mirror = maps.names[found[partition.topic].topic_id].target_topic
             mirrors[partition] = TopicPartition(mirror, partition.partition)
-            here[partition] = segments[-1].source_end - 1
-            there[mirrors[partition]] = segments[-1].target_end - 1
-    ours, theirs = _contents(source, here), _contents(target, there)
-    return {p: ours[p] == theirs[m] for p, m in mirrors.items() if p in ours and m in theirs}
+            source_offsets[partition] = segments[-1].source_end - 1
+            target_offsets[mirrors[partition]] = segments[-1].target_end - 1
+    on_source, on_target = _contents(source, source_offsets), _contents(target, target_offsets)
+    return {p: on_source[p] == on_target[m] for p, m in mirrors.items() if p in on_source and m in on_target}
 
 
 def _contents(cluster: Cluster, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, bytes]:
-    """Digests of single records, without those that are no longer there."""
+    """Digests of single records; those that no longer exist are left out."""
     starts, ends = cluster.log_starts(at), cluster.log_ends(at)
     ranges = {p: Range(offset, offset + 1) for p, offset in at.items() if starts[p] <= offset < ends[p]}
     return {
@@ -286,14 +285,14 @@ def _contents(cluster: Cluster, at: Mapping[TopicPartition, int]) -> dict[TopicP
     }
 
 
-def _positions(source: BulkAdmin, chosen: FlowSettings) -> dict[str, dict[TopicPartition, int]]:
-    """Where the source's groups stand. Raises the first group's error: no answer is not no position."""
-    groups = [listing.group for listing in source.groups() if chosen.mirrors_group(listing.group)]
+def _positions(source: BulkAdmin, flow_settings: FlowSettings) -> dict[str, dict[TopicPartition, int]]:
+    """Committed offsets of the source's groups. Raises the first group's error: no answer does not mean no position."""
+    groups = [listing.group for listing in source.groups() if flow_settings.mirrors_group(listing.group)]
     found = {}
     for group, positions in source.committed(groups).items():
         if isinstance(positions, DrlibError):
             raise positions
-        found[group] = {p: at.offset for p, at in positions.items()}
+        found[group] = {p: position.offset for p, position in positions.items()}
     return found
 
 
@@ -302,7 +301,7 @@ def _at(positions: Mapping[str, Mapping[TopicPartition, int]], partition: TopicP
 
 
 def _examples(tallies: Collection[Tally]) -> tuple[Example, ...]:
-    """Of every partition in turn."""
+    """Examples from every partition in turn."""
     found: list[Example] = []
     for turn in range(EXAMPLES):
         found += [t.examples[turn] for t in tallies if turn < len(t.examples)]

@@ -1,9 +1,9 @@
-"""How far a flow is behind its source, from the logs and the map alone: from any machine, worker or not.
+"""Measure how far a flow is behind its source, from the logs and the map alone: on any machine, with or without a worker.
 
-Rules: a partition is drained when everything a committed reader finds below the source's log end is in the mirror; offsets of
-control records behind the last one are looked at by reading, once nothing else is left. A mirror topic that holds records
-which no journal explains, and a partition without a map, will never be drained: they are named, not waited for.
-Not for: why a partition is held up (`drlib status` asks the worker).
+Rules: a partition is drained when every record that a read_committed consumer finds below the source's log end is in the
+mirror; the last few offsets, which may be control records, are read to find out. A mirror topic with records that no journal
+explains, and a partition without a map, will never be drained: they raise instead.
+Not for: why a partition is not mirrored (`drlib status` asks the worker).
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _FEW: Final = 64  # offsets that may be control records alone, and are read to s
 
 
 class MirrorUnexplained(DrlibError):
-    """A mirror topic holds records that the flow's journal knows nothing of, so the flow will not touch it."""
+    """A mirror topic holds records that the flow's journal does not know, so the flow does not write to it."""
 
     def __init__(self, flow: Flow, topics: Sequence[str]) -> None:
         super().__init__(
             f"{flow} cannot fill {', '.join(topics)}",
-            f"it holds records on {flow.target} that the journal of {flow} knows nothing of: another replicator wrote them, "
+            f"it holds records on {flow.target} that the journal of {flow} does not know: another replicator wrote them, "
             f"or the journal was lost with {flow.target}",
-            f"Delete {topics[0]} on {flow.target} to have it mirrored anew from the start, then try again.",
+            f"Delete {topics[0]} on {flow.target} to have it mirrored again from the start, then try again.",
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
-    """What of `flow` is still to come. `ends`: the log ends that were looked at; `maps`: the maps as of then."""
+class ReplicationLag:
+    """The offsets that are not mirrored yet. `ends`: the source's log ends; `maps`: the maps read after them."""
 
     ends: Mapping[TopicPartition, int]
     missing: Mapping[TopicPartition, tuple[Stretch, ...]]
@@ -47,21 +47,23 @@ class Behind:
 
     @property
     def offsets(self) -> int:
-        """An upper bound of records."""
+        """Their number, an upper bound of the records."""
         return sum(s.end - s.first for those in self.missing.values() for s in those)
 
 
-def mirrored_topics(cluster: Cluster, chosen: FlowSettings) -> dict[str, int]:
-    """The partitions of every topic of the source that the flow mirrors, without heartbeats."""
+def mirrored_topics(cluster: Cluster, flow_settings: FlowSettings) -> dict[str, int]:
+    """Partition counts of every source topic that the flow mirrors, without heartbeats."""
     return {
         name: found.partitions
         for name, found in cluster.topics().items()
-        if chosen.mirrors_topic(name) and not chosen.policy.is_heartbeats(name)
+        if flow_settings.mirrors_topic(name) and not flow_settings.policy.is_heartbeats(name)
     }
 
 
-def behind(settings: MirrorSettings, flow: Flow, source: Cluster, partitions: Collection[TopicPartition]) -> Behind:
-    """How far `flow` is with `partitions` of its source now. Raises why one of them has no map."""
+def replication_lag(
+    settings: MirrorSettings, flow: Flow, source: Cluster, partitions: Collection[TopicPartition]
+) -> ReplicationLag:
+    """The replication lag of `partitions` now. Raises the reason where one of them has no map."""
     ends = source.log_ends(partitions)
     starts = source.log_starts(partitions)
     maps = read_flow_maps(settings, flow)
@@ -77,17 +79,17 @@ def behind(settings: MirrorSettings, flow: Flow, source: Cluster, partitions: Co
     if missing and len(few) == len(missing):
         holding = {record.partition for record in read_stretches(source, few)}
         missing = {p: left for p, left in missing.items() if p in holding}
-    return Behind(ends, missing, maps)
+    return ReplicationLag(ends, missing, maps)
 
 
 def refuse_unexplained(settings: MirrorSettings, flow: Flow, topics: Mapping[str, int]) -> None:
-    """Raises `MirrorUnexplained` where the flow will find a mirror topic that it did not fill."""
+    """Raises `MirrorUnexplained` where a mirror topic holds records that the flow did not write."""
     maps = read_flow_maps(settings, flow)
     policy = settings.flow(flow.source, flow.target).policy
     with Cluster(settings.clusters[flow.target]) as target:
         found = target.topics([policy.remote_topic(flow.source, topic) for topic in topics])
         every = [TopicPartition(t.name, n) for t in found.values() for n in range(t.partitions)]
         starts, ends = target.log_starts(every), target.log_ends(every)
-    strange = sorted({p.topic for p in every if ends[p] > starts[p] and maps.of_target(p.topic) is None})
-    if strange:
-        raise MirrorUnexplained(flow, strange)
+    unexplained = sorted({p.topic for p in every if ends[p] > starts[p] and maps.of_target(p.topic) is None})
+    if unexplained:
+        raise MirrorUnexplained(flow, unexplained)

@@ -1,8 +1,8 @@
-"""How far a tail was settled: records of one compacted topic on the target, written in the transactions that settle it.
+"""Define the ledger of settled records: a compacted topic on the target, written in the transactions that settle them.
 
-Rules: everything of a source partition below `next` that was not mirrored has been dealt with, and is not to be dealt with
-again; a partition is a topic ID's, so a topic that was made again begins anew. The record of a flow says which run settled
-its tail last, and comes with the last of its records.
+Rules: all unreplicated records of a source partition below `next` are settled and must not be settled again; partitions are
+keyed by topic ID, so a re-created topic starts from 0. The record of a flow says which run completed settling last, and is
+written with the last of its records.
 Not for: writing and reading the topic (`drlib.mirror.offsets.unreplicated.settle`).
 """
 
@@ -27,7 +27,7 @@ class _Frozen(BaseModel):
 
 
 class Progress(_Frozen):
-    """Of one source partition; the counts are of all records below `next` that were settled, by the run named last."""
+    """Progress in one source partition; counts are of all settled records below `next`, `how` and `run` of the last run."""
 
     next: int
     how: Settle
@@ -42,7 +42,7 @@ class Progress(_Frozen):
 
 
 class Closing(_Frozen):
-    """Run `run` has settled all of the flow's tail there was."""
+    """Run `run` has settled all unreplicated records of the flow."""
 
     run: str
     how: Settle
@@ -56,7 +56,7 @@ Kind = TypeVar("Kind", Progress, Closing)
 
 
 def partition_key(source_id: str, topic_id: uuid.UUID, partition: int) -> bytes:
-    """`source_id` is the cluster's ID: an alias can be given to another cluster."""
+    """The key of a partition; `source_id` is the cluster's ID, because an alias may change."""
     return json.dumps(["partition", source_id, str(topic_id), partition]).encode()
 
 
@@ -65,12 +65,12 @@ def flow_key(flow: Flow) -> bytes:
 
 
 def decode(value: bytes, kind: type[Kind]) -> Kind:
-    """Raises `UsageError` for what is no record of ours."""
+    """Parse a record's value. Raises `UsageError` where it has another format."""
     try:
         return kind.model_validate_json(value)
     except ValidationError as error:
         raise UsageError(
-            f"what was done with a tail cannot be read from {TOPIC}",
-            f"a record there is none of this release: {error.errors()[0]['msg']}",
+            f"the settled records cannot be read from {TOPIC}",
+            f"a record has the format of another release: {error.errors()[0]['msg']}",
             "Use the release that wrote it.",
         ) from None

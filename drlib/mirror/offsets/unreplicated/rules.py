@@ -1,12 +1,12 @@
-"""The tail: what one cluster holds and its mirror never had, counted; and what may be done with each record of it.
+"""Count unreplicated records (records of one cluster that its mirror never got), and decide what is done with each.
 
 Rules:
-- A tail is found through the offset map, in offsets of the source, and counted by reading it as a committed reader does:
-  control records, aborted transactions and what was compacted away are no records of it.
-- A tail is only told of a history that both sides share. Where the source's log ends below what was mirrored of it, or
-  another record stands where the last mirrored one was read, nothing is told: `parting` says why.
-- No record is dropped. What would be there twice, or would come behind newer records of its key where that matters, is
-  set aside; everything else is recovered.
+- They are located through the offset map, in source offsets, and counted by reading with read_committed: control records,
+  aborted and compacted records do not count.
+- They are reported only where both clusters share one history. Where the source's log ends below the mirrored end, or another
+  record is at the offset of the last mirrored one, `parting` says why not.
+- No record is dropped. A record that would be a duplicate, or would follow newer records of its key where order matters, is set
+  aside in quarantine; all others are recovered.
 - Examples are bounded, the rest is counted.
 Not for: reading clusters (`drlib.mirror.offsets.unreplicated.find`), writing them (`drlib.mirror.offsets.unreplicated.settle`).
 """
@@ -35,7 +35,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Settle(StrEnum):
-    """What is done with a tail. `LEAVE`: it stays where it is, for groups that return to read it there."""
+    """What is done with unreplicated records. `LEAVE`: they stay on the source, for groups that return to read them there."""
 
     RECOVER = "recover"
     QUARANTINE = "quarantine"
@@ -44,7 +44,7 @@ class Settle(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Stretch:
-    """Offsets from `first` up to, not including, `end`."""
+    """A range of offsets: from `first` up to, not including, `end`."""
 
     first: int
     end: int
@@ -52,7 +52,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One record of a tail; `key` as text, shortened."""
+    """One unreplicated record; `key` as text, shortened."""
 
     partition: TopicPartition
     offset: int
@@ -63,8 +63,8 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTail:
-    """`stretches`: where it lies; `mirrored`: the position the mirror had reached; `end`: where the source's log ended for a
-    committed reader. `records`, `bytes` (keys, values and header values) and timestamps are of what was read there."""
+    """The unreplicated records of one partition. `stretches`: their offsets; `mirrored`: the mirrored position; `end`: the
+    source's last stable offset. `records`, `bytes` (keys, values and header values) and timestamps are of the records read."""
 
     partition: TopicPartition
     stretches: tuple[Stretch, ...]
@@ -74,12 +74,12 @@ class PartitionTail:
     bytes: int = 0
     first_ms: int | None = None
     last_ms: int | None = None
-    doubtful: int = 0  # records that the journal cannot say whether they stand in the mirror
+    doubtful: int = 0  # records of which the journal does not know whether the mirror has them
 
 
 @dataclass(slots=True)
 class Tally:
-    """Counts the records of one partition's tail as they are read; what is told of keys and contents is digests."""
+    """Counts the unreplicated records of one partition as they are read; keys and contents are kept as digests."""
 
     partition: TopicPartition
     records: int = 0
@@ -88,11 +88,11 @@ class Tally:
     last_ms: int | None = None
     examples: list[Example] = field(default_factory=list)
     keys: dict[bytes, int] = field(default_factory=dict)  # records by key
-    positions: tuple[int, ...] = ()  # ascending: where groups stand
+    positions: tuple[int, ...] = ()  # committed offsets of groups, ascending
     _below: list[int] = field(default_factory=list)  # records by the number of positions at or below them
 
     def add(self, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        size = len(key or b"") + len(value or b"") + sum(len(held or b"") for _, held in headers)
+        size = len(key or b"") + len(value or b"") + sum(len(header or b"") for _, header in headers)
         self.records += 1
         self.size += size
         self.first_ms = timestamp_ms if self.first_ms is None else min(self.first_ms, timestamp_ms)
@@ -107,7 +107,7 @@ class Tally:
             self.examples.append(Example(self.partition, offset, timestamp_ms, shown(key), size))
 
     def read_by(self, position: int) -> int:
-        """How many of the records stand below `position`, one of `positions`."""
+        """How many of the records are below `position`, one of `positions`."""
         return sum(self._below[: bisect_right(self.positions, position)])
 
     def tail(self, stretches: tuple[Stretch, ...], mirrored: int, end: int, doubtful: int) -> PartitionTail:
@@ -125,42 +125,42 @@ class Tally:
 
 
 def stretches(offsets: PartitionMap | None, log_start: int, log_end: int) -> tuple[Stretch, ...]:
-    """Where in the source's log stands what was not mirrored; all of it where nothing was."""
+    """The offset ranges of the source's log that were not mirrored; the whole log where nothing was."""
     if offsets is None:
         return (Stretch(log_start, log_end),) if log_start < log_end else ()
     return tuple(Stretch(first, end) for first, end in offsets.absent(log_start, log_end))
 
 
 def parting(offsets: PartitionMap, log_end: int, same: bool | None) -> str:
-    """Why the source's history is not the mirrored one; empty when nothing speaks against it.
+    """Why the source's history differs from the mirrored one; empty where it does not.
 
-    `log_end` is where the source's log ends, committed or not; `same`: does the last mirrored record stand on both sides
-    with one content? None: one side no longer has it.
+    `log_end`: the source's log end, committed or not. `same`: has the last mirrored record the same content on both clusters?
+    None: one cluster no longer has it.
     """
     end = offsets.source_end or 0
     if log_end < end:
-        return f"its log ends at {log_end}, and records up to {end} were mirrored: it lost {end - log_end} of them"
+        return f"its log ends at {log_end}, but offsets up to {end} were mirrored: it lost {end - log_end} of them"
     if offsets.diverged is not None:
-        return f"from offset {offsets.diverged} on it has other records than were mirrored"
+        return f"its records from offset {offsets.diverged} on differ from the mirrored ones"
     if same is False:
-        return f"at offset {end - 1} stands another record than was mirrored from there"
+        return f"its record at offset {end - 1} differs from the mirrored one"
     return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """What the other side has written on its own since: `keys` by digest, `contents` by digest."""
+    """What was written to the target's own topic since: digests of `keys` and of `contents`."""
 
     keys: Collection[bytes] = frozenset()
     contents: Collection[bytes] = frozenset()
 
 
 class Fate(StrEnum):
-    """What becomes of one record of a tail."""
+    """What becomes of one unreplicated record."""
 
     RECOVERED = "recovered"
-    SET_ASIDE = "set aside"  # its key has newer records on the other side
-    SENT_AGAIN = "sent again"  # its producer has sent it to the other side as well, so it is set aside
+    SET_ASIDE = "set aside"  # its key has newer records on the target
+    SENT_AGAIN = "sent again"  # its producer has sent it to the target as well, so it is set aside
     QUARANTINED = "quarantined"
 
 
@@ -188,7 +188,7 @@ def provenance(cluster: str, partition: TopicPartition, offset: int) -> list[tup
 
 
 def is_recovered(headers: Headers) -> bool:
-    """Was this record brought here from a tail?"""
+    """True for a record that was recovered or quarantined."""
     return any(name == CLUSTER_HEADER for name, _ in headers)
 
 
@@ -201,7 +201,7 @@ def key_digest(key: bytes) -> bytes:
 
 
 def content_digest(key: bytes | None, value: bytes | None, headers: Headers) -> bytes:
-    """Without the timestamp: a producer that sends a record again stamps it anew."""
+    """A digest without the timestamp: a producer that sends a record again gives it a new one."""
     return digest(key, value, headers, None)
 
 

@@ -1,13 +1,14 @@
-"""Settling a tail: its records written to the target once, to the local topic or to a quarantine, and how far it came.
+"""Settle unreplicated records: write each to the target once, to the local topic or to a quarantine topic.
 
 Rules:
-- Records and how far they go are one transaction (`drlib.mirror.offsets.unreplicated.ledger`); its transactional ID is
-the flow's, so whoever
-  was at it before is fenced, and what it left open is aborted. Killed at any point, the next one goes on at the exact record.
-- A record keeps its bytes, timestamp and partition, the latter where both topics have as many; else its key places it as
-  Java's partitioner does. Headers say where it came from. A partition's records are written in their order.
-- The local topic is never created here, for its partitions are the applications' business: where there is none, nobody would
-  read it, and its tail is quarantined. A quarantine is created, without retention.
+- Records and progress (`drlib.mirror.offsets.unreplicated.ledger`) are written in one transaction; the transactional ID is the
+  flow's, so an earlier call is fenced, and its open transaction aborted. Killed at any point, the next call resumes at the
+  exact record.
+- A record keeps its bytes, timestamp and, where both topics have as many partitions, its partition; else its key
+  partition_counts it as Java's partitioner does. Headers say where it came from. Records of a partition are written in their
+  order.
+- The local topic is never created here, because its partition count is the applications' decision: where it does not exist, the
+  records are quarantined. A quarantine topic is created, without retention.
 Source: KIP-98; librdkafka's transactional producer. Not for: deciding what becomes of a record
 (`drlib.mirror.offsets.unreplicated.rules`).
 """
@@ -37,19 +38,19 @@ from drlib.mirror.offsets.unreplicated.ledger import Closing, Progress
 from drlib.mirror.offsets.unreplicated.rules import Fate, Settle, Since, Stretch
 from drlib.model import Flow, TopicPartition
 
-RECORDS: Final = 2000  # of one transaction
+RECORDS: Final = 2000  # in one transaction
 BYTES: Final = 8 << 20
 TRY_S: Final = 30.0
 _LEDGER: Final = TopicPartition(ledger.TOPIC, ledger.PARTITION)
-_ROOM: Final = 64 << 10  # that the headers may add to a record
+_HEADER_BYTES: Final = 64 << 10  # that the added headers may take
 _FOREVER: Final = str(2**63 - 1)
 _QUIET: Final = logging.getLogger("drlib.librdkafka")
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Records of the tail by what became of them, in this call or before it. `late`: recovered behind newer records of their
-    keys, by this call; `both`: keys of the tail that the target has newer records of."""
+    """Unreplicated records by what became of them, in this call or before. `late`: recovered by this call after newer records
+    of their keys; `both`: keys that the target has newer records of."""
 
     recovered: int
     set_aside: int
@@ -65,13 +66,13 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What the target says of tails: by partition key, and by flow."""
+    """What was settled on the target: progress by partition key, completion by flow key."""
 
     progress: Mapping[bytes, Progress]
     closing: Mapping[bytes, Closing]
 
     def next(self, source_id: str, topic_id: Any, partition: int) -> int:
-        """Everything below was settled; 0 where nothing was."""
+        """The source offset below which everything was settled; 0 where nothing was."""
         found = self.progress.get(ledger.partition_key(source_id, topic_id, partition))
         return 0 if found is None else found.next
 
@@ -81,7 +82,7 @@ class Ledger:
 
 
 def read_ledger(target: Cluster) -> Ledger:
-    """As it is now; empty where no tail was ever settled."""
+    """Read the ledger; empty where nothing was ever settled."""
     progress, closing = dict[bytes, Progress](), dict[bytes, Closing]()
     if ledger.TOPIC in target.topics([ledger.TOPIC]):
         start = target.log_starts([_LEDGER])[_LEDGER]
@@ -96,7 +97,7 @@ def read_ledger(target: Cluster) -> Ledger:
     return Ledger(progress, closing)
 
 
-def settle_tail(
+def settle_unreplicated(
     settings: MirrorSettings,
     tail: UnreplicatedRecords,
     how: Settle,
@@ -105,11 +106,11 @@ def settle_tail(
     keep_order: bool = False,
     check: Callable[[], None] = lambda: None,
 ) -> Settled:
-    """Recover or quarantine all of `tail` that nobody has settled before. `check` is called between transactions. Topics
-    that the target has none of its own of are quarantined in any case.
+    """Recover or quarantine all records of `tail` that were not settled before. `check` is called between transactions. Topics
+    without a local counterpart on the target are quarantined in any case.
 
-    Raises `UsageError` where it must not be done, `Unreachable`, `ClusterRefused`, and what `check` raises; what was
-    settled by then stays so, and the next call goes on behind it.
+    Raises `UsageError` where it must not be done, `Unreachable`, `ClusterRefused`, and what `check` raises; records settled by
+    then stay settled, and the next call resumes after them.
     """
     _refuse_unsafe(tail, how)
     flow = tail.flow
@@ -118,14 +119,14 @@ def settle_tail(
         refuse_workers(target, flow)
         factor = settings.flow(flow.source, flow.target).replication_factor
         target.create_topic(ledger.TOPIC, 1, factor, {"cleanup.policy": "compact"})
-        places = _prepare(source, target, tail, how, factor)
+        partition_counts = _prepare(source, target, tail, how, factor)
         if how is Settle.RECOVER and not keep_order:
-            _refuse_compacted(target, {topic: found for topic, found in since.items() if topic in places})
-        with _Writing(settings.clusters[flow.target], tail, how, run, places) as writing:
+            _refuse_compacted(target, {topic: found for topic, found in since.items() if topic in partition_counts})
+        with _Writing(settings.clusters[flow.target], tail, how, run, partition_counts) as writing:
             writing.begin(target)
             for record in read_stretches(source, writing.rest()):
                 local = since.get(record.partition.topic, Since())
-                wanted = how if record.partition.topic in places else Settle.QUARANTINE
+                wanted = how if record.partition.topic in partition_counts else Settle.QUARANTINE
                 fate = tails.fate(wanted, record.key, record.value, record.headers, local, keep_order=keep_order)
                 late = fate is Fate.RECOVERED and record.key is not None and tails.key_digest(record.key) in local.keys
                 writing.write(record, fate, late=late)
@@ -137,7 +138,7 @@ def settle_tail(
 
 
 def count_sent_again(settings: MirrorSettings, tail: UnreplicatedRecords) -> int:
-    """Records of the tail that their producers have sent to the target as well: left where it is, they are there twice."""
+    """Unreplicated records that their producers have sent to the target as well, which are duplicates if left on the source."""
     since = {topic: written_since(settings, tail, topic).contents for topic in tail.topics}
     with Cluster(settings.clusters[tail.flow.source]) as source:
         wanted = {part.partition: part.stretches for part in tail.partitions if part.records}
@@ -148,16 +149,21 @@ def count_sent_again(settings: MirrorSettings, tail: UnreplicatedRecords) -> int
 
 
 class _Writing:
-    """One transactional producer at work on one tail."""
+    """Writes one set of unreplicated records with a transactional producer."""
 
     def __init__(
-        self, target: ClusterSettings, tail: UnreplicatedRecords, how: Settle, run: str, places: Mapping[str, int]
+        self,
+        target: ClusterSettings,
+        tail: UnreplicatedRecords,
+        how: Settle,
+        run: str,
+        partition_counts: Mapping[str, int],
     ) -> None:
         self._target = target
         self._tail = tail
         self._how = how
         self._run = run
-        self._places = places  # partitions of the topics written to
+        self._places = partition_counts  # partitions of the topics written to
         self._progress: dict[TopicPartition, Progress] = {}
         self._touched: set[TopicPartition] = set()
         self._refused: list[KafkaError] = []
@@ -175,7 +181,7 @@ class _Writing:
                 "partitioner": "murmur2_random",  # Java's
                 "compression.type": "lz4",
                 "linger.ms": 5,
-                "message.max.bytes": 100 << 20,  # the brokers' limits count
+                "message.max.bytes": 100 << 20,  # the brokers' limits apply
                 "batch.size": 512 << 10,
                 "log_level": 0,
             },
@@ -185,21 +191,21 @@ class _Writing:
 
     def __exit__(self, *_: object) -> None:
         if self._open:
-            with contextlib.suppress(KafkaException):  # the broker ends it, or the next one who comes
+            with contextlib.suppress(KafkaException):  # the broker aborts it, or the next call does
                 self._producer.abort_transaction(5.0)
 
     def begin(self, target: Cluster) -> None:
-        """Fence whoever was here before, and only then read how far it came."""
+        """Fence an earlier call, and only then read its progress."""
         self._call(self._producer.init_transactions)
         known = read_ledger(target)
         for part in self._tail.partitions:
             found = known.progress.get(self._key(part.partition)) or Progress(next=0, how=self._how, run=self._run)
-            if all(found.next <= stretch.first for stretch in part.stretches):  # of an earlier tail, or of none
+            if all(found.next <= stretch.first for stretch in part.stretches):  # none of these was settled before
                 found = Progress(next=found.next, how=self._how, run=self._run)
             self._progress[part.partition] = found
 
     def rest(self) -> dict[TopicPartition, tuple[Stretch, ...]]:
-        """What is still to be settled."""
+        """The offset ranges that are still to be settled."""
         return {
             part.partition: tuple(
                 Stretch(max(s.first, self._progress[part.partition].next), s.end)
@@ -240,7 +246,7 @@ class _Writing:
         self._late += late
 
     def commit(self) -> None:
-        """The records written since the last one, and how far they go: all of it, or nothing."""
+        """Commit the records written since the last commit together with their progress."""
         for partition in sorted(self._touched):
             self._produce(ledger.TOPIC, key=self._key(partition), value=self._progress[partition].encode(), partition=0)
         if self._open:
@@ -255,7 +261,7 @@ class _Writing:
         self._records = self._bytes = 0
 
     def close(self) -> None:
-        """Everything up to the tail's end is settled, what holds no records too, and so says the flow's own record."""
+        """Record that everything up to the end is settled, offsets without records too, and that the flow is complete."""
         for part in self._tail.partitions:
             if part.end > self._progress[part.partition].next and part.stretches:
                 done = {"next": part.end, "how": self._how, "run": self._run}
@@ -301,11 +307,15 @@ class _Writing:
             self._refused.append(error)
 
     def _refusal(self) -> DrlibError:
-        told = as_drlib_error(KafkaException(self._refused[0]), self._target, "writing a record of the tail")
-        return UsageError(told.what, told.why, "Quarantine the tail instead, or change the topic; what is done stays.")
+        error = as_drlib_error(KafkaException(self._refused[0]), self._target, "writing an unreplicated record")
+        return UsageError(
+            error.what,
+            error.why,
+            "Quarantine the records instead, or change the topic; what was settled stays settled.",
+        )
 
     def _call(self, transactional: Callable[..., Any]) -> None:
-        """Asks again while nobody answers, for `TRY_S`."""
+        """Call, and retry retriable errors for `TRY_S`."""
         deadline = time.monotonic() + TRY_S
         while True:
             try:
@@ -313,17 +323,17 @@ class _Writing:
                 return
             except KafkaException as error:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
-                    raise as_drlib_error(error, self._target, "settling a tail") from error
+                    raise as_drlib_error(error, self._target, "settling unreplicated records") from error
 
 
 def _prepare(source: Cluster, target: Cluster, tail: UnreplicatedRecords, how: Settle, factor: int) -> dict[str, int]:
-    """The topics to be written to, and how many partitions each has: the local ones only where there are any."""
-    places: dict[str, int] = {}
+    """Partition counts of the topics to write to; quarantine topics are created, local ones only used where they exist."""
+    partition_counts: dict[str, int] = {}
     local = target.topics(tail.topics) if how is Settle.RECOVER else {}
     sizes = source.topic_config(tail.topics, inherited=True)
     for topic in tail.topics:
         if topic in local:
-            places[topic] = local[topic].partitions
+            partition_counts[topic] = local[topic].partitions
         name = tails.quarantine_topic(tail.flow.source, topic)
         partitions = len(tail.of(topic))
         target.create_topic(
@@ -337,36 +347,36 @@ def _prepare(source: Cluster, target: Cluster, tail: UnreplicatedRecords, how: S
                 "message.timestamp.type": "CreateTime",
                 "message.timestamp.before.max.ms": _FOREVER,
                 "message.timestamp.after.max.ms": _FOREVER,
-                "max.message.bytes": str(int(sizes[topic]["max.message.bytes"]) + _ROOM),
+                "max.message.bytes": str(int(sizes[topic]["max.message.bytes"]) + _HEADER_BYTES),
             },
         )
-        places[name] = partitions
-    return places
+        partition_counts[name] = partitions
+    return partition_counts
 
 
 def _refuse_unsafe(tail: UnreplicatedRecords, how: Settle) -> None:
     cluster = tail.flow.source
     if tail.growing:
         raise UsageError(
-            f"the tail of {cluster} cannot be settled yet",
-            f"{cluster} was still being written while it was read",
+            f"the unreplicated records of {cluster} cannot be settled yet",
+            f"{cluster} was written to while they were read",
             f"Stop every producer of {cluster} first.",
         )
     if tail.doubtful and how is Settle.RECOVER:
         raise UsageError(
-            f"the tail of {cluster} cannot be recovered",
-            f"of {tail.doubtful} records nobody can tell whether they stand on {tail.flow.target} already",
-            "Quarantine the tail, and look which of them are needed.",
+            f"the unreplicated records of {cluster} cannot be recovered",
+            f"of {tail.doubtful} records it is unknown whether {tail.flow.target} has them already",
+            "Quarantine them, and check which of them are needed.",
         )
 
 
 def _refuse_compacted(target: Cluster, since: Mapping[str, Since]) -> None:
-    """In a compacted topic the last record of a key counts, and the tail's would be last."""
+    """Refuse compacted topics, where the last record of a key counts, and a recovered one would be last."""
     for topic, config in target.topic_config(since, inherited=True).items():
         if "compact" in config.get("cleanup.policy", "") and since[topic].keys:
             raise UsageError(
-                f"the tail of {topic} cannot be recovered as it is",
+                f"the unreplicated records of {topic} cannot be recovered as they are",
                 f"{topic} is compacted, and {len(since[topic].keys)} of its keys have newer values on "
-                f"{target.settings.alias}, which the tail's would replace",
-                "Recover it with keep_order, which sets those aside, or quarantine it.",
+                f"{target.settings.alias}, which recovered ones would replace",
+                "Recover them with keep_order, which sets those aside, or quarantine them.",
             )

@@ -19,9 +19,9 @@ import plotly.graph_objects as go
 from drlib.errors import UsageError
 from drlib.kafka.admin.descriptions import Record
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
-from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, read_tail
+from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, find_unreplicated
 from drlib.mirror.offsets.unreplicated.rules import Settle, quarantine_topic
-from drlib.mirror.offsets.unreplicated.settle import settle_tail
+from drlib.mirror.offsets.unreplicated.settle import settle_unreplicated
 from drlib.model import TopicPartition
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import MoveLesson
@@ -81,7 +81,7 @@ class FailbackAndTail(MoveLesson):
             raise UsageError(f"settle({how!r})", "a tail cannot be settled that way", "Use 'recover' or 'quarantine'.")
         self.testbed.wait_no_worker()
         run = f"academy/{self.testbed.prefix}settle"
-        done = settle_tail(self.testbed.settings, self._tail(), Settle(how), run)
+        done = settle_unreplicated(self.testbed.settings, self._tail(), Settle(how), run)
         rows = [{"recovered": done.recovered, "in quarantine": done.in_quarantine}]
         return Shown(
             "The tail is settled",
@@ -187,7 +187,7 @@ class FailbackAndTail(MoveLesson):
         self.testbed.wait_mirrored(self.topic)
 
     def _tail(self) -> UnreplicatedRecords:
-        return read_tail(self.testbed.settings, FORWARD, [self.topic])
+        return find_unreplicated(self.testbed.settings, FORWARD, [self.topic])
 
     def _local(self) -> list[Record]:
         return self.testbed.read("RIGHT", self.topic)

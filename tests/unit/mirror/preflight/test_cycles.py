@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.mirror.preflight.cycles import TopicLoop, find_cycle, refuse_rings
+from drlib.mirror.preflight.cycles import TopicLoop, find_cycle, refuse_cycles
 from drlib.model import Flow
 
 
@@ -29,9 +29,9 @@ def test_a_ring_is_told_by_its_clusters(names: tuple[str, ...], found: tuple[str
 
 def test_what_one_flow_leaves_out_does_not_go_round() -> None:
     both = [*flows("A>B", chosen="a"), *flows("B>A", chosen="b")]
-    refuse_rings(both, ["a1", "b1", "c"])  # type: ignore[arg-type]
+    refuse_cycles(both, ["a1", "b1", "c"])  # type: ignore[arg-type]
     with pytest.raises(TopicLoop, match=r"ab.*A -> B -> A.*do not overlap"):
-        refuse_rings([*flows("A>B", chosen="a"), *flows("B>A", chosen="ab")], ["a1", "ab"])  # type: ignore[arg-type]
+        refuse_cycles([*flows("A>B", chosen="a"), *flows("B>A", chosen="ab")], ["a1", "ab"])  # type: ignore[arg-type]
 
 
 def test_heartbeats_are_prefixed_under_every_policy() -> None:

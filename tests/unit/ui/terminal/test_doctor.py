@@ -13,7 +13,7 @@ from sample_scorecard import scorecard, unmeasured
 from drlib.drill.readiness.checks.observations import PastDrills
 from drlib.drill.readiness.doctor import past_drills
 from drlib.drill.readiness.score import Finding, Readiness, Severity
-from drlib.ui.terminal.doctor import readiness_of
+from drlib.ui.terminal.doctor import render_readiness
 from drlib.ui.terminal.readiness_json import as_json_text
 
 NOW = 1_795_255_200_000
@@ -37,11 +37,11 @@ def readiness() -> Readiness:
 @pytest.mark.parametrize("width", [80, 120])
 def test_readiness_of_worst_finding_first_and_every_line_fits(width: int) -> None:
     out = io.StringIO()
-    Console(file=out, width=width, highlight=False).print(readiness_of([readiness()], 80))
+    Console(file=out, width=width, highlight=False).print(render_readiness([readiness()], 80))
     lines = out.getvalue().splitlines()
     assert all(len(line) <= width for line in lines)
     assert "NOT READY" in lines[0]
-    assert "score 11 of 100, 80 asked" in lines[0]
+    assert "score 11 of 100, 80 required" in lines[0]
     text = out.getvalue()
     places = [text.index(word) for word in ("every lane", "the objective", "as many partitions", "RIGHT has 3 brokers")]
     assert places == sorted(places)
