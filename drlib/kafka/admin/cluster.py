@@ -371,8 +371,8 @@ class Cluster:
 
     def _not_empty(self, group: str, state: str) -> GroupNotEmpty:
         return GroupNotEmpty(
-            f"the offsets of group {group} on {self.settings.alias} were not changed",
-            f"its state is {state}: its members own its offsets",
+            f"group {group} on {self.settings.alias} was not changed",
+            f"its state is {state}, so it has members, which own its offsets",
             f"Stop the consumers of {group} on {self.settings.alias}, then run the command again.",
         )
 

@@ -71,7 +71,9 @@ def test_publish_one_of_many_writers_wins_everywhere(lab: Lab, fresh_topic: Fres
     assert found == [won[0].pointer if won else Pointer(1, "LEFT", "h:1")] * 2
     newer = Pointer(3, "RIGHT", "h:2")
     assert publish(clusters, newer, topic=topic).where == ("LEFT", "RIGHT")
-    with pytest.raises(PointerConflict, match=r"not written anywhere: LEFT: it holds version 3 for \*, which names"):
+    with pytest.raises(
+        PointerConflict, match=r"not written to any cluster: LEFT: it holds version 3 for \*, which names"
+    ):
         publish(clusters, Pointer(3, "LEFT", "h:1"), topic=topic)
     assert read_pointer(clusters, topic=topic).pointer == newer
 
