@@ -20,7 +20,7 @@ from drlib.runs.table import Table
 
 SHOWN: Final = 12
 BOUNDED: Final = (
-    "MirrorMaker 2 writes offset syncs only now and then: `records behind` is an upper bound, `for certain` a lower"
+    "MirrorMaker 2 writes offset syncs now and then: `records behind` is an upper, `for certain` a lower bound"
 )
 
 
