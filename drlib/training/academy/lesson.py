@@ -240,7 +240,7 @@ class Lesson(ABC):
     def check_copy(self, complete: bool, observed: str, hint: str, flow: Flow = FORWARD) -> CheckResult:
         """Check that the mirror topic, which has `complete` contents, was written by the mirror alone."""
         if complete and not self.fully_mirrored(self.topic, flow):
-            return CheckResult(False, f"{observed}, not all of them copied by the mirror", hint)
+            return CheckResult(False, f"{observed}, not all by the mirror", hint)
         return CheckResult(complete, observed, hint)
 
     def require(self, step: str, call: str) -> None:
