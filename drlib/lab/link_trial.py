@@ -1,10 +1,10 @@
-"""What a link really carries: clients that wait for each answer, and our engine, over the lab's link set for the trial.
+"""The measured throughput of a link: clients that wait for each response, and drlib's engine, over the lab's link.
 
-Rules: records are random bytes in batches of 16 KB, so that nothing compresses and an answer holds what was asked for; what is
-counted is record batches that arrived, over a window that leaves start-up and tail out. LEFT's link is set and afterwards
-cleared, on every way out, and what was made (topic, copies, journals, processes) is taken away. The proxy delays bytes between
-local TCP connections: what TCP itself makes of a long line is not in it.
-Not for: comparing engines (`make bench`), or a lab that somebody uses meanwhile.
+Rules: records are random bytes in batches of 16 KB, so that nothing compresses and a response has the requested size; received
+record batches are counted, over a window without start-up and end. LEFT's link is set and always cleared afterwards; topics,
+copies, journals and processes of the trial are removed. The proxy delays bytes between local TCP connections, so effects of
+TCP itself on a long line are not included.
+Not for: comparing engines (`make bench`), or a lab that is used at the same time.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class LinkTrial:
         self.close()
 
     def close(self) -> None:
-        """Stop what runs, clear the link, remove what was made. May be repeated."""
+        """Stop the processes, clear the link, delete the topics. May be repeated."""
         for name in self._names:
             self._lab.registry.stop(name)
         self._names.clear()
@@ -105,13 +105,13 @@ class LinkTrial:
                         cluster.delete_topic(topic)
 
     def waiting(self, request: int, clients: int = 1) -> Measured:
-        """`clients` that each wait for every answer of `request` bytes, each with a connection and a partition of its own."""
+        """`clients` that wait for every response of `request` bytes, each with its own connection and partition."""
         with ThreadPoolExecutor(1) as thread:  # a notebook's kernel runs a loop of its own in the caller's thread
             rate = thread.submit(asyncio.run, self._wait_for_answers(request, clients)).result()
         return Measured(rate, clients=clients, request=request)
 
     def mirrored(self, workers: int, lanes: int) -> Measured:
-        """Our engine, as `workers` processes on `lanes` lanes. Raises `Unreachable` where it does not get to the end."""
+        """The engine, as `workers` processes on `lanes` lanes. Raises `Unreachable` when it does not finish in time."""
         self._made += 1
         alias = f"{self._tag}x{self._made}"
         names = [f"trial-{alias}-{n}" for n in range(workers)]
@@ -164,7 +164,7 @@ class LinkTrial:
                 time.sleep(_LOOK_S)
         tail = log.read_text(errors="replace").strip().splitlines()[-1:] if log.exists() else []
         raise Unreachable(
-            "the mirror did not bring the trial's records over",
+            "the mirror did not copy the trial's records",
             tail[0].rstrip(".") if tail else f"it took more than {_PATIENCE_S:g} s",
             "Try fewer megabytes, or a link that carries more.",
         )
@@ -191,7 +191,7 @@ class LinkTrial:
             raise Unreachable("the trial's topic could not be filled", "LEFT was too slow", "Try fewer megabytes.")
 
     async def _wait_for_answers(self, request: int, clients: int) -> float:
-        """Each client's bytes after its first answer, by the time that it took; the sum of all."""
+        """The sum of the clients' rates in bytes per second, each measured after its first response."""
         source = wire_client(self._lab.clusters[SOURCE].settings("LINK"), client_id="drlib-trial")
         try:
             found = (await source.metadata([self.topic])).topics[self.topic]
@@ -209,12 +209,12 @@ class LinkTrial:
                     answer = await requests.fetch_future(
                         connection, asked, max_wait_ms=0, min_bytes=1, max_bytes=request, read_committed=True
                     )
-                    (told,) = answer.partitions
-                    raise_for(told.error_code, f"reading {partition}")
-                    for header, _ in iter_batches(told.records):
+                    (part,) = answer.partitions
+                    raise_for(part.error_code, f"reading {partition}")
+                    for header, _ in iter_batches(part.records):
                         position = max(position, header.next_offset)
                     if began:
-                        got += len(told.records)
+                        got += len(part.records)
                     else:
                         began = time.perf_counter()
                     if position >= ends[partition]:

@@ -42,8 +42,8 @@ class WaitTraffic(ReadOnlyAction, ClusterArgument):
         enough = {name: testbed.traffic.records_per_second if name == TOPIC else 1 for name in before}
 
         def works(name: str) -> bool:
-            told = testbed.applications.status(name)
-            there = told is not None and (told.cluster, told.phase) == (alias, "running")
+            status = testbed.applications.status(name)
+            there = status is not None and (status.cluster, status.phase) == (alias, "running")
             return there and testbed.applications.done(name) >= before[name] + enough[name]
 
         for name in before:
