@@ -135,7 +135,7 @@ class TestSegments:
         ],
     )
     def test_records_without_a_promise_are_a_contradiction(self, entries: tuple[Entry, ...]) -> None:
-        with pytest.raises(MapContradiction, match="never told"):
+        with pytest.raises(MapContradiction, match="not in the journal"):
             built(*entries)
 
     @pytest.mark.parametrize(
