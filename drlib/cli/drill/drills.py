@@ -144,6 +144,7 @@ def abort(
     wait: Annotated[float, typer.Option(help="Seconds to wait until it has ended.", min=0)] = ABORT_WAIT_S,
 ) -> None:
     """Stop a run; it is rolled back as its strategy says. Works from any terminal of the same user."""
+    from drlib.drill.plan.progress import Outcome
     from drlib.drill.run import outcome as endings
     from drlib.runbook import plans as drills
 
@@ -154,6 +155,9 @@ def abort(
         return
     if not ending.standing:
         print(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s; everything it changed is undone.")
+        return
+    if ending.outcome is Outcome.PASSED:
+        print(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s, before the abort took effect.")
         return
     print(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s. Not undone: {', '.join(ending.standing)}.")
     print(f"Continue: drlib run --resume {folder}\nUndo:     drlib run --rollback {folder}")
