@@ -179,7 +179,7 @@ def test_analyse_lag_stopped_mirror_is_predicted_to_lose_records(
     unknown = analyse_lag(spark, settings, flow, LagRequest((other,), window_s=20.0, moments=40))
     assert (unknown.verdict, unknown.series) == (Verdict.UNKNOWN, ())
     assert [
-        word in " ".join(unknown.notes) for word in ("no record of it was mirrored", "there is no drlib journal")
+        word in " ".join(unknown.notes) for word in ("no record of it was mirrored", "neither a drlib journal")
     ] == [True] * 2
     with pytest.raises(UsageError, match="has no topic"):
         analyse_lag(spark, settings, flow, LagRequest((fresh_topic("none"),)))
