@@ -51,7 +51,7 @@ def test_a_copy_ends_when_it_is_caught_up_and_goes_on_where_it_ended(
     produce(left, topic, 500, partitions=3, codec="zstd")
     arguments = ("--from", left, "--to", right, "--topics", f"{topic},{empty}", "--until-caught-up")
     told = copy(*arguments)
-    assert f"copying 2 topics, 4 partitions, at most 500 records of now, from {left} to {right}" in told
+    assert f"copying 2 topics, 4 partitions, at most 500 records, from {left} to {right}" in told
     assert "caught up" in told
     assert read_all(right, topic, 3) == read_all(left, topic, 3)
 
