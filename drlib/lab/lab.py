@@ -243,7 +243,7 @@ class Lab:
         if not self.root.parent.is_dir():  # most likely a typing error: a lab in an unexpected place would go unnoticed
             raise UsageError(
                 f"There is no lab in {self.root}",
-                f"and none is started, since the folder {self.root.parent} does not exist",
+                f"no lab is started there because the folder {self.root.parent} does not exist",
                 "Correct the path, or create that folder first",
             )
         self.root.mkdir(mode=0o700, exist_ok=True)

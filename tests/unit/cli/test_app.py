@@ -154,7 +154,7 @@ def test_lab_up_without_java_leaves_nothing(tmp_path: Path) -> None:
 
 def test_lab_up_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
     result = drlib("lab", "up", "--dir", str(tmp_path / "labs" / "one"))
-    assert f"there is no folder {tmp_path / 'labs'}" in told(result, 2)
+    assert f"the folder {tmp_path / 'labs'} does not exist" in told(result, 2)
     assert list(tmp_path.iterdir()) == []
 
 

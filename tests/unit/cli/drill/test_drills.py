@@ -139,7 +139,7 @@ def test_run_contradicting_options_are_refused(tmp_path: Path, file: Path) -> No
     book = runbook(tmp_path)
     for arguments, told in (
         (["run"], "nothing to run"),
-        (["run", book, file, "--lab-dir", tmp_path], "a drill is on one of them"),
+        (["run", book, file, "--lab-dir", tmp_path], "a drill runs on one of them"),
         (["run", book, file, "--lab"], "Leave FILE and --lab-dir out"),
         (["run", book, "--lab", "--dry-run"], "a new lab is empty"),
         (["run", "--plan", "0" * 12, "--resume", "x"], "only one of them"),
@@ -247,7 +247,7 @@ def test_run_on_a_full_disk_stops_and_resumes_when_there_is_space(tmp_path: Path
 def test_run_folder_on_a_full_disk_is_a_user_error() -> None:
     ended = outcome.failed(OSError(errno.ENOSPC, "No space left on device"))
     assert ended.code == 6
-    assert "its folder cannot be written: No space left on device. Make room" in ended.error
+    assert "its folder cannot be written: No space left on device. Free space" in ended.error
     assert outcome.failed(OSError(errno.EBADF, "Bad file descriptor")).code == 1
 
 

@@ -234,8 +234,8 @@ def test_board_approval_of_a_step_that_does_not_wait_is_refused(stage: Stage) ->
     drill.close()
 
 
-class Somebody:
-    """At a board whose buttons are answered while a cell waits: does `then` once the cell does, on a thread."""
+class BoardUser:
+    """A user at the board: does `then` on a thread as soon as a cell waits for an approval."""
 
     def __init__(
         self, stage: Stage, then: Callable[[ApprovalButtons], None], *, present: Callable[[], bool] = lambda: True
@@ -248,14 +248,14 @@ class Somebody:
 
     def _wait(self) -> None:
         end = time.monotonic() + 20
-        while self.board.buttons is None or "the cell waits" not in self.board.buttons.said.value:
+        while self.board.buttons is None or "the cell is waiting" not in self.board.buttons.said.value:
             if time.monotonic() > end:
                 return
             time.sleep(0.01)
         self.said.append(self.board.buttons.approve.description)
         self._then(self.board.buttons)
 
-    def __enter__(self) -> Somebody:
+    def __enter__(self) -> BoardUser:
         self._thread.start()
         return self
 
@@ -270,7 +270,7 @@ def click(buttons: ApprovalButtons) -> None:
 
 
 def test_waiting_cell_continues_after_the_button(stage: Stage) -> None:
-    with Somebody(stage, click) as ada:
+    with BoardUser(stage, click) as ada:
         drill = stage.open()
         drill.board()
         assert drill.until("two").rows == [{"file": "two", "records": 1234}]
@@ -283,7 +283,7 @@ def test_waiting_cell_continues_after_the_button(stage: Stage) -> None:
 
 
 def test_waiting_cell_continues_after_the_line_in_the_file(stage: Stage) -> None:
-    with Somebody(stage, lambda _: (stage.run_dir / "approved").write_text("two by Bob\n") and None):
+    with BoardUser(stage, lambda _: (stage.run_dir / "approved").write_text("two by Bob\n") and None):
         drill = stage.open()
         drill.board()
         drill.finish()
@@ -292,7 +292,7 @@ def test_waiting_cell_continues_after_the_line_in_the_file(stage: Stage) -> None
 
 def test_waiting_cell_ends_when_the_drill_is_aborted(stage: Stage) -> None:
     stage.rollback = Rollback.DEFAULT
-    with Somebody(stage, lambda buttons: buttons.abort.click()):
+    with BoardUser(stage, lambda buttons: buttons.abort.click()):
         drill = stage.open()
         drill.board()
         with pytest.raises(Aborted, match="by the board's button"):
@@ -309,7 +309,7 @@ def test_waiting_cell_interrupted_leaves_the_run_paused(stage: Stage, request: p
     def interrupt(_: ApprovalButtons) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    with Somebody(stage, interrupt) as ada:
+    with BoardUser(stage, interrupt) as ada:
         drill = stage.open()
         drill.board()
         with pytest.raises(ApprovalMissing, match="step two"):
@@ -327,7 +327,7 @@ def test_waiting_cell_interrupted_leaves_the_run_paused(stage: Stage, request: p
 
 def test_waiting_cell_ends_when_no_page_is_open(stage: Stage) -> None:
     gone = threading.Event()
-    with Somebody(stage, lambda _: gone.set(), present=lambda: not gone.is_set()):
+    with BoardUser(stage, lambda _: gone.set(), present=lambda: not gone.is_set()):
         drill = stage.open()
         drill.board()
         with pytest.raises(ApprovalMissing, match="step two"):
@@ -342,7 +342,7 @@ def test_waiting_cell_lets_the_run_be_resumed_elsewhere(stage: Stage) -> None:
         with other.open(approved=frozenset({"two"})) as drill:
             drill.finish()
 
-    with Somebody(stage, elsewhere):
+    with BoardUser(stage, elsewhere):
         drill = stage.open()
         drill.board()
         assert drill.until("three").rows == [{"file": "three", "records": 1234}]
