@@ -65,7 +65,7 @@ def open_drill(
     place = Path(run_dir).absolute() if run_dir else folder.create(Path("..") / "runs", book.name).path
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     asked = request.find(place)
-    if asked is not None and asked.properties is not None:  # what the command line was told is where the run is
+    if asked is not None and asked.properties is not None:  # what the command line was given is where the run is
         lab_dir, properties = "", asked.properties
     if asked is None or (asked.properties is None and asked.lab_dir is None):
         asked = _asked(book, asked, lab_dir, properties, parameters)
@@ -98,7 +98,7 @@ def open_drill(
 
 @dataclass(frozen=True)
 class Opened:
-    """A drill with its steps and probes at work; so far nobody was asked anything. `close` ends a lab that was started."""
+    """A drill with its steps and probes at work; so far nothing was asked of a cluster. `close` ends a lab that was started."""
 
     drill: Drill
     workplace: DrillContext

@@ -119,8 +119,8 @@ def keep(
             gate.refuse_skip(opened.drill.mode, granted.skip_gate)
             if through_gate:
                 _refuse_untyped(opened, granted.cluster_ids)
-                told = gate.pass_gate(opened.workplace, opened.drill.mode, skip=granted.skip_gate)
-                asked = asked.model_copy(update={"gate": told, "gate_ms": clock.now_ms()})
+                gate_result = gate.pass_gate(opened.workplace, opened.drill.mode, skip=granted.skip_gate)
+                asked = asked.model_copy(update={"gate": gate_result, "gate_ms": clock.now_ms()})
             plan = planning.make_plan(opened.drill, opened.actions)
             asked.write(run.path)
             planning.write(plan, run.path)
@@ -179,10 +179,10 @@ def compare(folder: Path, asked: Request, granted: Granted) -> Request:
         refuse_unknown(plan.drill.name, plan.drill.steps, granted.approved)
         _refuse_untyped(opened, (*asked.cluster_ids, *granted.cluster_ids))
         skip = granted.skip_gate if granted.skip_gate is not None else asked.skip_gate
-        told = gate.pass_gate(opened.workplace, plan.drill.mode, skip=skip)
+        gate_result = gate.pass_gate(opened.workplace, plan.drill.mode, skip=skip)
         planning.compare(plan, opened.actions)
     asked = asked.granted(granted.approved, granted.cluster_ids)
-    return asked.model_copy(update={"skip_gate": skip, "gate": told, "gate_ms": clock.now_ms()})
+    return asked.model_copy(update={"skip_gate": skip, "gate": gate_result, "gate_ms": clock.now_ms()})
 
 
 def take_up(folder: Path, asked: Request, granted: Granted) -> tuple[Runbook, Request]:

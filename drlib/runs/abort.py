@@ -18,7 +18,7 @@ from drlib.files import write_first
 from drlib.runs.signals import handled
 
 ABORT_FILE: Final = "abort"
-_LOOK_S: Final = 0.1  # how often the file is looked for while somebody waits
+_LOOK_S: Final = 0.1  # how often the file is looked for while a step waits
 
 
 class Abort:
@@ -45,7 +45,7 @@ class Abort:
         """Ask for it. Safe to repeat, the first name stays."""
         try:
             write_first(self._path, by + "\n")  # a reader of the file always finds the name
-        except OSError:  # a full disk keeps nobody from stopping, only from saying who it was
+        except OSError:  # a full disk does not prevent the stop, only the note of who asked for it
             self._path.touch()
         finally:
             self._event.set()

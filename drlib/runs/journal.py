@@ -90,7 +90,7 @@ class DrillJournal:
             while rest:
                 rest = rest[os.write(self._file, rest) :]
             os.fsync(self._file)
-        except OSError as error:  # half a line may be there: whoever opens the journal next takes it off
+        except OSError as error:  # half a line may be there: the next to open the journal removes it
             raise JournalFull(self.path, error) from error
         self._previous = digest
         self._seq += 1

@@ -1,6 +1,6 @@
 """What a drill came to, as `scorecard.json` says it: typed, frozen, versioned by its fields.
 
-Rules: a number nobody could establish is None, never 0; a check carries its evidence in words. Seconds are wall-clock
+Rules: a number that could not be established is None, never 0; a check carries its evidence in words. Seconds are wall-clock
 differences of a monotonic clock; counts are records.
 """
 

@@ -1,7 +1,7 @@
 """Every duplicate of a mirror topic and its cause: the replicator, the producer, or unknown.
 
 Rules: a record is identified by its partition, content (key, value, headers, timestamp) and occurrence number, so no journal
-is needed, whoever mirrored the topic: of n equal records on the target and m on the source, n - m were copied twice, and
+is needed, whatever mirrored the topic: of n equal records on the target and m on the source, n - m were copied twice, and
 m - 1 were written twice. With `segments`, the replicator's own offset map, each copy is attributed exactly: a copy that the
 map does not place is a second copy, so a loss and a duplicate that cancel out in number are still found. No cause is given
 without proof: where the beginning of the source's log was deleted, or its log cleaner ran, duplicates are `unknown`.

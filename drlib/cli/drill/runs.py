@@ -39,8 +39,8 @@ def runs(
     names = sorted({run.outcome.runbook for run in past} | {n for n, book in books.items() if book.schedule})
     stands = [_standing(name, books.get(name), past, now_ms) for name in names]
     if as_json:
-        told = {"runs": [_row(run) for run in past[-limit:]], "runbooks": [asdict(stand) for stand in stands]}
-        print(json.dumps(told, indent=2))
+        document = {"runs": [_row(run) for run in past[-limit:]], "runbooks": [asdict(stand) for stand in stands]}
+        print(json.dumps(document, indent=2))
     else:
         console = Console()
         console.print(_runs(past[-limit:]) if past else f"No run in {runs_dir}.", highlight=False)

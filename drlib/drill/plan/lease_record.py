@@ -1,7 +1,7 @@
 """What the topic `drlib.drills.internal` says of a flow: where its drills stand, which run it is about, who holds it.
 
 Rules: one record a flow, by key; the last one counts. A record that cannot be read is an error, and never "nobody".
-Not for: liveness. That somebody is named in a record does not say that he lives; the consumer group says that.
+Not for: liveness. A holder named in a record may be dead; the consumer group says who lives.
 """
 
 from __future__ import annotations

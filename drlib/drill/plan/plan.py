@@ -32,7 +32,7 @@ class Mode(StrEnum):
     EMERGENCY = "emergency"  # the source is gone
 
 
-# what a mode means to whoever runs a drill in it
+# what a mode means
 MEANING: Final[Mapping[Mode, str]] = {
     Mode.PRACTICE: "nothing your applications rely on is touched.",
     Mode.PLANNED: "real applications move; both clusters serve.",
@@ -76,7 +76,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """`undoable`: its action can put back what it changed. `approval`: somebody has to approve it by name."""
+    """`undoable`: its action can put back what it changed. `approval`: it has to be approved by name."""
 
     name: str
     title: str

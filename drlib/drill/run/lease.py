@@ -1,13 +1,13 @@
 """One drill at a time on a flow: a lease held on the flow's TARGET cluster, by membership of a consumer group.
 
-Rules: whoever owns partition 0 of `drlib.drills.internal` in the group `drlib.drill.<flow>` holds the lease; the group's
+Rules: the member that owns partition 0 of `drlib.drills.internal` in the group `drlib.drill.<flow>` holds the lease; its
 assignor is sticky, so a newcomer gets nothing and is refused, and a holder that died is out after `session_timeout_ms`.
 The state is written in transactions of the transactional ID `drlib.drill.<flow>`, which every new holder takes over: one
 that was stopped and wakes up is fenced by the broker and writes nothing. Whoever has taken the ID over asks the broker
 once more whether the partition still is its own, in case it slept between the two. The consumer and the producer live on
 one thread. Given back on every way out; a lease that was lost stays lost.
 Not for: what a state may become (`drlib.drill.plan.states`), and fencing what a step does to clusters: `confirm` before a
-step says that nobody had taken over by then.
+step says that no other run had taken over by then.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PARTITION: Final = TopicPartition(drill_lease.TOPIC, drill_lease.PARTITION)
 
 
 class LeaseLost(LeaseHeld):
-    """It was held, and is not any more: somebody else may hold it now."""
+    """It was held, and is not any more: another run may hold it now."""
 
     def __init__(self, flow: Flow, why: str) -> None:
         super().__init__(
@@ -53,7 +53,7 @@ class LeaseLost(LeaseHeld):
 
 
 def read_record(cluster: Cluster, flow: Flow) -> LeaseRecord:
-    """What the cluster knows of `flow`: the last committed record, whoever holds the lease."""
+    """What the cluster knows of `flow`: the last committed record."""
     if drill_lease.TOPIC not in cluster.topics([drill_lease.TOPIC]):
         return LeaseRecord()
     start = cluster.log_starts([_PARTITION])[_PARTITION]
@@ -72,7 +72,7 @@ class _Write:
 
 
 class Lease:
-    """`with Lease(target, flow, run_id) as lease:`. Entering raises `LeaseHeld` when somebody holds it.
+    """`with Lease(target, flow, run_id) as lease:`. Entering raises `LeaseHeld` when another run holds it.
 
     `wait_s`: how long to wait for a holder to go, such as one that was killed and is still in the group.
     """
@@ -120,7 +120,7 @@ class Lease:
                 member = joined.result(self._session_ms / 1000 + 30)
                 if not member or not self._owns(cluster, member):
                     raise self._held(cluster)
-                self._record = read_record(cluster, self.flow)  # after the producer fenced whoever wrote before
+                self._record = read_record(cluster, self.flow)  # after the producer fenced the previous writer
                 self._write(self._record.model_copy(update={"holder": self._me}))
         except TimeoutError:
             self._leave()
@@ -160,7 +160,7 @@ class Lease:
         try:
             request.done.result(_WRITE_S + 5)
         except TimeoutError:
-            raise LeaseLost(self.flow, "nobody confirmed it in time") from None
+            raise LeaseLost(self.flow, "it was not confirmed in time") from None
         self._record = record
 
     # -- before joining --------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class Lease:
 
     def _held(self, cluster: Cluster) -> LeaseHeld:
         record = read_record(cluster, self.flow)
-        who = str(record.holder) if record.holder else "somebody who has not said so yet"
+        who = str(record.holder) if record.holder else "a run that has not written its name yet"
         return LeaseHeld(
             f"{self.flow} is held",
             f"{who} holds it for run {record.run or 'that begins'}, and it is {record.state}",
@@ -199,7 +199,7 @@ class Lease:
     # -- on the thread ---------------------------------------------------------------------------------------------
 
     def _hold(self, joined: Future[str]) -> None:
-        """Be a member until told to stop. `joined` becomes our member ID, or "" when the partition is somebody else's."""
+        """Be a member until asked to stop. `joined` becomes our member ID, or "" when another member has the partition."""
         assigned: list[bool] = []
 
         def on_assign(_: Any, partitions: list[Any]) -> None:
@@ -208,7 +208,7 @@ class Lease:
 
         def gone(_: Any, partitions: list[Any]) -> None:
             if partitions and not self._stop.is_set():
-                self._lost = self._lost or "the group gave it to somebody else, as nothing was heard of us"
+                self._lost = self._lost or "the group gave it to another member, as no heartbeat arrived"
 
         consumer = None
         try:
@@ -251,7 +251,7 @@ class Lease:
             self._producer = None
 
     def _fence(self) -> None:
-        """A new producer: whoever wrote for this flow before is fenced from now on."""
+        """A new producer: the previous writer of this flow is fenced from now on."""
         self._producer = Producer(
             {
                 **self._target.confluent(),

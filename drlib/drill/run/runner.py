@@ -36,7 +36,7 @@ from drlib.runs.lock import alone
 
 LOCK: Final = ".lock"  # held by the process that runs the folder's plan
 _LOOK_S: Final = 0.05
-_LOCKED_S: Final = 0.5  # whoever only looks whether the folder is held holds it for a moment
+_LOCKED_S: Final = 0.5  # a process that only checks the lock holds it for a moment
 
 
 class Flow(Protocol):
@@ -90,7 +90,7 @@ class Runner:
         actions: Mapping[str, Action],
         probes: Mapping[str, Probe],
         *,
-        flow: Flow | None = None,  # None: a drill of a lab that nobody else can reach
+        flow: Flow | None = None,  # None: a drill of a lab that no other process can reach
         permissions: Permissions = NOTHING_GRANTED,
         gate: Gate = _always,
     ) -> None:
@@ -192,8 +192,8 @@ class Runner:
         if resume:
             self._note(Noted.RUN_RESUMED, detail=drill_progress.ROLLBACK if rollback else "", pid=os.getpid())
         else:
-            told = {"readiness": self._permissions.readiness} if self._permissions.readiness else {}
-            self._note(Noted.RUN_STARTED, plan=self.plan.hash, drill=self._drill.name, pid=os.getpid(), **told)
+            gate_result = {"readiness": self._permissions.readiness} if self._permissions.readiness else {}
+            self._note(Noted.RUN_STARTED, plan=self.plan.hash, drill=self._drill.name, pid=os.getpid(), **gate_result)
         if self._flow is not None and state is not None:
             self._flow.write(state)
 

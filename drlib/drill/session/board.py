@@ -1,7 +1,7 @@
 """What a drill's board shows: where each step is, how the flow and its groups stand, taken from journal and clusters.
 
 Rules: the journal says where the steps are; the clusters are asked on a thread of its own, about once a second, never by
-whoever waits for a step; what could not be asked is said, with how old the last answer is. Nothing here draws.
+what waits for a step; what could not be asked is stated, with how old the last answer is. Nothing here draws.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class StepStand:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """A run that is paused until somebody approves `step`. `changes`: what it will change, in words. `later`: steps behind it
-    that wait as well. `approved_by` is empty until somebody has; then the run goes on when it is told to, and at once where
+    """A run that is paused until `step` is approved. `changes`: what it will change, in words. `later`: steps behind it
+    that wait as well. `approved_by` is empty until then; afterwards the run continues when it is asked to, and at once where
     `attended`: a cell waits with it."""
 
     step: str
@@ -73,7 +73,7 @@ class BoardState:
 
 
 class Control(Protocol):
-    """What whoever looks at a board may do. Both return when the board shows what came of it."""
+    """What a user of the board may do. Both return when the board shows what came of it."""
 
     def approve(self, step: str, by: str) -> None:
         """Approve `step` in the name of `by`. Raises `UsageError` for one that does not wait, or for no name."""
@@ -89,13 +89,13 @@ class Board(Protocol):
         """Show it here, from now on."""
 
     def update(self, state: Callable[[], BoardState]) -> None:
-        """Draw it anew, unless that was done a moment ago; `state` is asked for only then."""
+        """Redraw it, unless that was done a moment ago; `state` is asked for only then."""
 
     def settle(self, state: BoardState) -> None:
-        """Draw it anew, whenever that was done last."""
+        """Redraw it, whenever that was done last."""
 
     def answers(self) -> bool:
-        """Is somebody there, who can press its buttons while a cell runs?"""
+        """Is a page open whose buttons can be pressed while a cell runs?"""
 
 
 def steps_of(drill: Drill, lines: Sequence[Line], now: datetime) -> tuple[StepStand, ...]:

@@ -1,7 +1,7 @@
 """Which drill runs now on a lab or on clusters, found by the folders of runs alone: from any process, touching nothing.
 
 Rules: a run belongs to a place by its `run.json`; of several, one whose process lives comes first, else the newest. What
-a folder says wrongly (a torn plan, a tampered journal) is told and never guessed around.
+a folder says wrongly (a torn plan, a tampered journal) is reported and never guessed around.
 Not for: beginning, resuming and rolling back (`drlib.runbook.plans`).
 """
 
@@ -51,7 +51,7 @@ class Place:
 
 
 def find(runs_dir: Path, place: Place) -> Run | None:
-    """The run that concerns whoever looks at `place`; None where none was begun. Reads a few small files."""
+    """The run that concerns `place`; None where none was begun. Reads a few small files."""
     newest: Run | None = None
     for folder in _newest_first(runs_dir):
         alive = folder_lock.held(folder, LOCK)
@@ -72,7 +72,7 @@ def abort(run: Run, by: str) -> None:
     if not folder_lock.held(run.folder, LOCK):
         raise UsageError(
             f"{run.folder.name} cannot be aborted",
-            "nobody runs it now; what it did stands",
+            "no process runs it now; what it changed is not undone",
             f"Put it back: drlib run --rollback {run.folder}",
         )
     Abort(run.folder).request(by)

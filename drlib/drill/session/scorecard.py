@@ -1,7 +1,7 @@
 """The scorecard of a run, from its journal and from what its steps kept.
 
 Rules: a run that did not get to its end has a check that says so, and no pass. A drill is judged by what its steps and its
-hypothesis looked at; records nobody counted are None. Objectives are checked as `endings` does.
+hypothesis looked at; records that were not counted are None. Objectives are checked as `endings` does.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def write(plan: Plan, run_dir: Path, error: BaseException | None) -> None:
 def _gate(lines: Sequence[Line]) -> list[Check]:
     """What became of the readiness gate; nothing where there was none to pass. Passed over, it is a price."""
     for line in lines:
-        if line.event == Noted.RUN_STARTED and (told := line.data.get("readiness")):
-            skipped = str(told).startswith(gate.SKIPPED)
+        if line.event == Noted.RUN_STARTED and (gate_result := line.data.get("readiness")):
+            skipped = str(gate_result).startswith(gate.SKIPPED)
             verdict = Verdict.CONDITIONS if skipped else Verdict.PASS
-            return [Check(name=GATE, verdict=verdict, evidence=str(told))]
+            return [Check(name=GATE, verdict=verdict, evidence=str(gate_result))]
     return []
 
 
@@ -108,8 +108,8 @@ def _ended(lines: Sequence[Line], error: BaseException | None) -> Check:
         return Check(name=ENDED, verdict=Verdict.UNKNOWN, evidence=evidence)
     if ended.data["detail"] == Outcome.PASSED:
         return Check(name=ENDED, verdict=Verdict.PASS, evidence=f"{_done(lines)} steps done")
-    told = str(error) if error is not None and not isinstance(error, ObjectiveMissed) else str(ended.data["detail"])
-    return Check(name=ENDED, verdict=Verdict.FAIL, evidence=told)
+    evidence = str(error) if error is not None and not isinstance(error, ObjectiveMissed) else str(ended.data["detail"])
+    return Check(name=ENDED, verdict=Verdict.FAIL, evidence=evidence)
 
 
 def _done(lines: Sequence[Line]) -> int:

@@ -1,13 +1,13 @@
-"""A drill walked through step by step, as a notebook does: the run goes on up to where it is told, and waits there.
+"""A drill run step by step, as a notebook does: the run continues up to the step it was given, and waits there.
 
 Rules: the run has a thread of its own, so that the kernel stays free for a button and an interrupt; it holds lease and
 journal from the first thing done to the last. What was done is not done again: a cell that is run twice, and a run that is
 taken up after its kernel died, show what the journal and the kept details say. An interrupt while it waits aborts the run,
 which then rolls back by its strategy. `close` ends nothing: what stands can be resumed. Whatever way a run ends,
 `scorecard.json` is written from the journal and what the steps kept.
-A missing approval is a pause: the run lets go of lease and journal, and whoever may can resume it from anywhere. The cell
-waits for the approval where somebody can give it meanwhile at the board, and takes the run up again; an interrupt, or that
-nobody is there any more, ends that wait and leaves the pause. Elsewhere (papermill) it raises at once.
+A missing approval is a pause: the run lets go of lease and journal, and any permitted process can resume it. The cell
+waits for the approval where a page with the board is open, and takes the run up again; an interrupt, or the end of the
+last page, ends that wait and leaves the pause. Elsewhere (papermill) it raises at once.
 Not for: making a drill from a file (`drlib.runbook.open_drill`), and what is done (`runner`).
 """
 
@@ -126,7 +126,7 @@ class DrillSession:
         return Table("Steady state", rows, "" if rows else "This drill has no hypothesis.")
 
     def until(self, step: str, *, optional: bool = False) -> Table:
-        """Do every step up to `step`, which is shown. With `optional`, a step the drill lacks is told and passed over.
+        """Do every step up to `step`, which is shown. With `optional`, a step the drill lacks is reported and passed over.
 
         Raises `UsageError` for no such step, and what `Runner.run` raises.
         """
@@ -223,7 +223,7 @@ class DrillSession:
         if self._error is not None:
             raise self._error
         if self._closing and self._reached <= index and not self._ended:
-            raise UsageError("the drill was closed", "it was left where it stood", "Open it again to resume it.")
+            raise UsageError("the drill was closed", "it was left after its last step", "Open it again to resume it.")
 
     def _answered(self) -> bool:
         """Where the run is paused for an approval that can be given while a cell runs, wait for it here: was it, or was the
@@ -293,7 +293,7 @@ class DrillSession:
             with self._moved:
                 self._moved.wait(_LOOK_S)
         if self._error is None:
-            self._error = Aborted("the drill was aborted", "somebody interrupted it", "Resume it, or roll it back.")
+            self._error = Aborted("the drill was aborted", "it was interrupted", "Resume it, or roll it back.")
 
     def _run(self) -> None:
         begun = (self.workplace.run_dir / JOURNAL).exists()
@@ -355,10 +355,12 @@ class DrillSession:
     def _shown(self, step: Step) -> Table:
         """What `step` came to, from the journal and what it kept."""
         rows = details.read_rows(self.workplace.run_dir, step.name)
-        told = _evidence(journal.read(self.workplace.run_dir / JOURNAL), step.name)
+        evidence = _evidence(journal.read(self.workplace.run_dir / JOURNAL), step.name)
         if not rows:
-            return Table(step.title, [{"what": name.replace("_", " "), "value": value} for name, value in told.items()])
-        note = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in told.items())
+            return Table(
+                step.title, [{"what": name.replace("_", " "), "value": value} for name, value in evidence.items()]
+            )
+        note = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in evidence.items())
         return Table(step.title, list(rows), note)
 
 

@@ -143,9 +143,9 @@ class ConsumerRun:
 
     def _read(self, consumer: OrderedMember, pointer: Pointer) -> None:
         pace = Pace(self._rate)
-        heard = time.monotonic()
+        last_record_s = time.monotonic()
         while self._may_poll(pointer):
-            waiting = time.monotonic() - heard > _SILENT_S
+            waiting = time.monotonic() - last_record_s > _SILENT_S
             self._status.report("waiting" if waiting else "running", pointer.active, pointer.version, self._done)
             if pace.due() <= 0:
                 self._stop.wait(0.01)
@@ -154,7 +154,7 @@ class ConsumerRun:
             if batch is None:
                 pace.forgive()
                 continue
-            heard = time.monotonic()
+            last_record_s = time.monotonic()
             outcome = consumer.commit(batch, deadline_s=3600.0, waiting=lambda: self._awaits_answer(pointer))
             match outcome:
                 case CommitOutcome.ACKED:

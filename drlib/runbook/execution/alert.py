@@ -1,7 +1,7 @@
-"""Telling somebody of a run that missed: one POST of its result, by the runbook's `alert`.
+"""The alert of a run that missed: one POST of its result, by the runbook's `alert`.
 
 Rules: sent once, after the scorecard and before the manifest, for every exit code but 0, and for a run that was refused
-before it had a folder (a closed gate, a cluster that is away), but not for a slip of whoever typed it. What came of it is in
+before it had a folder (a closed gate, a cluster that is away), but not for a mistyped command. What came of it is in
 the run's folder (`alert.json`), where the address stands as it was referred to. An alert that could not be delivered is said
 on the terminal and never changes what the run came to. Figures, names and the error are sent; no evidence and no parameter.
 """
@@ -36,8 +36,8 @@ def send(alert: Alert, card: Scorecard, code: int, error: str, run_dir: Path) ->
         "rpo_at_least": card.rpo.at_least,
         "missed": "; ".join(check.name for check in card.checks if check.verdict.value == "fail"),
     }
-    told, why = _post(alert, body, HookContext(card.run_id, card.environment.get("flow", ""), ""))
-    _keep(run_dir, told)
+    evidence, why = _post(alert, body, HookContext(card.run_id, card.environment.get("flow", ""), ""))
+    _keep(run_dir, evidence)
     return why
 
 
@@ -67,5 +67,5 @@ def _why(found: Evidence) -> str:
     return f"the alert to {found.target} was {found.outcome.value}{code}{': ' + found.reason if found.reason else ''}"
 
 
-def _keep(run_dir: Path, told: dict[str, Scalar]) -> None:
-    write_whole(run_dir / EVIDENCE, json.dumps(told, indent=1, ensure_ascii=False))
+def _keep(run_dir: Path, evidence: dict[str, Scalar]) -> None:
+    write_whole(run_dir / EVIDENCE, json.dumps(evidence, indent=1, ensure_ascii=False))

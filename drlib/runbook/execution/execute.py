@@ -72,7 +72,7 @@ def execute(
 ) -> RunResult:
     """Run it to its end. Raises `UsageError` before anything starts; afterwards every outcome is a `RunResult`.
 
-    `stop` is for whoever wants to stop the run from another thread; signals stop it in any case. `run` is the folder of
+    `stop` stops the run from another thread; signals stop it in any case. `run` is the folder of
     a drill that was planned or begun: what an earlier execution left there is kept under a number. Raises `LeaseHeld`
     when another process executes it, `Deviated` when its folder can no longer be written.
     """
@@ -178,7 +178,7 @@ def _scorecard(runbook: Runbook, run: folders.RunFolder, started: int, error: st
     except ValueError as unreadable:
         card, error = None, error or f"{SCORECARD} cannot be read: {str(unreadable).splitlines()[0]}"
     if card is None and (run.path / PLAN_FILE).exists() and (run.path / JOURNAL).exists():
-        with suppress(DrlibError):  # a journal that was tampered with is told by `error` already
+        with suppress(DrlibError):  # a journal that was tampered with is reported by `error` already
             card = session_score.scorecard(planning.read(run.path), run.path)
     if card is not None and not error:
         if not written:

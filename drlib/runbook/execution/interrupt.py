@@ -2,7 +2,7 @@
 
 Rules: nothing is raised into the middle of I/O; a signal is remembered, and the kernel gets SIGINT, as a
 person would press it. A kernel that does not end its cell within `GRACE_S` is killed. Whatever is left of the kernel's
-process group when the run is over (a JVM that a cell started) goes with it. The kernel is told, not its group: what a
+process group when the run is over (a JVM that a cell started) goes with it. The kernel is signalled, not its group: what a
 cell started is for the cell to end.
 """
 

@@ -5,7 +5,7 @@ or before which the run was stopped is marked failed, never completed, and nothi
 leaves its three sentences in the notebook, not a traceback. Kernel traffic is encrypted where the kernel can. What the
 kernel's process itself says (ipykernel on its way out, a JVM, librdkafka) goes to `kernel_log`, never to the terminal.
 Works as `papermill --engine drlib` too, without a listener: `drlib.runbook.execution.papermill_engine` is what
-papermill is told of.
+papermill loads.
 """
 
 from __future__ import annotations

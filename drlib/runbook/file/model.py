@@ -56,7 +56,7 @@ class Schedule(BaseModel):
 
 
 class Alert(BaseModel):
-    """Who is told of a run that missed: an address to POST to, given as a reference where it is a secret."""
+    """Who is alerted of a run that missed: an address to POST to, given as a reference where it is a secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

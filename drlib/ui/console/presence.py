@@ -67,10 +67,10 @@ def connections_here() -> int | None:
         return None
     for note in Path(runtime).glob("jpserver-*.json"):
         try:
-            told = json.loads(note.read_text(encoding="utf-8"))
+            server = json.loads(note.read_text(encoding="utf-8"))
             request = urllib.request.Request(
-                f"http://127.0.0.1:{int(told['port'])}{told['base_url']}api/kernels/{kernel}",
-                headers={"Authorization": f"token {told['token']}"},
+                f"http://127.0.0.1:{int(server['port'])}{server['base_url']}api/kernels/{kernel}",
+                headers={"Authorization": f"token {server['token']}"},
             )
             with urllib.request.urlopen(request, timeout=2) as answer:
                 return int(json.loads(answer.read())["connections"])

@@ -152,10 +152,12 @@ def clusters_of_lab(
         distinct = set(states.values())
         word = distinct.pop() if len(distinct) == 1 else next(w for w in (KILLED, PAUSED, UNKNOWN) if w in distinct)
         detail = ", ".join(f"{name} {said}" for name, said in states.items() if said != RUNS)
-        told = {link_words(by_link[name]) for name in states if name in by_link}
+        link_states = {link_words(by_link[name]) for name in states if name in by_link}
         behind = behind_ms.get(alias, 0)
         clock = f"clocks {words.duration(behind / 1000)} behind" if behind else ""
-        found.append(ClusterSeen(alias, word, detail, "; ".join(sorted(told)) if told else "link unknown", clock))
+        found.append(
+            ClusterSeen(alias, word, detail, "; ".join(sorted(link_states)) if link_states else "link unknown", clock)
+        )
     return tuple(found)
 
 

@@ -165,7 +165,7 @@ class ConsoleWidget:
         self.confirm.description = f"{chosen.label} of {alias}"
         self.confirm_row.layout.display = "flex"
         self.said.value = ""
-        self.typed.focus()  # whoever has no mouse would walk past every button to it
+        self.typed.focus()  # without a mouse every button would come before it
         return None
 
     def _confirmed(self) -> None:
@@ -221,7 +221,7 @@ def _note(text: str) -> str:
 
 
 def _wrong(error: BaseException) -> str:
-    """What, why and what to do; a slip of ours is told by its kind."""
+    """What, why and what to do; an internal error by its kind."""
     if isinstance(error, DrlibError):
         parts = f"<b>{escape(error.what)}</b>: {escape(error.why)}. {escape(error.remedy)}"
     else:

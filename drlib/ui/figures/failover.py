@@ -2,7 +2,7 @@
 
 Rules: as in `figures`. Applications' own histories are drawn, and of the mirror what was sampled. Records are counted from what
 had been acknowledged when the source died, so that a line's distance to 0 is what it is short of. A record that is read again
-is not counted again. The lower half says who was served by which topic, and when nobody was.
+is not counted again. The lower half says which readers were served by which topic, and when none was.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Rules: as in `figures`: labels instead of a legend, UTC, units on axes, no meaning by colour alone. Seconds are on a logarithmic
 axis, because objective and retention are decades apart; whatever is less than a tenth of a second stands at its foot, as the
 axis says. A lag that is known between two ends is drawn as both, the upper one thick and the lower one thin, and the title says
-so. A time that nobody knows of is a gap. Only the worst partitions are drawn.
+so. A time without a measurement is a gap. Only the worst partitions are drawn.
 """
 
 from __future__ import annotations

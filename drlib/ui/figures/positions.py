@@ -2,7 +2,7 @@
 
 Rules: as in `figures`: every row says in words what its mark means, so no meaning is by colour alone. 0 is the next record the
 group had not read; to the left is what it reads again, to the right what it would never read. What is not known is written, and
-not drawn as 0. Only the rows that are furthest off are drawn, and how many more there are is told.
+not drawn as 0. Only the rows that are furthest off are drawn, and the number of the others is stated.
 Not for: judging (`analysis.checkpoints`, `rules.checker`).
 """
 
@@ -57,8 +57,8 @@ def positions_figure(drill: DrillSession) -> go.Figure:
         }
         mine = [move for move in moves if move.source.topic == topic]
         found += [_moved(move, known.get((move.group, move.source))) for move in mine]
-        told = {(move.group, move.source) for move in mine}
-        found += [_read("no position had crossed", one, late=True) for key, one in known.items() if key not in told]
+        moved = {(move.group, move.source) for move in mine}
+        found += [_read("no position had crossed", one, late=True) for key, one in known.items() if key not in moved]
     return standing_figure(title, found)
 
 
@@ -144,14 +144,14 @@ def _moved(move: PositionMove, truth: ResumedGroup | None) -> Standing:
 
 
 def _read(meant: str, truth: ResumedGroup, *, late: bool) -> Standing:
-    """`late`: it had committed further than the mirror had heard of."""
+    """`late`: it had committed further than the mirror knew of."""
     name = f"{truth.group}: {truth.partition}"
     if truth.again is None or truth.skipped is None:
         why = "what it read first has no known place" if truth.read_on else "nothing was left to read"
         return Standing(name, None, None, f"{meant}; {why}")
-    told = [f"{truth.again:,} read again" + ", its last commits died with the source" * late] * bool(truth.again)
-    told += [f"{truth.skipped:,} never read"] * bool(truth.skipped)
-    return Standing(name, truth.again, truth.skipped, f"{meant}; {', '.join(told) or 'resumed at the exact record'}")
+    parts = [f"{truth.again:,} read again" + ", its last commits died with the source" * late] * bool(truth.again)
+    parts += [f"{truth.skipped:,} never read"] * bool(truth.skipped)
+    return Standing(name, truth.again, truth.skipped, f"{meant}; {', '.join(parts) or 'resumed at the exact record'}")
 
 
 def _meant(move: PositionMove) -> str:
@@ -165,8 +165,8 @@ def _meant(move: PositionMove) -> str:
 def _checked(again: int | None, skipped: int | None) -> str:
     if again is None or skipped is None:
         return "unknown: no pair of copies"
-    told = [f"{again:,} read again"] * bool(again) + [f"{skipped:,} never read"] * bool(skipped)
-    return ", ".join(told) or "exact"
+    parts = [f"{again:,} read again"] * bool(again) + [f"{skipped:,} never read"] * bool(skipped)
+    return ", ".join(parts) or "exact"
 
 
 def _urgency(one: Standing) -> tuple[int, int, str]:

@@ -42,7 +42,7 @@ ATTRIBUTES: Final[Mapping[str, tuple[str, ...]]] = {
 WITH_CONTENT: Final = re.compile(r"<(script|style|template|iframe|object|svg|math)\b.*?(</\1\s*>|\Z)", re.I | re.S)
 IMAGE: Final = re.compile(r"^data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$")
 ADDRESS: Final = re.compile(r'<a href="([^"]*)"[^>]*>(.*?)</a>', re.S)
-UNNAMED = re.compile(r"<img(?![^>]*\balt=)")  # a picture nobody described is decoration to who cannot see it
+UNNAMED = re.compile(r"<img(?![^>]*\balt=)")  # a picture without a description is decoration to a screen reader
 HEADING: Final = re.compile(r"<(/?)h([1-6])\b")
 ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 LONGEST: Final = 40_000  # characters of one text output

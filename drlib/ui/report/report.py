@@ -154,7 +154,7 @@ def digests(folder: Path) -> tuple[tuple[str, int, str], ...]:
 
 
 def _rest(card: Scorecard) -> int | None:
-    """How many lost records are not listed; None when nobody counted them."""
+    """How many lost records are not listed; None when they were not counted."""
     if card.records.lost is None:
         return None
     return max(card.records.lost, len(card.lost_examples)) - min(len(card.lost_examples), MOST_LOST)

@@ -62,10 +62,10 @@ def _told(line: Line) -> tuple[str, str]:
         event += f" in {words.seconds(took)}"
     if data.pop("rpo_at_least", False) and "rpo_records" in data:
         data["rpo_records"] = f"at least {cell(data['rpo_records'])}"
-    told = "; ".join([detail] * bool(detail) + [_pair(name, value) for name, value in data.items()])
+    text = "; ".join([detail] * bool(detail) + [_pair(name, value) for name, value in data.items()])
     if not step:
-        return event, told
-    return step, f"{event}: {told}" if told else event
+        return event, text
+    return step, f"{event}: {text}" if text else event
 
 
 def _pair(name: str, value: Scalar) -> str:

@@ -1,6 +1,6 @@
 """The pictures of a link: throughput against the size of an answer, by workers and lanes, and the time to catch up.
 
-Rules: a prediction is a line and a measurement a mark with its number, so that the two are told apart without colour; axes say
+Rules: a prediction is a line and a measurement a mark with its number, so that the two differ without colour; axes say
 their unit, sizes and rates are decimal. What was not measured is not drawn.
 """
 

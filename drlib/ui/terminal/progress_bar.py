@@ -1,4 +1,4 @@
-"""How far a Spark job is, in a notebook: one line that is drawn anew and stands as it ended.
+"""How far a Spark job is, in a notebook: one line that is redrawn and stays as it ended.
 
 Rules: at most four times a second; text and HTML, so that an executed notebook keeps the last line. Outside a notebook it
 draws nothing. Not for: terminals, which `views.terminal` has.

@@ -1,10 +1,10 @@
 """Which ACL rules keep everybody from writing to topics, and which of those there have to be made.
 
 Rules: a DENY wins over every ALLOW (`StandardAuthorizerData`), so one LITERAL rule a topic and principal is enough, and what
-was granted stays as it is. Super users are above rules. A rule that is there already is not made, and so is nobody's to
+was granted stays as it is. Super users are above rules. A rule that exists already is not created, and so not this drill's to
 take away. The first rule of a topic changes what holds for everybody else: with allow.everyone.if.no.acl.found only topics
 without any rule are open. So a topic without one is *bare*, and is fenced only together with a rule that lets everybody do
-the rest, where somebody has said that this is how it was.
+the rest, where that was confirmed.
 Not for: asking and telling the cluster (`drlib.kafka.admin.topic_acls`).
 """
 
@@ -49,7 +49,7 @@ def write_fence(
 
 
 def _order(rule: TopicAcl) -> tuple[bool, TopicAcl]:
-    """What lets in comes before what keeps out: between the two nobody may be locked out of reading."""
+    """What lets in comes before what keeps out: between the two no reader may be locked out."""
     return rule.permission is Permission.DENY, rule
 
 

@@ -32,7 +32,7 @@ class WriteRules:
         return tuple(rule_of(row) for row in details.read_rows(self._run_dir, self._file))
 
     def standing(self) -> tuple[TopicAcl, ...]:
-        """What this run and those beside it made on this very cluster and nobody has lifted."""
+        """What this run and those beside it created on this cluster and that are not lifted yet."""
         return tuple(rule for rules in self._of_all().values() for rule in rules)
 
     def make(self, rules: Sequence[TopicAcl]) -> None:

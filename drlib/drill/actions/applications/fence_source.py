@@ -87,7 +87,7 @@ class FenceSource(FlowArguments, DrillAction):
         return f"rights to write to {', '.join(self.deny_write)} on {self.flow.source}"
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
-        """Raises `NoAuthorizer` where nobody can be denied anything, `UsageError` for topics that have no rule yet."""
+        """Raises `NoAuthorizer` where the cluster has no authorizer, `UsageError` for topics that have no rule yet."""
         wanted = {self.entity: "held"}
         if self.deny_write:
             wanted[self._rights] = f"denied to {', '.join(self.deny_principals)}"
@@ -142,7 +142,7 @@ class FenceSource(FlowArguments, DrillAction):
 
     def undo(self, changes: Changes) -> None:
         """Raises `Unreachable` where rules have to go and the source does not answer."""
-        self.rules.lift_own()  # first: whoever goes on writes at once
+        self.rules.lift_own()  # first: a producer that continues writes at once
         self.pointer.put_back()
 
     def cluster_id(self) -> str:
@@ -235,7 +235,7 @@ class FenceSource(FlowArguments, DrillAction):
 
 
 def _for_good(pointer: Pointer) -> bool:
-    """Does it hold until somebody says otherwise? What a planned move that died left behind runs out."""
+    """Does it hold without a limit? The hold of a planned move that died expires."""
     return pointer.hold and not pointer.hold_limit_s
 
 

@@ -20,11 +20,11 @@ def still_sending(place: DrillContext, pointer_version: int) -> str:
     if place.pointer != stage.pointer_path:
         return ""
     for name in PRODUCERS:
-        told = stage.applications.status(name)
-        if told is None or told.phase == "stopped" or not stage.applications.runs(name):
+        status = stage.applications.status(name)
+        if status is None or status.phase == "stopped" or not stage.applications.runs(name):
             continue
-        if told.phase != "holding" or told.pointer_version < pointer_version:
+        if status.phase != "holding" or status.pointer_version < pointer_version:
             return f"{name} has not seen the hold yet"
-        if told.in_flight:
-            return f"{name} waits for the answer to {told.in_flight} records"
+        if status.in_flight:
+            return f"{name} waits for the answer to {status.in_flight} records"
     return ""

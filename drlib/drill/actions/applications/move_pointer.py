@@ -1,6 +1,6 @@
 """Action `pointer.move`: the pointer names the target: the remote topics up to where they end now, then the local ones.
 
-Rules: what is written is on disk before it is published, so that whoever takes the step up can tell its own pointer from
+Rules: what is written is on disk before it is published, so that a process that takes the step up can tell its own pointer from
 another one. A pointer that names neither cluster of the flow is a conflict, and is left.
 Not for: what the pointer is and where it is kept (`drlib.drill.actions.applications.pointer`).
 """

@@ -1,7 +1,7 @@
 """Where a drill finds and moves the applications' pointer: its file, or the topic on every cluster that answers.
 
 Rules: clusters that do not answer are left out and named, so that a dead one costs a step nothing but being asked once. What
-was there before a step and what it wrote are on disk before it writes, so that whoever takes it up knows both.
+was there before a step and what it wrote are on disk before it writes, so that a process that takes it up knows both.
 Not for: what a pointer is (`drlib.client.pointer`, `pointer_topic`).
 """
 
@@ -55,7 +55,7 @@ class PointerPlace:
         return f"active cluster, as {where} says"
 
     def read(self) -> Read:
-        """Raises `Unreachable` when nobody answers, `PointerConflict` for two words of one version, `UsageError`."""
+        """Raises `Unreachable` when no cluster answers, `PointerConflict` for two contents of one version, `UsageError`."""
         if self._place.pointer is not None:
             try:
                 return Read(pointer_file.read(self._place.pointer), {})
@@ -68,7 +68,7 @@ class PointerPlace:
     def write(self, before: Pointer | None, after: Pointer) -> Mapping[str, str]:
         """Keep both, and make `after` the newest; returns who did not get it, and why.
 
-        Raises `PointerConflict` where somebody was first.
+        Raises `PointerConflict` where another writer was first.
         """
         rows: list[Mapping[str, Scalar]] = [
             {"which": "before", "pointer": None if before is None else pointers.encode(before).decode()},
@@ -94,7 +94,7 @@ class PointerPlace:
         )
 
     def put_back(self) -> None:
-        """What was there before the step, under a new version. Raises `Deviated` when somebody moved it since.
+        """What was there before the step, under a new version. Raises `Deviated` when it was moved since.
 
         Versions are not compared: a later step that was put back has left what this one wrote under a newer one.
         """
@@ -119,8 +119,8 @@ class PointerPlace:
 
     def _who(self) -> tuple[list[ClusterSettings], dict[str, str]]:
         clusters = list(self._place.clusters.values())
-        told = who_answers(clusters)
-        silent = {alias: answer.why for alias, answer in told.items() if isinstance(answer, Unreachable)}
+        answers = who_answers(clusters)
+        silent = {alias: answer.why for alias, answer in answers.items() if isinstance(answer, Unreachable)}
         answering = [cluster for cluster in clusters if cluster.alias not in silent]
         if not answering:
             why = "; ".join(f"{alias}: {reason}" for alias, reason in silent.items())

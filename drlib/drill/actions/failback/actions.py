@@ -1,9 +1,9 @@
 """Actions of the way back: `reverse.verify`, `reverse.wait` and `groups.translate_back`.
 
 Rules: `source` and `target` are the clusters applications move between, by default from the drill's target back to its
-source. A worker is never started on clusters that are no lab's: the error has the command for whoever runs it. Positions
+source. A worker is never started on clusters that are no lab's: the error has the command to run. Positions
 that are not exact are refused unless `inexact` allows them. What was decided and what was there before are on disk before
-anything is written, so that whoever takes a step up completes just that, and an undo puts back what was not changed since.
+anything is written, so that a step taken up completes just that, and an undo puts back what was not changed since.
 Not for: moving the applications (`switchover`), and records that only one side has (`unreplicated_actions`).
 """
 
@@ -142,7 +142,7 @@ class TranslateBack(MoveArguments, DrillAction):
         return () if before == "translated" else (Change(self.entity, before, "translated"),)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        """Raises `Deviated` for a position that is not exact, or that somebody moved, and `GroupNotEmpty`."""
+        """Raises `Deviated` for a position that is not exact, or that was moved meanwhile, and `GroupNotEmpty`."""
         settings, moving = self.settings, self.flow
         moves = self._kept()
         if moves is None:

@@ -10,10 +10,10 @@ then it begins again at standing still. If that is not so within `held_s` second
 pointer lets everybody go on where they were, and the step says why. Taken up after a kill, it begins at the hold again: the
 pointer says how far it came. What a failover denied by ACL on the cluster gone to goes before the move (`write_rules`). Once
 the pointer has moved there is no undo but a move back.
-A hold ends by itself `hold_limit_s` seconds (60) after an application saw it, so that nobody stands still for ever when the
-drill has died; the pointer is moved in the first half of that, or not at all. What was written at the source after it stood
-still, by whoever honours no hold, is counted once they have moved: that is the RPO.
-`stopped_seconds` is from the hold to the first record that stands on the cluster gone to; None when nobody wrote within 10 s.
+A hold ends by itself `hold_limit_s` seconds (60) after an application saw it, so that no application waits for ever when the
+drill has died; the pointer is moved in the first half of that, or not at all. What was written at the source afterwards,
+by producers that honour no hold, is counted once they have moved: that is the RPO.
+`stopped_seconds` is from the hold to the first record that stands on the cluster gone to; None without one within 10 s.
 More than `stopped_s` (2) of it fails the drill, though not the step: who has moved has moved.
 """
 
@@ -65,12 +65,12 @@ from drlib.runs.scorecard import Mark
 _LOOK_S: Final = 0.02
 _NEAR: Final = 20_000  # offsets the mirror may be behind when the hold begins: less than a second's work
 _FIRST_S: Final = 10.0
-_SURE: Final = 0.5  # of the limit: until then nobody has gone on, and the word of the move still has to reach them
+_SURE: Final = 0.5  # of the limit: until then no application has continued, and the move still has to reach them
 
 
 @dataclass(frozen=True)
 class _Still:
-    """What was found when everything stood still."""
+    """What was observed once all applications were held."""
 
     found: ReplicationLag
     held_s: float
@@ -227,7 +227,7 @@ class MoveApplications(MoveArguments, DrillAction):
     # -- the pointer -------------------------------------------------------------------------------------------------
 
     def _pointer(self) -> Pointer:
-        """Raises `UsageError` where there is none, so that nobody would be held."""
+        """Raises `UsageError` where there is none, so that no application would be held."""
         found = self._pointers.read().pointer
         if found is None:
             raise UsageError(
@@ -253,7 +253,7 @@ class MoveApplications(MoveArguments, DrillAction):
             return group_positions(settings, moving.source, groups), on_target.result()
 
     def _refuse_late(self, began: float, limit_s: float) -> None:
-        """Raises `Deviated` where somebody might go on at the source before the pointer has moved."""
+        """Raises `Deviated` where an application might continue at the source before the pointer has moved."""
         held_s = time.monotonic() - began
         if limit_s and held_s > limit_s * _SURE:
             raise Deviated(
@@ -343,8 +343,8 @@ class MoveApplications(MoveArguments, DrillAction):
             first = began_ms + int(1000 * first_s)
             marks.append(Mark(name="traffic goes on", at_ms=first, detail=f"first record on {moving.target}"))
         verdict = Verdict.UNKNOWN if first_s is None else Verdict.PASS if first_s <= most else Verdict.FAIL
-        told = "nobody wrote within 10 s" if first_s is None else f"{first_s:.2f} s"
-        check = Check(name=f"applications stand still for at most {most:g} s", verdict=verdict, evidence=told)
+        evidence = "no record within 10 s" if first_s is None else f"{first_s:.2f} s"
+        check = Check(name=f"applications stand still for at most {most:g} s", verdict=verdict, evidence=evidence)
         self.score(ScorecardPart(marks=tuple(marks), checks=(check,)))
 
 

@@ -237,7 +237,7 @@ def _settled(flow: Flow, tail: UnreplicatedRecords, done: Settled) -> list[dict[
 def _other(
     place: DrillContext, settings: MirrorSettings, topics: tuple[str, ...] | None, abort: Abort
 ) -> tuple[int | None, str]:
-    """How many records only the target has, which flow back and are no tail that needs deciding; or why nobody can tell."""
+    """How many records only the target has, which flow back and are no tail that needs deciding; or why that is unknown."""
     back = place.flow.reverse
     try:
         found = find_unreplicated(settings, back, topics, wait=abort.wait)
@@ -251,5 +251,5 @@ def _other(
 def _said(records: Mapping[str, int]) -> str:
     """Groups with the most records first."""
     some = sorted(((n, group) for group, n in records.items() if n), reverse=True)
-    told = [f"{group} {n}" for n, group in some[:_SAMPLE]]
-    return ", ".join([*told, *([f"{len(some) - _SAMPLE} more"] if len(some) > _SAMPLE else [])]) or "nobody"
+    listed = [f"{group} {n}" for n, group in some[:_SAMPLE]]
+    return ", ".join([*listed, *([f"{len(some) - _SAMPLE} more"] if len(some) > _SAMPLE else [])]) or "nobody"

@@ -71,7 +71,7 @@ def observe_flow(place: DrillContext, flow: Flow, source_silence: str = "") -> F
 def seconds_behind(place: DrillContext, flow: Flow, state: FlowState) -> float | None:
     """The time that the records not mirrored span: from the last mirrored record to the source's last fetch.
 
-    The largest of the partitions; 0 where nothing is missing, None where it cannot be told.
+    The largest of the partitions; 0 where nothing is missing, None where it is unknown.
     """
     if state.not_mirrored is None:
         return None

@@ -1,9 +1,9 @@
-"""Should one fail over at all? From what was seen on both sides: yes, no, or what nobody can tell.
+"""Should one fail over at all? From observations of both sides: yes, no, or what is unknown.
 
 Rules: a target that does not answer, or has partitions without a leader, cannot take over, whatever the source does. A
-source that is taken for gone and answers is a reason to wait, unless somebody gives a reason of his own. Both sides
+source that is taken for gone and answers is a reason to wait, unless a reason is given. Both sides
 written to is never passed over: it is said, topic by topic, and fails unless a reason is given.
-Not for: asking (`drlib.drill.actions.failover.triage`), and the price, which is told and not weighed.
+Not for: asking (`drlib.drill.actions.failover.triage`), and the price, which is reported and not weighed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import StrEnum
 
 
 class Expected(StrEnum):
-    """What whoever fails over takes the source for."""
+    """The state the source is expected to be in."""
 
     GONE = "gone"
     SERVING = "serving"
@@ -22,7 +22,7 @@ class Expected(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One cluster as it answers. `silence` is why it does not; `leaderless` counts mirrored partitions nobody leads."""
+    """One cluster as it answers. `silence` is why it does not; `leaderless` counts mirrored partitions without a leader."""
 
     alias: str
     brokers: int = 0

@@ -1,6 +1,6 @@
 """What a run decided of the positions of groups on one cluster, and what was committed there before: a file of its folder.
 
-Rules: it is on disk, whole, before the first position is written, so that whoever takes the run up completes what was
+Rules: it is on disk, whole, before the first position is written, so that a process that takes the run up completes what was
 decided and puts back what was there. One file for each target cluster and use (`groups`, `shadow`).
 """
 

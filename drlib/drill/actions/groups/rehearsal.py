@@ -123,8 +123,8 @@ class ReadCanary(FlowArguments, ReadOnlyAction):
         compared = sum(row["compared"] == "the same" for row in rows)
         total = sum(len(found) for found in read.values())
         verdict = Verdict.FAIL if wrong else Verdict.UNKNOWN if silence or not total else Verdict.PASS
-        told = "; ".join(wrong[:3]) or silence or f"{total} records, {compared} of {len(rows)} positions compared"
-        self.score(ScorecardPart(checks=(Check(name=CHECK, verdict=verdict, evidence=told),)))
+        evidence = "; ".join(wrong[:3]) or silence or f"{total} records, {compared} of {len(rows)} positions compared"
+        self.score(ScorecardPart(checks=(Check(name=CHECK, verdict=verdict, evidence=evidence),)))
         if wrong:
             raise Deviated(
                 f"{len(wrong)} of {len(rows)} positions lead to other records",

@@ -1,6 +1,6 @@
 """Action `groups.translate`: positions of groups on the source, translated and committed on the target.
 
-Rules: what is decided is on disk before anything is written, and whoever takes the step up completes just that. A group with
+Rules: what is decided is on disk before anything is written, and a step taken up completes just that. A group with
 members on the target is refused by name, and so is one of which a position would be guessed, before any group is written;
 `leave` names groups that may be moved in part. A position that is neither what it was nor what was decided was changed by
 others: it is left, and named. Undo puts back what was there before; a group that had nothing there is deleted.
@@ -101,7 +101,7 @@ class TranslateGroups(FlowArguments, DrillAction):
         return group_writing.reached(self.target_cluster, self._kept())
 
     def undo(self, changes: Changes) -> None:
-        """Put back what was there before. Raises `Deviated` for what somebody moved on, `GroupNotEmpty` for members."""
+        """Put back what was there before. Raises `Deviated` for what was moved since, `GroupNotEmpty` for members."""
         moves = self._kept()
         if moves is not None:
             group_writing.put_back(self.target_cluster, moves)

@@ -42,7 +42,7 @@ _SHOWN: Final = 300  # characters of output in an error's one line
 
 
 class _Memory(BaseModel):
-    """What is known of a call. `outcome` is None from the call's beginning until its end was heard of."""
+    """What is known of a call. `outcome` is None from the call's beginning until its end is known."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -98,7 +98,7 @@ class HookAction(DrillAction):
         return () if now[self._entity] == self._called else (Change(self._entity, None, self._called),)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        """Call it. Raises `Deviated` when it was refused, could not be done, or nobody knows."""
+        """Call it. Raises `Deviated` when it was refused, could not be done, or its outcome is unknown."""
         if not changes:
             return {"called": False}
         abort.check()
@@ -166,7 +166,7 @@ class HookAction(DrillAction):
         return found
 
     def _hook_context(self) -> HookContext:
-        """The cluster in use is what the applications' pointer says; where there is none, nobody knows."""
+        """The cluster in use is what the applications' pointer says; where there is none, it is unknown."""
         active = "unknown"
         if self.context.pointer is not None:
             with contextlib.suppress(DrlibError, OSError):
@@ -276,13 +276,13 @@ class CallHttp(HookAction):
 
 def _failed(found: hooks.Evidence) -> Deviated:
     said = " ".join(found.output.split())
-    told = f"; it said: {said[-_SHOWN:]}" if said else ""
+    output = f"; it said: {said[-_SHOWN:]}" if said else ""
     what = {
         Outcome.REFUSED: "ended otherwise than expected",
         Outcome.NOT_DONE: "could not be called",
         Outcome.UNKNOWN: "was called, and nobody knows what came of it",
     }.get(found.outcome, str(found.outcome))
-    return Deviated(f"hook {found.name} {what}", found.reason + told, f"See what {found.target} does, then resume.")
+    return Deviated(f"hook {found.name} {what}", found.reason + output, f"See what {found.target} does, then resume.")
 
 
 def _resolve_secrets(hook: Hook) -> None:

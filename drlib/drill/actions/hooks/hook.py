@@ -30,13 +30,13 @@ _LOGIN_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cook
 class Outcome(StrEnum):
     OK = "ok"
     REFUSED = "refused"  # it ended, with an exit code or status that was not expected
-    NOT_DONE = "not done"  # it never began: no such program, nobody listens, a certificate that is not trusted
+    NOT_DONE = "not done"  # it never began: no such program, no listener, a certificate that is not trusted
     UNKNOWN = "unknown"  # it began, and time was up or the connection lost before it ended
 
 
 @dataclass(frozen=True, slots=True)
 class HookContext:
-    """What a hook is told. `flow` is such as `LEFT->RIGHT`, `active` the alias of the cluster in use now."""
+    """The values that a hook receives. `flow` is such as `LEFT->RIGHT`, `active` the alias of the cluster in use now."""
 
     run_id: str
     flow: str

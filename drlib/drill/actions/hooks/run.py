@@ -148,7 +148,7 @@ def post(hook: HttpHook, context: HookContext, stop: Callable[[], bool]) -> Evid
     over = threading.Event()
     gave_up: list[str] = []  # why it was not waited for any longer
 
-    def watch() -> None:  # a socket's own time-out begins anew with every byte
+    def watch() -> None:  # a socket's own time-out restarts with every byte
         end = time.monotonic() + hook.timeout_s
         while not over.wait(max(0.0, min(_LOOK_S, end - time.monotonic()))):
             if stop() or time.monotonic() >= end:

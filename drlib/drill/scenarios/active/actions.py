@@ -190,5 +190,5 @@ class LabServes(DrillProbe):
     def __call__(self, abort: Abort) -> Answer:
         self.testbed.lab.require(self.clusters)
         silent = [alias for alias in self.clusters if not self.testbed.serves(alias)]
-        told = f"{', '.join(silent)} did not answer" if silent else f"{', '.join(self.clusters)} answered"
-        return Answer(not silent, told)
+        evidence = f"{', '.join(silent)} did not answer" if silent else f"{', '.join(self.clusters)} answered"
+        return Answer(not silent, evidence)

@@ -94,14 +94,16 @@ def _row(who: str, due: int | None, there: int | None, missing: int | None, twic
 def _of_flow(flow: Flow, report: CheckReport) -> Check:
     """One sentence of what the checker says of a flow: its verdict, and each finding that is not a pass."""
     bad = [f"{f.name}: {f.evidence}" for f in report.findings if f.verdict is not Verdict.PASS]
-    told = f"{report.mirrored} of {report.produced} records once, whole, in their order"
-    return Check(name=f"{flow} is exact", verdict=report.verdict, evidence="; ".join(bad) or told)
+    summary = f"{report.mirrored} of {report.produced} records once, whole, in their order"
+    return Check(name=f"{flow} is exact", verdict=report.verdict, evidence="; ".join(bad) or summary)
 
 
 def _of_readers(cluster: str, found: Completeness, wrong: int, gaps: Sequence[str]) -> Check:
     verdict = Verdict.FAIL if not found.complete or wrong else Verdict.UNKNOWN if gaps else Verdict.PASS
-    told = f"{found.summary()}, {wrong} out of order"
-    return Check(name=f"readers on {cluster} saw everything once", verdict=verdict, evidence="; ".join([*gaps, told]))
+    summary = f"{found.summary()}, {wrong} out of order"
+    return Check(
+        name=f"readers on {cluster} saw everything once", verdict=verdict, evidence="; ".join([*gaps, summary])
+    )
 
 
 def _flow(testbed: ActiveTestbed, flow: Flow, sent: History) -> CheckReport:

@@ -1,7 +1,7 @@
 """The proof of a way there and back on a lab: the applications' histories and plain scans of both clusters.
 
 Rules: it changes nothing and asks nothing of the engine. `tail` says what was decided about the tail, so that records of the
-tail are told apart from losses; without it the move was planned and there must be no tail.
+tail are distinguished from losses; without it the move was planned and there must be no tail.
 """
 
 from __future__ import annotations

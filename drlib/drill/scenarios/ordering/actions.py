@@ -120,7 +120,7 @@ class Move(OrderingStep):
         testbed = self.testbed
         pointer = testbed.pointer()
         if pointer is None:
-            raise UsageError(f"{self.topic} has no applications", "nobody started them", "Start them first.")
+            raise UsageError(f"{self.topic} has no applications", "they were not started", "Start them first.")
         if pointer.active != self.flow.target:
             self._settle(abort, pointer)
             self.moment_ms("held")
@@ -188,8 +188,8 @@ class Move(OrderingStep):
             )
 
     def _held(self) -> bool:
-        told = self.testbed.applications.status(self.testbed.producer)
-        return told is not None and told.phase == "holding" and not told.in_flight
+        status = self.testbed.applications.status(self.testbed.producer)
+        return status is not None and status.phase == "holding" and not status.in_flight
 
     def _translate(self, abort: Abort) -> list[Row]:
         """Commit each group's positions on the target: in the copy, and in the target's own topic as far as it was read."""
@@ -224,9 +224,9 @@ class Move(OrderingStep):
         ]
 
     def _acked_there(self) -> bool:
-        told = self.testbed.applications.status(self.testbed.producer)
+        status = self.testbed.applications.status(self.testbed.producer)
         ends = self.testbed.ends(self.flow.target, self.topic)
-        return told is not None and told.cluster == self.flow.target and told.phase == "running" and any(ends)
+        return status is not None and status.cluster == self.flow.target and status.phase == "running" and any(ends)
 
 
 class Prove(OrderingStep):

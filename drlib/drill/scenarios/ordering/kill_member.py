@@ -77,7 +77,7 @@ class Disturb(OrderingStep):
         self.show(rows)
 
     def _kill_between_batches(self, abort: Abort, name: str) -> None:
-        """Killed with a commit under way, nobody could say whether that batch was processed; so it stands still first."""
+        """Killed with a commit under way, it would be unknown whether that batch was processed, so the member is idle first."""
         applications = self.testbed.applications
         until = time.monotonic() + PATIENCE_S
         while True:
@@ -93,12 +93,12 @@ class Disturb(OrderingStep):
 
     def _all_told(self, name: str) -> bool:
         """Has the member written down every position that the group has in the partitions it reads?"""
-        told: dict[tuple[str, int], int] = {}
+        committed: dict[tuple[str, int], int] = {}
         for history in self.testbed.histories(ORDERED):
             for row in history.committed:
                 if row.cluster == self.flow.target and row.status is not CommitStatus.UNKNOWN:
                     place = (row.topic, row.partition)
-                    told[place] = max(told.get(place, 0), row.offset)
+                    committed[place] = max(committed.get(place, 0), row.offset)
         mine = {
             (row.topic, row.partition)
             for row in self.testbed.applications.history(name).committed
@@ -107,4 +107,4 @@ class Disturb(OrderingStep):
         now = {
             topic: self.testbed.positions(self.flow.target, ORDERED, topic) for topic in {topic for topic, _ in mine}
         }
-        return bool(mine) and all(now[topic].get(number, 0) <= told[topic, number] for topic, number in mine)
+        return bool(mine) and all(now[topic].get(number, 0) <= committed[topic, number] for topic, number in mine)

@@ -96,7 +96,7 @@ def test_abort_of_a_run_that_is_not_executed_is_refused(tmp_path: Path) -> None:
     folder = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
     found = running.find(tmp_path / "runs", Place(lab_dir=tmp_path))
     assert found is not None
-    with pytest.raises(UsageError, match="nobody runs it") as refused:
+    with pytest.raises(UsageError, match="no process runs it") as refused:
         running.abort(found, "anna")
     assert "--rollback" in str(refused.value)
     assert not (folder / "abort").exists()
