@@ -24,8 +24,8 @@ from drlib.drill.readiness.score import DAY_S
 from drlib.kafka.admin.descriptions import ConfigSource, ConfigValue
 from drlib.kafka.net.cluster_client import PartitionMetadata, TopicMetadata
 from drlib.mirror.monitor.flow_view import FlowView, LaneView
-from drlib.mirror.status.catch_up import Outlook
 from drlib.mirror.status.event_log import Event
+from drlib.mirror.status.forecast import Outlook
 from drlib.mirror.status.worker_status import PartitionStatus
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
 

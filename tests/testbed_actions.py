@@ -14,7 +14,7 @@ from drlib.drill.plan.plan import Change, Fact, Value
 from drlib.drill.plan.progress import Reach
 from drlib.drill.run import registry
 from drlib.drill.step.action import Changes, DrillAction, Evidence, reach
-from drlib.drill.step.arguments import Positive, Text, Texts
+from drlib.drill.step.argument_types import Positive, Text, Texts
 from drlib.drill.step.cluster_identity import cluster_id, identified
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.cluster import Cluster

@@ -143,3 +143,11 @@ def test_decisions_page_names_code_and_tests_that_exist() -> None:
     assert incomplete == []
     paths = re.findall(r"\*\*(?:Code|Test):\*\* `([^`]+)`", page)
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_architecture_page_names_deciding_modules_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    index = page.partition("## Where rules are decided")[2].partition("\n## ")[0]
+    paths = re.findall(r"`([a-z_0-9/]+\.py)`", index)
+    assert len(paths) > 20
+    assert [path for path in paths if not (PACKAGE / path).exists()] == []

@@ -38,7 +38,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.group_offsets import committed
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
-from drlib.mirror.status.catch_up import retention_of
+from drlib.mirror.status.forecast import retention_of
 from drlib.model import Flow, TopicPartition
 from drlib.runs.check import Verdict
 

@@ -9,7 +9,7 @@ Rules:
 - The soonest loss comes from the upper end of the interval; warnings rest on it.
 - A lag of nothing cannot be lost.
 Source: Bayley & Hammersley, "The effective number of independent observations in an autocorrelated time series" (1946).
-Not for: forecasting from rates in a running worker (`drlib.mirror.status.catch_up`), or reading lag from logs
+Not for: forecasting from rates in a running worker (`drlib.mirror.status.forecast`), or reading lag from logs
 (`drlib.analysis.lag.frames`).
 """
 

@@ -14,7 +14,7 @@ from typing import Final
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.score import MINIMUM
 from drlib.drill.step.action import Answer, DrillProbe
-from drlib.drill.step.arguments import Count, Seconds, Text
+from drlib.drill.step.argument_types import Count, Seconds, Text
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster

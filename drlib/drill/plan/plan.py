@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -211,53 +211,18 @@ def parse(text: str) -> Plan:
     return plan
 
 
-def stale(
-    plan: Plan,
-    observed: Iterable[Fact],
-    *,
-    of: Collection[str] | None = None,
-    done: Collection[str] = (),
-    begun: Collection[str] = (),
-) -> tuple[Moved, ...]:
-    """What is no longer as `plan` expects, by entity; empty when the plan still holds.
-
-    `of` are the steps whose facts count, all when None. `done` are steps that did what they had to; `begun` those that
-    may have done some of it, whose entities may be as before or as after. Entities the plan does not speak of are
-    ignored; a fact that counts and is missing in `observed` is None.
-    """
-    now = {fact.entity: fact.value for fact in observed}
-    expected: dict[str, list[Value]] = {}
-    for planned in plan.steps:
-        if of is None or planned.step in of:
-            for fact in planned.observed:
-                expected.setdefault(fact.entity, [fact.value])
-    for planned in plan.steps:
-        for change in planned.changes:
-            if change.entity not in expected:
-                continue
-            if planned.step in done:
-                expected[change.entity] = [change.after]
-            elif planned.step in begun:
-                expected[change.entity].append(change.after)
-    return tuple(
-        Moved(entity, values[0], now.get(entity))
-        for entity, values in sorted(expected.items())
-        if not any(_same(value, now.get(entity)) for value in values)
-    )
-
-
 def contradictions(steps: Iterable[StepPlan]) -> tuple[Moved, ...]:
     """Entities that two steps saw differently: something moved while the plan was made."""
     seen: dict[str, Value] = {}
     found = []
     for planned in steps:
         for fact in planned.observed:
-            if not _same(seen.setdefault(fact.entity, fact.value), fact.value):
+            if not same_value(seen.setdefault(fact.entity, fact.value), fact.value):
                 found.append(Moved(fact.entity, seen[fact.entity], fact.value))
     return tuple(found)
 
 
-def _same(one: Value, other: Value) -> bool:
+def same_value(one: Value, other: Value) -> bool:
     return type(one) is type(other) and one == other  # True is not 1
 
 

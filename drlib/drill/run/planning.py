@@ -16,6 +16,7 @@ from typing import Final
 from drlib import clock
 from drlib.drill.plan import plan as drill_plan
 from drlib.drill.plan.plan import Drill, Moved, Plan, StepPlan
+from drlib.drill.plan.staleness import stale
 from drlib.drill.step.action import Action
 from drlib.errors import StalePlan, UsageError
 from drlib.files import write_whole
@@ -39,19 +40,19 @@ def make_plan(drill: Drill, actions: Mapping[str, Action]) -> Plan:
     again = [StepPlan(step.name, tuple(actions[step.name].observe())) for step in drill.steps]
     moved = drill_plan.contradictions((*steps, *again))
     if moved:
-        raise stale(drill.name, moved)
+        raise stale_plan(drill.name, moved)
     return plan
 
 
 def compare(plan: Plan, actions: Mapping[str, Action]) -> None:
     """Raises `StalePlan` when an entity that `plan` relies on has changed. Changes nothing."""
     facts = [fact for step in plan.drill.steps for fact in actions[step.name].observe()]
-    moved = drill_plan.stale(plan, facts)
+    moved = stale(plan, facts)
     if moved:
-        raise stale(plan.drill.name, moved)
+        raise stale_plan(plan.drill.name, moved)
 
 
-def stale(name: str, moved: tuple[Moved, ...]) -> StalePlan:
+def stale_plan(name: str, moved: tuple[Moved, ...]) -> StalePlan:
     """What to raise when `moved` is not as the plan of drill `name` expects."""
     return StalePlan(f"the plan of {name} is stale", "; ".join(str(one) for one in moved), "Make a new plan.")
 

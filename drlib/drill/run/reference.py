@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from drlib.drill.run.registry import ACTIONS, PROBES, Kind, Table, find
 from drlib.drill.step.action import DrillCall, ReadOnlyAction
-from drlib.drill.step.arguments import wanted
+from drlib.drill.step.argument_types import wanted
 
 _HEAD: Final = """\
 # Actions and probes

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from drlib.drill.plan.plan import Call, Drill
 from drlib.drill.step.action import Action, DrillAction, DrillCall, DrillProbe, Probe
-from drlib.drill.step.arguments import nearest
+from drlib.drill.step.argument_types import nearest
 from drlib.drill.step.context import DrillContext
 from drlib.errors import UsageError
 

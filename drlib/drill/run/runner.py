@@ -17,10 +17,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, Protocol
 
-from drlib.drill.plan import plan as drill_plan
 from drlib.drill.plan import progress as drill_progress
 from drlib.drill.plan.plan import Plan
 from drlib.drill.plan.progress import Note, Noted, Reach, RunOutcome, When
+from drlib.drill.plan.staleness import stale
 from drlib.drill.plan.states import DrillEvent, DrillState, Refused, active, move
 from drlib.drill.run import approvals, planning
 from drlib.drill.run import outcome as endings
@@ -199,11 +199,9 @@ class Runner:
 
     def _compare(self, steps: Collection[str], now: drill_progress.Progress) -> None:
         facts = {fact.entity: fact for name in steps for fact in self._actions[name].observe()}
-        moved = drill_plan.stale(
-            self.plan, facts.values(), of=steps, done=now.done - now.undone, begun=now.begun - now.done
-        )
+        moved = stale(self.plan, facts.values(), of=steps, done=now.done - now.undone, begun=now.begun - now.done)
         if moved:
-            raise planning.stale(self._drill.name, moved)
+            raise planning.stale_plan(self._drill.name, moved)
 
     # -- the run ---------------------------------------------------------------------------------------------------
 

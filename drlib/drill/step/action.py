@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 from drlib.drill.plan.plan import Call, Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output
-from drlib.drill.step.arguments import Value, nearest, wanted
+from drlib.drill.step.argument_types import Value, nearest, wanted
 from drlib.drill.step.context import DrillContext
 from drlib.drill.step.step_output import Row, ScorecardPart
 from drlib.errors import UsageError

@@ -7,7 +7,7 @@ or the other, and is part of its evidence.
 from __future__ import annotations
 
 from drlib.drill.step.action import DrillCall
-from drlib.drill.step.arguments import Text
+from drlib.drill.step.argument_types import Text
 from drlib.errors import Unreachable
 from drlib.kafka.admin.reachability import who_answers
 from drlib.kafka.security.cluster_settings import ClusterSettings

@@ -13,7 +13,7 @@ from typing import ClassVar
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction
-from drlib.drill.step.arguments import Text
+from drlib.drill.step.argument_types import Text
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.drill.testbed.failover_testbed import GROUPS, FailoverTestbed

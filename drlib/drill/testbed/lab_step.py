@@ -17,7 +17,7 @@ from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, DrillAction
-from drlib.drill.step.arguments import Text
+from drlib.drill.step.argument_types import Text
 from drlib.drill.step.cluster_identity import identified
 from drlib.drill.testbed import sampler
 from drlib.drill.testbed.traffic_counts import Counted

@@ -4,7 +4,7 @@ A client that waits for each response of D bytes leaves the link idle meanwhile:
 it is min(B, W / RTT). The first needs many clients to fill a long link, the second needs memory for W.
 Rules: sizes are bytes, times seconds, rates bytes per second of keys and values as they are in batches (compressed if they
 are). The engine's constants are its own (a test compares them); the cost per core was measured (docs/performance.md) with the
-more expensive workload. Retention by size is left out, as it has no fixed duration (see `drlib.mirror.status.catch_up`).
+more expensive workload. Retention by size is left out, as it has no fixed duration (see `drlib.mirror.status.forecast`).
 Not for: packet loss on a long line, or a disk that is slower than the link: measure those.
 """
 

@@ -4,7 +4,7 @@ Rules: the journal is compacted, so equal keys supersede each other and every fa
 a `Run` or `Placement` is never replaced by a later one, an `Ack` or `Covered` is. A `Run` is a promise and precedes its
 data; `Ack` and `Sealed` are findings. Key = format, kind, identity; value = format, the rest. A kind that this version
 does not know stays visible as `Unknown`; a format it does not know is an error, because a promise that cannot be read
-must not be ignored. The kinds are declared in `claims_and_runs`, `partition_events` and `compaction`.
+must not be ignored. The kinds are declared in `claims_and_runs`, `partition_events` and `chunks`.
 Not for: what the entries mean together (`drlib.mirror.offsets.map`), nor for writing them (`LaneJournal`).
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drlib.errors import DrlibError
+from drlib.mirror.journal.chunks import Chunk, Folded, Remirrored
 from drlib.mirror.journal.claims_and_runs import (
     Ack,
     Claim,
@@ -24,7 +25,6 @@ from drlib.mirror.journal.claims_and_runs import (
     SourceEpoch,
     TopicNames,
 )
-from drlib.mirror.journal.compaction import Chunk, Folded, Remirrored
 from drlib.mirror.journal.fields import FORMAT, KINDS, ClaimId, Fields, JournalEntry, SourcePartition
 from drlib.mirror.journal.partition_events import (
     Foreign,

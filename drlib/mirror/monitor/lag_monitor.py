@@ -8,7 +8,7 @@ Rules:
   read from the source, once per position and for `PROBES` partitions at a time, on a connection of its own.
 - The last known retention (`drlib.mirror.monitor.retention`) stays valid: a source that cannot be reached still deletes
   records.
-- One event per partition, resolved when its cause ends or its lane is lost (rules: `drlib.mirror.status.catch_up`).
+- One event per partition, resolved when its cause ends or its lane is lost (rules: `drlib.mirror.status.forecast`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fetch.partition_stream import LongPollCounter, PartitionStream, PlannedBatch
 from drlib.mirror.monitor.open_transactions import OpenTransactions
 from drlib.mirror.monitor.retention import RetentionWatch
-from drlib.mirror.status.catch_up import Outlook, Sample, forecast, oldest_unmirrored_ms
+from drlib.mirror.status.forecast import Outlook, Sample, forecast, oldest_unmirrored_ms
 from drlib.mirror.status.worker_status import EventLog, Spread, pause_s
 from drlib.model import TopicPartition
 

@@ -2,7 +2,7 @@
 
 Rules: read on a thread of its own, once a minute and for every new topic. A topic that may not be described is reported
 (`WatchFailed`) and does not affect the others. The last known settings stay valid.
-Not for: forecasts from it (`drlib.mirror.status.catch_up`).
+Not for: forecasts from it (`drlib.mirror.status.forecast`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.status.catch_up import Retention, retention_in
+from drlib.mirror.status.forecast import Retention, retention_in
 from drlib.mirror.status.worker_status import EventLog, pause_s
 from drlib.mirror.threads import in_daemon
 

@@ -36,8 +36,8 @@ from drlib.mirror.monitor.lag_monitor import WINDOW_S, first_batch
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.translation.translate_groups import Positions, checkpointed_positions, source_positions
-from drlib.mirror.status.catch_up import Retention, Sample, forecast, retention_in
 from drlib.mirror.status.event_kinds import kind_of
+from drlib.mirror.status.forecast import Retention, Sample, forecast, retention_in
 from drlib.mirror.status.worker_status import Event, PartitionStatus
 from drlib.mirror.threads import in_daemon
 from drlib.model import TopicPartition, TranslationKind

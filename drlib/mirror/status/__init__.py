@@ -2,5 +2,5 @@
 
 - `event_log`: events that open and resolve; `event_kinds`: the meaning and remedy of each.
 - `worker_status`: the status value, its JSON and its file; `endpoint`: the same over HTTP; `metrics`: Prometheus metrics.
-- `catch_up`: forecasts from samples, pure; `systemd`: readiness and watchdog.
+- `forecast`: time to catch up and what retention leaves, from samples, pure; `systemd`: readiness and watchdog.
 """

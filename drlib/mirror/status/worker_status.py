@@ -17,8 +17,8 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from drlib.errors import UsageError
-from drlib.mirror.status.catch_up import Outlook
 from drlib.mirror.status.event_log import Event, EventLog
+from drlib.mirror.status.forecast import Outlook
 
 __all__ = [
     "Event",

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, UNKNOWN, FlowView
-from drlib.mirror.status.catch_up import Outlook
+from drlib.mirror.status.forecast import Outlook
 from drlib.mirror.status.worker_status import Event, PartitionStatus
 from drlib.ui import words
 

@@ -27,7 +27,7 @@ from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Changes, DrillAction, Evidence
-from drlib.drill.step.arguments import Flag, Patterns, Seconds, Text, Texts
+from drlib.drill.step.argument_types import Flag, Patterns, Seconds, Text, Texts
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.flow_arguments import FlowArguments, question_row
 from drlib.errors import Deviated, Unreachable, UsageError

@@ -16,7 +16,7 @@ from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, DrillAction, Evidence
-from drlib.drill.step.arguments import Flag, Text
+from drlib.drill.step.argument_types import Flag, Text
 from drlib.drill.step.cluster_identity import cluster_id, identity
 from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.kafka.admin.cluster import Cluster

@@ -20,7 +20,7 @@ from drlib.drill.actions.groups.rules import Left, PositionMove, decide_all
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence, ReadOnlyAction
-from drlib.drill.step.arguments import Count, Flag, Seconds, Text, Texts
+from drlib.drill.step.argument_types import Count, Flag, Seconds, Text, Texts
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.errors import Deviated, Unreachable, UsageError

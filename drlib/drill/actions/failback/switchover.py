@@ -48,7 +48,7 @@ from drlib.drill.actions.groups.rules import decide_all
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence
-from drlib.drill.step.arguments import Flag, Seconds, Text, Texts
+from drlib.drill.step.argument_types import Flag, Seconds, Text, Texts
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.bulk_admin import BulkAdmin

@@ -20,7 +20,7 @@ from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Changes, DrillAction, Evidence, ReadOnlyAction
-from drlib.drill.step.arguments import Flag, Texts
+from drlib.drill.step.argument_types import Flag, Texts
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Aborted, Deviated, DrlibError

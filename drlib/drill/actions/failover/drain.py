@@ -14,7 +14,7 @@ from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, sec
 from drlib.drill.actions.failover.triage_rules import Expected
 from drlib.drill.plan.plan import Fact
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
-from drlib.drill.step.arguments import Seconds
+from drlib.drill.step.argument_types import Seconds
 from drlib.drill.step.cluster_identity import cluster_id, identity
 from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.errors import Unreachable

@@ -17,7 +17,7 @@ from drlib.drill.actions.failover.triage_rules import Expected, Side, advise
 from drlib.drill.plan.plan import Fact
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
-from drlib.drill.step.arguments import Text
+from drlib.drill.step.argument_types import Text
 from drlib.drill.step.cluster_identity import cluster_id, identity
 from drlib.drill.step.flow_arguments import FlowArguments, question_row
 from drlib.errors import Unreachable, UsageError

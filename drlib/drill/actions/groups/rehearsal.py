@@ -19,7 +19,7 @@ from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.actions.groups.translate import TranslateGroups
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
-from drlib.drill.step.arguments import Patterns, Positive
+from drlib.drill.step.argument_types import Patterns, Positive
 from drlib.drill.step.cluster_identity import cluster_id, identity
 from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.drill.step.step_output import ScorecardPart

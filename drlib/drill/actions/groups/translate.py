@@ -23,7 +23,7 @@ from drlib.drill.actions.groups.rules import PositionMove, blocked, decide_all
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence
-from drlib.drill.step.arguments import Flag, Patterns
+from drlib.drill.step.argument_types import Flag, Patterns
 from drlib.drill.step.cluster_identity import cluster_id, identity
 from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.errors import DrlibError, UsageError

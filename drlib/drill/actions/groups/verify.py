@@ -15,7 +15,7 @@ from drlib.drill.actions.groups.commit import TIMEOUT_S
 from drlib.drill.plan.plan import Fact
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
-from drlib.drill.step.arguments import Patterns, Seconds, Texts
+from drlib.drill.step.argument_types import Patterns, Seconds, Texts
 from drlib.drill.step.cluster_identity import cluster_id, identity
 from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.drill.step.step_output import ScorecardPart

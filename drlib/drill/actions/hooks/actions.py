@@ -29,7 +29,7 @@ from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Changes, DrillAction, Evidence
-from drlib.drill.step.arguments import Codes, ColonPairs, EqualPairs, Flag, Positive, Seconds, Text, Texts
+from drlib.drill.step.argument_types import Codes, ColonPairs, EqualPairs, Flag, Positive, Seconds, Text, Texts
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.files import write_whole

@@ -16,7 +16,7 @@ from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.load_maps import Maps
-from drlib.mirror.status.catch_up import retention_in
+from drlib.mirror.status.forecast import retention_in
 from drlib.mirror.sync.configs import wanted_settings
 from drlib.mirror.sync.rules.configs import changes
 

@@ -16,7 +16,7 @@ from drlib.drill.scenarios.active import proof as active_proof
 from drlib.drill.scenarios.active.step import ActiveStep
 from drlib.drill.scenarios.active.testbed import ActiveTestbed
 from drlib.drill.step.action import Answer, Changes, DrillProbe, Evidence
-from drlib.drill.step.arguments import Number, Text, Texts
+from drlib.drill.step.argument_types import Number, Text, Texts
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed import lab_step, sampler
 from drlib.errors import Deviated, Unreachable

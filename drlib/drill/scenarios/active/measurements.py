@@ -18,7 +18,7 @@ from drlib.drill.scenarios.active.service_gap import longest_pause_s
 from drlib.drill.scenarios.active.step import ActiveStep
 from drlib.drill.scenarios.active.testbed import READERS
 from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.arguments import Positive, Seconds, Text, Texts
+from drlib.drill.step.argument_types import Positive, Seconds, Text, Texts
 from drlib.drill.step.step_output import Row, ScorecardPart
 from drlib.errors import Deviated
 from drlib.lab.checker.history import ProducedStatus

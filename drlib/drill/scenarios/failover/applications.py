@@ -16,7 +16,7 @@ from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
-from drlib.drill.step.arguments import Count, Flag, Number, Texts, nearest
+from drlib.drill.step.argument_types import Count, Flag, Number, Texts, nearest
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed import sampler

@@ -9,7 +9,7 @@ from __future__ import annotations
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.arguments import Flag
+from drlib.drill.step.argument_types import Flag
 from drlib.drill.testbed.failover_step import ClusterArgument, StateChangeAction
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar

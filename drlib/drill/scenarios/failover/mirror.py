@@ -11,7 +11,7 @@ from drlib import clock
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.arguments import Flag, Positive
+from drlib.drill.step.argument_types import Flag, Positive
 from drlib.drill.testbed import sampler
 from drlib.drill.testbed.failover_step import StateChangeAction
 from drlib.drill.testbed.failover_testbed import FailoverTestbed

@@ -17,7 +17,7 @@ from drlib.drill.scenarios.ordering.step import FAST, SLOW, OrderingStep
 from drlib.drill.scenarios.ordering.testbed import GROUPS, ORDERED, ORDINARY
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.arguments import Count, Number
+from drlib.drill.step.argument_types import Count, Number
 from drlib.drill.step.step_output import Row, ScorecardPart
 from drlib.drill.testbed import lab_step, sampler
 from drlib.errors import Deviated, Unreachable, UsageError

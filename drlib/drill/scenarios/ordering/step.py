@@ -7,7 +7,7 @@ from typing import Final
 from drlib.client.read_plan import Scope
 from drlib.drill.plan.plan import Fact
 from drlib.drill.scenarios.ordering.testbed import OrderingTestbed
-from drlib.drill.step.arguments import Text
+from drlib.drill.step.argument_types import Text
 from drlib.drill.testbed.lab_step import LabStep
 from drlib.model import Flow
 

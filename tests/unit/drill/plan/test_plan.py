@@ -24,8 +24,8 @@ from drlib.drill.plan.plan import (
     canonical,
     contradictions,
     parse,
-    stale,
 )
+from drlib.drill.plan.staleness import stale
 from drlib.drill.plan.states import DrillEvent
 from drlib.model import Flow
 from drlib.runs.scorecard import Objectives

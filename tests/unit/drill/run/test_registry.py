@@ -13,7 +13,7 @@ from drlib.drill.plan.plan import Argument, Call, Drill, Expectation, Mode, Plan
 from drlib.drill.run.reference import markdown
 from drlib.drill.run.registry import ACTIONS, PROBES, find, parse_drill
 from drlib.drill.step.action import DrillAction, DrillCall, DrillProbe
-from drlib.drill.step.arguments import Value, wanted
+from drlib.drill.step.argument_types import Value, wanted
 from drlib.errors import UsageError
 from drlib.model import Flow
 from drlib.runbook.file import drill_section, model

@@ -7,8 +7,8 @@ import pytest
 
 from drlib.errors import UsageError
 from drlib.mirror.status import worker_status as status
-from drlib.mirror.status.catch_up import Outlook
 from drlib.mirror.status.event_kinds import HOLD_S
+from drlib.mirror.status.forecast import Outlook
 from drlib.mirror.status.worker_status import (
     Event,
     EventLog,

@@ -11,7 +11,7 @@ from drlib.lab.link.toxics import Toxics
 from drlib.lab.processes import ProcessStatus
 from drlib.mirror.monitor.flow_view import MIRRORING, NO_WORKER, FlowView
 from drlib.mirror.monitor.survey import GroupStatus, Survey
-from drlib.mirror.status.catch_up import Outlook
+from drlib.mirror.status.forecast import Outlook
 from drlib.mirror.status.worker_status import Event, PartitionStatus
 from drlib.ui.console.picture import ROWS, ConsolePicture, html_of, text_of
 from drlib.ui.console.state import (

@@ -13,7 +13,7 @@ from drlib.mirror.journal.entries import Claim
 from drlib.mirror.journal.fields import ClaimId
 from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, UNKNOWN, FlowView, overview
 from drlib.mirror.monitor.survey import GroupStatus, Survey
-from drlib.mirror.status.catch_up import Outlook
+from drlib.mirror.status.forecast import Outlook
 from drlib.mirror.status.worker_status import Event, FlowStatus, LaneStatus, PartitionStatus, WorkerStatus
 from drlib.model import TopicPartition
 from drlib.ui import words

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drlib.mirror.status.catch_up import (
+from drlib.mirror.status.forecast import (
     Outlook,
     Retention,
     Sample,
