@@ -111,7 +111,7 @@ async def test_membership_unanswered_heartbeats_stop_sending(engine: Engine, mon
             raise TimeoutError
         await heartbeat(connection, **who)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(membership.requests, "heartbeat", unanswered)
+    monkeypatch.setattr(membership.group_requests, "heartbeat", unanswered)
     async with running(engine) as owner, connected(engine.right) as client:
         await owner.mirrored(topic, {0: 50})
         silent.set()
