@@ -79,9 +79,9 @@ DEFAULT_MEMORY: Final = "256MiB"
 
 
 def parse_memory(text: str) -> int:
-    """The bytes of `--memory`: as `byte_count`, in any case, and a bare number is bytes. Raises `UsageError`."""
+    """The bytes of `--memory`: as `byte_count` in any case, the `B` may be left out. Raises `UsageError`."""
     size = text.strip().upper().replace("I", "i")
     try:
-        return int(byte_count(f"{size}B" if size[-1:].isdigit() else size))
+        return int(byte_count(size if size.endswith("B") else f"{size}B"))
     except UsageError as error:
         raise UsageError(f"--memory {text} is not a size", error.why, "Write 256MiB or 1GiB.") from None

@@ -62,7 +62,8 @@ def test_data_share_subtracts_reserved_and_refuses_too_little() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("256MiB", 256 << 20), ("1GiB", 1 << 30), ("300MB", 300_000_000), ("268435456", 256 << 20)]
+    ("text", "size"),
+    [("256MiB", 256 << 20), ("1GiB", 1 << 30), ("300MB", 300_000_000), ("268435456", 256 << 20), ("5M", 5_000_000)],
 )
 def test_parse_memory_accepts_units(text: str, size: int) -> None:
     assert parse_memory(text) == size
