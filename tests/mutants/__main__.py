@@ -122,13 +122,13 @@ def main() -> int:
         importlib.import_module(library)  # once, before the forks
 
     tests = {module: tests_of(module) for module in sorted({m for m, _ in todo})}
-    failing = [
-        m for m in tests if tests[m] and not survives(m, Mutant("unchanged", 0, source(m).read_text()), tests[m])
-    ]
-    if failing:
-        sys.exit(f"the unit tests of {', '.join(failing)} fail on the unchanged module: mend them first")
     begun, survivors = time.monotonic(), []
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2))) as pool:
+        unchanged = {
+            m: pool.submit(survives, m, Mutant("", 0, source(m).read_text()), tests[m]) for m in tests if tests[m]
+        }
+        if failing := [module for module, passes in unchanged.items() if not passes.result()]:
+            sys.exit(f"the unit tests of {', '.join(failing)} fail on the unchanged module: mend them first")
         runs = [(m, x, pool.submit(lambda m=m, x=x: not tests[m] or survives(m, x, tests[m]))) for m, x in todo]
         for number, (module, mutant, alive) in enumerate(runs, 1):
             if alive.result():
