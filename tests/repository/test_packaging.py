@@ -54,7 +54,7 @@ def test_every_pin_is_one_version_with_its_hashes() -> None:
     assert loose == []
 
 
-def test_no_file_names_a_registry_or_a_place_of_one_machine() -> None:
+def test_tracked_files_name_no_registry_and_no_local_path() -> None:
     parts = [
         ("py", r"pi\.org"),
         ("python", r"hosted\.org"),
@@ -82,7 +82,7 @@ def test_no_file_names_a_registry_or_a_place_of_one_machine() -> None:
     assert found == []
 
 
-def test_the_public_names_are_these() -> None:
+def test_public_names_are_unchanged() -> None:
     assert drlib.__all__ == [
         "Active",
         "ActiveCluster",
@@ -127,13 +127,13 @@ def test_the_public_names_are_these() -> None:
 
 
 @pytest.mark.parametrize("name", drlib.__all__)
-def test_a_public_name_is_there_under_its_own_name(name: str) -> None:
+def test_public_name_resolves_to_its_object(name: str) -> None:
     found = getattr(drlib, name)
     assert found.__name__.removeprefix("drlib.") == name  # console is a package that is called
     assert callable(found)
 
 
-def test_no_other_name_is_public() -> None:
+def test_unknown_public_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Failover'"):
         drlib.Failover  # noqa: B018
 
@@ -146,7 +146,7 @@ def test_entry_points_lead_somewhere() -> None:
         assert callable(getattr(import_module(module), name))
 
 
-def test_there_are_notebooks() -> None:
+def test_notebooks_exist() -> None:
     assert NOTEBOOKS
 
 
@@ -159,11 +159,11 @@ def code_of(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def test_a_notebook_is_stored_as_if_it_never_ran(notebook: nbformat.NotebookNode) -> None:
+def test_notebook_is_stored_without_outputs(notebook: nbformat.NotebookNode) -> None:
     assert [cell.source for cell in code_of(notebook) if cell.outputs or cell.execution_count is not None] == []
 
 
-def test_a_notebook_is_short_and_decides_nothing_itself(notebook: nbformat.NotebookNode) -> None:
+def test_notebook_cells_are_few_and_short_without_definitions(notebook: nbformat.NotebookNode) -> None:
     cells = code_of(notebook)
     assert 0 < len(cells) <= 12
     lines = {cell.source: len(cell.source.splitlines()) for cell in cells[1:]}  # the first is parameters, a line each
@@ -174,14 +174,14 @@ def test_a_notebook_is_short_and_decides_nothing_itself(notebook: nbformat.Noteb
     assert [ast.unparse(node) for node in nodes if isinstance(node, own)] == []
 
 
-def test_a_notebook_begins_with_what_a_person_must_know(notebook: nbformat.NotebookNode) -> None:
+def test_notebook_first_cell_says_what_it_does(notebook: nbformat.NotebookNode) -> None:
     first = notebook.cells[0]
     assert first.cell_type == "markdown"
     missing = {"does", "changes", "takes", "abort"} - set(re.findall(r"\w+", first.source.lower()))
     assert missing == set()
 
 
-def test_a_notebook_has_one_cell_of_parameters(notebook: nbformat.NotebookNode) -> None:
+def test_notebook_has_one_parameters_cell(notebook: nbformat.NotebookNode) -> None:
     tags = [cell.metadata.get("tags", []) for cell in notebook.cells]
     assert sum("parameters" in found for found in tags) == 1
     assert "parameters" in code_of(notebook)[0].metadata.get("tags", [])

@@ -14,7 +14,7 @@ from drlib.lab.lab import Lab
 
 
 @pytest.mark.long
-def test_a_tiny_catch_up_is_measured_against_the_floor(
+def test_bench_small_catch_up_is_compared_with_raw_wire(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(WORKLOADS, "a", running.scaled(WORKLOADS["a"], 0.03))
@@ -35,7 +35,7 @@ def test_a_tiny_catch_up_is_measured_against_the_floor(
     assert (tmp_path / "latest.html").stat().st_size > 1_000_000
 
 
-def test_a_few_groups_go_home_and_each_is_at_its_record(lab: Lab) -> None:
+def test_failback_few_groups_are_at_their_records(lab: Lab) -> None:
     few = replace(WORKLOADS["k-50"], partitions=4, groups=3)
     found = drills.measure(site(lab, Link.NONE), few, secrets.token_hex(3))
     assert found.metrics["not exact"] == 0

@@ -162,7 +162,7 @@ def test_ordered_consumer_killed_in_mid_switch_keeps_order_and_records(
     assert all(line["handed"][5] in again for line in frozen)  # type: ignore[index]
 
 
-def test_a_plain_consumer_of_both_topics_breaks_the_order(right: str, fresh_topic: Fresh) -> None:
+def test_plain_consumer_of_both_topics_breaks_the_order(right: str, fresh_topic: Fresh) -> None:
     spec = prepare(right, fresh_topic, 3)
     plain = Consumer(
         {

@@ -46,7 +46,7 @@ def done(run: Path) -> list[str]:
 
 
 @pytest.mark.long
-def test_the_cell_goes_on_once_the_button_is_pressed(notebooks: Notebooks, open_page: OpenPage, tmp_path: Path) -> None:
+def test_waiting_cell_continues_after_the_click(notebooks: Notebooks, open_page: OpenPage, tmp_path: Path) -> None:
     name, run = written(notebooks, "pressed")
     notebook = open_page(name)
     notebook.ready()

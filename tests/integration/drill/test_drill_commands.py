@@ -35,7 +35,7 @@ def stage(lab: Lab, fresh_topic: Callable[[str], str], tmp_path: Path) -> Stage:
     return Stage(lab, tmp_path, fresh_topic("orders"), fresh_topic("old"))
 
 
-def test_a_plan_touches_nothing_is_run_by_its_hash_and_only_once(stage: Stage) -> None:
+def test_plan_changes_nothing_and_is_run_once_by_its_hash(stage: Stage) -> None:
     book = stage.runbook()
     wait_for("no group of another test is about to end", lambda: not stage.members())
     before = stage.everything()
@@ -85,7 +85,7 @@ def test_killed_inside_and_between_steps_it_comes_to_the_same(stage: Stage, tmp_
     assert "has ended" in stage.drlib("run", "--resume", folder, code=2)
 
 
-def test_an_abort_from_another_terminal_stops_within_two_seconds_and_rolls_back(stage: Stage, tmp_path: Path) -> None:
+def test_abort_from_another_process_stops_in_two_seconds_and_rolls_back(stage: Stage, tmp_path: Path) -> None:
     argv = [sys.executable, "-c", PAUSE, str(tmp_path / "never")]
     book = stage.runbook(call={"arguments": {"argv": argv, "timeout_seconds": 120}, "danger": "none"})
     process = stage.start("run", book, *stage.on_lab())
@@ -103,7 +103,7 @@ def test_an_abort_from_another_terminal_stops_within_two_seconds_and_rolls_back(
 
 
 @pytest.mark.long
-def test_a_step_that_waits_for_approval_pauses_and_goes_on(stage: Stage) -> None:
+def test_run_step_waiting_for_approval_pauses_and_resumes(stage: Stage) -> None:
     book = stage.runbook(place={"approval": True})
     told = stage.drlib("run", book, *stage.on_lab(), code=9)
     assert "waits for its approval" in told
@@ -114,7 +114,7 @@ def test_a_step_that_waits_for_approval_pauses_and_goes_on(stage: Stage) -> None
     assert stage.now() == DONE
 
 
-def test_a_plan_is_refused_once_reality_has_moved_and_what_was_done_is_put_back(stage: Stage) -> None:
+def test_plan_stale_before_a_step_is_refused_and_rolled_back(stage: Stage) -> None:
     book = stage.runbook(call={"danger": "none"})
     made = _hash(stage.drlib("plan", book, *stage.on_lab()))
     with stage.cluster() as cluster:
@@ -130,7 +130,7 @@ def test_a_plan_is_refused_once_reality_has_moved_and_what_was_done_is_put_back(
     assert "has ended" in stage.drlib("run", "--rollback", stage.run_folder(), code=2)
 
 
-def test_a_paused_run_is_rolled_back_from_the_command_line(stage: Stage) -> None:
+def test_rollback_of_a_paused_run_from_the_command_line(stage: Stage) -> None:
     stage.drill = {
         "hypothesis": [{"title": "RIGHT answers", "probe": "cluster.answers", "arguments": {"cluster": "RIGHT"}}]
     }
@@ -143,7 +143,7 @@ def test_a_paused_run_is_rolled_back_from_the_command_line(stage: Stage) -> None
 
 
 @pytest.mark.long
-def test_what_a_drill_that_deviated_left_is_put_back_when_somebody_asks(stage: Stage) -> None:
+def test_rollback_after_a_deviation_restores_everything(stage: Stage) -> None:
     stage.drill = {"rollback": "never"}
     argv = [sys.executable, "-c", "import sys; print('no room'); sys.exit(3)"]
     book = stage.runbook(call={"arguments": {"argv": argv}, "danger": "none"})
@@ -155,7 +155,7 @@ def test_what_a_drill_that_deviated_left_is_put_back_when_somebody_asks(stage: S
 
 
 @pytest.mark.long
-def test_on_real_clusters_the_gate_is_passed_over_with_a_reason_and_ids_are_typed(stage: Stage, tmp_path: Path) -> None:
+def test_run_on_own_clusters_skips_the_gate_only_with_a_reason(stage: Stage, tmp_path: Path) -> None:
     file = tmp_path / "mm2.properties"
     addresses = {alias: one.bootstrap for alias, one in stage.lab.clusters.items()}
     lines = [f"{alias}.bootstrap.servers = {address}" for alias, address in addresses.items()]

@@ -93,9 +93,7 @@ def told(folder: Path, name: str) -> dict[str, object]:
 
 @pytest.mark.long
 @pytest.mark.timeout(240)
-def test_a_rehearsal_reads_the_right_records_and_leaves_nothing_behind_even_if_its_process_dies(
-    flowing: Flowing, tmp_path: Path
-) -> None:
+def test_rehearsal_killed_reads_right_records_and_cleans_up(flowing: Flowing, tmp_path: Path) -> None:
     drill = testbed_moves.drill(
         step("translate", "groups.shadow", groups=GROUPS_OF_LAB),
         step("verify", "canary.read", records=4),
@@ -122,9 +120,7 @@ def test_a_rehearsal_reads_the_right_records_and_leaves_nothing_behind_even_if_i
 
 @pytest.mark.long
 @pytest.mark.timeout(240)
-def test_a_planned_move_loses_nothing_and_is_put_back_even_if_its_process_dies(
-    flowing: Flowing, tmp_path: Path
-) -> None:
+def test_switchover_loses_nothing_and_rolls_back_after_a_kill(flowing: Flowing, tmp_path: Path) -> None:
     drill = testbed_moves.drill(
         step("decide", "failover.triage", expect="serving"),
         step("fence", "source.fence", still_s=0.5),
@@ -153,9 +149,7 @@ def test_a_planned_move_loses_nothing_and_is_put_back_even_if_its_process_dies(
 
 @pytest.mark.long
 @pytest.mark.timeout(240)
-def test_a_source_that_answers_is_no_emergency_and_one_that_comes_back_in_the_middle_of_it_is_named(
-    flowing: Flowing, tmp_path: Path
-) -> None:
+def test_emergency_failover_source_that_answers_is_refused(flowing: Flowing, tmp_path: Path) -> None:
     refused = testbed_moves.drill(step("decide", "failover.triage"), mode=Mode.EMERGENCY)
     (tmp_path / "refused").mkdir()
     assert testbed_moves.in_process(tmp_path / "refused", refused, flowing.place) == 5

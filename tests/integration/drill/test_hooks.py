@@ -28,7 +28,7 @@ def command(code: str, *arguments: str, **more: object) -> CommandHook:
     return CommandHook(name="hook", argv=(sys.executable, "-c", code, *arguments), **more)  # type: ignore[arg-type]
 
 
-def test_a_command_is_told_where_it_is_and_its_arguments_meet_no_shell(tmp_path: Path) -> None:
+def test_command_hook_gets_context_and_no_shell(tmp_path: Path) -> None:
     told = "import os, sys; print(*(os.environ['DRLIB_' + n] for n in ('RUN_ID', 'FLOW', 'ACTIVE')), *sys.argv[1:])"
     found = run(command(told, "$HOME; echo `id`", "*"), CONTEXT)
     assert (found.outcome, found.code, found.attempts, found.reason) == (Outcome.OK, 0, 1, "")
@@ -39,7 +39,7 @@ def test_a_command_is_told_where_it_is_and_its_arguments_meet_no_shell(tmp_path:
     assert read(tmp_path / "journal.jsonl")[0].data["outcome"] == "ok"
 
 
-def test_a_wrong_exit_code_is_a_no_and_another_may_be_expected() -> None:
+def test_command_hook_unexpected_exit_code_is_refused() -> None:
     fails = "import sys; print('no', file=sys.stderr); sys.exit(3)"
     found = run(command(fails), CONTEXT)
     assert (found.outcome, found.code, found.output) == (Outcome.REFUSED, 3, "no\n")
@@ -47,13 +47,13 @@ def test_a_wrong_exit_code_is_a_no_and_another_may_be_expected() -> None:
     assert run(command(fails, expected=(0, 3)), CONTEXT).ok
 
 
-def test_a_program_that_is_not_there_was_never_begun() -> None:
+def test_command_hook_missing_program_is_not_done() -> None:
     found = run(CommandHook(name="hook", argv=("/nowhere/program",)), CONTEXT)
     assert (found.outcome, found.code) == (Outcome.NOT_DONE, None)
     assert "No such file" in found.reason
 
 
-def test_when_time_is_up_the_command_ends_with_all_it_started_and_its_outcome_is_unknown(tmp_path: Path) -> None:
+def test_command_hook_timeout_ends_its_processes_and_is_unknown(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     code = (
         "import os, subprocess, sys, signal, threading\n"
@@ -81,9 +81,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_a_flood_of_output_is_cut_in_the_middle_and_secrets_are_hidden_everywhere(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_hook_output_flood_is_cut_and_secrets_are_hidden(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PAGER_TOKEN", "tok-123456")
     (tmp_path / "secrets.properties").write_text("key=from-a-file\n")
     given = {"TOKEN": "Bearer ${env:PAGER_TOKEN}", "KEY": f"${{file:{tmp_path}/secrets.properties:key}}"}
@@ -98,7 +96,7 @@ def test_a_flood_of_output_is_cut_in_the_middle_and_secrets_are_hidden_everywher
     assert dict(found.sent) == {"TOKEN": "[hidden] ${env:PAGER_TOKEN}", "KEY": given["KEY"]}
 
 
-def test_only_what_is_idempotent_is_tried_again(tmp_path: Path) -> None:
+def test_hook_only_idempotent_is_retried(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="may not be tried 3 times"):
         command("", attempts=3)
     counter = tmp_path / "tries"
@@ -113,7 +111,7 @@ def test_only_what_is_idempotent_is_tried_again(tmp_path: Path) -> None:
     assert (found.outcome, found.attempts, counter.read_text()) == (Outcome.REFUSED, 2, "2")
 
 
-def test_what_cannot_be_meant_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hook_impossible_settings_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="as an argument"):
         CommandHook(name="hook", argv=("page", "--token=${env:T}"))
     with pytest.raises(UsageError, match="has no command"):
@@ -204,7 +202,7 @@ def post(url: str, **more: object) -> Evidence:
     return run(HttpHook(name="hook", url=url, **more), CONTEXT)  # type: ignore[arg-type]
 
 
-def test_the_run_is_posted_and_evidence_holds_no_secret(
+def test_http_hook_posts_run_and_evidence_has_no_secret(
     serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = serve()
@@ -222,7 +220,7 @@ def test_the_run_is_posted_and_evidence_holds_no_secret(
         assert secret not in json.dumps(found.scalars())
 
 
-def test_a_status_that_was_not_expected_is_a_no_and_a_redirect_is_not_followed(serve: Callable[..., Server]) -> None:
+def test_http_hook_unexpected_status_or_redirect_is_refused(serve: Callable[..., Server]) -> None:
     server = serve()
     assert (post(server.url("/full")).outcome, post(server.url("/full"), expected=(507,)).outcome) == ("refused", "ok")
     moved = post(server.url("/moved"))
@@ -231,7 +229,7 @@ def test_a_status_that_was_not_expected_is_a_no_and_a_redirect_is_not_followed(s
 
 
 @pytest.mark.parametrize("path", ["/hangs", "/drips", "/hangs-up"])
-def test_no_whole_answer_in_time_is_unknown(serve: Callable[..., Server], path: str) -> None:
+def test_http_hook_incomplete_answer_is_unknown(serve: Callable[..., Server], path: str) -> None:
     server = serve()
     started = time.monotonic()
     found = post(server.url(path), timeout_s=0.7)
@@ -240,19 +238,19 @@ def test_no_whole_answer_in_time_is_unknown(serve: Callable[..., Server], path: 
     assert len(server.requests) == 1
 
 
-def test_nobody_there_means_nothing_was_done() -> None:
+def test_http_hook_refused_connection_is_not_done() -> None:
     found = post(f"http://127.0.0.1:{free_ports(1)[0]}/")
     assert (found.outcome, found.code) == (Outcome.NOT_DONE, None)
     assert "refused" in found.reason
 
 
-def test_a_busy_server_is_asked_again_if_that_does_no_harm(serve: Callable[..., Server]) -> None:
+def test_http_hook_busy_server_is_retried_if_idempotent(serve: Callable[..., Server]) -> None:
     server = serve()
     found = post(server.url("/busy"), attempts=3, idempotent=True)
     assert (found.outcome, found.attempts, len(server.requests)) == (Outcome.OK, 2, 2)
 
 
-def test_a_certificate_must_be_trusted_and_be_for_that_host(serve: Callable[..., Server], tmp_path: Path) -> None:
+def test_http_hook_untrusted_or_foreign_certificate_is_refused(serve: Callable[..., Server], tmp_path: Path) -> None:
     authority = Authority(tmp_path / "authority")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority.issue("server", hosts=("DNS:localhost",)))

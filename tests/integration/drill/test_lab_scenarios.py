@@ -73,9 +73,7 @@ def leftovers(lab: Lab, topic: str, *, journals: bool = True) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-def test_an_active_active_drill_that_was_killed_while_a_cluster_died_comes_to_its_end(
-    three: Lab, tmp_path: Path
-) -> None:
+def test_active_active_drill_killed_during_a_failure_completes(three: Lab, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     killed_in("kill", "active-active.yaml", run_dir, three, ACTIVE)
     with open_drill(RUNBOOKS / "active-active.yaml", run_dir, lab_dir=three.root, **ACTIVE) as drill:
@@ -118,13 +116,13 @@ def test_order_is_kept_there_and_back_through_a_kill_in_the_switch(three: Lab, t
     assert leftovers(three, f"orders-{scope}") == []
 
 
-def test_a_lab_that_lacks_a_cluster_is_refused_before_anything_is_done(lab: Lab, tmp_path: Path) -> None:
+def test_scenario_lab_without_a_cluster_is_refused_first(lab: Lab, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no cluster THIRD"):
         open_drill(RUNBOOKS / "active-active.yaml", tmp_path / "run", lab_dir=lab.root)
     assert not (tmp_path / "run" / JOURNAL).exists()
 
 
-def test_a_plan_touches_nothing_and_a_topic_with_somebodys_records_is_refused(lab: Lab, tmp_path: Path) -> None:
+def test_plan_changes_nothing_and_refuses_a_topic_with_records(lab: Lab, tmp_path: Path) -> None:
     with open_drill(RUNBOOKS / "ordering-drill.yaml", tmp_path / "one", lab_dir=lab.root, topic="planned") as drill:
         told = repr(drill.plan())
     assert "topic LEFT.planned on RIGHT" in told
@@ -137,9 +135,7 @@ def test_a_plan_touches_nothing_and_a_topic_with_somebodys_records_is_refused(la
         right.delete_topic("planned")
 
 
-def test_the_proof_finds_a_topic_that_went_round_and_calls_histories_that_are_missing_unknown(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_active_proof_finds_cycles_and_missing_histories_are_unknown(lab: Lab, tmp_path: Path) -> None:
     testbed = ActiveTestbed(lab, tmp_path, "rounds")
     names = {"LEFT": ("rounds", "RIGHT.rounds"), "RIGHT": ("rounds", "LEFT.rounds", "RIGHT.LEFT.rounds")}
     for alias, topics in names.items():

@@ -66,7 +66,7 @@ def holder(right: str, flow: Flow) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_it_is_held_by_one_and_given_back_on_every_way_out(target: ClusterSettings, flow: Flow) -> None:
+def test_lease_has_one_holder_and_is_released_on_every_exit(target: ClusterSettings, flow: Flow) -> None:
     def refused(cluster: Cluster, lease: Lease) -> None:
         assert (lease.state, lease.run_id) == (DrillState.READY, "")
         lease.write(DrillState.TESTING)
@@ -100,7 +100,7 @@ def test_it_is_held_by_one_and_given_back_on_every_way_out(target: ClusterSettin
 
 
 @pytest.mark.long
-def test_of_many_that_come_at_once_one_holds_it_and_keeps_it(target: ClusterSettings, flow: Flow) -> None:
+def test_lease_of_many_claimants_has_one_holder(target: ClusterSettings, flow: Flow) -> None:
     held, refused, together = [], [], threading.Barrier(4)
 
     def come(name: str) -> None:
@@ -124,7 +124,7 @@ def test_of_many_that_come_at_once_one_holds_it_and_keeps_it(target: ClusterSett
     assert not any(isinstance(error, LeaseLost) for error in refused)
 
 
-def test_who_was_stopped_and_replaced_writes_nothing(
+def test_lease_stopped_and_replaced_holder_writes_nothing(
     target: ClusterSettings, flow: Flow, holder: subprocess.Popen[str]
 ) -> None:
     holder.send_signal(signal.SIGSTOP)

@@ -73,7 +73,7 @@ def there(lab: Lab, *topics: str) -> set[str]:
         return set(cluster.topics(topics))
 
 
-def test_a_drill_left_after_a_step_is_taken_up_and_comes_to_the_same_end(lab: Lab, tmp_path: Path) -> None:
+def test_drill_left_after_a_step_resumes_to_the_same_end(lab: Lab, tmp_path: Path) -> None:
     with opened(lab, tmp_path, "a1", "a2") as drill:
         assert "partitions of topic a1 on TARGET" in repr(drill.plan())
         assert there(lab, "a1", "a2") == set()
@@ -84,7 +84,7 @@ def test_a_drill_left_after_a_step_is_taken_up_and_comes_to_the_same_end(lab: La
     assert there(lab, "a1", "a2") == {"a1", "a2"}
 
 
-def test_a_plan_is_stale_once_reality_moved(lab: Lab, tmp_path: Path) -> None:
+def test_open_drill_changed_clusters_make_the_plan_stale(lab: Lab, tmp_path: Path) -> None:
     with opened(lab, tmp_path, "b1", "b2"):
         pass
     with Handle(ClusterSettings("TARGET", (lab.clusters["TARGET"].bootstrap,))) as cluster:
@@ -94,7 +94,7 @@ def test_a_plan_is_stale_once_reality_moved(lab: Lab, tmp_path: Path) -> None:
     assert there(lab, "b1") == set()
 
 
-def test_a_folder_is_run_by_its_own_plan_only(lab: Lab, tmp_path: Path) -> None:
+def test_run_folder_accepts_only_its_own_plan(lab: Lab, tmp_path: Path) -> None:
     opened(lab, tmp_path, "c1").close()
     with pytest.raises(UsageError, match="another drill's plan"):
         opened(lab, tmp_path, "c1", partitions=3)
@@ -115,7 +115,7 @@ drill.finish()
 )
 
 
-def test_the_board_is_one_picture_that_papermill_keeps_as_it_ended(lab: Lab, tmp_path: Path) -> None:
+def test_board_under_papermill_keeps_its_last_state(lab: Lab, tmp_path: Path) -> None:
     runs = {"runbook": str(runbook(tmp_path, "e1", "e2")), "run": str(tmp_path / "run"), "lab": str(lab.root)}
     cells = [nbformat.v4.new_code_cell(source.strip()) for source in NOTEBOOK.format(**runs).split("---")]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "board.ipynb")
@@ -169,7 +169,7 @@ class Front:
                 self.text.append(content["data"].get("text/plain", ""))
 
 
-def test_a_click_in_the_notebook_approves_what_waits_and_another_aborts(lab: Lab, tmp_path: Path) -> None:
+def test_approval_buttons_in_notebook_approve_and_abort(lab: Lab, tmp_path: Path) -> None:
     book = runbook(tmp_path, "f1", "f2", "f3", approval="f2")
     manager, client = start_new_kernel(kernel_name="python3")
     try:
@@ -204,7 +204,7 @@ def test_a_click_in_the_notebook_approves_what_waits_and_another_aborts(lab: Lab
         manager.shutdown_kernel(now=True)
 
 
-def test_the_board_tells_the_lag_of_a_mirror_that_the_drill_started_itself(lab: Lab, tmp_path: Path) -> None:
+def test_board_shows_lag_of_the_drills_own_mirror(lab: Lab, tmp_path: Path) -> None:
     flow = Flow(*ALIASES)
     bootstrap = lab.clusters["SOURCE"].bootstrap
     create_topic(bootstrap, "own", 2)
@@ -233,7 +233,7 @@ def test_the_board_tells_the_lag_of_a_mirror_that_the_drill_started_itself(lab: 
         own.stop()
 
 
-def test_two_people_cannot_drill_one_flow_at_once(lab: Lab, tmp_path: Path) -> None:
+def test_run_second_run_of_a_flow_is_refused(lab: Lab, tmp_path: Path) -> None:
     with opened(lab, tmp_path, "d1", "d2") as first:
         first.until("create-d1")
         with opened(lab, tmp_path, "d1", "d3", run="other") as second, pytest.raises(LeaseHeld):

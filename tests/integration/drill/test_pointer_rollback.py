@@ -22,9 +22,7 @@ def events(folder: Path) -> list[str]:
 
 
 @pytest.mark.long
-def test_what_was_moved_comes_back_under_a_newer_version_unless_somebody_moved_it_since(
-    engine: Engine, tmp_path: Path
-) -> None:
+def test_pointer_rollback_uses_a_newer_version_unless_moved(engine: Engine, tmp_path: Path) -> None:
     home, away, mirror = engine.source, engine.target, f"{engine.source}.{engine.topics}"
     application = f"app-{home}"
     create_topic(engine.right, mirror, 2)

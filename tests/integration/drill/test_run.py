@@ -122,7 +122,7 @@ def test_killed_again_and_again(prepare: Callable[..., Prepared]) -> None:
     assert drill.now == DONE
 
 
-def test_an_abort_puts_everything_back(prepare: Callable[..., Prepared]) -> None:
+def test_abort_rolls_everything_back(prepare: Callable[..., Prepared]) -> None:
     drill = prepare()
     assert drill.run(kill="line:5") == -9
     assert drill.now == (True, {0: 5, 1: 7}, {0: 3})
@@ -132,7 +132,7 @@ def test_an_abort_puts_everything_back(prepare: Callable[..., Prepared]) -> None
 
 
 @pytest.mark.long
-def test_what_moved_since_the_plan_is_refused(prepare: Callable[..., Prepared]) -> None:
+def test_switchover_positions_changed_since_the_plan_are_refused(prepare: Callable[..., Prepared]) -> None:
     drill = prepare()
     with Cluster(ClusterSettings("RIGHT", (drill.bootstrap,))) as cluster:
         cluster.alter_group_offsets(f"old.{drill.topic}", {TopicPartition(drill.old_topic, 0): CommittedOffset(4)})
@@ -140,7 +140,7 @@ def test_what_moved_since_the_plan_is_refused(prepare: Callable[..., Prepared]) 
     assert drill.now == (False, {}, {0: 4})
 
 
-def test_a_plan_is_for_the_cluster_it_was_made_on(prepare: Callable[..., Prepared], left: str) -> None:
+def test_plan_on_another_cluster_is_refused(prepare: Callable[..., Prepared], left: str) -> None:
     drill = prepare()
     with Cluster(ClusterSettings("LEFT", (left,))) as cluster:
         cluster.create_topic(drill.old_topic, 1, 1)
@@ -149,7 +149,7 @@ def test_a_plan_is_for_the_cluster_it_was_made_on(prepare: Callable[..., Prepare
     assert testbed_drill.found(left, drill.topic, drill.old_topic) == BEFORE
 
 
-def test_its_lease_outlives_a_killed_process_for_a_session_and_tells_the_state(
+def test_lease_of_a_killed_process_lasts_one_session(
     prepare: Callable[..., Prepared],
 ) -> None:
     target = f"RIGHT{uuid.uuid4().hex[:6]}"

@@ -158,7 +158,7 @@ def test_writing_is_denied_to_all_and_exactly_that_is_taken_back(source: Source)
     wait_for("everybody writes again", lambda: source.written(bare) and source.written(ruled))
 
 
-def test_a_fence_that_was_killed_is_completed_and_another_run_takes_it_away(source: Source) -> None:
+def test_fence_killed_is_completed_and_lifted_by_another_run(source: Source) -> None:
     _, ruled = source.topics
     before = source.rules()
     fence = source.step("source.fence", deny_write=ruled, deny_principals=("User:ANONYMOUS",), still_s=0.3)
@@ -186,7 +186,7 @@ def test_a_fence_that_was_killed_is_completed_and_another_run_takes_it_away(sour
     assert source.rules() == before
 
 
-def test_a_producer_that_follows_no_pointer_is_named_without_the_rule(source: Source) -> None:
+def test_fence_producer_without_pointer_is_named(source: Source) -> None:
     bare, _ = source.topics
     producer = Producer({"bootstrap.servers": source.bootstrap, "linger.ms": 0, "log_level": 0})
     fence = source.step("source.fence", still_s=0.5, deadline_s=1.0)
@@ -206,7 +206,7 @@ def test_a_producer_that_follows_no_pointer_is_named_without_the_rule(source: So
     denied.undo(denied.changes(denied.observe()))
 
 
-def test_a_hold_that_would_run_out_is_made_one_that_does_not(source: Source) -> None:
+def test_fence_expiring_hold_is_made_permanent(source: Source) -> None:
     path = source.place.pointer
     assert path is not None
     pointer_file.write_atomic(path, pointers.Pointer(2, "LEFT", source.bootstrap, hold=True, hold_limit_s=60.0))
@@ -219,7 +219,7 @@ def test_a_hold_that_would_run_out_is_made_one_that_does_not(source: Source) -> 
     assert pointer_file.read(path).hold_limit_s == 60.0
 
 
-def test_a_cluster_without_an_authorizer_says_so(left: str, right: str, tmp_path: Path) -> None:
+def test_topic_acls_without_authorizer_raise_no_authorizer(left: str, right: str, tmp_path: Path) -> None:
     open_to_all = made(left, right, tmp_path)
     fence = open_to_all.step("source.fence", deny_write=".*")
     with pytest.raises(NoAuthorizer, match="LEFT has no ACLs: its brokers have no authorizer"):
@@ -229,7 +229,7 @@ def test_a_cluster_without_an_authorizer_says_so(left: str, right: str, tmp_path
 
 @pytest.mark.long
 @pytest.mark.timeout(240)
-def test_the_way_home_takes_away_what_the_way_out_denied(tmp_path: Path) -> None:
+def test_failback_lifts_the_failovers_deny_rules(tmp_path: Path) -> None:
     """Both flows run on clusters with an authorizer; the failback is another run than the failover."""
     with Lab(tmp_path / "lab", extra=AUTHORIZER) as lab:
         left, right = (lab.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT"))

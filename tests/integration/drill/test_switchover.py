@@ -139,7 +139,7 @@ def seen(application: Application, cluster: str, kind: str) -> int:
 
 
 @pytest.mark.long
-def test_there_and_back_with_nothing_lost_and_nothing_read_twice(both: Both) -> None:
+def test_switchover_there_and_back_loses_and_repeats_nothing(both: Both) -> None:
     home, away, topic = both.engine.source, both.engine.target, both.topic
     producer = both.on.producer(topic, records_per_second=800.0, backlog=2000)
     names = {"arrivals": f"{topic}.arrivals", "delays": f"{topic}.delays"}
@@ -182,7 +182,7 @@ def test_there_and_back_with_nothing_lost_and_nothing_read_twice(both: Both) -> 
         assert float(str(told["stopped_seconds"])) >= float(str(told["held_seconds"])) > 0
 
 
-def test_a_record_that_comes_late_is_taken_along(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_switchover_late_record_is_included(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow producer's last record arrives when the positions are being written, just before the pointer moves."""
     home, away, topic = both.engine.source, both.engine.target, both.topic
     produce(both.engine.left, topic, 600, partitions=PARTITIONS)
@@ -203,9 +203,7 @@ def test_a_record_that_comes_late_is_taken_along(both: Both, monkeypatch: pytest
     assert len(list(scan.scan(both.engine.right, f"{home}.{topic}"))) == 601
 
 
-def test_a_group_that_reads_on_until_the_hold_goes_on_where_it_stood_then(
-    both: Both, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_switchover_group_reading_until_the_hold_continues_there(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     """Positions are translated while everybody runs: what was committed after that is translated again."""
     home, away, topic = both.engine.source, both.engine.target, both.topic
     produce(both.engine.left, topic, 600, partitions=PARTITIONS)
@@ -238,7 +236,7 @@ def test_a_group_that_reads_on_until_the_hold_goes_on_where_it_stood_then(
                 assert (record.key, record.value) == (expected.key, expected.value)
 
 
-def test_what_does_not_stand_still_is_let_go_on_where_it_was(both: Both) -> None:
+def test_switchover_busy_applications_are_released_at_the_source(both: Both) -> None:
     """A consumer that does not honour the hold, and one that has not read the mirror to its end."""
     home, away, topic = both.engine.source, both.engine.target, both.topic
     produce(both.engine.left, topic, 600, partitions=PARTITIONS)
@@ -331,7 +329,7 @@ def test_applications_go_on_by_themselves_when_whoever_holds_them_died(both: Bot
     assert len(reader.history().consumed) == len(acked)
 
 
-def test_a_mirror_nobody_can_explain_is_named_before_the_way_back(engine: Engine) -> None:
+def test_unreplicated_mirror_of_unknown_origin_is_named(engine: Engine) -> None:
     """LEFT lost the journal of the flow back in an unclean end, or another replicator filled the topic."""
     topic, moving = engine.topics, Flow(engine.target, engine.source)
     settings = load_mirror_settings(engine.properties)
@@ -488,7 +486,7 @@ class Following:
 
 
 @pytest.mark.long
-def test_the_runbook_moves_applications_that_follow_the_pointers_topic(both: Both, tmp_path: Path) -> None:
+def test_emergency_runbook_moves_applications_of_the_pointer_topic(both: Both, tmp_path: Path) -> None:
     """On clusters of a file, as an operator runs it; the group reads every record once, each key in order."""
     home, away = both.engine.source, both.engine.target
     text = (ROOT / "runbooks" / "planned-switchover.yaml").read_text()

@@ -407,7 +407,9 @@ async def test_fetch_has_an_error_code_per_partition(client: ClusterClient, make
     assert await code(uuid.uuid4(), 0) == 100
 
 
-async def test_a_group_by_the_classic_protocol(client: ClusterClient, left: str, make_topic: MakeTopic) -> None:
+async def test_group_requests_classic_protocol_joins_and_commits(
+    client: ClusterClient, left: str, make_topic: MakeTopic
+) -> None:
     topic, group = make_topic(), f"group-{uuid.uuid4().hex}"
     node = await client.coordinator(group, "group")
     conn, other = await client.connection(node, "group"), await client.connection(node, "group-2")

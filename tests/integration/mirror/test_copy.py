@@ -42,9 +42,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
 
 @pytest.mark.long
-def test_a_copy_ends_when_it_is_caught_up_and_goes_on_where_it_ended(
-    left: str, right: str, fresh_topic: Callable[..., str]
-) -> None:
+def test_copy_until_caught_up_ends_and_resumes(left: str, right: str, fresh_topic: Callable[..., str]) -> None:
     topic, empty = fresh_topic("orders"), fresh_topic("empty")
     create_topic(left, topic, 3)
     create_topic(left, empty, 1)
@@ -64,7 +62,7 @@ def test_a_copy_ends_when_it_is_caught_up_and_goes_on_where_it_ended(
     assert len(read_all(left, topic, 3)[0]) == 200
 
 
-def test_what_must_not_be_copied_is_refused_before_anything_is_written(
+def test_copy_forbidden_topics_are_refused_before_writing(
     left: str, right: str, fresh_topic: Callable[..., str]
 ) -> None:
     topic = fresh_topic("orders")
@@ -82,7 +80,7 @@ def test_what_must_not_be_copied_is_refused_before_anything_is_written(
     assert read_all(right, topic, 1) == before
 
 
-def test_a_copy_under_a_prefix_goes_on_until_sigterm_and_has_one_worker(
+def test_copy_with_prefix_runs_until_sigterm_with_one_worker(
     left: str,
     right: str,
     fresh_topic: Callable[..., str],

@@ -147,7 +147,7 @@ def test_retention_that_wins_is_told_before_the_loss_and_the_policy_decides(
 
 
 @pytest.mark.long
-def test_an_open_transaction_that_holds_everything_back_is_named_with_its_remedy(
+def test_status_hanging_transaction_is_named_with_its_remedy(
     hasty_lab: Lab, engines: Made, fresh_topic: Callable[[], str]
 ) -> None:
     topic = fresh_topic()
@@ -187,7 +187,7 @@ def abort_as_the_remedy_says(remedy: str) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-async def test_a_source_where_no_group_ever_committed_is_told_to_be_there_again(
+async def test_source_unreachable_without_offsets_topic_is_resolved(
     hasty_lab: Lab, engines: Made, fresh_topic: Callable[[], str]
 ) -> None:
     """There is no __consumer_offsets to follow then, and following was what had told that the source is gone."""
@@ -219,7 +219,7 @@ def get(address: str, path: str) -> str:
         return answer.read().decode()
 
 
-def test_an_address_for_metrics_that_is_taken_is_told_and_mirroring_goes_on(
+def test_metrics_address_in_use_is_reported_and_mirroring_continues(
     hasty_lab: Lab, engines: Made, fresh_topic: Callable[[], str]
 ) -> None:
     topic = fresh_topic()
@@ -238,7 +238,7 @@ def test_an_address_for_metrics_that_is_taken_is_told_and_mirroring_goes_on(
     assert engine.stop(engine.processes[0]) == 0, engine.log()
 
 
-def test_a_scrape_of_a_real_worker(hasty_lab: Lab, engines: Made, fresh_topic: Callable[[], str]) -> None:
+def test_metrics_endpoint_of_a_worker_is_scraped(hasty_lab: Lab, engines: Made, fresh_topic: Callable[[], str]) -> None:
     topic = fresh_topic()
     left = hasty_lab.clusters["LEFT"].bootstrap
     create_topic(left, topic, 2)

@@ -117,7 +117,7 @@ def returned(engine: Engine) -> Returned:
     return Returned(engine, topic, load_mirror_settings(engine.properties), Flow(engine.source, engine.target))
 
 
-def test_it_is_told_exactly_and_recovered_once_though_killed(returned: Returned) -> None:
+def test_unreplicated_records_are_found_and_recovered_once_after_kills(returned: Returned) -> None:
     engine, topic = returned.engine, returned.topic
     group = f"{topic}.readers"
     at_500 = {TopicPartition(topic, 0): CommittedOffset(500)}
@@ -176,7 +176,7 @@ def test_it_is_told_exactly_and_recovered_once_though_killed(returned: Returned)
         assert found.next(tail.source_id, topic_id, part.partition.partition) == part.end
 
 
-def test_the_steps_tell_it_and_quarantine_it_byte_for_byte(returned: Returned, tmp_path: Path) -> None:
+def test_unreplicated_steps_report_and_quarantine_byte_for_byte(returned: Returned, tmp_path: Path) -> None:
     engine, topic = returned.engine, returned.topic
     clusters = returned.settings.clusters
     place = DrillContext(clusters=clusters, flow=returned.flow, run_dir=tmp_path, properties=engine.properties)
@@ -258,9 +258,7 @@ def quarantine_book(folder: Path, flow: Flow) -> Path:
 
 @pytest.mark.long
 @pytest.mark.timeout(240)
-def test_a_quarantine_killed_half_way_is_completed_by_resume_and_holds_each_record_once(
-    returned: Returned, tmp_path: Path
-) -> None:
+def test_quarantine_killed_half_way_resumes_without_duplicates(returned: Returned, tmp_path: Path) -> None:
     engine, runs = returned.engine, tmp_path / "runs"
 
     def drlib(*arguments: str | Path) -> subprocess.Popen[str]:

@@ -23,18 +23,18 @@ def run(workload: str, engine: str, problem: str = "", **metrics: float) -> Run:
     return Run(workload, engine, "2026-01-02T03:04:05+00:00", found, 0.5, 0.25, problem)
 
 
-def test_a_row_is_the_median_with_its_extremes() -> None:
+def test_results_row_is_median_with_extremes() -> None:
     runs = [run("a", "drlib", throughput=v) for v in (100.0, 300.0, 120.0)]
     assert rows(runs) == (Row("a", "drlib", "throughput", "MB/s", 120.0, 100.0, 300.0, 3),)
 
 
-def test_a_run_that_failed_makes_no_row_and_is_told() -> None:
+def test_results_failed_run_makes_no_row_and_is_reported() -> None:
     runs = [run("a", "drlib", throughput=100.0), run("a", "mm2", problem="TimeoutError: no record\nlog")]
     assert [row.engine for row in rows(runs)] == ["drlib"]
     assert table.problems(runs, "a") == ["mm2: TimeoutError: no record"]
 
 
-def test_a_workload_run_again_replaces_only_itself() -> None:
+def test_results_workload_run_again_replaces_only_itself() -> None:
     old = Results(MACHINE, (run("a", "drlib", throughput=1.0), run("b", "drlib", throughput=2.0)), {"a": "x", "b": "y"})
     new = Results(MACHINE, (run("a", "drlib", throughput=3.0),), {"a": "z"})
     assert [(r.workload, r.metrics["throughput"]) for r in merged(old, new, add=False).runs] == [("a", 3.0), ("b", 2.0)]
@@ -43,7 +43,7 @@ def test_a_workload_run_again_replaces_only_itself() -> None:
     assert merged(None, new, add=False) == new
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_results_round_trip(tmp_path: Path) -> None:
     made = Results(MACHINE, (run("a", "drlib", throughput=1.0, cpu=2.0),), {"a": "a million"})
     results.write(tmp_path / "deep" / "latest.json", made)
     assert results.read(tmp_path / "deep" / "latest.json") == made
@@ -111,7 +111,7 @@ def made() -> Results:
     return Results(MACHINE, runs, {"a": "1,000,000 records"})
 
 
-def test_the_tables_show_every_engine_unit_and_reason(made: Results) -> None:
+def test_results_tables_show_every_engine_unit_and_reason(made: Results) -> None:
     out = StringIO()
     Console(file=out, width=200).print(table.terminal(made))
     for text in (out.getvalue(), table.markdown(made)):
@@ -121,7 +121,7 @@ def test_the_tables_show_every_engine_unit_and_reason(made: Results) -> None:
     assert "| a | throughput: at least 2.5 x tuned MM2 | 2.00 x | missed |" in table.markdown(made)
 
 
-def test_the_page_needs_no_network_and_takes_nobody_at_their_word(made: Results, tmp_path: Path) -> None:
+def test_results_page_is_offline_and_escapes_text(made: Results, tmp_path: Path) -> None:
     page.write(tmp_path / "latest.html", made)
     text = (tmp_path / "latest.html").read_text()
     assert "<script>alert(1)" not in text
@@ -157,7 +157,7 @@ def test_repeats_are_counted_by_the_engine_that_ran_most() -> None:
     assert results.repeats(None, "a") == 0
 
 
-def test_the_documentation_shows_the_results_that_are_committed() -> None:
+def test_performance_page_shows_the_committed_results() -> None:
     root = ROOT
     last = results.read(root / "bench" / "results" / "latest.json")
     assert last is not None

@@ -11,7 +11,7 @@ def ramp(rate: float, seconds: int, *, start: float = 0.0, cpu: float = 0.5) -> 
     return [Sample(t, max(0.0, (t - start) * rate), max(0.0, (t - start) * cpu)) for t in range(seconds + 1)]
 
 
-def test_a_steady_copy_has_the_rate_it_has() -> None:
+def test_steady_constant_rate_is_measured() -> None:
     found = steady(ramp(100, 10), 1000)
     assert found == Steady(pytest.approx(8.0), pytest.approx(800.0), pytest.approx(4.0))
     assert found.rate == pytest.approx(100.0)
@@ -28,7 +28,7 @@ def test_crossings_between_samples_are_interpolated() -> None:
     assert found.seconds == pytest.approx((2 + 650 / 750) - 1.25)
 
 
-def test_a_slow_engine_is_measured_from_five_seconds_after_its_first_record() -> None:
+def test_steady_slow_engine_is_measured_five_seconds_after_first_record() -> None:
     found = steady(ramp(1, 20, start=0.5), 1_000_000)
     assert found is not None
     assert (found.seconds, found.rate) == (pytest.approx(20 - 6), pytest.approx(1.0))  # first seen at 1 s
@@ -43,7 +43,7 @@ def test_a_slow_engine_is_measured_from_five_seconds_after_its_first_record() ->
         [Sample(0, 0, 0), Sample(1, 5, 0), Sample(20, 5, 0)],  # stood still in it
     ],
 )
-def test_no_rate_is_made_up(samples: list[Sample]) -> None:
+def test_steady_too_few_samples_have_no_rate(samples: list[Sample]) -> None:
     assert steady(samples, 1000) is None
 
 

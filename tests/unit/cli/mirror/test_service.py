@@ -31,7 +31,7 @@ def parsed(text: str) -> configparser.ConfigParser:
     return parser
 
 
-def test_the_unit_is_hardened_ready_when_told_and_restarted_when_silent(tmp_path: Path):
+def test_unit_is_hardened_notifies_and_has_a_watchdog(tmp_path: Path):
     file = write(tmp_path)
     service = parsed(unit_for(file, "drlib-mirror"))["Service"]
     assert service["Type"] == "notify"
@@ -47,7 +47,7 @@ def test_the_unit_is_hardened_ready_when_told_and_restarted_when_silent(tmp_path
     assert parsed(unit_for(file, "drlib-mirror"))["Unit"]["Description"] == "drlib mirror of LEFT to RIGHT"
 
 
-def test_what_the_file_refers_to_is_named_and_no_secret_is(tmp_path: Path):
+def test_unit_names_referenced_files_and_no_secret(tmp_path: Path):
     file = write(
         tmp_path,
         FILE + "LEFT.ssl.key.password = ${file:/etc/kafka/pw.properties:key}\n"
@@ -60,7 +60,7 @@ def test_what_the_file_refers_to_is_named_and_no_secret_is(tmp_path: Path):
     assert "hush" not in unit
 
 
-def test_a_percent_sign_in_a_path_is_no_specifier(tmp_path: Path):
+def test_unit_percent_sign_in_path_is_escaped(tmp_path: Path):
     file = write(tmp_path, name="100%h.properties")
     assert parsed(unit_for(file, "m"))["Service"]["LoadCredential"].endswith("/100%%h.properties")
 
@@ -74,7 +74,7 @@ def test_a_percent_sign_in_a_path_is_no_specifier(tmp_path: Path):
         (FILE + "topicz = a\n", "m", "Did you mean"),
     ],
 )
-def test_what_makes_no_unit(tmp_path: Path, text: str, name: str, words: str):
+def test_unit_unusable_input_is_refused(tmp_path: Path, text: str, name: str, words: str):
     with pytest.raises(UsageError) as refused:
         unit_for(write(tmp_path, text), name)
     assert words in str(refused.value)

@@ -18,14 +18,14 @@ def drlib(*arguments: str) -> Result:
     return CliRunner().invoke(app, arguments)
 
 
-def test_a_flow_that_is_carried_is_sized_and_exits_0() -> None:
+def test_size_flow_that_is_carried_exits_0() -> None:
     done = drlib(*LINK, "--retention", "24h", "--outage", "6h")
     assert done.exit_code == 0, done.output
     for word in ("5.03 MB/s", "122 MB/s", "enough", "256MiB", "18 h", "108 GB"):
         assert word in done.output, word
 
 
-def test_as_json_it_has_every_number() -> None:
+def test_size_json_has_every_number() -> None:
     told = json.loads(drlib(*LINK, "--json").output)
     assert (told["workers"], told["lanes"], told["memory"], told["enough"]) == (1, 2, 256 << 20, True)
     assert told["link"] == {"bandwidth": 125e6, "rtt_s": 0.2}
@@ -33,12 +33,12 @@ def test_as_json_it_has_every_number() -> None:
 
 
 @pytest.mark.parametrize("more", [("--rate", "200MB/s"), ("--retention", "4h", "--outage", "6h")])
-def test_what_is_not_carried_or_loses_records_exits_3(more: tuple[str, ...]) -> None:
+def test_size_flow_not_carried_or_losing_records_exits_3(more: tuple[str, ...]) -> None:
     assert drlib(*LINK, *more).exit_code == 3
 
 
 @pytest.mark.parametrize("more", [("--rate", "5"), ("--rtt", "5MB/s"), ("--bandwidth", "0Gb/s"), ("--outage", "soon")])
-def test_what_is_no_quantity_is_refused(more: tuple[str, ...]) -> None:
+def test_size_invalid_quantity_is_refused(more: tuple[str, ...]) -> None:
     assert isinstance(drlib(*LINK, *more).exception, UsageError)
 
 

@@ -60,7 +60,7 @@ def test_size_is_bounded_by_link_or_partitions(link: LinkSpec, rate: float, part
     assert found.enough == (found.reach > rate)
 
 
-def test_after_outage_beyond_retention_loses_records() -> None:
+def test_outage_beyond_retention_loses_records() -> None:
     within = after_outage(3600, 5e6, 45e6, 86400)
     assert (within.backlog, within.catch_up_s, within.lost) == (18e9, 450, 0)
     assert within.left_s == 82800

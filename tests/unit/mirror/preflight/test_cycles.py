@@ -23,11 +23,11 @@ def flows(*names: str, chosen: str = "t") -> list[tuple[Flow, object]]:
         (("A>B", "B>C", "C>B"), ("B", "C", "B")),
     ],
 )
-def test_a_ring_is_told_by_its_clusters(names: tuple[str, ...], found: tuple[str, ...]) -> None:
+def test_find_cycle_names_its_clusters(names: tuple[str, ...], found: tuple[str, ...]) -> None:
     assert find_cycle(flows(*names), "t1") == found  # type: ignore[arg-type]
 
 
-def test_what_one_flow_leaves_out_does_not_go_round() -> None:
+def test_find_cycle_excluded_topics_are_no_cycle() -> None:
     both = [*flows("A>B", chosen="a"), *flows("B>A", chosen="b")]
     refuse_cycles(both, ["a1", "b1", "c"])  # type: ignore[arg-type]
     with pytest.raises(TopicLoop, match=r"ab.*A -> B -> A.*do not overlap"):

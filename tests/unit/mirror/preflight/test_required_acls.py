@@ -15,7 +15,7 @@ from drlib.mirror.preflight.principals import principal_of
 from drlib.mirror.preflight.required_acls import UNKNOWN_PRINCIPAL, Right, command, missing
 
 
-def test_a_missing_right_is_what_is_lacking_and_no_more() -> None:
+def test_missing_rights_are_only_those_not_granted() -> None:
     wanted = Right("topic", "orders", ("WRITE", "READ", "DESCRIBE"))
     assert missing(wanted, {"WRITE"}) == Right("topic", "orders", ("READ",))  # WRITE implies DESCRIBE
     assert missing(wanted, {"WRITE", "READ"}) is None
@@ -23,7 +23,7 @@ def test_a_missing_right_is_what_is_lacking_and_no_more() -> None:
     assert missing(wanted, ()) == wanted
 
 
-def test_the_command_is_the_one_a_person_can_paste() -> None:
+def test_acl_command_can_be_pasted() -> None:
     right = Right("topic", "orders.v1", ("READ", "DESCRIBE_CONFIGS"))
     assert command(right, "User:mirror", ["a:1", "b:2"]) == (
         "kafka-acls.sh --bootstrap-server a:1,b:2 --add --allow-principal User:mirror "
@@ -32,7 +32,7 @@ def test_the_command_is_the_one_a_person_can_paste() -> None:
     assert command(Right("cluster", "", ("CREATE",)), "User:m", ["a:1"]).endswith("--operation Create --cluster")
 
 
-def test_a_principal_with_spaces_stays_one_word() -> None:
+def test_acl_command_quotes_a_principal_with_spaces() -> None:
     words = shlex.split(command(Right("group", "g", ("READ",)), "User:CN=a b,O=c", ["a:1"]))
     assert words[words.index("--allow-principal") + 1] == "User:CN=a b,O=c"
 
@@ -62,7 +62,7 @@ def test_a_principal_with_spaces_stays_one_word() -> None:
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, UNKNOWN_PRINCIPAL),
     ],
 )
-def test_who_we_are_is_told_only_where_it_is_certain(security: dict[str, str], principal: str) -> None:
+def test_principal_is_named_only_where_certain(security: dict[str, str], principal: str) -> None:
     assert principal_of(ClusterSettings("A", ("a:1",), security)) == principal
 
 
@@ -75,7 +75,7 @@ def test_literal_names_that_are_not_there_come_with_what_may_be_meant() -> None:
     assert missing_topics([".*", "a|b", "x[0-9]"], topics) == {}
 
 
-def test_a_swap_is_one_slip() -> None:
+def test_distance_swapped_letters_count_once() -> None:
     assert distance("oredrs", "orders") == 1
     assert distance("", "ab") == 2
 
@@ -88,7 +88,7 @@ def test_distance_is_symmetric_and_zero_only_for_equals(one: str, other: str) ->
 
 
 @given(st.integers(-(10**9), 10**9), st.integers(0, 10_000), st.integers(0, 10_000))
-def test_the_true_skew_lies_within_the_bounds(true: int, there: int, back: int) -> None:
+def test_skew_bounds_contain_the_true_skew(true: int, there: int, back: int) -> None:
     asked = 10**12
     found = skew(asked, asked + there + true, asked + there + back)
     assert found.low <= true <= found.high
@@ -96,7 +96,7 @@ def test_the_true_skew_lies_within_the_bounds(true: int, there: int, back: int) 
         assert abs(true) > TOLERANCE_MS
 
 
-def test_a_skew_is_told_in_seconds_with_its_side() -> None:
+def test_skew_text_has_seconds_and_direction() -> None:
     assert str(skew(1000, 61_010, 1020)) == "60.0 s ahead of this machine's (to within 0.0 s)"
     assert "behind" in str(skew(100_000, 40_000, 100_100))
     assert not skew(0, 500, 3000).beyond_tolerance

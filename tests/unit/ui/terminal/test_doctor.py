@@ -51,7 +51,7 @@ def test_readiness_of_worst_finding_first_and_every_line_fits(width: int) -> Non
     assert "--partitions 3" in text
 
 
-def test_as_json_text_has_every_finding_with_fix_and_expiry() -> None:
+def test_doctor_json_has_every_finding_with_fix_and_expiry() -> None:
     (row,) = json.loads(as_json_text([readiness()], 80))
     assert (row["flow"], row["score"], row["minimum"], row["ready"]) == ("LEFT->RIGHT", 11, 80, False)
     assert [f["verdict"] for f in row["findings"]] == ["critical", "unknown", *["warn"] * 6, "ok"]

@@ -66,7 +66,7 @@ class TestSegments:
         assert (offsets.position, offsets.source_end, offsets.target_end) == (18, 18, 8)
         assert (offsets.promised(C1), offsets.acknowledged(C1), offsets.promised(C2)) == (5, 7, 0)
 
-    def test_only_acknowledged_records_of_a_run_count(self) -> None:
+    def test_results_count_only_acknowledged_records(self) -> None:
         offsets = built(*TWO_RUNS[:3], Ack(P, C1, 4, 5))
         assert list(offsets.segments()) == [Segment(10, 1, 4)]
         offsets.ack(C1, 5)

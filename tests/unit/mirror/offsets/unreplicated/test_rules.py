@@ -43,12 +43,14 @@ from drlib.model import TopicPartition
         ((Placement(P, C1, 0, 1), Run(P, C1, 0, 10)), 10, 12, [(10, 12)]),  # promised, and nothing is there
     ],
 )
-def test_where_a_tail_lies(entries: tuple[Entry, ...], start: int, end: int, expected: list[tuple[int, int]]) -> None:
+def test_tail_stretches_follow_the_map(
+    entries: tuple[Entry, ...], start: int, end: int, expected: list[tuple[int, int]]
+) -> None:
     offsets = built(*entries) if entries else None
     assert tail.stretches(offsets, start, end) == tuple(Stretch(*pair) for pair in expected)
 
 
-def test_a_history_that_parted_has_no_tail() -> None:
+def test_unreplicated_diverged_history_has_none() -> None:
     offsets = built(*TWO_RUNS)
     assert tail.parting(offsets, 18, True) == ""
     assert tail.parting(offsets, 30, None) == ""  # one side no longer has the record: nothing speaks against it
@@ -57,7 +59,7 @@ def test_a_history_that_parted_has_no_tail() -> None:
     assert "offset 14" in tail.parting(built(*TWO_RUNS, SourceTruncated(P, 14, 18, 0)), 30, True)
 
 
-def test_what_the_journal_cannot_say_is_counted() -> None:
+def test_tally_unknown_to_the_journal_is_counted() -> None:
     unsure = built(
         Placement(P, C1, 0, 1), Run(P, C1, 0, 10), Ack(P, C1, 2, 3), Sealed(P, C1, 2, False), Unsure(P, C1, 2, 5, 0)
     )
@@ -65,7 +67,7 @@ def test_what_the_journal_cannot_say_is_counted() -> None:
     assert built(*TWO_RUNS).doubtful == 0
 
 
-def test_what_groups_had_read_of_a_tail_is_counted() -> None:
+def test_tail_records_read_by_groups_are_counted() -> None:
     tally = Tally(TopicPartition("orders", 0), positions=(5, 8, 100))
     for offset in (3, 4, 5, 7, 8, 9):
         tally.add(offset, 0, None, None, ())
@@ -73,7 +75,7 @@ def test_what_groups_had_read_of_a_tail_is_counted() -> None:
     assert Tally(TopicPartition("orders", 0), positions=(5,)).read_by(5) == 0
 
 
-def test_a_tail_is_counted_whole_and_shown_in_part() -> None:
+def test_tally_counts_all_and_shows_examples() -> None:
     partition = TopicPartition("orders", 2)
     tally = Tally(partition)
     for number in range(EXAMPLES + 5):
@@ -102,14 +104,14 @@ def test_a_tail_is_counted_whole_and_shown_in_part() -> None:
         (Settle.QUARANTINE, False, b"both", b"again", Fate.QUARANTINED),
     ],
 )
-def test_what_becomes_of_a_record(
+def test_fate_of_a_record_follows_map_and_content(
     how: Settle, keep_order: bool, key: bytes | None, value: bytes, expected: Fate
 ) -> None:
     since = Since({tail.key_digest(b"both")}, {tail.content_digest(b"both", b"again", [("n", b"1")])})
     assert tail.fate(how, key, value, [("n", b"1")], since, keep_order=keep_order) is expected
 
 
-def test_a_record_says_where_it_came_from() -> None:
+def test_recovered_record_names_its_origin() -> None:
     headers = tail.provenance("LEFT", TopicPartition("orders", 3), 77)
     assert headers == [
         ("drlib.tail.cluster", b"LEFT"),
