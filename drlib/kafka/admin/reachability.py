@@ -39,11 +39,12 @@ async def _ask(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetad
 def answers(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata]:
     """The metadata of each cluster, by alias. Raises `Unreachable` naming every cluster that does not answer."""
     answered = blocking(_ask(clusters))
-    _refuse_silence({alias: answer for alias, answer in answered.items() if isinstance(answer, Unreachable)})
+    refuse_silence({alias: answer for alias, answer in answered.items() if isinstance(answer, Unreachable)})
     return {alias: answer for alias, answer in answered.items() if isinstance(answer, ClusterMetadata)}
 
 
-def _refuse_silence(silent: Mapping[str, Unreachable]) -> None:
+def refuse_silence(silent: Mapping[str, Unreachable]) -> None:
+    """Raises one `Unreachable` that names every cluster of `silent`, by alias; nothing when it is empty."""
     if not silent:
         return
     aliases = " and ".join(sorted(silent))

@@ -18,7 +18,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.descriptions import CommittedOffset, Range
 from drlib.kafka.admin.group_offsets import committed
-from drlib.kafka.admin.reachability import _refuse_silence, who_answers
+from drlib.kafka.admin.reachability import refuse_silence, who_answers
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
@@ -89,7 +89,7 @@ def translate_groups(
     answers = who_answers([settings.clusters[alias] for alias in aliases])
     unreachable = {alias: answer for alias, answer in answers.items() if isinstance(answer, Unreachable)}
     if flow.target in unreachable or source_alive:
-        _refuse_silence(unreachable)
+        refuse_silence(unreachable)
     try:
         if source_alive is False or unreachable:
             positions = checkpointed_positions(settings, flow)
