@@ -14,6 +14,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "drlib"
 PAGES = ROOT / "build" / "docs"
+TOP_PAGES = {
+    ROOT / "README.md": "index.md",
+    ROOT / "CONTRIBUTING.md": "contributing.md",
+    ROOT / "CHANGELOG.md": "changes.md",
+}
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
@@ -25,12 +30,8 @@ def main() -> None:
             (PAGES / source.name).write_text(with_links(source.read_text(), source.parent))
         elif source.suffix in (".png", ".svg"):
             shutil.copy(source, PAGES / source.name)
-    for name, page in (
-        ("README.md", "index.md"),
-        ("CONTRIBUTING.md", "contributing.md"),
-        ("CHANGELOG.md", "changes.md"),
-    ):
-        (PAGES / page).write_text(with_links((ROOT / name).read_text(), ROOT))
+    for source, page in TOP_PAGES.items():
+        (PAGES / page).write_text(with_links(source.read_text(), ROOT))
     write_reference()
 
 
@@ -43,13 +44,8 @@ def with_links(text: str, folder: Path) -> str:
         if not path or "://" in target:
             return match[0]
         place = (folder / path).resolve()
-        pages = {
-            ROOT / "README.md": "index.md",
-            ROOT / "CONTRIBUTING.md": "contributing.md",
-            ROOT / "CHANGELOG.md": "changes.md",
-        }
-        if place in pages:
-            return f"[{label}]({pages[place]}{'#' + anchor if anchor else ''})"
+        if place in TOP_PAGES:
+            return f"[{label}]({TOP_PAGES[place]}{'#' + anchor if anchor else ''})"
         if place.parent == ROOT / "docs" and place.suffix in (".md", ".png", ".svg"):
             return f"{picture}[{label}]({place.name}{'#' + anchor if anchor else ''})"
         if place.exists():

@@ -6,8 +6,12 @@ or the other, and is part of its evidence.
 
 from __future__ import annotations
 
-from drlib.drill.step.action import DrillCall
+from collections.abc import Sequence
+
+from drlib.drill.plan.plan import Fact
+from drlib.drill.step.action import DrillCall, ReadOnlyAction
 from drlib.drill.step.argument_types import Text
+from drlib.drill.step.cluster_identity import cluster_id, identity
 from drlib.errors import Unreachable
 from drlib.kafka.admin.reachability import who_answers
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -50,6 +54,16 @@ class FlowArguments(DrillCall):
         """Whether the source answers now, for evidence."""
         answer = who_answers([self.source_cluster])[self.source_cluster.alias]
         return f"no answer: {answer.why}" if isinstance(answer, Unreachable) else "it answers"
+
+
+class ReadOnlyTargetAction(FlowArguments, ReadOnlyAction):
+    """A read-only action of the flow's target: the target's cluster ID is all that its plan relies on."""
+
+    def observe(self) -> Sequence[Fact]:
+        return (identity(self.target_cluster),)
+
+    def cluster_id(self) -> str:
+        return cluster_id(self.target_cluster)
 
 
 def question_row(question: str, answer: Scalar) -> dict[str, Scalar]:

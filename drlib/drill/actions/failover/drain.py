@@ -7,16 +7,13 @@ can arrive, and what is known to be missing is the least the RPO can be. What is
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Final
 
 from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, seconds_behind
 from drlib.drill.actions.failover.triage_rules import Expected
-from drlib.drill.plan.plan import Fact
-from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
+from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Seconds
-from drlib.drill.step.cluster_identity import cluster_id, identity
-from drlib.drill.step.flow_arguments import FlowArguments
+from drlib.drill.step.flow_arguments import ReadOnlyTargetAction
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range
@@ -30,7 +27,7 @@ _STILL_S: Final = 0.3  # without progress before the target counts as no longer 
 _MOST_READ: Final = 10_000  # offsets that may be read to see whether they are markers only
 
 
-class DrainMirror(FlowArguments, ReadOnlyAction):
+class DrainMirror(ReadOnlyTargetAction):
     """Wait until the target has all the source had; with the source gone, all that can still arrive."""
 
     name = "mirror.drain"
@@ -39,12 +36,6 @@ class DrainMirror(FlowArguments, ReadOnlyAction):
     """What the operator expects of the source. With `serving` a source that is gone is an error."""
     deadline_s: Seconds = 60
     """How long to wait."""
-
-    def observe(self) -> Sequence[Fact]:
-        return (identity(self.target_cluster),)
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.target_cluster)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         began, mirrored, since = time.monotonic(), -1, -1.0

@@ -8,18 +8,16 @@ Not for: the judgement itself (`drlib.drill.actions.failover.triage_rules`).
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from drlib.client.pointer_topic import EVERYONE
 from drlib.drill.actions.applications.pointer import PointerPlace, describe
 from drlib.drill.actions.failover.flow_state import observe_flow, seconds_behind
 from drlib.drill.actions.failover.triage_rules import Expected, Side, advise
-from drlib.drill.plan.plan import Fact
 from drlib.drill.step import rto_clock as moments
-from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
+from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Text
-from drlib.drill.step.cluster_identity import cluster_id, identity
-from drlib.drill.step.flow_arguments import FlowArguments, question_row
+from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, question_row
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.reachability import who_answers
@@ -31,7 +29,7 @@ from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
 
 
-class Triage(FlowArguments, ReadOnlyAction):
+class Triage(ReadOnlyTargetAction):
     """Decide whether to fail over: which clusters answer, what is missing, what it costs. Refuses where it is no answer."""
 
     name = "failover.triage"
@@ -46,12 +44,6 @@ class Triage(FlowArguments, ReadOnlyAction):
     @property
     def pointer(self) -> PointerPlace:
         return PointerPlace(self.context, self.step, self.application)
-
-    def observe(self) -> Sequence[Fact]:
-        return (identity(self.target_cluster),)
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.target_cluster)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `UsageError` where failing over is not the answer."""

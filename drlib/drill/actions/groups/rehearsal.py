@@ -18,10 +18,9 @@ from drlib.drill.actions.groups.commit import TIMEOUT_S
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.actions.groups.translate import TranslateGroups
 from drlib.drill.plan.plan import Change, Fact
-from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
+from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Patterns, Positive
-from drlib.drill.step.cluster_identity import cluster_id, identity
-from drlib.drill.step.flow_arguments import FlowArguments
+from drlib.drill.step.flow_arguments import ReadOnlyTargetAction
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -68,7 +67,7 @@ class ShadowGroups(TranslateGroups):
         positions.forget(self.context.run_dir, self.flow.target, self.use)
 
 
-class ReadCanary(FlowArguments, ReadOnlyAction):
+class ReadCanary(ReadOnlyTargetAction):
     """Read from the position of each shadow group, and compare with what the source has after the group's own position."""
 
     name = "canary.read"
@@ -77,12 +76,6 @@ class ReadCanary(FlowArguments, ReadOnlyAction):
     """Records to read for each group and partition, at most."""
     groups: Patterns = (".*",)
     """Which groups."""
-
-    def observe(self) -> Sequence[Fact]:
-        return (identity(self.target_cluster),)
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.target_cluster)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `Deviated` naming the first record that is not the right one."""

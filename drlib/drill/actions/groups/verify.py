@@ -7,17 +7,14 @@ what did not happen and where to look. The moment the wait ends is the end of th
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 
 from drlib.config.patterns.selection import matches
 from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.commit import TIMEOUT_S
-from drlib.drill.plan.plan import Fact
 from drlib.drill.step import rto_clock as moments
-from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
+from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Patterns, Seconds, Texts
-from drlib.drill.step.cluster_identity import cluster_id, identity
-from drlib.drill.step.flow_arguments import FlowArguments
+from drlib.drill.step.flow_arguments import ReadOnlyTargetAction
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -28,7 +25,7 @@ from drlib.runs.scorecard import Mark
 from drlib.runs.waiting import wait_for
 
 
-class VerifyGroups(FlowArguments, ReadOnlyAction):
+class VerifyGroups(ReadOnlyTargetAction):
     """Wait until the groups consume from their new positions, and topics are written to: the service is restored."""
 
     name = "groups.verify"
@@ -39,12 +36,6 @@ class VerifyGroups(FlowArguments, ReadOnlyAction):
     """Topics of the target that have to grow."""
     deadline_s: Seconds = 60
     """How long to wait for each group and topic."""
-
-    def observe(self) -> Sequence[Fact]:
-        return (identity(self.target_cluster),)
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.target_cluster)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         run_dir, alias = self.context.run_dir, self.flow.target
