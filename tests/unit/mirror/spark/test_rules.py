@@ -1,21 +1,11 @@
-"""Decisions on workers on Spark, secrets in a properties file, and errors of the command's options."""
+"""Decisions on workers on Spark."""
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from repository_root import ROOT
 
 from drlib.errors import Aborted, DrlibError, MissingDependency, Unreachable, UsageError
-from drlib.kafka.java_formats.properties import parse
 from drlib.mirror.spark import rules
-from drlib.mirror.spark.shippable_config import secrets_in
 
 MIB = 1 << 20
 
@@ -93,75 +83,3 @@ def test_restart_pause_s_grows_to_a_limit() -> None:
 def test_explain_failure_names_the_cause(text: str, kind: type[DrlibError], why: str) -> None:
     with pytest.raises(kind, match=why):
         raise rules.explain_failure("worker 1 of 1 could not run on Spark", text)
-
-
-@pytest.mark.parametrize(
-    ("line", "has_secret"),
-    [
-        ("A.ssl.keystore.password = hunter2", True),
-        ("A.ssl.keystore.password = ${env:PASSWORD}", False),
-        ("A.ssl.keystore.password = ${file:/etc/x:key}", False),
-        ("A.ssl.keystore.password = p${env:PASSWORD}", True),
-        ('A.sasl.jaas.config = org.Plain required username="u" password="${env:PASSWORD}";', False),
-        ('A.sasl.jaas.config = org.Plain required username="u" password="hunter2";', True),
-        ("A.sasl.jaas.config = broken hunter2", True),
-        ("A.bootstrap.servers = h:1", False),
-        ("# password hunter2", False),
-    ],
-)
-def test_secrets_in_literal_secrets_only(line: str, has_secret: bool) -> None:
-    file = parse(f"clusters = A, B\n{line}\n", Path("m.properties"))
-    assert bool(secrets_in(file)) is has_secret
-    assert "hunter2" not in "".join(secrets_in(file))
-    if not has_secret:
-        assert "hunter2" not in repr(file)  # comments are no entries
-
-
-@pytest.fixture
-def closed() -> Iterator[int]:
-    """A port that no process listens on."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
-
-
-def mirror(file: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "drlib.cli", "mirror", str(file), *arguments]
-    env = {**os.environ, **environment}
-    return subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "mm2.properties"
-    path.write_text("clusters = A, B\nA.bootstrap.servers = h:1\nB.bootstrap.servers = h:2\nA->B.enabled = true\n")
-    return path
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (("--spark", "somewhere"), 2, "is no Spark master"),
-        (("--spark", "local[1]", "--status", "s.json"), 2, "--spark and --status do not go together"),
-        (("--spark", "local[1]", "--workers", "0"), 2, "at least one worker"),
-        (("--spark", "local[1]", "--memory", "1MiB"), 2, "is too little"),
-        (("--spark", "local[1]", "--spark-conf", "cores"), 2, "is no setting of Spark"),
-        (("--workers", "2"), 2, "are for --spark"),
-        (("--spark", "spark://127.0.0.1:{closed}"), 11, "no Spark master answers"),
-    ],
-)
-def test_mirror_on_spark_wrong_options_end_with_one_line(
-    file: Path, closed: int, arguments: tuple[str, ...], code: int, words: str
-) -> None:
-    done = mirror(file, *(word.format(closed=closed) for word in arguments))
-    assert done.returncode == code, done.stderr
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("drlib: ")
-    assert words in line
-
-
-def test_mirror_on_spark_without_java_exits_2(file: Path) -> None:
-    done = mirror(file, "--spark", "local[1]", "--workers", "2", PATH="/nowhere", JAVA_HOME="/nowhere")
-    assert done.returncode == 2, done.stderr
-    assert "Spark needs Java" in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
