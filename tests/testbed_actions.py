@@ -60,7 +60,7 @@ class CreateTopic(DrillAction):
         now = {fact.entity: fact.value for fact in observed}[self._entity]
         if now not in (None, self.partitions):
             raise UsageError(
-                f"topic {self.topic} on {self.cluster} is there already",
+                f"topic {self.topic} on {self.cluster} already exists",
                 f"it has {now} partitions and not {self.partitions}",
                 "Name another topic, or ask for as many partitions as it has.",
             )
@@ -168,7 +168,7 @@ class MoveGroup(DrillAction):
             if now[change.entity] not in (change.before, change.after):
                 raise Deviated(
                     f"the positions of {self.group} on {self.cluster} are left",
-                    f"{change.entity} was set to {change.after} and is {now[change.entity]}: somebody moved it",
+                    f"{change.entity} was set to {change.after} and is {now[change.entity]}: another client changed it",
                     "Look who uses the group.",
                 )
         if changes and all(change.before is None for change in changes):

@@ -95,7 +95,7 @@ class ActiveCluster:
         elif pointer is None:
             raise UsageError(
                 f"{self._config} has no clusters",
-                "the pointer's topic is read from every cluster, and one client's file has no addresses",
+                "the pointer's topic is read from every cluster, and a file for one client names no cluster",
                 "Write clusters = A, B and A.bootstrap.servers = host:9092 there, or give pointer=FILE.",
             )
         self._pointer_file = None if pointer is None else Path(pointer)

@@ -39,7 +39,7 @@ class ReplicationPolicy(ABC):
         if not self.separator:
             raise UsageError(
                 "replication.policy.separator is empty",
-                "without a separator, remote and local topics cannot be told apart",
+                "without a separator, remote and local topics cannot be distinguished",
                 "Set a separator such as `.` or `_`, or use IdentityReplicationPolicy.",
             )
 

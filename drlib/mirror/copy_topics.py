@@ -223,7 +223,7 @@ def _refuse_foreign_topics(
     if foreign := sorted({p.topic for p in partitions if ends[p] > starts[p]}):
         raise UsageError(
             f"{_some(foreign)} of {request.target.alias} hold records already",
-            "this copy did not write them, and they could not be told from copies afterwards",
+            "this copy did not write them, and they could not be distinguished from copies afterwards",
             "Copy under other names, with --prefix, or delete those topics.",
         )
 

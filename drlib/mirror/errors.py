@@ -87,7 +87,7 @@ class MirrorTopicRecreated(DrlibError):
         super().__init__(
             f"mirror topic {topic} is not the one this lane wrote to",
             f"it had topic ID {was} and is now " + ("deleted" if now is None else f"re-created as {now}"),
-            f"Its partitions are parked, the others go on; keep consumers away from it. {remirror_remedy(source, topic)}",
+            f"Its partitions are parked, the others continue; keep consumers away from it. {remirror_remedy(source, topic)}",
         )
 
 

@@ -98,7 +98,7 @@ def open_continuous_audit(
     """
     if properties and not state:
         raise UsageError(
-            "no folder for what is known from run to run", "the next run goes on from it", "Give one: -p state=FOLDER."
+            "state is not set", "the audit keeps its sums in this folder for the next run", "Set it: -p state=FOLDER."
         )
     analysed = open_flow(properties, lab_dir, flow)
 

@@ -21,7 +21,7 @@ EXIT_CODES: Final[Mapping[Verdict, int]] = {
     Verdict.FAIL: Deviated.exit_code,
     Verdict.UNKNOWN: Deviated.exit_code,
 }
-LATER: Final = "what the source acknowledged after its last word is counted when it returns"
+LATER: Final = "records that the source acknowledged after its last answer are counted when it returns"
 
 
 def objective_checks(objectives: Objectives, rto: RtoSeconds, rpo: Rpo) -> tuple[Check, ...]:

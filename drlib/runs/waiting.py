@@ -44,7 +44,7 @@ def wait_for(
         except not_yet as error:
             silence = f"; {error.what}: {error.why}"
         if time.monotonic() > end:
-            raise Unreachable(f"waited for: {what}", f"it was not so within {deadline_s:g} s{silence}", remedy)
+            raise Unreachable(f"waited for: {what}", f"this did not happen within {deadline_s:g} s{silence}", remedy)
         if abort is None:
             time.sleep(look_s)
         else:
@@ -58,4 +58,4 @@ def wait_on_lab(abort: Abort, what: str, holds: Callable[[], bool], deadline_s: 
 
 def look_at(logs: Path) -> str:
     """What to do where a lab's process does not do what is waited for."""
-    return f"Look at the logs in {logs}."
+    return f"See the logs in {logs}."

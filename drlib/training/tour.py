@@ -29,11 +29,11 @@ GROUP: Final = "readers"
 PARTITIONS: Final = 3
 _PATIENCE_S: Final = 60.0
 NEXT: Final = (
-    ("01_mirror_two_clusters", "two data centres serve at once, a third joins, one dies"),
-    ("02_fail_over", "LEFT dies, the applications carry on at RIGHT"),
-    ("03_fail_back", "and back again, with what LEFT still had"),
-    ("04_consume_in_order", "every key in order across a move, and what happens without it"),
-    ("05_find_duplicates", "every record that is there twice, and who put it there"),
+    ("01_mirror_two_clusters", "two data centres are active at once, a third joins, one fails"),
+    ("02_fail_over", "LEFT fails, and the applications continue on RIGHT"),
+    ("03_fail_back", "the way back, and the records that only LEFT had"),
+    ("04_consume_in_order", "every key stays in order across a failover, and what happens without ordered reading"),
+    ("05_find_duplicates", "every duplicate record, and its cause"),
     ("08_audit_clusters", "both clusters compared, record by record"),
 )
 
@@ -120,7 +120,7 @@ class Tour:
                     "same records, same order": ours == theirs,
                 }
             )
-        return Table(f"{self._copy}: the name says where it is from", rows)
+        return Table(f"{self._copy}: the prefix names its source cluster", rows)
 
     def translate(self) -> Table:
         """The position on RIGHT of a group half-way through the topic on LEFT, and the next record at both."""

@@ -24,7 +24,7 @@ STAGES: Final[Mapping[str, str]] = {
 }
 VERDICTS: Final[Mapping[Verdict, tuple[str, str]]] = {
     Verdict.PASS: ("PASS", "Every check holds and nothing was lost."),
-    Verdict.CONDITIONS: ("PASS WITH CONDITIONS", "Every check holds, at a price or on a condition stated below."),
+    Verdict.CONDITIONS: ("PASS WITH CONDITIONS", "Every check holds, on the conditions stated below."),
     Verdict.FAIL: ("FAIL", "At least one check does not hold."),
     Verdict.UNKNOWN: ("UNKNOWN", "Not proven: at least one check could not be made."),
 }

@@ -34,7 +34,7 @@ def copy(
         str | None, typer.Option(help="Copy to PREFIX.topic; without it topics keep their names.")
     ] = None,
     until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="End when all records of now are copied.")
+        bool, typer.Option("--until-caught-up", help="End when all records that exist at the start are copied.")
     ] = False,
     status: Annotated[Path | None, typer.Option(help="Write the worker's status to this JSON file.")] = None,
     memory: Memory = DEFAULT_MEMORY,

@@ -24,7 +24,9 @@ from drlib.model import Flow, GroupTranslation, OffsetTranslation, Translation
 
 def translate(
     file: Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")],
-    flow: Annotated[str, typer.Option(help="From the cluster that is left to the other, e.g. 'LEFT->RIGHT'.")],
+    flow: Annotated[
+        str, typer.Option(help="From the cluster that groups leave to the one they move to, e.g. 'LEFT->RIGHT'.")
+    ],
     group: Annotated[list[str] | None, typer.Option(help="A group; repeat for more. Default: all groups.")] = None,
     offsets: Annotated[
         Path | None,

@@ -102,7 +102,7 @@ class TopicExists(ClusterProbe):
         if topic is None:
             return Answer(False, f"there is no topic {self.topic} on {self.cluster}")
         wrong = bool(self.partitions) and topic.partitions != self.partitions
-        asked = f", and {self.partitions} are asked for" if wrong else ""
+        asked = f", {self.partitions} are required" if wrong else ""
         return Answer(not wrong, f"{self.topic} on {self.cluster} has {topic.partitions} partitions{asked}")
 
 
@@ -164,7 +164,9 @@ class MirrorLag(DrillProbe):
         if unknown:
             return Answer(None, f"the end offset of {unknown[0]} is not known")
         lag = sum(p.lag for p in survey.partitions)
-        evidence = f"{lag} records of {len(survey.partitions)} partitions are not mirrored, {self.at_most} may be"
+        evidence = (
+            f"{lag} records of {len(survey.partitions)} partitions are not mirrored, at most {self.at_most} are allowed"
+        )
         return Answer(lag <= self.at_most, evidence)
 
 
@@ -180,7 +182,7 @@ class ReadinessScore(DrillProbe):
         context = self.context
         (readiness,) = doctor(context.mirror_settings(), flow=context.flow, runs=context.run_dir.parent)
         critical = ", ".join(dict.fromkeys(finding.check for finding in readiness.critical))
-        evidence = f"{readiness.flow} scores {readiness.score} of 100, {self.at_least} asked"
+        evidence = f"{readiness.flow} scores {readiness.score} of 100, {self.at_least} required"
         return Answer(readiness.ready(self.at_least), evidence + (f", critical: {critical}" if critical else ""))
 
 

@@ -60,7 +60,7 @@ def decode(value: bytes | None, flow: Flow) -> LeaseRecord:
         return LeaseRecord.model_validate_json(value)
     except ValidationError as error:
         raise UsageError(
-            f"where {flow} stands cannot be read",
-            f"its last record in {TOPIC} is none of this release: {error.errors()[0]['msg']}",
+            f"the state of {flow} cannot be read",
+            f"its last record in {TOPIC} was written by another release: {error.errors()[0]['msg']}",
             "Use the release that wrote it.",
         ) from None

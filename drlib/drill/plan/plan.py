@@ -36,7 +36,7 @@ class Mode(StrEnum):
 MEANING: Final[Mapping[Mode, str]] = {
     Mode.PRACTICE: "nothing your applications rely on is touched.",
     Mode.PLANNED: "real applications move; both clusters serve.",
-    Mode.EMERGENCY: "real applications move; the source is taken for gone.",
+    Mode.EMERGENCY: "real applications move; the source is treated as lost.",
 }
 
 
@@ -110,7 +110,7 @@ class Drill:
     def __post_init__(self) -> None:
         names = [step.name for step in self.steps]
         if not names or len(set(names)) != len(names):
-            raise ValueError(f"drill {self.name}: steps need names of their own, and there has to be one: {names}")
+            raise ValueError(f"drill {self.name}: it needs at least one step, and each step a unique name: {names}")
         if self.activity not in ACTIVITIES:
             raise ValueError(f"drill {self.name}: {self.activity} is no activity of a drill")
 
@@ -205,9 +205,9 @@ def parse(text: str) -> Plan:
     try:
         plan = _ADAPTER.validate_json(text)
     except ValidationError as error:
-        raise ValueError(f"no plan: {error.errors()[0]['msg']}") from None
+        raise ValueError(f"not a plan: {error.errors()[0]['msg']}") from None
     if canonical(plan) != text:
-        raise ValueError("no plan: it says more than a plan does, or says it differently")
+        raise ValueError("not a plan: it has other fields than a plan, or writes them differently")
     return plan
 
 

@@ -53,7 +53,7 @@ def pass_gate(context: DrillContext, mode: Mode, *, skip: str | None = None) -> 
     except ReadinessError as closed:
         hint = " In an emergency: --skip-gate REASON." if mode is Mode.EMERGENCY else ""
         raise ReadinessError(closed.what, closed.why, closed.remedy + hint) from None
-    return f"open: {readiness.flow} scores {readiness.score} of 100, {MINIMUM} asked"
+    return f"open: {readiness.flow} scores {readiness.score} of 100, {MINIMUM} required"
 
 
 def _has_gate(context: DrillContext) -> bool:

@@ -59,13 +59,13 @@ CHECKS: Final = (
     Check("lag", "the mirror is within the objective", 10, MINUTE_S),
     Check("retention", "nothing expires before it is mirrored", 6, 5 * MINUTE_S),
     Check("heartbeat", "heartbeats arrive on the target", 2, MINUTE_S),
-    Check("groups-exact", "every group can go on at the exact record", 10, MINUTE_S),
+    Check("groups-exact", "every group can resume at the exact record", 10, MINUTE_S),
     Check("groups-mirrored", "every topic a group reads is mirrored", 9, HOUR_S),
     Check("positions-ahead", "no position on the target is ahead of the source's", 4, MINUTE_S),
     Check("partitions", "every mirror topic exists, with as many partitions", 6, HOUR_S),
     Check("topic-settings", "mirror topics have the settings of their sources", 3, HOUR_S),
     Check("durability", "mirror topics are replicated and can be written", 5, 5 * MINUTE_S),
-    Check("drill-age", "a failover drill passed lately", 3, HOUR_S),
+    Check("drill-age", "a failover drill passed recently", 3, HOUR_S),
 )
 # What a failover needs even when the source is gone.
 TARGET_CHECKS: Final = frozenset({"target-answers", "groups-exact", "durability"})
@@ -168,7 +168,7 @@ def gate_without_source(readiness: Readiness) -> None:
 
 def _why(readiness: Readiness, minimum: int) -> str:
     critical = dict.fromkeys(finding.check for finding in readiness.critical)
-    low = f"score {readiness.score} of 100" + (f", {minimum} asked" if readiness.score < minimum else "")
+    low = f"score {readiness.score} of 100" + (f", {minimum} required" if readiness.score < minimum else "")
     return low + (f", critical: {', '.join(critical)}" if critical else "")
 
 

@@ -48,7 +48,9 @@ class LeaseLost(LeaseHeld):
 
     def __init__(self, flow: Flow, why: str) -> None:
         super().__init__(
-            f"the lease of {flow} was lost", why, "Nothing more was touched. See who holds it, then resume the run."
+            f"the lease of {flow} was lost",
+            why,
+            "Nothing was changed after that. See who holds it, then resume the run.",
         )
 
 
@@ -125,7 +127,7 @@ class Lease:
         except TimeoutError:
             self._leave()
             raise Unreachable(
-                doing, "the group gave no answer", f"Look at the brokers of {self._target.alias}."
+                doing, "the group gave no answer", f"Check the brokers of {self._target.alias}."
             ) from None
         except BaseException:
             self._leave()

@@ -41,9 +41,9 @@ def refuse_untyped(drill: Drill, actions: Mapping[str, Action], permissions: Per
         if its_id not in permissions.cluster_ids:
             typed = ", ".join(sorted(permissions.cluster_ids)) or "none"
             raise UsageError(
-                f"step {step.name} destroys something on a real cluster",
-                f"the cluster's ID has to be typed for it, and those typed are: {typed}",
-                f"Check that it is the cluster you mean, and give its ID, {its_id}.",
+                f"step {step.name} is destructive and runs on a real cluster",
+                f"it needs the cluster's ID as a confirmation; confirmed are: {typed}",
+                f"Check that it is the cluster you mean, then confirm its ID: {its_id}.",
             )
 
 

@@ -82,7 +82,7 @@ def read(folder: Path) -> Plan:
         text = json.dumps(body["plan"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         plan = drill_plan.parse(text)
         if body["hash"] != plan.hash:
-            raise ValueError("its hash is another plan's")
+            raise ValueError("its hash does not match its content")
     except FileNotFoundError:
         raise UsageError(f"no plan in {folder}", f"there is no {PLAN_FILE}", "Make a plan first.") from None
     except (ValueError, KeyError, TypeError) as error:

@@ -89,8 +89,8 @@ def find(table: Table[Kind], name: str, where: str) -> type[Kind]:
     """The class of that name. Raises `UsageError` naming `where`."""
     if name not in table:
         known = ", ".join(sorted(table)) or "none"
-        hint = nearest(name, table, f"There are: {known}.")
-        raise UsageError(f"{where}: {name}", "there is nothing of that name", hint)
+        hint = nearest(name, table, f"The names are: {known}.")
+        raise UsageError(f"{where}: {name}", "no action or probe has this name", hint)
     entry = table[name]
     if not isinstance(entry, str):
         return entry

@@ -260,7 +260,7 @@ class Runner:
             except Exception as error:
                 holds, evidence = None, _one_line(error)
             if not holds:
-                result = "does not hold" if holds is False else "could not be established"
+                result = "does not hold" if holds is False else "could not be checked"
                 self._note(Noted.HYPOTHESIS_FAILED, detail=when, expectation=title, evidence=f"{result}: {evidence}")
                 return
         self._note(Noted.HYPOTHESIS_HELD, detail=when)

@@ -33,7 +33,7 @@ class Stand(StrEnum):
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
-    PUT_BACK = "put back"
+    UNDONE = "undone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +117,10 @@ def steps_of(drill: Drill, lines: Sequence[Line], now: datetime) -> tuple[StepSt
             case Noted.STEP_FAILED | Noted.UNDO_FAILED:
                 stand = Stand.FAILED
             case Noted.UNDO_SUCCEEDED:
-                stand = Stand.PUT_BACK
+                stand = Stand.UNDONE
             case _:
                 continue
-        seconds = stands[name].seconds if stand is Stand.PUT_BACK else (at - began[name]).total_seconds()
+        seconds = stands[name].seconds if stand is Stand.UNDONE else (at - began[name]).total_seconds()
         stands[name] = StepStand(name, stands[name].title, stand, seconds)
     return tuple(
         StepStand(s.name, s.title, s.stand, (now - began[s.name]).total_seconds()) if s.stand is Stand.RUNNING else s

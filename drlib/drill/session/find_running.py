@@ -73,7 +73,7 @@ def abort(run: Run, by: str) -> None:
         raise UsageError(
             f"{run.folder.name} cannot be aborted",
             "no process runs it now; what it changed is not undone",
-            f"Put it back: drlib run --rollback {run.folder}",
+            f"Undo it: drlib run --rollback {run.folder}",
         )
     Abort(run.folder).request(by)
 

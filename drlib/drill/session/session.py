@@ -163,7 +163,7 @@ class DrillSession:
         """
         waits = self._waits()
         if waits is None or waits.step != step:
-            raise UsageError(f"step {step} is not approved", "the run does not wait for it", "Look at the board.")
+            raise UsageError(f"step {step} is not approved", "the run does not wait for it", "See the board.")
         if not waits.approved_by:
             approvals.write(self.workplace.run_dir, step, by)
         self._draw(last=True)

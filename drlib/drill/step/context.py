@@ -33,7 +33,11 @@ class DrillContext:
         """Raises `UsageError` when there is none of that alias."""
         if alias not in self.clusters:
             known = ", ".join(sorted(self.clusters)) or "none"
-            raise UsageError(f"cluster {alias}", "there is none of that name", f"There are: {known}.")
+            raise UsageError(
+                f"cluster {alias}",
+                f"no cluster has this name; the clusters are: {known}",
+                f"This runbook is written for {self.flow}. Set `flow` and `clusters` in a copy of it.",
+            )
         return self.clusters[alias]
 
     def mirror_settings(self) -> MirrorSettings:

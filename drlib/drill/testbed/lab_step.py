@@ -105,8 +105,8 @@ def refuse_present(observed: Sequence[Fact], wanted: Iterable[tuple[str, str]]) 
     for cluster, topic in wanted:
         if now.get(_topic(cluster, topic)) is not None:
             raise UsageError(
-                f"topic {topic} on {cluster} is there already",
-                "the drill could not tell its records from those it writes",
+                f"topic {topic} on {cluster} already exists",
+                "the drill could not distinguish its records from those it writes",
                 "Name another topic, or start a fresh lab (`drlib lab down`).",
             )
 

@@ -185,11 +185,11 @@ def _group_checks(group: GroupTrip, trip: Trip) -> list[Check]:
     prices = []
     if group.again_failover:
         prices.append(
-            f"{group.again_failover} after the failover, as its last commits, or an answer, died with {trip.home}"
+            f"{group.again_failover} after the failover, as its last commits or their responses were lost with {trip.home}"
         )
     if group.again_tail and trip.settled is Settle.LEAVE:
         prices.append(
-            f"{group.again_tail} of the tail that was left, which their producer had sent to {trip.away} as well"
+            f"{group.again_tail} of the tail that stayed behind, which their producer had also sent to {trip.away}"
         )
     elif group.again_tail:
         prices.append(f"{group.again_tail} recovered, which it had read at {trip.home}")

@@ -100,5 +100,5 @@ def _filled(value: Value, parameters: Mapping[str, Value], where: str) -> Value:
         return value
     if match[1] not in parameters:
         known = ", ".join(sorted(parameters)) or "none"
-        raise UsageError(where, f"there is no parameter {match[1]}", f"Give it; there are: {known}.")
+        raise UsageError(where, f"there is no parameter {match[1]}", f"Define it, or use one of:  {known}.")
     return parameters[match[1]]

@@ -28,7 +28,7 @@ MARKS: Final = {
     Stand.RUNNING: "\u25b6",
     Stand.DONE: "\u2713",
     Stand.FAILED: "\u2717",
-    Stand.PUT_BACK: "\u21ba",
+    Stand.UNDONE: "\u21ba",
 }
 _STYLE: Final = (
     "border:1px solid var(--jp-border-color2,#ccc);border-radius:4px;padding:8px 12px;margin:4px 0;"
@@ -181,14 +181,14 @@ class Picture:
 
     def _title(self) -> str:
         drill = self.state.drill
-        done = sum(step.stand in {Stand.DONE, Stand.PUT_BACK} for step in self.state.steps)  # put back: it was done
+        done = sum(step.stand in {Stand.DONE, Stand.UNDONE} for step in self.state.steps)  # undone: it was done before
         return f"{drill.name}: {done} of {len(self.state.steps)} steps, {drill.flow}, {self.at:%H:%M:%S} UTC"
 
     def _note(self) -> Iterator[str]:
         if self.state.note and self.state.waits is None:
             yield self.state.note
         if self.state.unseen:
-            yield f"The clusters could not be asked: {self.state.unseen}"
+            yield f"The clusters could not be read: {self.state.unseen}"
 
 
 def _waits(waits: Waits | None) -> Iterator[str]:

@@ -25,7 +25,7 @@ BEHIND_MIN: Final = 20  # what most alarms and none of the usual retention times
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`changes` has one place for the alias; `undo` names the button that puts it back, empty for one that does."""
+    """`changes` has one place for the alias; `undo` names the button that reverts it, empty for one that does."""
 
     name: str
     label: str
@@ -36,7 +36,7 @@ class Fault:
 
     def plan(self, alias: str) -> str:
         """What pressing it will change, in a sentence."""
-        back = f" {self.undo} puts it back." if self.undo else ""
+        back = f" {self.undo} reverts it." if self.undo else ""
         return f"{self.changes.format(alias=alias)}{back}"
 
 
@@ -120,7 +120,7 @@ FAULTS: Final = (
     Fault(
         "delay",
         f"Delay {DELAY_MS:g} ms",
-        f"What crosses the link to {{alias}} takes {DELAY_MS:g} ms longer, each way.",
+        f"Data over the link to {{alias}} takes {DELAY_MS:g} ms longer, each way.",
         lambda lab, alias: lab.proxy.set(alias, delay_ms=DELAY_MS),
         undo="Heal link",
     ),

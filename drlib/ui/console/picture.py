@@ -105,7 +105,7 @@ def text_of(state: ConsoleState) -> str:
     lines += [f"resolved {e.name} {e.entity}" for e in state.resolved_events[:RESOLVED]]
     if state.drill is not None:
         lines += _drill_lines(state.drill)
-    lines += [f"could not be asked: {why}" for why in state.unseen]
+    lines += [f"could not be read: {why}" for why in state.unseen]
     return "\n".join(words.one_line(line) for line in lines)
 
 
@@ -126,7 +126,7 @@ def html_of(state: ConsoleState) -> str:
         '<div class="drlib-console" role="region" aria-label="Console">',
         f'<div class="row"><b>{escape(_headline(state))}</b><span class="dim">{words.clock(state.at_ms)[:8]} UTC</span></div>',
         *_topology(state),
-        *(f"<p>{_chip('?', 'could not be asked', ODD)} {escape(why)}</p>" for why in state.unseen),
+        *(f"<p>{_chip('?', 'could not be read', ODD)} {escape(why)}</p>" for why in state.unseen),
         *_events(state),
         '<div class="cols">',
         _table(
@@ -145,7 +145,7 @@ def html_of(state: ConsoleState) -> str:
 
 def _headline(state: ConsoleState) -> str:
     if not state.flows:
-        return "Clusters" if state.clusters else "Nothing is known"
+        return "Clusters" if state.clusters else "State unknown"
     well = sum(view.state == MIRRORING for view in state.flows)
     count = len(state.open_events)
     flows = f"{well} of {len(state.flows)} flow{'' if len(state.flows) == 1 else 's'} mirroring"
@@ -244,7 +244,7 @@ def _drill(drill: DrillSeen | None) -> Iterator[str]:
         return
     look = {"running": WARN, "passed": GOOD}.get(drill.word, BAD)
     mark = {"running": "▶", "passed": "✓"}.get(drill.word, "▲")
-    done = sum(step.stand.value in ("done", "put back") for step in drill.steps)
+    done = sum(step.stand.value in ("done", "undone") for step in drill.steps)
     yield (
         f'<div class="row"><b>Drill {escape(drill.name)}</b> {_chip(mark, drill.word, look)} '
         f'<span class="dim">{escape(drill.mode)}, {escape(drill.flow)}, {done} of {len(drill.steps)} steps, '
@@ -312,7 +312,7 @@ def _more(count: int, what: str) -> list[str]:
 
 def figure_of(state: ConsoleState) -> go.Figure:
     """Records behind by topic, each bar with its own words; how the flows are stands above."""
-    title = "; ".join(f"{view.flow} {view.state}" for view in state.flows) or "No flow was seen"
+    title = "; ".join(f"{view.flow} {view.state}" for view in state.flows) or "No flow is known"
     known = [lag for lag in state.topics if lag.records is not None][:ROWS]
     if not known:
         why = "; ".join(state.unseen) or "No lag is known."

@@ -146,7 +146,7 @@ class ConsoleWidget:
     def _abort(self) -> None:
         run = self._watching.run()
         if run is None:
-            raise UsageError("nothing was aborted", "no drill runs here", "Look at the picture.")
+            raise UsageError("nothing was aborted", "no drill runs here", "See the picture above.")
         running.abort(run, f"{_login()}, by the console")
         self.abort.disabled = True
         self.said.value = _note(f"{run.plan.drill.name} was asked to stop; it rolls back by its strategy.")

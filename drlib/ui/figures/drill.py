@@ -36,9 +36,9 @@ def pulse_figure(drill: DrillSession) -> go.Figure:
     longest = max((_span_ms(moments) for moments in found.values()), default=0)
     found = {name: moments for name, moments in found.items() if moments and _span_ms(moments) * 4 >= longest}
     if not found:
-        return figures.empty("Who was served when", "No application has written anything down yet.")
+        return figures.empty("Records per second by application", "No application has recorded anything yet.")
     figure = make_subplots(rows=len(found), shared_xaxes=True, vertical_spacing=0.02)
-    base = figures.blank("Who was served when: records per second", height=0)
+    base = figures.blank("Records per second by application", height=0)
     figure.update_layout(base.layout).update_layout(height=int(ROW * len(found)) + 130, margin={"l": 200})
     for row, (name, moments) in enumerate(sorted(found.items()), 1):
         steps = Counter(at // STEP_MS for at in moments)

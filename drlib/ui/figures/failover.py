@@ -43,7 +43,7 @@ def failover_figure(drill: DrillSession) -> go.Figure:
     histories = {path.stem: read_history(path) for path in sorted((run_dir / "history").glob("*.jsonl"))}
     histories = {name: one for name, one in histories.items() if one.consumed or one.produced}
     if fault is None or not histories:
-        why = "No application wrote anything down." if fault is not None else "The source has not died in this run."
+        why = "No application recorded anything." if fault is not None else "The source has not died in this run."
         return figures.empty(TITLE, why)
     marks = _marks(drill, fault)
     first, last = fault - BEFORE_MS, max([fault, *(mark.at_ms for mark in marks)]) + AFTER_MS

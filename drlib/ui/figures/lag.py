@@ -36,12 +36,12 @@ def lag_figure(report: LagReport, *, groups: bool = False) -> go.Figure:
     series = worst(report.groups if groups else report.mirror)
     title = "Lag of consumer groups" if groups else f"Lag of the mirror {report.flow}"
     if not series:
-        return figures.empty(title, "Nothing is known of it.")
+        return figures.empty(title, "No lag was measured.")
     most = ""
     if any(one.lower_bound is not None for one in series):
         both = "at most (thick) and for certain (thin)" if any(one.lower_bounds for one in series) else "at most"
-        most = f"{both}, as MirrorMaker 2 tells it"
-    figure = figures.blank(f"{title}: age of what is read next{', ' * bool(most)}{most}", height=_HEIGHT)
+        most = f"{both}, from MirrorMaker 2's offset syncs"
+    figure = figures.blank(f"{title}: age of the next record to read{', ' * bool(most)}{most}", height=_HEIGHT)
     ends = []
     for one, (colour, dash) in zip(series, _LINES, strict=False):
         seconds = [max(FLOOR_S, point.age_s) for point in one.points]

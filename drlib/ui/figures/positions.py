@@ -40,12 +40,12 @@ class Standing:
 
 def positions_figure(drill: DrillSession) -> go.Figure:
     """Of a drill on a lab: what was translated, against what each group had committed and the record it then read."""
-    title = "Where groups went on, against where they had come to"
+    title = "Where groups resumed, compared with where they had stopped"
     flow, run_dir = drill.drill.flow, drill.workplace.run_dir
     moves = positions.read(run_dir, flow.target)
     files = sorted((run_dir / "history").glob("*.jsonl"))
     if not moves or not files:
-        why = "No position was translated in this run." if not moves else "No application wrote down what it read."
+        why = "No position was translated in this run." if not moves else "No application recorded what it read."
         return figures.empty(title, why)
     history = read_history(*files)
     moved_ms = max(move.as_of_ms for move in moves) if (fault := moments.at(run_dir, "fault")) is None else fault
@@ -58,7 +58,7 @@ def positions_figure(drill: DrillSession) -> go.Figure:
         mine = [move for move in moves if move.source.topic == topic]
         found += [_moved(move, known.get((move.group, move.source))) for move in mine]
         moved = {(move.group, move.source) for move in mine}
-        found += [_read("no position had crossed", one, late=True) for key, one in known.items() if key not in moved]
+        found += [_read("no position was mirrored", one, late=True) for key, one in known.items() if key not in moved]
     return standing_figure(title, found)
 
 
@@ -69,13 +69,13 @@ def checkpoints_figure(audit: NightlyAudit) -> go.Figure:
         for result in audit.results.values()
         for one in result.checkpoints
     ]
-    return standing_figure("Checkpoints, against the copies they point at", found)
+    return standing_figure("Checkpoints, compared with the records they point to", found)
 
 
 def standing_figure(title: str, found: Sequence[Standing]) -> go.Figure:
     """`found` as rows; a picture that says so where there are none."""
     if not found:
-        return figures.empty(title, "No group has a position to look at.")
+        return figures.empty(title, "No group has a position to compare.")
     shown = sorted(found, key=_urgency)[:MOST]
     rest = len(found) - len(shown)
     shown.sort(key=lambda one: one.name)
@@ -139,7 +139,7 @@ def standing_figure(title: str, found: Sequence[Standing]) -> go.Figure:
 def _moved(move: PositionMove, truth: ResumedGroup | None) -> Standing:
     meant = _meant(move)
     if truth is None:
-        return Standing(f"{move.group}: {move.source}", None, None, f"{meant}; it had committed nothing here")
+        return Standing(f"{move.group}: {move.source}", None, None, f"{meant}; it had no committed offset here")
     return _read(meant, truth, late=truth.true > move.source_offset)
 
 
@@ -147,9 +147,9 @@ def _read(meant: str, truth: ResumedGroup, *, late: bool) -> Standing:
     """`late`: it had committed further than the mirror knew of."""
     name = f"{truth.group}: {truth.partition}"
     if truth.again is None or truth.skipped is None:
-        why = "what it read first has no known place" if truth.read_on else "nothing was left to read"
+        why = "the counterpart of the first record it read is unknown" if truth.read_on else "nothing was left to read"
         return Standing(name, None, None, f"{meant}; {why}")
-    parts = [f"{truth.again:,} read again" + ", its last commits died with the source" * late] * bool(truth.again)
+    parts = [f"{truth.again:,} read again" + ", its last commits were lost with the source" * late] * bool(truth.again)
     parts += [f"{truth.skipped:,} never read"] * bool(truth.skipped)
     return Standing(name, truth.again, truth.skipped, f"{meant}; {', '.join(parts) or 'resumed at the exact record'}")
 

@@ -159,7 +159,7 @@ def workplace(flow: DoctoredFlow) -> DrillContext:
 
 def test_gate_open_and_probes_hold_on_healthy_flow(flow: DoctoredFlow) -> None:
     source, target = flow.engine.source, flow.engine.target
-    assert gate.pass_gate(workplace(flow), Mode.PLANNED) == f"open: {source}->{target} scores 100 of 100, 80 asked"
+    assert gate.pass_gate(workplace(flow), Mode.PLANNED) == f"open: {source}->{target} scores 100 of 100, 80 required"
     assert gate.pass_gate(workplace(flow), Mode.EMERGENCY, skip="it\nburns") == "skipped: it burns"
     for name, arguments, holds, evidence in (
         ("cluster.answers", {"cluster": target}, True, f"{target} is cluster "),

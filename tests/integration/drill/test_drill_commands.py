@@ -168,7 +168,7 @@ def test_run_on_own_clusters_skips_the_gate_only_with_a_reason(stage: Stage, tmp
     assert list(stage.runs.iterdir()) == []
     reason = ("--skip-gate", "LEFT burns")
     told = stage.drlib("run", book, file, *reason, code=2)
-    assert f"give its ID, {right}" in told
+    assert f"confirm its ID: {right}" in told
     assert stage.now() == BEFORE
     assert list(stage.runs.iterdir()) == []
     typed = ("--cluster-id", right)

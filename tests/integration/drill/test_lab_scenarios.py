@@ -130,7 +130,7 @@ def test_plan_changes_nothing_and_refuses_a_topic_with_records(lab: Lab, tmp_pat
     assert leftovers(lab, "planned", journals=False) == []
     with Cluster(lab.clusters["RIGHT"].settings()) as right:
         right.create_topic("planned", 1, 1)
-        with pytest.raises(UsageError, match="topic planned on RIGHT is there already"):
+        with pytest.raises(UsageError, match="topic planned on RIGHT already exists"):
             open_drill(RUNBOOKS / "ordering-drill.yaml", tmp_path / "two", lab_dir=lab.root, topic="planned")
         right.delete_topic("planned")
 
@@ -147,7 +147,7 @@ def test_active_proof_finds_cycles_and_missing_histories_are_unknown(lab: Lab, t
         with Cluster(lab.clusters[alias].settings()) as handle:
             for topic in topics:
                 handle.delete_topic(topic)
-    went_round = found["no record went round"]
+    went_round = found["no record was copied in a cycle"]
     assert (went_round.verdict, went_round.evidence) == (Verdict.FAIL, "RIGHT.LEFT.rounds on RIGHT")
     assert found["LEFT->RIGHT is exact"].verdict is Verdict.UNKNOWN
     assert found["readers on LEFT saw everything once"].verdict is Verdict.FAIL

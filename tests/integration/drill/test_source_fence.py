@@ -199,7 +199,7 @@ def test_fence_producer_without_pointer_is_named(source: Source) -> None:
             producer.flush(5)
             super().wait(seconds)
 
-    with pytest.raises(Deviated, match=f"records still came to {bare}-0"):
+    with pytest.raises(Deviated, match=f"records were still appended to {bare}-0"):
         fence.act(changes, Writing(source.place.run_dir))
     denied = source.step("source.fence", deny_write=bare, open_to_all=True, still_s=0.5, deadline_s=1.0, grace_s=0.2)
     assert dict(denied.act(denied.changes(denied.observe()), Writing(source.place.run_dir)))["fenced"] is True

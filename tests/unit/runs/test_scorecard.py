@@ -91,7 +91,9 @@ def test_objective_checks_lower_bound_of_loss_is_a_condition() -> None:
     objectives = Objectives(rpo_records=10, rpo_seconds=1)
     found = objective_checks(objectives, RtoSeconds(total=1.0), Rpo(records=0, seconds=2.0, at_least=True))
     assert [check.verdict for check in found] == [Verdict.CONDITIONS, F]
-    assert found[0].evidence.startswith("at least 0 of at most 10; what the source acknowledged after its last word")
+    assert found[0].evidence.startswith(
+        "at least 0 of at most 10; records that the source acknowledged after its last answer"
+    )
     assert overall(found[:1], 0) is Verdict.CONDITIONS
 
 

@@ -34,7 +34,7 @@ def test_wait_ends_as_soon_as_the_condition_holds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("abort", [True, False])
 def test_wait_deadline_names_the_condition_and_the_remedy(tmp_path: Path, abort: bool) -> None:
-    with pytest.raises(Unreachable, match=r"waited for: godot: it was not so within 0.01 s\. Look at the road"):
+    with pytest.raises(Unreachable, match=r"waited for: godot: this did not happen within 0.01 s\. Look at the road"):
         wait_for(Abort(tmp_path) if abort else None, "godot", lambda: False, 0.01, "Look at the road.", look_s=0.001)
 
 
@@ -77,7 +77,7 @@ def test_wait_tolerates_short_silence_and_reports_a_lasting_one(tmp_path: Path) 
         raise silent
 
     wait_on_lab(Abort(tmp_path), "LEFT serves", once, 60.0, tmp_path)
-    with pytest.raises(Unreachable, match=r"within 0 s; LEFT gave no answer: connection refused\. Look at the logs in"):
+    with pytest.raises(Unreachable, match=r"within 0 s; LEFT gave no answer: connection refused\. See the logs in"):
         wait_on_lab(Abort(tmp_path), "LEFT serves", always, 0.0, tmp_path)
     with pytest.raises(Unreachable, match="LEFT gave no answer: connection refused"):
         wait_for(None, "LEFT serves", always, 60.0, "Look.")  # elsewhere an error ends the wait

@@ -109,9 +109,7 @@ class FenceSource(FlowArguments, DrillAction):
         held = "held" if now is not None else "there is no pointer, so no application was held"
         found = who_answers([self.source_cluster])[source]
         if isinstance(found, Unreachable):
-            todo = (
-                f"When {source} is back, keep producers away; settle its tail first (failback drill), keep the pointer."
-            )
+            todo = f"Keep producers away from {source}, settle its unreplicated records (failback drill), keep the pointer."
             self.show([question_row("fenced", f"no: {source} does not answer"), question_row("when it returns", todo)])
             return {"fenced": False, "producers": held, "source": f"no answer: {found.why}", "when_it_returns": todo}
         if self.deny_write:
@@ -214,8 +212,8 @@ class FenceSource(FlowArguments, DrillAction):
                     ends, since = now, time.monotonic()
                 if grown and time.monotonic() > give_up:
                     raise Deviated(
-                        f"{flow.source} is still written to",
-                        f"after {self.deadline_s:g} s records still came to {', '.join(grown[:5])}",
+                        f"producers still write to {flow.source}",
+                        f"after {self.deadline_s:g} s records were still appended to {', '.join(grown[:5])}",
                         "Stop the producers that do not follow the pointer, then resume.",
                     )
         return ends

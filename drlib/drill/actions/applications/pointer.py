@@ -104,8 +104,8 @@ class PointerPlace:
         if not _same(now, kept.after):
             raise Deviated(
                 "the pointer is left as it is",
-                f"it was set to {describe(kept.after)} and is {describe(now)}: somebody moved it",
-                "Look who moves the applications.",
+                f"it was set to {describe(kept.after)} and is {describe(now)}: another client changed it",
+                "Find out who publishes the pointer.",
             )
         if kept.before is None:
             if self._place.pointer is not None:
@@ -124,16 +124,16 @@ class PointerPlace:
         answering = [cluster for cluster in clusters if cluster.alias not in silent]
         if not answering:
             why = "; ".join(f"{alias}: {reason}" for alias, reason in silent.items())
-            raise Unreachable("the pointer cannot be asked for", why, "Bring one of the clusters up.")
+            raise Unreachable("the pointer cannot be read", why, "Start one of the clusters.")
         return answering, silent
 
 
 def conflict(place: PointerPlace, now: Pointer | None) -> PointerConflict:
     """What to raise when the pointer is not what a step relies on."""
     return PointerConflict(
-        "the pointer was moved by somebody else",
+        "another client moved the pointer",
         f"it is {describe(now)}",
-        f"Look who moves it ({place.entity}), then plan again.",
+        f"Find out who publishes it ({place.entity}), then plan again.",
     )
 
 

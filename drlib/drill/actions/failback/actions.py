@@ -190,17 +190,17 @@ def refuse_inexact(translations: Iterable[GroupTranslation], moving: Flow) -> No
         first = unread[0]
         raise Deviated(
             f"{first.group} cannot move to {moving.target} yet",
-            f"{first.unread} records of {first.source} are still to be read, and {first.target.topic} on "
-            f"{moving.target} would come after what was written since; {len(unread)} partitions are like that",
+            f"it has not read {first.unread} records of {first.source}, and would read them from {first.target.topic} on "
+            f"{moving.target} after newer records; {len(unread)} partitions are affected",
             f"Let it read {first.source.topic} on {moving.source} to its end first.",
         )
     if inexact:
         first = inexact[0]
         raise Deviated(
-            f"{first.group} would not go on at its exact record on {moving.target}",
+            f"{first.group} would not resume at its exact record on {moving.target}",
             f"{first.source} at {first.source_offset} is {first.translation.kind.value} ({first.translation.records} records); "
             f"{len(inexact)} positions are not exact",
-            "Allow it with inexact = true, or wait until the mirror has what is missing.",
+            "Allow it with inexact = true, or wait until the mirror has copied the missing records.",
         )
 
 
@@ -218,7 +218,7 @@ def refuse_blocked(moves: Iterable[PositionMove], moving: Flow, *, inexact: bool
         raise Deviated(
             f"{first.group} cannot move to {moving.target}",
             f"{first.source} at {first.source_offset} is {first.target} there, and {first.why}; "
-            f"{len(stuck)} positions are like that",
+            f"{len(stuck)} positions are affected",
             remedy[first.left or Left.AHEAD],
         )
 
@@ -231,7 +231,7 @@ def position_rows(moves: Sequence[PositionMove], moving: Flow) -> list[dict[str,
             f"on {moving.source}": str(move.source),
             "at": move.source_offset,
             f"on {moving.target}": str(move.target),
-            "goes on at": move.offset,
+            "resumes at": move.offset,
             "meaning": move.kind.value,
             "records": move.records,
         }

@@ -132,7 +132,7 @@ class MoveApplications(MoveArguments, DrillAction):
             raise UsageError(
                 f"applications cannot move from {moving.source} to {moving.target}",
                 f"the pointer names {now}",
-                "Name the cluster they are at as source.",
+                "Set source to the cluster that they use.",
             )
         return () if now == moving.target else (Change(self.entity, now, moving.target),)
 
@@ -218,7 +218,7 @@ class MoveApplications(MoveArguments, DrillAction):
         if now.active == self.flow.target and self._pointers.kept() is not None:
             raise Deviated(
                 f"the applications stay at {now.active}",
-                "they write and read there by now",
+                "they already read and write there",
                 f"Move them back by a planned switchover from {now.active} to {self.flow.source}.",
             )
         if now.hold:
@@ -233,7 +233,7 @@ class MoveApplications(MoveArguments, DrillAction):
             raise UsageError(
                 self.name,
                 "there is no pointer that applications follow",
-                "Publish one for the cluster they are at: drlib.publish_pointer.",
+                "Publish one that names the cluster they use: drlib.publish_pointer.",
             )
         return found
 
@@ -294,14 +294,14 @@ class MoveApplications(MoveArguments, DrillAction):
             if not why:
                 found = replication_lag(settings, moving, here, every)
                 if found.missing:
-                    why = f"the mirror has not got {found.offsets} offsets yet"
+                    why = f"the mirror has not copied {found.offsets} offsets yet"
                 elif found.ends == ends:
                     return _Still(found, time.monotonic() - began)
             if time.monotonic() - began > self.held_s:
                 raise Deviated(
                     f"the applications stay at {moving.source}",
                     f"after {self.held_s:g} s of holding, {why or 'records arrived again'}; they go on where they were",
-                    "See that every application honours the pointer's hold, then try again.",
+                    "Check that every application honours the pointer's hold, then try again.",
                 )
             abort.wait(_LOOK_S)
             now = here.log_ends(every)

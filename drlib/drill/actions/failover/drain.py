@@ -45,11 +45,15 @@ class DrainMirror(ReadOnlyTargetAction):
             state = observe_flow(self.context, self.flow, silence)
             if state.survey.target_error:
                 raise Unreachable(
-                    f"{self.flow.target} gave no answer", state.survey.target_error, "Bring it up first: drlib status."
+                    f"{self.flow.target} gave no answer",
+                    state.survey.target_error,
+                    "Start its brokers, then see: drlib status.",
                 )
             gone = bool(state.survey.source_error)
             if gone and self.expect is Expected.SERVING:
-                raise Unreachable(f"{self.flow.source} is gone", state.survey.source_error, "Fail over instead.")
+                raise Unreachable(
+                    f"{self.flow.source} does not answer", state.survey.source_error, "Fail over instead."
+                )
             if not gone and (self.expect is Expected.SERVING or not state.behind) and self._all_there(state):
                 return self._done(state, 0, 0.0, "every record of the source is on the target")
             total = sum(p.mirrored for p in state.view.partitions)

@@ -57,16 +57,16 @@ def advise(
 ) -> Advice:
     """What to do. `both_written` are topics that are written to on both sides; `force_reason` overrules all but the target."""
     if not target.serves:
-        return Advice(False, f"{target.alias} cannot take over: {target}", f"Get {target.alias} to serve first.")
+        return Advice(False, f"{target.alias} cannot take over: {target}", f"Restore {target.alias} first.")
     against, remedy = "", ""
     if both_written:
         against = f"both sides are written to: {', '.join(both_written)}"
         remedy = f"Stop the applications on one side (source.fence), or give force_reason to go on to {target.alias}."
     elif expected is Expected.GONE and source.serves:
         against = f"{source.alias} {source}"
-        remedy = "Move in a planned way, which loses nothing (planned-switchover), or give force_reason."
+        remedy = "Use a planned switchover (planned-switchover), which loses nothing, or give force_reason."
     elif expected is Expected.SERVING and not source.serves:
-        against = f"{source.alias} is to serve in a planned move, and: {source}"
+        against = f"a planned move needs {source.alias}: {source}"
         remedy = "Wait until it serves, or fail over (emergency-failover)."
     if not against:
         return Advice(True, f"{source.alias}: {source}; {target.alias} serves", "")

@@ -156,7 +156,7 @@ def changed_by_others(
     return Deviated(
         f"{len(moves)} positions on {cluster.alias} are left as they are",
         f"{move.group} was at {move.before} in {move.target}, was to be at {move.offset}, and is at "
-        f"{_offset(found, move)}: it was changed by others",
+        f"{_offset(found, move)}: another client changed it",
         f"Find out who uses {move.group} on {cluster.alias}.",
     )
 

@@ -136,7 +136,7 @@ class ReadCanary(ReadOnlyTargetAction):
             missing = {partition.topic for partition, _ in starts} - there.keys()
             if missing:
                 raise UsageError(
-                    f"topics {', '.join(sorted(missing))}", f"they are not on {cluster.alias}", "Look at it."
+                    f"topics {', '.join(sorted(missing))}", f"they are not on {cluster.alias}", "See: drlib status."
                 )
             ends = handle.log_ends({partition for partition, _ in starts})
             for turn in _turns(starts):

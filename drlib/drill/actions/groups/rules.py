@@ -103,7 +103,7 @@ def decide(
             left, why = Left.PAST_END, f"its log ends at {log_end} there, before {offset}"
         elif decision is SyncDecision.NOT_TRANSLATED:
             why = (
-                "the journal cannot say what it is there"
+                "the journal does not determine its offset there"
                 if bounds is not None
                 else "the partition does not exist there"
             )
@@ -152,4 +152,4 @@ def blocked(moves: Iterable[PositionMove]) -> dict[str, tuple[PositionMove, ...]
 
 
 def _ahead(committed: CommittedOffset) -> str:
-    return f"it is at {committed.offset} there, further on: the group was read there"
+    return f"it is at {committed.offset} there, further ahead: the group was used there"

@@ -124,8 +124,8 @@ class TranslateGroups(FlowArguments, DrillAction):
             known = ", ".join(sorted({item.group for item in found})[:10]) or "none"
             raise UsageError(
                 f"no group to move to {flow.target}",
-                f"none that is known has a position on a mirrored topic and is one of {', '.join(self.groups)}",
-                f"Known with a position: {known}.",
+                f"no group with a position on a mirrored topic matches {', '.join(self.groups)}",
+                f"Groups with a position: {known}.",
             )
         names = {item.group: self.named(item.group) for item in chosen}
         group_writing.refuse_in_use(self.target_cluster, set(names.values()))
@@ -139,9 +139,9 @@ class TranslateGroups(FlowArguments, DrillAction):
             shown = [f"{group}: {those[0].target}, {those[0].why}" for group, those in sorted(stuck.items())]
             more = f"; and {len(shown) - 5} groups more" if len(shown) > 5 else ""
             raise UsageError(
-                f"{len(stuck)} groups cannot be moved without a guess",
+                f"{len(stuck)} groups have positions that cannot be translated",
                 "; ".join(shown[:5]) + more,
-                "Look at them (drlib translate), then name those that may stay in `leave`.",
+                "See drlib translate; name groups that may stay in `leave`.",
             )
         return tuple(replace(move, group=names[move.group]) for move in moves)
 

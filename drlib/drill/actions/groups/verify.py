@@ -70,12 +70,12 @@ class VerifyGroups(ReadOnlyTargetAction):
                 return any(now[p] > before[p] for p in now)
 
             for topic in self.written:
-                remedy = f"Look whether its producers follow the pointer to {alias}."
+                remedy = f"Check whether its producers follow the pointer to {alias}."
                 wait_for(
                     abort, f"{topic} on {alias} is written to", functools.partial(grown, topic), self.deadline_s, remedy
                 )
             for group in groups:
-                remedy = f"Look whether the consumers of {group} follow the pointer to {alias}."
+                remedy = f"Check whether the consumers of {group} follow the pointer to {alias}."
                 wait_for(
                     abort,
                     f"{group} makes progress on {alias}",

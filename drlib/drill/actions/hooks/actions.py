@@ -137,7 +137,7 @@ class HookAction(DrillAction):
             return
         if self.undo_hook is None:
             raise Deviated(
-                f"hook {self.step} is not undone", "nothing was given that undoes it", "Undo it by hand if it matters."
+                f"hook {self.step} is not undone", "the step has no undo hook", "Undo its effect yourself if needed."
             )
         found = hook_run.run(self.undo_hook, self._hook_context())
         if not found.ok:
@@ -184,7 +184,9 @@ class HookAction(DrillAction):
             return None
         except ValidationError:
             raise UsageError(
-                f"{self._path.name} cannot be used", "it is not what a hook's step wrote", "Don't rely on this run."
+                f"{self._path.name} cannot be used",
+                "a hook's step did not write it like this",
+                "Do not rely on this run.",
             ) from None
 
     def _remember(self, known: _Memory) -> None:
@@ -280,7 +282,7 @@ def _failed(found: hooks.Evidence) -> Deviated:
     what = {
         Outcome.REFUSED: "ended otherwise than expected",
         Outcome.NOT_DONE: "could not be called",
-        Outcome.UNKNOWN: "was called, and nobody knows what came of it",
+        Outcome.UNKNOWN: "was called, and its outcome is unknown",
     }.get(found.outcome, str(found.outcome))
     return Deviated(f"hook {found.name} {what}", found.reason + output, f"See what {found.target} does, then resume.")
 

@@ -159,8 +159,8 @@ def _check_attempts(name: str, attempts: int, idempotent: bool, timeout_s: float
     if attempts > 1 and not idempotent:
         raise UsageError(
             f"hook {name} may not be tried {attempts} times",
-            "what timed out may have been done, and doing it twice is not said to be harmless",
-            "Declare idempotent = true if it is, or take attempts away.",
+            "a call that timed out may have taken effect, and the hook is not declared idempotent",
+            "Set idempotent = true if it may take effect twice, or leave attempts out.",
         )
 
 

@@ -96,7 +96,7 @@ def _replicas(
     if in_sync < replicas:
         return Severity.WARN, f"{in_sync} of {replicas} copies in sync", f"See {describe}"
     if replicas < wanted:
-        return Severity.WARN, f"{count(replicas, 'copy', 'copies')} on {brokers} brokers, {wanted} asked", add
+        return Severity.WARN, f"{count(replicas, 'copy', 'copies')} on {brokers} brokers, {wanted} required", add
     if minimum is None:
         fix = "Grant our principal DescribeConfigs on the topic."
         return Severity.UNKNOWN, "its min.insync.replicas could not be read", fix

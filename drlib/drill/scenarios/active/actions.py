@@ -122,7 +122,7 @@ class Join(ActiveStep):
         self.show(self.records_read(everybody))
         self.score(ScorecardPart(marks=(Mark(name=f"{self.cluster} joins", at_ms=began_ms),)))
         if self._pids() != before:
-            raise Deviated("an application was restarted", "it has another process now", "Look at the lab's logs.")
+            raise Deviated("an application was restarted", "it has another process now", "See the lab's logs.")
         news = [
             row.at_ms
             for other in self.others
@@ -168,7 +168,7 @@ class Prove(ActiveStep):
         samples = sampler.stop(self.context.run_dir)
         self.score(ScorecardPart(records=found.records, checks=found.checks, groups=found.groups, samples=samples))
         if found.failed:
-            raise Deviated("the proof failed", "; ".join(found.failed), "Look at the histories in the run's folder.")
+            raise Deviated("the proof failed", "; ".join(found.failed), "See the histories in the run's folder.")
         return found.evidence
 
 

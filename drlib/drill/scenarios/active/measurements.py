@@ -70,7 +70,9 @@ class MeasureLink(ActiveStep):
         ratio = round(float(str(many["bytes per record"])) / float(str(one["bytes per record"])), 3)
         if ratio >= ONCE:
             raise Deviated(
-                "records crossed the link more than once", f"{ratio} times the bytes per record", "Look at the link."
+                "records crossed the link more than once",
+                f"{ratio} times the bytes per record",
+                "Check the link and the mirrors on it.",
             )
         return {"groups": self.groups, "bytes_per_record_ratio": ratio}
 

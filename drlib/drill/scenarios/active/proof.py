@@ -81,7 +81,7 @@ def prove(testbed: ActiveTestbed, clusters: Sequence[str]) -> Proof:
     loops = _loops(testbed, clusters)
     verdict = Verdict.FAIL if loops else Verdict.PASS
     evidence = ", ".join(loops) or f"on {len(clusters)} clusters only the topic and one copy for each other cluster"
-    checks.append(Check(name="no record went round", verdict=verdict, evidence=evidence))
+    checks.append(Check(name="no record was copied in a cycle", verdict=verdict, evidence=evidence))
     produced = check_completeness(everything.produced, ()).due
     records = Records(produced=produced, mirrored=mirrored, lost=lost, duplicated=doubled, out_of_order=disorder)
     return Proof(tuple(rows), records, tuple(checks), tuple(groups), records.model_dump())

@@ -231,7 +231,7 @@ def _weigh(check: Check, group: GroupReport, gap: int) -> Check:
     mine = check.name == f"group {group.group} reads nothing again" and check.verdict is Verdict.FAIL
     if not mine or group.re_read is None or group.re_read > gap:
         return check
-    why = f"its last commits, {gap} records, died with LEFT before they crossed; {group.re_read} of those read again; "
+    why = f"commits of its last {gap} records were lost with LEFT; {group.re_read} of these records were read again; "
     return replace(check, verdict=Verdict.CONDITIONS, evidence=why + check.evidence)
 
 

@@ -73,8 +73,8 @@ class ProveRoundTrip(ReadOnlyAction, FailoverStep):
             failed = next(c for c in report.checks if c.verdict is Verdict.FAIL)
             raise Deviated(
                 failed.name,
-                f"it is not so: {failed.evidence}",
-                f"Look at the run's folder {self.context.run_dir.name}.",
+                failed.evidence,
+                f"See the histories in the run's folder {self.context.run_dir.name}.",
             )
         return {
             "acknowledged": report.acknowledged,

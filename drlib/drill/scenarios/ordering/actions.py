@@ -201,7 +201,7 @@ class Move(OrderingStep):
             raise Deviated(
                 f"the position of {first.group} in {first.source} has no exact counterpart",
                 f"it is {first.translation.kind.value}",
-                "Look at the mirror, then resume.",
+                "See drlib status, then resume.",
             )
         commit_translations(settings, self.flow, found)
         came = testbed.copy_of(self.flow.target)
@@ -251,7 +251,7 @@ class Prove(OrderingStep):
         samples = sampler.stop(self.context.run_dir)
         self.score(ScorecardPart(records=found.records, checks=found.checks, groups=found.groups, samples=samples))
         if found.failed:
-            raise Deviated("the proof failed", "; ".join(found.failed), "Look at the histories in the run's folder.")
+            raise Deviated("the proof failed", "; ".join(found.failed), "See the histories in the run's folder.")
         return {
             **self._longest_hold(),
             "violations_ordered": found.violations[ORDERED],

@@ -168,6 +168,6 @@ def open_foreign_writer(events: EventLog, partition: str, offset: int, count: in
     events.open(
         "ForeignWriter",
         partition,
-        f"another producer wrote {count} records from offset {offset} on; the copy goes on behind them, nothing is lost or "
-        "doubled",
+        f"another producer wrote {count} records from offset {offset} on; copying continues after them, and nothing is lost or "
+        "duplicated",
     )

@@ -224,7 +224,7 @@ class UnplannedFailover(MoveLesson):
         else:
             observed = f"{config['bootstrap.servers']} did not acknowledge the application's record"
         if warnings:
-            observed += "; a cluster could not be asked for the pointer"
+            observed += "; a cluster did not answer for the pointer"
         return CheckResult(acknowledged and on_right, observed, "Which cluster does the pointer name?")
 
 

@@ -77,16 +77,16 @@ def refused(place: Path, code: int, *arguments: object) -> str:
     [
         ({"drill": {"mod": "planned"}}, ["drill.mod: there is no such key", "Did you mean mode?"]),
         ({"aproval": True}, ["drill.steps.0.aproval: there is no such key", "Did you mean approval?"]),
-        ({"action": "topic.craete"}, ["step create: topic.craete", "there is nothing of that name", "topic.create"]),
+        ({"action": "topic.craete"}, ["step create: topic.craete", "no action or probe has this name", "topic.create"]),
         ({"arguments": {"cluster": "RIGHT", "partitions": 2}}, ["its argument 'topic' is missing"]),
         (
             {"arguments": {**STEP["arguments"], "partitions": "two"}},
             ["partitions: 'two' is not a whole number from 1 on"],
         ),
-        ({"arguments": {**STEP["arguments"], "cluster": "UP"}}, ["UP", "There are: LEFT, RIGHT"]),
+        ({"arguments": {**STEP["arguments"], "cluster": "UP"}}, ["UP", "the clusters are: LEFT, RIGHT"]),
         ({"arguments": {**STEP["arguments"], "topic": "${tpoic}"}}, ["there is no parameter tpoic"]),
-        ({"drill": {"flow": "LEFT->UP"}}, ["UP", "There are: LEFT, RIGHT"]),
-        ({"drill": {"steps": []}}, ["there has to be one"]),
+        ({"drill": {"flow": "LEFT->UP"}}, ["UP", "the clusters are: LEFT, RIGHT"]),
+        ({"drill": {"steps": []}}, ["at least one step"]),
     ],
 )
 def test_plan_wrong_runbook_starts_nothing(

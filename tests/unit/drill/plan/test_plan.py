@@ -160,7 +160,7 @@ def test_plan_with_inconsistent_steps_is_refused(change) -> None:  # type: ignor
 
 @pytest.mark.parametrize("text", ["", "[]", "null", canonical(PLAN) + " "])
 def test_parse_text_that_is_no_plan_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no plan"):
+    with pytest.raises(ValueError, match="not a plan"):
         parse(text)
 
 

@@ -110,7 +110,7 @@ def test_gate_refusal_names_flow_reason_and_first_fix() -> None:
         gate([judge_flow(observation(), CONTEXT), stopped], 80)
     assert str(caught.value).startswith("LEFT->RIGHT is not ready for a failover: score 90 of 100, critical: worker. ")
     assert "drlib mirror mm2.properties" in caught.value.remedy
-    with pytest.raises(ReadinessError, match="score 97 of 100, 98 asked"):
+    with pytest.raises(ReadinessError, match="score 97 of 100, 98 required"):
         gate([judge_flow(observation(drills=Unanswered("runs cannot be read")), CONTEXT)], 98)
 
 

@@ -149,7 +149,7 @@ def test_unknown_names_are_refused_with_the_nearest_or_all_of_them() -> None:
     with pytest.raises(UsageError, match=r"step one: pointer\.mve.*Did you mean pointer\.move\?"):
         parse_drill(drill("pointer.mve", "lab.serves"))
     with pytest.raises(
-        UsageError, match=r"hypothesis 'all is well': x: there is nothing of that name\. There are: clus"
+        UsageError, match=r"hypothesis 'all is well': x: no action or probe has this name\. The names are: clus"
     ):
         parse_drill(drill("pointer.move", "x"))
 

@@ -196,7 +196,7 @@ def test_run_stale_plan_is_refused_by_entity(here: Setting) -> None:
 def test_run_destructive_step_needs_the_cluster_id(here: Setting) -> None:
     plan = here.plan(steps=(ONE, replace(TWO, danger=Danger.DESTRUCTIVE)))
     for typed in (frozenset(), frozenset({"another-cluster"})):
-        with pytest.raises(UsageError, match=r"step two destroys .*its-cluster"):
+        with pytest.raises(UsageError, match=r"step two is destructive .*its-cluster"):
             here.runner(plan, permissions=Permissions(cluster_ids=typed)).run()
     assert here.files() == set()
     here.runner(plan, permissions=Permissions(cluster_ids=frozenset({"its-cluster"}))).run()

@@ -39,7 +39,7 @@ def test_appear_lists_only_missing_entities() -> None:
 
 def test_refuse_present_names_the_existing_topic() -> None:
     refuse_present(OBSERVED, [("LEFT", "orders")])
-    with pytest.raises(UsageError, match=r"topic LEFT\.orders on RIGHT is there already"):
+    with pytest.raises(UsageError, match=r"topic LEFT\.orders on RIGHT already exists"):
         refuse_present(OBSERVED, [("LEFT", "orders"), ("RIGHT", "LEFT.orders")])
 
 

@@ -85,7 +85,7 @@ def test_drill_section_without_steps_or_with_duplicate_names_is_refused(tmp_path
     for steps in ([], [SECTION["steps"][0]] * 2):
         book = load(tmp_path, steps=steps)
         assert book.drill is not None
-        with pytest.raises(UsageError, match="names of their own"):
+        with pytest.raises(UsageError, match="a unique name"):
             drill_section.drill(book.drill, "x", Objectives(), {"topic": "t"})
 
 

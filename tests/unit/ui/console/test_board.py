@@ -38,7 +38,7 @@ def test_board_steps_have_the_state_and_time_of_their_last_line() -> None:
         line(13, Noted.UNDO_SUCCEEDED, step="one"),
     ]
     found = [(s.name, s.stand, s.seconds) for s in steps_of(DRILL, lines, now)]
-    assert found[:2] == [("one", Stand.PUT_BACK, 2.5), ("two", Stand.FAILED, 7.0)]
+    assert found[:2] == [("one", Stand.UNDONE, 2.5), ("two", Stand.FAILED, 7.0)]
 
 
 def test_board_picture_uses_words_and_escapes_input() -> None:

@@ -95,7 +95,7 @@ def until(holds) -> None:
 def test_dangerous_button_shows_its_plan_first(widget: ConsoleWidget, cluster: Cluster) -> None:
     widget.buttons["kill"].click()
     assert "SIGKILL" in widget.plan.value
-    assert "Start puts it back" in widget.plan.value
+    assert "Start reverts it" in widget.plan.value
     assert widget.confirm_row.layout.display == "flex"
     assert cluster.calls == []
 

@@ -109,8 +109,8 @@ def test_positions_figure_compares_translations_with_histories(drill: Any) -> No
     positions.write(drill.workplace.run_dir, "RIGHT", moves)
     figure = positions_figure(drill)
     said = texts(figure)
-    assert "exact; 2 read again, its last commits died with the source" in said
-    assert "no position had crossed; nothing was left to read" in said
+    assert "exact; 2 read again, its last commits were lost with the source" in said
+    assert "no position was mirrored; nothing was left to read" in said
     again, skipped, exact, unknown = figure.data
     assert dict(zip(again.y, again.x, strict=True)) == {"g: t-0": -2, "g: t-1": 0}
     assert set(skipped.x) == {0}
@@ -133,6 +133,6 @@ def test_positions_figure_draws_checkpoints_and_unknown() -> None:
 def test_failover_figures_without_data_say_so(drill: Any) -> None:
     assert "has not died" in texts(failover_figure(drill))[0]
     moments.mark(drill.workplace.run_dir, "fault", FAULT)
-    assert "wrote anything down" in texts(failover_figure(drill))[0]
+    assert "recorded anything" in texts(failover_figure(drill))[0]
     assert "No position was translated" in texts(positions_figure(drill))[0]
     assert "No group has a position" in texts(standing_figure("any", []))[0]

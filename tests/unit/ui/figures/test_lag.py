@@ -57,7 +57,7 @@ def test_lag_figure_draws_only_the_worst() -> None:
 
 
 def test_lag_figure_without_data_says_so() -> None:
-    assert "Nothing is known" in lag_figure(report()).layout.annotations[0].text
+    assert "No lag was measured" in lag_figure(report()).layout.annotations[0].text
 
 
 def test_lag_report_verdict_is_that_of_its_worst_part() -> None:
@@ -73,7 +73,7 @@ def test_lag_range_is_written_with_both_ends() -> None:
     most = series(0, 1.0)
     bounded = replace(most, lower_bound=Point(most.points[-1].at_s, 3, 300, 2.0))
     figure = lag_figure(report(bounded))
-    assert "at most, as MirrorMaker 2 tells it" in figure.layout.title.text
+    assert "at most, from MirrorMaker 2's offset syncs" in figure.layout.title.text
     assert "orders-0: 3 to 29 records, at most 29 s" in [a.text for a in figure.layout.annotations]
     assert "at most" not in lag_figure(report(most)).layout.title.text
 
@@ -82,7 +82,7 @@ def test_lag_figure_draws_both_ends_of_a_range() -> None:
     most = series(0, 1.0)
     certain = (Point(most.points[-2].at_s, 0, 0, 0.0), Point(most.points[-1].at_s, 3, 300, 2.0))
     figure = lag_figure(report(replace(most, lower_bound=certain[-1], lower_bounds=certain)))
-    assert "at most (thick) and for certain (thin), as MirrorMaker 2 tells it" in figure.layout.title.text
+    assert "at most (thick) and for certain (thin), from MirrorMaker 2's offset syncs" in figure.layout.title.text
     upper, lower = figure.data
     assert (upper.line.color, upper.line.width, lower.line.width) == (lower.line.color, 2, 1)
     assert list(lower.y) == [0.1, 2.0]

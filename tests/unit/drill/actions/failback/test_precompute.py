@@ -147,7 +147,7 @@ def test_switchover_never_sets_a_group_back_or_past_the_end_of_the_log() -> None
         (1, None, Left.PAST_END),
     ]
     with pytest.raises(
-        Deviated, match=r"g cannot move to B: t-0 at 3 is A\.t-0 there, and it is at 9 there, further on"
+        Deviated, match=r"g cannot move to B: t-0 at 3 is A\.t-0 there, and it is at 9 there, further ahead"
     ):
         refuse_blocked(moves, FLOW, inexact=True)
     rewound = decide_all(ahead.translations, bounds, committed, rewind=True)

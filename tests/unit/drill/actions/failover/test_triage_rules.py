@@ -19,7 +19,7 @@ GONE, SERVING = Expected.GONE, Expected.SERVING
         (WELL, TARGET, GONE, (), "", False, "LEFT answers: 3 brokers"),
         (WELL, TARGET, GONE, (), "its site burns", True, "forced, 'its site burns'"),
         (WELL, TARGET, SERVING, (), "", True, "RIGHT serves"),
-        (DEAD, TARGET, SERVING, (), "", False, "is to serve in a planned move"),
+        (DEAD, TARGET, SERVING, (), "", False, "a planned move needs"),
         (WELL, TARGET, SERVING, ("orders",), "", False, "both sides are written to: orders"),
         (LAME, TARGET, GONE, ("orders",), "", False, "both sides are written to: orders"),
         (WELL, TARGET, SERVING, ("orders",), "known", True, "although both sides are written to"),

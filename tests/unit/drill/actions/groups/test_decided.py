@@ -11,7 +11,7 @@ def test_positions_decided_come_back_from_disk_and_are_forgotten(tmp_path: Path)
     here, there = TopicPartition("orders", 3), TopicPartition("LEFT.orders", 3)
     moves = (
         PositionMove("billing", here, 70, there, 50, TranslationKind.BEHIND, 3, 1, "m", 20, "old"),
-        PositionMove("billing", here, 70, there, None, TranslationKind.UNKNOWN, 0, 1, why="nobody knows"),
+        PositionMove("billing", here, 70, there, None, TranslationKind.UNKNOWN, 0, 1, why="unknown history"),
     )
     assert positions.read(tmp_path, "RIGHT") is None
     positions.write(tmp_path, "RIGHT", moves)

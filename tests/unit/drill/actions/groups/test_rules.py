@@ -34,12 +34,12 @@ def test_decide_equal_position_is_kept_and_a_lower_one_raised() -> None:
 @pytest.mark.parametrize(
     ("item", "bounds", "committed", "left", "why"),
     [
-        (translated(50), BOUNDS, 55, Left.AHEAD, "further on"),
+        (translated(50), BOUNDS, 55, Left.AHEAD, "further ahead"),
         (translated(61), BOUNDS, None, Left.PAST_END, "ends at 60"),
-        (translated(50, TranslationKind.UNKNOWN), BOUNDS, None, Left.UNKNOWN, "cannot say"),
-        (translated(None, TranslationKind.BEHIND), BOUNDS, None, Left.UNKNOWN, "cannot say"),
+        (translated(50, TranslationKind.UNKNOWN), BOUNDS, None, Left.UNKNOWN, "does not determine"),
+        (translated(None, TranslationKind.BEHIND), BOUNDS, None, Left.UNKNOWN, "does not determine"),
         (translated(50), None, None, Left.UNKNOWN, "does not exist there"),
-        (translated(None, TranslationKind.NEVER_MIRRORED), BOUNDS, 5, Left.AHEAD, "further on"),
+        (translated(None, TranslationKind.NEVER_MIRRORED), BOUNDS, 5, Left.AHEAD, "further ahead"),
     ],
 )
 def test_decide_guess_or_step_back_is_left_and_blocks_its_group(

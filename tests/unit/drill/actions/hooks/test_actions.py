@@ -103,7 +103,7 @@ def test_hook_unexpected_exit_code_is_an_error_with_its_output(tmp_path: Path) -
 def test_hook_timed_out_is_unknown(tmp_path: Path) -> None:
     step = made(tmp_path, argv=python("import time; time.sleep(60)"), timeout_seconds=0.3)
     planned = changes(step)
-    with pytest.raises(Deviated, match="nobody knows"):
+    with pytest.raises(Deviated, match="its outcome is unknown"):
         step.act(planned, Abort(tmp_path))
     assert step.probe(planned) is Reach.UNKNOWN
 
@@ -124,7 +124,7 @@ def test_hook_without_undo_is_not_undone(tmp_path: Path) -> None:
     step = made(tmp_path, argv=["true"])
     planned = changes(step)
     step.act(planned, Abort(tmp_path))
-    with pytest.raises(Deviated, match="nothing was given that undoes it"):
+    with pytest.raises(Deviated, match="the step has no undo hook"):
         step.undo(planned)
 
 
@@ -157,7 +157,7 @@ def test_hook_secret_is_a_reference_in_the_plan_and_must_resolve(
         ("hook.command", {"argv": ["true", "${env:TOKEN}"]}, "hands a secret over"),
         ("hook.http", {"url": "http://127.0.0.1/", "expected": "fine"}, "is not a list of codes"),
         ("hook.http", {"url": "http://127.0.0.1/", "headers": ["Authorization: Bearer x"]}, "holds a secret"),
-        ("hook.htpp", {}, "there is nothing of that name"),
+        ("hook.htpp", {}, "no action or probe has this name"),
     ],
 )
 def test_hook_wrong_arguments_are_refused_before_any_call(

@@ -119,7 +119,7 @@ CASES = [
      "min.insync.replicas=1"),
     ("durability", {"durability": durability(in_sync=1)}, "critical", "1 of 3 copies in sync", "--describe"),
     ("durability", {"durability": durability(in_sync=2)}, "warn", "2 of 3 copies in sync", "--describe"),
-    ("durability", {"durability": durability(replicas=2, in_sync=2, minimum=1)}, "warn", "2 copies on 3 brokers, 3 asked",
+    ("durability", {"durability": durability(replicas=2, in_sync=2, minimum=1)}, "warn", "2 copies on 3 brokers, 3 required",
      "kafka-reassign-partitions.sh"),
     ("durability", {"durability": durability(minimum=3)}, "warn", "the loss of one broker stops producers", ""),
     ("durability", {"durability": durability(minimum=None)}, "unknown", "could not be read", "DescribeConfigs"),
