@@ -1,4 +1,4 @@
-"""Parse and format rates, sizes and times as people write them: `5MB/s`, `1Gb/s`, `256MiB`, `200ms`, `24h`. Pure.
+"""Parse rates, sizes and times as people write them: `5MB/s`, `1Gb/s`, `256MiB`, `200ms`, `24h`. Pure.
 
 Rules: B is bytes and b is bits, as on every data sheet, so `1Gb/s` is 125,000,000 bytes a second; k, M, G and T are powers of
 1000, Ki, Mi, Gi and Ti of 1024. A number without a unit is refused, as its unit would be a guess.
@@ -49,30 +49,6 @@ def _bytes(form: re.Pattern[str], text: str, what: str, remedy: str) -> float:
     if match is None or prefix is None:
         raise UsageError(f"'{text}' is not a valid {what}", "it is not a number with a unit", remedy)
     return float(match[1]) * prefix / (8 if match[3] == "b" else 1)
-
-
-def format_bytes(count: float) -> str:
-    """Bytes in decimal units, three digits: `1.25 GB`."""
-    for unit, step in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= step * 0.9995:
-            return f"{count / step:.3g} {unit}"
-    return f"{count:.0f} B"
-
-
-def format_rate(rate: float) -> str:
-    """`5 MB/s`."""
-    return f"{format_bytes(rate)}/s"
-
-
-def format_seconds(time: float) -> str:
-    """`200 ms`, `42 s`, `12 min`, `3.5 h`, `2.1 d`."""
-    if time < 1:
-        return f"{time * 1000:.3g} ms"
-    for unit, step in (("d", 172800.0), ("h", 7200.0), ("min", 120.0)):
-        if time >= step:
-            length = _SECONDS[unit]
-            return f"{time / length:.3g} {unit}"
-    return f"{time:.3g} s"
 
 
 DEFAULT_MEMORY: Final = "256MiB"

@@ -1,52 +1,106 @@
-"""What a step shows: a title, rows, a note; as text, as HTML, and as nothing else.
+"""A table that shows itself everywhere: a notebook, an exported page, a terminal, a log.
 
-Rules: values are escaped; the text form is what a terminal, a log and papermill's output need.
+Rules: the bundle always holds text and HTML, and the figure as plotly's own JSON when there is one, so that no viewer
+is left with nothing. Everything is escaped. None is shown as "unknown".
 """
 
 from __future__ import annotations
 
-import html
+import json
+import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Final
 
-from drlib.runs.journal import Scalar
+from drlib import formats
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+PLOTLY: Final = "application/vnd.plotly.v1+json"
+ONE_LINE: Final = 90  # characters of a title that fit in a notebook's page
+SHORT: Final = 16  # characters of a cell that is not to be broken, such as "not yet"
+NOWRAP: Final = ";white-space:nowrap"
 
 
-@dataclass(frozen=True)
 class Table:
-    """Rows of one shape; the first row's keys are the columns."""
+    """A title, rows, a note, a figure. A row maps columns to values; columns stand as they first appear."""
 
-    title: str
-    rows: Sequence[Mapping[str, Scalar]]
-    note: str = ""
+    def __init__(
+        self,
+        title: str,
+        rows: Sequence[Mapping[str, object]],
+        note: str = "",
+        *,
+        figure: go.Figure | None = None,
+    ) -> None:
+        self.title = title
+        self.rows = tuple(rows)
+        self.note = note
+        self.figure = figure
+        self.columns = tuple(dict.fromkeys(str(column) for row in self.rows for column in row))
+        self._numeric = [self._is_numeric(column) for column in self.columns]
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self.rows[0]) if self.rows else ()
+    def _is_numeric(self, column: str) -> bool:
+        known = [value for row in self.rows if (value := row.get(column)) is not None]
+        return bool(known) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in known)
 
     def __repr__(self) -> str:
-        lines = [[_text(row.get(c)) for c in self.columns] for row in self.rows]
-        widths = [max(len(c), *(len(line[i]) for line in lines)) for i, c in enumerate(self.columns)]
-        body = [
-            "  ".join(v.ljust(w) for v, w in zip(line, widths, strict=True)) for line in [list(self.columns), *lines]
-        ]
-        return "\n".join([self.title, *body, *([self.note] if self.note else [])])
+        """The title, an aligned table with numbers to the right, and the note."""
+        cells = [[formats.one_line(formats.cell(row.get(column))) for column in self.columns] for row in self.rows]
+        widths = [max(map(_width, [column, *(line[n] for line in cells)])) for n, column in enumerate(self.columns)]
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        head = "".join(f'<th scope="col">{html.escape(c)}</th>' for c in self.columns)
+        def aligned(line: Sequence[str]) -> str:
+            padded = [
+                " " * (width - _width(text)) + text if right else text + " " * (width - _width(text))
+                for text, width, right in zip(line, widths, self._numeric, strict=True)
+            ]
+            return "  ".join(padded).rstrip()
+
+        lines = [self.title]
+        if self.columns:
+            lines += [aligned(self.columns), "  ".join("─" * width for width in widths), *map(aligned, cells)]
+        return "\n".join([*lines, self.note] if self.note else lines)
+
+    def _html(self) -> str:
+        """A table with a caption and scoped headings, or a paragraph when there are no rows. Words begin at the left, numbers
+        end at the right: JupyterLab would put everything to the right."""
+        title = f"<strong>{escape(self.title)}</strong>"
+        note = f"<p>{escape(self.note)}</p>" if self.note else ""
+        if not self.columns:
+            return f"<p>{title}</p>{note}"
+        sides = ["right" if numeric else "left" for numeric in self._numeric]
+        heads = "".join(
+            f'<th scope="col" style="text-align:{side}">{escape(column)}</th>'
+            for column, side in zip(self.columns, sides, strict=True)
+        )
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_text(row.get(c)))}</td>" for c in self.columns) + "</tr>"
+            f"<tr>{''.join(_data(formats.cell(row.get(c)), side) for c, side in zip(self.columns, sides, strict=True))}</tr>"
             for row in self.rows
         )
-        note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
-        caption = f"<caption>{html.escape(self.title)}</caption>"
-        table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
-        return {"text/plain": repr(self), "text/html": table}
+        whole = NOWRAP if len(self.title) <= ONE_LINE else ""  # or it breaks where a narrow table ends
+        return (
+            f'<table><caption style="text-align:left{whole}">{title}</caption>'
+            f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{note}"
+        )
+
+    def _repr_mimebundle_(
+        self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
+    ) -> dict[str, object]:
+        bundle: dict[str, object] = {"text/plain": repr(self), "text/html": self._html()}
+        if self.figure is not None:
+            bundle[PLOTLY] = json.loads(self.figure.to_json())
+        return {
+            mime: value
+            for mime, value in bundle.items()
+            if (not include or mime in include) and (not exclude or mime not in exclude)
+        }
 
 
-def _text(value: Scalar) -> str:
-    if value is None:
-        return "unknown"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+def _data(text: str, side: str) -> str:
+    return f'<td style="text-align:{side}{NOWRAP if len(text) <= SHORT else ""}">{escape(text)}</td>'
+
+
+def _width(text: str) -> int:
+    """Columns of `text` in a terminal: wide characters take two, combining ones none."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

@@ -1,5 +1,5 @@
 """What people look at: terminal, notebook, console and report.
 
-`words` writes numbers, times and verdicts as text, `display` shows a table with a figure anywhere, `layout` places labels;
-`jupyterlab` starts the notebooks. `console` is live, `figures` and `sizing` draw, `terminal` and `report` present runs.
+`words` writes verdicts and what a drill measured as text, `layout` places labels; `jupyterlab` starts the notebooks.
+`console` is live, `figures` and `sizing` draw, `terminal` and `report` present runs.
 """

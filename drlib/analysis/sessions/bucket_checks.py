@@ -6,8 +6,7 @@ a topic without records and a side that was not read lately. Buckets the mirror 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
+from drlib import formats
 from drlib.analysis.continuous.compare import BucketReport
 from drlib.analysis.continuous.rules import BucketState
 from drlib.runs.check import Check, Verdict
@@ -23,7 +22,7 @@ def topic_checks(report: BucketReport, topic: str) -> list[Check]:
     evidence = f"{equal:,} of {buckets:,} buckets are equal"
     if wrong:
         first = wrong[0].bucket
-        evidence += f"; {len(wrong):,} differ, the oldest {first.partition} from {moment(first.start_ms)}"
+        evidence += f"; {len(wrong):,} differ, the oldest {first.partition} from {formats.second(first.start_ms)}"
     if unknown:
         evidence += f"; {len(unknown):,} prove nothing: {unknown[0].why}"
     if report.unjudged:
@@ -47,14 +46,9 @@ def topic_checks(report: BucketReport, topic: str) -> list[Check]:
 def read_check(alias: str, read_to_ms: int | None, now_ms: int, lag_s: float, why: str = "") -> Check:
     """Was a cluster read to its end within `lag_s`? `why` it is no longer read, "" where it is."""
     fresh = read_to_ms is not None and (now_ms - read_to_ms) / 1000 <= lag_s
-    evidence = f"read to its end of {moment(read_to_ms)}" if read_to_ms is not None else "never read to its end"
+    evidence = f"read to its end of {formats.second(read_to_ms)}" if read_to_ms is not None else "never read to its end"
     return Check(
         name=f"{alias} is read",
         verdict=Verdict.PASS if fresh and not why else Verdict.UNKNOWN,
         evidence=f"{evidence}; {why}" if why else evidence,
     )
-
-
-def moment(at_ms: int) -> str:
-    """A time in UTC, to the second."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -17,7 +17,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from drlib import clock
+from drlib import clock, formats
 from drlib.analysis.continuous.compare import (
     AuditPlan,
     BucketReport,
@@ -28,7 +28,7 @@ from drlib.analysis.continuous.compare import (
 )
 from drlib.analysis.continuous.rules import BucketFinding, BucketState, BucketSums
 from drlib.analysis.continuous.stream import BucketStream
-from drlib.analysis.sessions.bucket_checks import moment, read_check, topic_checks
+from drlib.analysis.sessions.bucket_checks import read_check, topic_checks
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row
 from drlib.errors import Unreachable, UsageError
 from drlib.files import write_whole
@@ -150,7 +150,7 @@ class ContinuousAudit(AnalysisSession):
                 }
             )
         read = [
-            f"{stream.where.alias} was read to its end {moment(at_ms) if at_ms is not None else 'never'}"
+            f"{stream.where.alias} was read to its end {formats.second(at_ms) if at_ms is not None else 'never'}"
             for stream, at_ms in zip(
                 self._streams, (self.report.reading.source_ms, self.report.reading.target_ms), strict=True
             )
@@ -163,7 +163,7 @@ class ContinuousAudit(AnalysisSession):
         rows: list[Row] = [
             {
                 "partition": str(finding.bucket.partition),
-                "from": moment(finding.bucket.start_ms),
+                "from": formats.second(finding.bucket.start_ms),
                 "verdict": finding.state.value,
                 "on the target": finding.what.value if finding.what else "",
                 "source": _offsets(finding.bucket.source),
@@ -181,7 +181,7 @@ class ContinuousAudit(AnalysisSession):
         rows: list[Row] = []
         for finding in wrong:
             work = partial(compare_records, source=source.where, target=target.where, plan=plan, finding=finding)
-            result = self._jobs.run(f"{finding.bucket.partition} at {moment(finding.bucket.start_ms)}", work)
+            result = self._jobs.run(f"{finding.bucket.partition} at {formats.second(finding.bucket.start_ms)}", work)
             for reason in result.reasons if result.missing is None else ():
                 rows.append(_example_row(finding, "unknown", None, None, reason))
             for example in result.examples:
@@ -284,7 +284,7 @@ class ContinuousAudit(AnalysisSession):
 def _example_row(finding: BucketFinding, fault: str, source: int | None, target: int | None, what: str) -> Row:
     return {
         "partition": str(finding.bucket.partition),
-        "from": moment(finding.bucket.start_ms),
+        "from": formats.second(finding.bucket.start_ms),
         "fault": fault,
         "on the source": "-" if source is None else f"{source:,}",
         "on the target": "-" if target is None else f"{target:,}",

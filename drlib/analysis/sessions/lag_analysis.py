@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from drlib import formats
 from drlib.analysis.lag.report import analyse_lag
 from drlib.analysis.lag.result import LagReport, LagRequest, Series
 from drlib.analysis.lag.trend import Slope
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row
-from drlib.config.quantities import format_bytes, format_seconds, seconds
+from drlib.config.quantities import seconds
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import Records
 from drlib.runs.table import Table
@@ -70,8 +71,8 @@ class LagAnalysis(AnalysisSession):
                     "topic": topic,
                     "records behind": sum(point.records for point in last),
                     **_certain(self.report, series),
-                    "bytes": format_bytes(sum(point.bytes for point in last)),
-                    "oldest": format_seconds(max(point.age_s for point in last)),
+                    "bytes": formats.short_size(sum(point.bytes for point in last)),
+                    "oldest": formats.short_duration(max(point.age_s for point in last)),
                     "worst partition": worst.partition.partition,
                     "verdict": worst.judgement.verdict.value,
                     "why": worst.judgement.why,
@@ -98,7 +99,7 @@ class LagAnalysis(AnalysisSession):
                     "age, s/s (95 %)": _interval(judgement.age_per_s),
                     "retention": "none"
                     if series.limits.retention_s is None
-                    else format_seconds(series.limits.retention_s),
+                    else formats.short_duration(series.limits.retention_s),
                     "soonest loss in": _in(judgement.soonest_s),
                     "expected in": _in(judgement.expected_s),
                     "verdict": judgement.verdict.value,
@@ -112,7 +113,7 @@ class LagAnalysis(AnalysisSession):
         rows: list[Row] = [
             {
                 "topic": each.topic,
-                "hour (UTC)": _hour(each.hour_ms),
+                "hour (UTC)": f"{formats.utc(each.hour_ms):%Y-%m-%d %H:00}",
                 "records": each.records,
                 "not mirrored yet": each.unread,
                 "p50 ms": each.p50,
@@ -135,7 +136,7 @@ class LagAnalysis(AnalysisSession):
             {
                 "partition": f"{each.topic}-{each.partition}",
                 "records": each.records,
-                "bytes": format_bytes(each.bytes),
+                "bytes": formats.short_size(each.bytes),
                 "times an even share": round(each.times, 2),
                 "hot": each.hot,
             }
@@ -195,10 +196,4 @@ def _interval(slope: Slope | None) -> str:
 
 
 def _in(in_s: float | None) -> str:
-    return "-" if in_s is None else format_seconds(in_s)
-
-
-def _hour(at_ms: int) -> str:
-    from datetime import UTC, datetime
-
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:00}"
+    return "-" if in_s is None else formats.short_duration(in_s)

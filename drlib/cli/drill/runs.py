@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from drlib import clock
+from drlib import clock, formats
 from drlib.errors import ReadinessError, UsageError
 from drlib.runbook import history
 from drlib.runbook.file import calendar, model, schedule
@@ -89,7 +88,7 @@ def _runs(past: tuple[PastRun, ...]) -> Table:
     for run in past:
         one = run.outcome
         table.add_row(
-            _utc(one.started_ms),
+            f"{formats.utc(one.started_ms):%Y-%m-%d %H:%M}",
             one.runbook,
             Text(one.verdict if not run.problem else f"{one.verdict}: {run.problem}"),
             "-" if one.rto_seconds is None else f"{one.rto_seconds:.2f}",
@@ -113,16 +112,12 @@ def _due(one: Standing) -> Text:
     if one.due_ms is None:
         return Text("no schedule", style="dim")
     if one.overdue:
-        since = "never run" if one.due_ms == 0 else f"since {_utc(one.due_ms)}"
+        since = "never run" if one.due_ms == 0 else f"since {formats.utc(one.due_ms):%Y-%m-%d %H:%M}"
         return Text(f"OVERDUE, {since}", style="red")
-    return Text(_utc(one.due_ms))
+    return Text(f"{formats.utc(one.due_ms):%Y-%m-%d %H:%M}")
 
 
 def _trend(found: Trend) -> str:
     if found.direction is Direction.UNKNOWN:
         return "-"
     return found.direction.value if found.change is None else f"{found.direction.value} ({found.change:+.0%})"
-
-
-def _utc(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M}"

@@ -12,9 +12,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from drlib import clock
+from drlib import clock, formats
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.net import requests
@@ -69,9 +68,7 @@ class OpenTransactions:
         try:
             detail = await self._describe(partition, held)
         except (DrlibError, TimeoutError, OSError, KeyError) as error:
-            detail = (
-                f"held back since {_clock(held.since_ms)} by an unknown producer (it could not be described: {error})"
-            )
+            detail = f"{_since(held)} by an unknown producer (it could not be described: {error})"
         waiting = stream.high_watermark - held.offset
         self._events.open(
             NAME,
@@ -93,16 +90,17 @@ class OpenTransactions:
             (s for s in states if s.txn_start_offset >= 0), key=lambda s: abs(s.txn_start_offset - held.offset)
         )
         if not open_ones:
-            return f"held back since {_clock(held.since_ms)}, and the leader reports no open transaction"
+            return f"{_since(held)}, and the leader reports no open transaction"
         producer = open_ones[0]
-        name, since = "transactional ID unknown", f"held back since {_clock(held.since_ms)}"
+        name, since = "transactional ID unknown", _since(held)
         for node in metadata.brokers:
             coordinator = await self._source.connection(node, "forecast")
             for transactional_id in await requests.list_transactional_ids(coordinator, producer.producer_id):
                 name = f"transactional ID {transactional_id}"
                 state = await requests.describe_transaction(coordinator, transactional_id)
                 if state.started_ms >= 0:
-                    since = f"open since {_clock(state.started_ms)}, transaction time-out {state.timeout_ms / 1000:g} s"
+                    started = formats.second(state.started_ms)
+                    since = f"open since {started} UTC, transaction time-out {state.timeout_ms / 1000:g} s"
         return f"producer ID {producer.producer_id} ({name}), {since}"
 
 
@@ -110,5 +108,5 @@ def _advanced(held: _Held, stream: PartitionStream) -> bool:
     return stream.last_stable != held.offset
 
 
-def _clock(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+def _since(held: _Held) -> str:
+    return f"held back since {formats.second(held.since_ms)} UTC"

@@ -22,10 +22,10 @@ import plotly.graph_objects as go
 from drlib.errors import DrlibError, UsageError
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import Flow
+from drlib.runs.table import Table
 from drlib.training.academy import points, progress
 from drlib.training.academy.points import Attempt
 from drlib.training.academy.testbed import FORWARD, LessonTestbed
-from drlib.ui.display import Shown
 
 REFERENCE: Final = "reference"
 BREAK: Final = "break"
@@ -82,38 +82,38 @@ class Lesson(ABC):
         """A connect-mirror-maker.properties of these clusters, for drlib's functions and commands."""
         return str(self.testbed.file)
 
-    def predict(self, prediction: str | int = "") -> Shown:
+    def predict(self, prediction: str | int = "") -> Table:
         """Record your prediction. Only the first one counts; `truth` shows the answer afterwards."""
         text = str(prediction) or (self.reference_answer() if self.dry_run else "")
         self._update(lambda attempt: points.with_prediction(attempt, text))
         if not self._attempt.prediction:
-            return Shown("No prediction is recorded yet", [], note=self.question())
+            return Table("No prediction is recorded yet", [], note=self.question())
         note = f"You wrote: {self._attempt.prediction}. It is recorded; lesson.truth() shows the answer."
-        return Shown(self.question(), [], note=note)
+        return Table(self.question(), [], note=note)
 
-    def truth(self) -> Shown:
+    def truth(self) -> Table:
         """Show the answer, measured on the clusters, next to your prediction."""
         if not self._attempt.may_see_truth:
             return self._prediction_missing()
         answer = self.show_truth()
         note = f"You wrote: {self._attempt.prediction}. {answer.note}".strip()
-        return Shown(answer.title, answer.rows, answer.figure, note)
+        return Table(answer.title, answer.rows, note, figure=answer.figure)
 
-    def break_it(self) -> Shown:
+    def break_it(self) -> Table:
         """Inject the lesson's fault and show its effect. A repeated call only shows the current state."""
         if not self._attempt.may_see_truth:
             return self._prediction_missing()
         self.step(BREAK, self.inject_fault)
         return self.fault_state()
 
-    def reference(self) -> Shown:
+    def reference(self) -> Table:
         """Apply the reference repair in a trainer's dry run; otherwise only a reminder."""
         if not self.dry_run:
-            return Shown("The repair is yours to make", [], note="lesson.hint(1) helps; it costs 5 points.")
+            return Table("The repair is yours to make", [], note="lesson.hint(1) helps; it costs 5 points.")
         self.apply_reference()
-        return Shown("The reference repair was applied", [], note=self.hints[2])
+        return Table("The reference repair was applied", [], note=self.hints[2])
 
-    def check(self, number: int | None = None) -> Shown:
+    def check(self, number: int | None = None) -> Table:
         """Check the clusters: requirement `number` (1 to 3), or all three. A check that passed once keeps its points."""
         if number is not None and number not in points.CHECKS:
             raise UsageError(
@@ -136,18 +136,18 @@ class Lesson(ABC):
             )
         if not any(row["next step"] for row in rows):
             rows = [{name: value for name, value in row.items() if name != "next step"} for row in rows]
-        return Shown(f"{self.key}: state of the clusters", rows, note=self.score())
+        return Table(f"{self.key}: state of the clusters", rows, note=self.score())
 
-    def hint(self, number: int = 1) -> Shown:
+    def hint(self, number: int = 1) -> Table:
         """Show one of three hints; the third gives the solution. Each costs 5 points, once."""
         if number not in points.HINTS:
             raise UsageError(f"there is no hint {number}", "a lesson has three", "Use 1, 2 or 3.")
         self._update(lambda attempt: points.with_hint(attempt, number))
-        return Shown(f"Hint {number}", [], note=f"{self.hints[number - 1]} ({self.score()})")
+        return Table(f"Hint {number}", [], note=f"{self.hints[number - 1]} ({self.score()})")
 
-    def picture(self) -> Shown:
+    def picture(self) -> Table:
         """Show the lesson's figure, drawn from the clusters' current state."""
-        return Shown(self.title, [], self.figure())
+        return Table(self.title, [], figure=self.figure())
 
     def score(self) -> str:
         """The points so far, in words."""
@@ -155,11 +155,11 @@ class Lesson(ABC):
             return "A dry run with reference answers: no points."
         return f"{points.total(self._attempt)} of {points.FULL} points."
 
-    def close(self) -> Shown:
+    def close(self) -> Table:
         """End the attempt: stop its worker and undo its fault, or stop the lab if the lesson started it."""
         if not self._attempt.closed:
             self._end()
-        return Shown(f"{self.key} is closed", [], note=f"{self.score()} All lessons: drlib academy status")
+        return Table(f"{self.key} is closed", [], note=f"{self.score()} All lessons: drlib academy status")
 
     def __repr__(self) -> str:
         return repr(self._overview())
@@ -178,7 +178,7 @@ class Lesson(ABC):
         """The right answer, for a dry run."""
 
     @abstractmethod
-    def show_truth(self) -> Shown:
+    def show_truth(self) -> Table:
         """The measured answer."""
 
     @abstractmethod
@@ -186,7 +186,7 @@ class Lesson(ABC):
         """Inject the fault and return numbers to keep. It may have been started before and interrupted anywhere."""
 
     @abstractmethod
-    def fault_state(self) -> Shown:
+    def fault_state(self) -> Table:
         """The current state of what the fault affects."""
 
     @abstractmethod
@@ -255,9 +255,9 @@ class Lesson(ABC):
         """Calls that stop the lesson's mirror workers."""
         return (self.testbed.stop_mirror,)
 
-    def _prediction_missing(self) -> Shown:
+    def _prediction_missing(self) -> Table:
         note = f"{self.question()} Record your answer with lesson.predict(...)."
-        return Shown("Your prediction comes first", [], note=note)
+        return Table("Your prediction comes first", [], note=note)
 
     def _run_check(self, number: int) -> CheckResult:
         if not self.has_done(BREAK):
@@ -277,7 +277,7 @@ class Lesson(ABC):
         self._attempt = progress.close(self._folder, self._attempt)
         self._end_lab()
 
-    def _overview(self) -> Shown:
+    def _overview(self) -> Table:
         attempt = self._attempt
         rows: list[dict[str, object]] = [
             {"what": "prediction", "so far": attempt.prediction or "not yet"},
@@ -286,4 +286,4 @@ class Lesson(ABC):
             {"what": "hints read", "so far": ", ".join(map(str, attempt.hints)) or "none"},
         ]
         note = f"{self.score()} Topics and groups of this attempt: {self.testbed.prefix}*"
-        return Shown(f"{self.key}: {self.title}", rows, note=note)
+        return Table(f"{self.key}: {self.title}", rows, note=note)

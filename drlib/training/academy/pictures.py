@@ -88,17 +88,12 @@ def lines(title: str, drawn: Sequence[Line], x: str, y: str) -> go.Figure:
             marker={"size": 12 if len(line.x) == 1 else 5, "color": colour},
             hovertemplate=f"{line.name}<br>%{{x:,}}: %{{y:,}}<extra></extra>",
         )
-        edge = id(line) in beside
-        figure.add_annotation(
-            x=1 if edge else line.x[-1],
-            xref="x domain" if edge else "x",
-            y=beside.get(id(line), line.y[-1]),
-            xanchor="left",
-            xshift=8,
-            text=f'<span style="color:{colour}">{_sign(line)}</span> {line.name}' if edge else line.name,
-            showarrow=False,
-            font={"size": 13, "color": figures.INK},
-        )
+        if id(line) in beside:
+            figures.label_end(
+                figure, f'<span style="color:{colour}">{_sign(line)}</span> {line.name}', beside[id(line)]
+            )
+        else:
+            figures.label(figure, line.name, line.x[-1], line.y[-1], xref="x", xanchor="left", xshift=8)
     figure.update_xaxes(title=x, tickformat=",")
     figure.update_yaxes(title=y, tickformat=",", range=[bottom, top])
     widest = max((len(line.name) for line in at_edge), default=0)

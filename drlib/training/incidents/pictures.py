@@ -14,12 +14,13 @@ from typing import Final
 
 import plotly.graph_objects as go
 
+from drlib import formats
+from drlib.runs.table import Table
 from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
 from drlib.training.incidents.rules.moves import MOVES
 from drlib.training.incidents.rules.reveal import Reveal, TimelineEntry, Track
 from drlib.training.incidents.rules.symptoms import Observation, Symptom
-from drlib.ui import layout, words
-from drlib.ui.display import Shown
+from drlib.ui import layout
 from drlib.ui.figures import figures
 
 _ROWS: Final[Mapping[Track, tuple[str, str]]] = {
@@ -35,46 +36,48 @@ _LONG: Final = 56
 _PAGE: Final = 100  # characters of a line that a notebook shows without wrapping
 
 
-def status_shown(observation: Observation, symptoms: Sequence[Symptom], properties: str) -> Shown:
+def status_shown(observation: Observation, symptoms: Sequence[Symptom], properties: str) -> Table:
     """What an operator can see: symptoms, then topics, groups, applications and the mirror."""
     rows = [_row("symptom", symptom.value) for symptom in symptoms]
     for topic in observation.topics:
         source, mirror, standby = topic.partitions
-        left = f"{words.count(topic.end)} records in {words.count(source)} partitions"
-        right = f"mirror {words.count(mirror)} partitions"
-        right += "" if standby is None else f", standby {words.count(standby)} with {words.count(topic.local)} records"
-        state = f"lag {words.count(topic.lag)}"
+        left = f"{formats.count(topic.end)} records in {formats.count(source)} partitions"
+        right = f"mirror {formats.count(mirror)} partitions"
+        right += (
+            "" if standby is None else f", standby {formats.count(standby)} with {formats.count(topic.local)} records"
+        )
+        state = f"lag {formats.count(topic.lag)}"
         if topic.newest_ms is not None:
             state += f", newest {(observation.at_ms - topic.newest_ms) / 1000:,.0f} s old"
         rows.append(_row("topic", topic.topic, left, right, state))
     for group in observation.groups:
-        rows.append(_row("committed offsets", group.group, words.count(group.left), words.count(group.right)))
+        rows.append(_row("committed offsets", group.group, formats.count(group.left), formats.count(group.right)))
     for application in observation.applications:
         done = f"{application.done:,} done"
         left, right = (done if application.site == site else "" for site in ("LEFT", "RIGHT"))
         rows.append(_row("application", application.name, left, right, application.phase))
     rows.append(_row("mirror", "LEFT->RIGHT", state="runs" if observation.mirror_runs else "does not run"))
     title = f"{len(symptoms)} symptom{'s' if len(symptoms) > 1 else ''}" if symptoms else "No symptoms"
-    return Shown(f"{title}, {words.moment(observation.at_ms)}", rows, note=f"More: drlib status {properties}")
+    return Table(f"{title}, {formats.moment(observation.at_ms)}", rows, note=f"More: drlib status {properties}")
 
 
 def _row(what: str, which: str, left: str = "", right: str = "", state: str = "") -> dict[str, object]:
     return {"what": what, "which": which, "on LEFT": left, "on RIGHT": right, "state": state}
 
 
-def catalogue_shown(note: str = "") -> Shown:
+def catalogue_shown(note: str = "") -> Table:
     """Every move and every possible diagnosis."""
     rows: list[dict[str, object]] = [
         {"kind": "move", "name": " ".join((name, *move.parameters)), "what": move.description}
         for name, move in MOVES.items()
     ]
     rows += [{"kind": "diagnosis", "name": cause.name, "what": cause.title} for cause in CAUSES.values()]
-    return Shown("Moves and diagnoses", rows, note=note)
+    return Table("Moves and diagnoses", rows, note=note)
 
 
 def master_shown(
     injected: Sequence[InjectedCause], unresolved: Sequence[str], entries: Sequence[TimelineEntry]
-) -> Shown:
+) -> Table:
     """For the game master: injected causes with their repairs, what still has to recover, and the last events."""
     rows: list[dict[str, object]] = []
     for cause in injected:
@@ -82,16 +85,16 @@ def master_shown(
         rows.append({"what": "repair", "which": cause.cause, "state": ", ".join(str(move) for move in cause.repair)})
     rows += [{"what": "not recovered", "which": "", "state": text} for text in unresolved]
     rows += [{"what": f"{e.at_s:.0f} s", "which": e.track.value, "state": e.text} for e in entries[-8:]]
-    return Shown("The game master's view", rows, note="Not for players.")
+    return Table("The game master's view", rows, note="Not for players.")
 
 
-def score_shown(reveal: Reveal) -> Shown:
+def score_shown(reveal: Reveal) -> Table:
     """The points by part, with reasons."""
     rows = [{"part": p.name, "points": p.points, "of": p.of or "", "why": p.why} for p in reveal.score.parts]
-    return Shown(f"{reveal.score.points:g} of 100 points: {reveal.title}", rows)
+    return Table(f"{reveal.score.points:g} of 100 points: {reveal.title}", rows)
 
 
-def reveal_shown(reveal: Reveal, started_ms: int) -> Shown:
+def reveal_shown(reveal: Reveal, started_ms: int) -> Table:
     """All events with their timeline, and what a good operator would have done."""
     rows: list[dict[str, object]] = [
         {
@@ -103,7 +106,7 @@ def reveal_shown(reveal: Reveal, started_ms: int) -> Shown:
         for entry in reveal.entries
     ]
     note = "A good operator: " + " ".join(reveal.reference)
-    return Shown(f"The reveal: {reveal.title}", rows, incident_figure(reveal, started_ms), note)
+    return Table(f"The reveal: {reveal.title}", rows, note, figure=incident_figure(reveal, started_ms))
 
 
 def incident_figure(reveal: Reveal, started_ms: int) -> go.Figure:
@@ -126,19 +129,13 @@ def incident_figure(reveal: Reveal, started_ms: int) -> go.Figure:
         ticks.append((top, name))
         for entry, text, level, place in zip(mine, texts, levels, places, strict=True):
             right = place > _half(text)
-            at = figures.iso(started_ms + round(entry.at_s * 1000))
+            at = formats.iso(started_ms + round(entry.at_s * 1000))
             stem = {"color": "#9aa5b1", "width": 1}
             figure.add_shape(type="line", x0=at, x1=at, y0=top, y1=top + 0.7 + level, line=stem, layer="below")
-            figure.add_annotation(
-                x=at,
-                y=top + 0.9 + level,
-                text=text.replace("<", "&lt;"),
-                showarrow=False,
-                xanchor="right" if right else "left",
-                font={"size": 12, "color": figures.INK},
-            )
+            side = "right" if right else "left"
+            figures.label(figure, text.replace("<", "&lt;"), at, top + 0.9 + level, size=12, xanchor=side)
         figure.add_scatter(
-            x=[figures.iso(started_ms + round(entry.at_s * 1000)) for entry in mine],
+            x=[formats.iso(started_ms + round(entry.at_s * 1000)) for entry in mine],
             y=[top] * len(mine),
             mode="markers",
             marker={"symbol": [_symbol(entry) for entry in mine], "size": 12, "color": colour},
@@ -155,19 +152,19 @@ def incident_figure(reveal: Reveal, started_ms: int) -> go.Figure:
         showgrid=True,
     )
     figure.update_xaxes(
-        title=f"time, UTC ({words.utc(started_ms):%Y-%m-%d}); a cross is a wrong move, diagnosis or hint"
+        title=f"time, UTC ({formats.utc(started_ms):%Y-%m-%d}); a cross is a wrong move, diagnosis or hint"
     )
     figure.update_xaxes(title_font_size=13, tickformat="%H:%M:%S")  # the day is in the title
     return figure
 
 
-def reference_shown(reveal: Reveal) -> Shown:
+def reference_shown(reveal: Reveal) -> Table:
     """What a good operator would have done, one row for each cause, most urgent first."""
     rows = [
         {"cause": cause.cause, "what a good operator does": text, "moves": ", ".join(str(m) for m in cause.repair)}
         for cause, text in reveal.advice
     ]
-    return Shown("What a good operator would have done", rows)
+    return Table("What a good operator would have done", rows)
 
 
 def replay_line(entry: TimelineEntry) -> str:

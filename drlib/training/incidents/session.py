@@ -13,12 +13,12 @@ from typing import Final
 from drlib.errors import UsageError
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
+from drlib.runs.table import Table
 from drlib.training.incidents import pictures
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.reference_player import solve
 from drlib.training.incidents.rules.reveal import Reveal, build_reveal, replay_schedule
 from drlib.training.incidents.rules.score import Measurements
-from drlib.ui.display import Shown
 
 PLAYERS: Final = ("you", "reference")
 
@@ -39,40 +39,40 @@ class IncidentSession:
 
     # -- for the player ------------------------------------------------------------------------------------------------
 
-    def moves(self) -> Shown:
+    def moves(self) -> Table:
         """Show every move and every possible diagnosis."""
         return pictures.catalogue_shown(
             f"To open this incident in another notebook, or after a restart: {self.run_dir}"
         )
 
-    def status(self) -> Shown:
+    def status(self) -> Table:
         """Show the symptoms, and the state of topics, groups and applications."""
         if self.incident.record.finished():
             return self.score()
         observation, symptoms = self.incident.status()
         return pictures.status_shown(observation, symptoms, str(self.incident.properties))
 
-    def act(self, *words: str) -> Shown:
+    def act(self, *words: str) -> Table:
         """Make one move: `act("restart-broker LEFT")`. Raises what the move raises."""
-        return Shown(" ".join(words), [], note=self.incident.act(*words))
+        return Table(" ".join(words), [], note=self.incident.act(*words))
 
-    def diagnose(self, cause: str) -> Shown:
+    def diagnose(self, cause: str) -> Table:
         """Record a diagnosis."""
         self.incident.diagnose(cause)
-        return Shown(f"Diagnosis: {cause}", [], note="Recorded. The reveal says whether it is right.")
+        return Table(f"Diagnosis: {cause}", [], note="Recorded. The reveal says whether it is right.")
 
-    def hint(self) -> Shown:
+    def hint(self) -> Table:
         """Show the next hint; it costs 5 points."""
-        return Shown("Hint", [], note=self.incident.hint())
+        return Table("Hint", [], note=self.incident.hint())
 
-    def play(self) -> Shown:
+    def play(self) -> Table:
         """Show the status; with player "reference", solve the incident to its end first."""
         if self._player == "reference" and not self.incident.record.finished():
             solve(self.incident, report=lambda line: print(line, flush=True))
             return self.score()
         return self.status()
 
-    def finish(self, *, keep_lab: bool = False) -> Shown:
+    def finish(self, *, keep_lab: bool = False) -> Table:
         """Measure, score and reveal; the lab goes down. Raises `UsageError` before a fault was injected."""
         if not self.incident.record.finished():
             self.incident.finish(keep_lab=keep_lab)
@@ -80,15 +80,15 @@ class IncidentSession:
 
     # -- after the end -------------------------------------------------------------------------------------------------
 
-    def score(self) -> Shown:
+    def score(self) -> Table:
         """Show the points by part. Raises `UsageError` before the end."""
         return pictures.score_shown(self.incident.reveal())
 
-    def reveal(self) -> Shown:
+    def reveal(self) -> Table:
         """Show causes, symptoms, moves and advice, with a timeline. Raises `UsageError` before the end."""
         return pictures.reveal_shown(self.incident.reveal(), self.incident.record.started_ms())
 
-    def reference(self) -> Shown:
+    def reference(self) -> Table:
         """Show what a good operator would have done. Raises `UsageError` before the end."""
         return pictures.reference_shown(self.incident.reveal())
 
@@ -100,18 +100,18 @@ class IncidentSession:
                 time.sleep(min(left, 0.1))
             print(pictures.replay_line(entry), flush=True)
 
-    def conclude(self, pass_points: float = 80.0, name: str = "game-day") -> Shown:
+    def conclude(self, pass_points: float = 80.0, name: str = "game-day") -> Table:
         """Write `scorecard.json` and show its verdict: it passes from `pass_points` points on."""
         card = scorecard(self.incident.reveal(), name, self.incident, pass_points)
         card.write(self.incident.folder / SCORECARD)
         rows = [
             {"check": check.name, "verdict": check.verdict.value, "evidence": check.evidence} for check in card.checks
         ]
-        return Shown(f"Verdict: {card.verdict.value}", rows)
+        return Table(f"Verdict: {card.verdict.value}", rows)
 
     # -- for the game master -------------------------------------------------------------------------------------------
 
-    def master(self) -> Shown:
+    def master(self) -> Table:
         """Show the injected causes, what still has to recover, and the player's last moves. Not for players."""
         record = self.incident.record
         finished = record.finished()
@@ -120,10 +120,10 @@ class IncidentSession:
         unresolved = () if finished else self.incident.unresolved()
         return pictures.master_shown(record.injected_causes(), unresolved, entries)
 
-    def inject(self, cause: str, where: str = "", how: str = "") -> Shown:
+    def inject(self, cause: str, where: str = "", how: str = "") -> Table:
         """Inject one more cause. Raises `UsageError` if it affects the same parts as one that is injected already."""
         added = self.incident.inject(cause, where, how)
-        return Shown(f"Injected: {added.cause}", [], note=added.render(added.definition.story))
+        return Table(f"Injected: {added.cause}", [], note=added.render(added.definition.story))
 
     def close(self) -> None:
         """End the incident's processes, finished or not. Safe to repeat."""

@@ -14,13 +14,13 @@ from typing import Final
 
 import plotly.graph_objects as go
 
+from drlib import formats
 from drlib.drill.session.board import StepStand
 from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, FlowView
 from drlib.mirror.status.worker_status import Event
-from drlib.ui import words
+from drlib.runs.table import PLOTLY
 from drlib.ui.console.board import MARKS
 from drlib.ui.console.state import ClusterSeen, ConsoleState, DrillSeen, TopicLag, standing
-from drlib.ui.display import PLOTLY
 from drlib.ui.figures.figures import BLUE, INK, blank, empty
 
 ROWS: Final = 10  # of topics and of groups
@@ -93,7 +93,7 @@ class ConsolePicture:
 
 def text_of(state: ConsoleState) -> str:
     """The whole state in lines."""
-    lines = [f"Console, {words.clock(state.at_ms)[:8]} UTC"]
+    lines = [f"Console, {formats.clock(state.at_ms)[:8]} UTC"]
     lines += [f"cluster {c.alias}: {_cluster_words(c)}" for c in state.clusters]
     lines += [f"flow {view.flow}: {view.state}, {_behind(view)}" for view in state.flows]
     lines += [f"topic {t.topic} ({t.flow}): {_lag(t)}" for t in state.topics[:ROWS]]
@@ -106,7 +106,7 @@ def text_of(state: ConsoleState) -> str:
     if state.drill is not None:
         lines += _drill_lines(state.drill)
     lines += [f"could not be read: {why}" for why in state.unseen]
-    return "\n".join(words.one_line(line) for line in lines)
+    return "\n".join(formats.one_line(line) for line in lines)
 
 
 def _drill_lines(drill: DrillSeen) -> Iterator[str]:
@@ -124,7 +124,8 @@ def html_of(state: ConsoleState) -> str:
     parts = [
         STYLE,
         '<div class="drlib-console" role="region" aria-label="Console">',
-        f'<div class="row"><b>{escape(_headline(state))}</b><span class="dim">{words.clock(state.at_ms)[:8]} UTC</span></div>',
+        f'<div class="row"><b>{escape(_headline(state))}</b>'
+        f'<span class="dim">{formats.clock(state.at_ms)[:8]} UTC</span></div>',
         *_topology(state),
         *(f"<p>{_chip('?', 'could not be read', ODD)} {escape(why)}</p>" for why in state.unseen),
         *_events(state),
@@ -173,7 +174,7 @@ def _topology(state: ConsoleState) -> Iterator[str]:
 
 def _box(alias: str, cluster: ClusterSeen | None) -> str:
     if cluster is None:
-        return f'<div class="box"><b>{escape(alias)}</b><br>{_chip("?", words.UNKNOWN, ODD)}</div>'
+        return f'<div class="box"><b>{escape(alias)}</b><br>{_chip("?", formats.UNKNOWN, ODD)}</div>'
     mark, look = {True: ("✓", GOOD), False: ("✗", BAD), None: ("?", ODD)}[cluster.well]
     link = f'<br><span class="dim">link {escape(cluster.link.removeprefix("link "))}</span>' if cluster.link else ""
     link += f"<br>{_chip('▲', cluster.clock, WARN)}" if cluster.clock else ""
@@ -195,7 +196,7 @@ def _events(state: ConsoleState) -> Iterator[str]:
 
 
 def _since(event: Event) -> str:
-    return f" since {words.clock(event.opened_ms)[:8]}" if event.opened_ms else ""
+    return f" since {formats.clock(event.opened_ms)[:8]}" if event.opened_ms else ""
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], none: str) -> str:
@@ -226,8 +227,8 @@ def _lag_rows(state: ConsoleState) -> list[tuple[str, ...]]:
             t.flow,
             f"{t.topic} ({t.parked} parked)" if t.parked else t.topic,
             f"{t.partitions:,}",
-            words.count(t.records),
-            "-" if t.records == 0 else words.duration(t.seconds),
+            formats.count(t.records),
+            "-" if t.records == 0 else formats.duration(t.seconds),
         )
         for t in state.topics
     ]
@@ -235,7 +236,7 @@ def _lag_rows(state: ConsoleState) -> list[tuple[str, ...]]:
 
 def _no_groups(state: ConsoleState) -> str:
     if not state.flows or any(view.groups is None for view in state.flows):
-        return words.UNKNOWN
+        return formats.UNKNOWN
     return "no group has a position on a mirrored topic"
 
 
@@ -281,8 +282,8 @@ def _behind(view: FlowView) -> str:
         return "lag unknown" if view.lag is None or view.state != MIRRORING else "nothing to mirror"
     if view.lag == 0:
         return "nothing behind"
-    age = f", the oldest {words.duration(view.lag_s)} old" if view.lag_s is not None else ", age unknown"
-    return f"{words.records(view.lag)} behind{age}"
+    age = f", the oldest {formats.duration(view.lag_s)} old" if view.lag_s is not None else ", age unknown"
+    return f"{formats.records(view.lag)} behind{age}"
 
 
 def _workers(view: FlowView) -> str:
@@ -291,13 +292,13 @@ def _workers(view: FlowView) -> str:
 
 
 def _lag(lag: TopicLag) -> str:
-    age = "" if lag.records == 0 else f", the oldest {words.duration(lag.seconds)} old"
-    return f"{words.records(lag.records)} behind{age}{f', {lag.parked} parked' if lag.parked else ''}"
+    age = "" if lag.records == 0 else f", the oldest {formats.duration(lag.seconds)} old"
+    return f"{formats.records(lag.records)} behind{age}{f', {lag.parked} parked' if lag.parked else ''}"
 
 
 def _groups(state: ConsoleState) -> list[tuple[str, str, str, str]]:
     return [
-        (view.flow, group.group, standing(group), words.count(group.lag))
+        (view.flow, group.group, standing(group), formats.count(group.lag))
         for view in state.flows
         for group in view.groups or ()
     ]

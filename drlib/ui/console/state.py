@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
+from drlib import formats
 from drlib.drill.session.board import Stand, StepStand, Waits, steps_of
 from drlib.drill.session.find_running import Run
 from drlib.lab.link.link import LinkState
@@ -21,7 +22,6 @@ from drlib.lab.processes import ProcessStatus
 from drlib.mirror.monitor.flow_view import FlowView
 from drlib.mirror.monitor.survey import GroupStatus, Survey
 from drlib.mirror.status.worker_status import Event
-from drlib.ui import words
 
 RUNS, PAUSED, KILLED, ANSWERS, SILENT, UNKNOWN = (
     "runs",
@@ -154,7 +154,7 @@ def clusters_of_lab(
         detail = ", ".join(f"{name} {said}" for name, said in states.items() if said != RUNS)
         link_states = {link_words(by_link[name]) for name in states if name in by_link}
         behind = behind_ms.get(alias, 0)
-        clock = f"clocks {words.duration(behind / 1000)} behind" if behind else ""
+        clock = f"clocks {formats.duration(behind / 1000)} behind" if behind else ""
         found.append(
             ClusterSeen(alias, word, detail, "; ".join(sorted(link_states)) if link_states else "link unknown", clock)
         )

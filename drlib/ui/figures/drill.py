@@ -14,6 +14,7 @@ from typing import Final
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from drlib import formats
 from drlib.drill.session.session import DrillSession
 from drlib.drill.step import step_output as details
 from drlib.lab.checker.history import Consumed, History, ProducedStatus
@@ -44,7 +45,7 @@ def pulse_figure(drill: DrillSession) -> go.Figure:
         steps = Counter(at // STEP_MS for at in moments)
         span = range(min(steps), max(steps) + 1)
         figure.add_scatter(
-            x=[figures.iso(step * STEP_MS) for step in span],
+            x=[formats.iso(step * STEP_MS) for step in span],
             y=[steps[step] * 1000 / STEP_MS for step in span],
             mode="lines",
             fill="tozeroy",
@@ -56,14 +57,10 @@ def pulse_figure(drill: DrillSession) -> go.Figure:
         most = MOST * median(steps.values()) * 1000 / STEP_MS
         top = min(most, max(steps.values()) * 1000 / STEP_MS * 1.1)
         figure.update_yaxes(range=[0, top], nticks=3, row=row, col=1)
-        figure.add_annotation(
-            text=name, x=-0.055, xref="paper", xanchor="right", y=0.5, yref=_domain(row), showarrow=False
-        )
+        figures.label(figure, name, -0.055, 0.5, xref="paper", xanchor="right", yref=_domain(row))
     for mark in _marks(drill):
-        figure.add_vline(x=figures.iso(mark.at_ms), line={"color": figures.VERMILLION, "dash": "dash", "width": 1.5})
-        figure.add_annotation(
-            text=mark.name, x=figures.iso(mark.at_ms), y=1.0, yref="paper", yanchor="bottom", showarrow=False
-        )
+        figure.add_vline(x=formats.iso(mark.at_ms), line={"color": figures.VERMILLION, "dash": "dash", "width": 1.5})
+        figures.label(figure, mark.name, formats.iso(mark.at_ms), 1.0, yref="paper", yanchor="bottom")
     figure.update_xaxes(title="UTC", row=len(found), col=1)
     return figure
 
@@ -89,16 +86,7 @@ def order_figure(drill: DrillSession, groups: tuple[str, str] = ("ordered", "ord
             hovertemplate=f"{group}: record %{{y}}<br>%{{text}}<extra></extra>",
         )
         if mine:  # at the first record, where the two are apart
-            figure.add_annotation(
-                x=1,
-                y=mine[0].n,
-                text=group,
-                font={"color": colour},
-                showarrow=False,
-                xanchor="left",
-                xshift=12,
-                yshift=10,
-            )
+            figures.label(figure, group, 1, mine[0].n, colour=colour, xanchor="left", xshift=12, yshift=10)
     figure.update_xaxes(title="read as the nth of its key")
     figure.update_yaxes(title="number within the key")
     return figure

@@ -12,9 +12,9 @@ from typing import Final
 
 import plotly.graph_objects as go
 
+from drlib import formats
 from drlib.analysis.duplicates.result import DuplicateReport
 from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
-from drlib.ui import words
 from drlib.ui.figures import figures
 
 MOST_ROWS: Final = 40
@@ -48,7 +48,7 @@ def heat_figure(reports: Mapping[str, DuplicateReport]) -> go.Figure:
     figure = figures.blank("Duplicates by partition and time", height=150 + 30 * len(rows))
     small = len(cells) <= MOST_LABELS and len(columns) <= 20
     figure.add_heatmap(
-        x=[figures.iso(at + step // 2) for at in columns],
+        x=[formats.iso(at + step // 2) for at in columns],
         y=rows,
         z=grid,
         xgap=1,
@@ -61,21 +61,13 @@ def heat_figure(reports: Mapping[str, DuplicateReport]) -> go.Figure:
         colorbar={"title": {"text": "records"}, "thickness": 12, "x": 1.12},
     )
     for row in rows:
-        figure.add_annotation(
-            x=1,
-            xref="x domain",
-            xanchor="left",
-            xshift=6,
-            y=row,
-            text=f"<b>{totals[row]:,}</b>",
-            showarrow=False,
-            font={"size": 13, "color": figures.INK},
-        )
+        figures.label_end(figure, f"<b>{totals[row]:,}</b>", row, xshift=6)
     hidden = len(totals) - len(rows)
     more = f"; {hidden} more partitions are not drawn" if hidden else ""
-    day = words.utc(first)
+    day = formats.utc(first)
     figure.update_xaxes(
-        type="date", title=f"time of the record, UTC ({day:%Y-%m-%d}), in steps of {words.duration(step / 1000)}{more}"
+        type="date",
+        title=f"time of the record, UTC ({day:%Y-%m-%d}), in steps of {formats.duration(step / 1000)}{more}",
     )
     figure.update_yaxes(type="category", showgrid=False, title="partition")
     figure.update_layout(margin={"r": 130, "l": 40 + int(figures.CHARACTER * max(map(len, rows)))})

@@ -14,6 +14,7 @@ from typing import Final
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from drlib import formats
 from drlib.drill.session.session import DrillSession
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step import step_output as details
@@ -23,7 +24,7 @@ from drlib.lab.checker.history_files import read_history
 from drlib.lab.checker.moved_groups import ServedInterval, served_intervals
 from drlib.runs.scorecard import Mark
 from drlib.ui.figures import figures
-from drlib.ui.layout import rows, spread
+from drlib.ui.layout import spread
 
 TITLE: Final = "The failover in records"
 STEP_MS: Final = 100
@@ -54,14 +55,14 @@ def failover_figure(drill: DrillSession) -> go.Figure:
     figure.update_layout(figures.blank(TITLE, height=0).layout)
     _draw_lines(figure, lines, first, last)
     _draw_lanes(figure, lanes, first, last)
-    deep = _draw_marks(figure, marks, first, last)
+    deep = figures.draw_marks(figure, marks, first, last - first, yref="paper")
     longest = max([len(name) for name in lanes] + [9])
     figure.update_layout(
         height=int(_UPPER + _LANE * len(lanes) + 150 + 19 * deep),
         margin={"t": 78 + 19 * deep, "r": 250, "l": 30 + int(figures.CHARACTER * longest)},
         barmode="overlay",
     )
-    figure.update_xaxes(range=[figures.iso(first), figures.iso(last)], tickformat="%H:%M:%S")
+    figure.update_xaxes(range=[formats.iso(first), formats.iso(last)], tickformat="%H:%M:%S")
     figure.update_xaxes(title="time of day, UTC", row=2, col=1)
     return figure
 
@@ -142,7 +143,7 @@ def _draw_lines(figure: go.Figure, lines: dict[str, list[tuple[int, int]]], firs
             continue
         shown.append((name, colour, cut))
         figure.add_scatter(
-            x=[figures.iso(at) for at, _ in cut],
+            x=[formats.iso(at) for at, _ in cut],
             y=[count for _, count in cut],
             mode="lines",
             line={"color": colour, "dash": dash, "width": width, "shape": "hv" if name != "mirrored" else "linear"},
@@ -156,17 +157,7 @@ def _draw_lines(figure: go.Figure, lines: dict[str, list[tuple[int, int]]], firs
     ends = [cut[-1][1] for _, _, cut in shown]
     places = spread(ends, (high - low + 2 * margin) * _LABEL / _UPPER, high + margin)
     for (name, colour, _), end, place in zip(shown, ends, places, strict=True):
-        figure.add_annotation(
-            x=1,
-            xref="x domain",
-            xanchor="left",
-            xshift=8,
-            y=place,
-            yref="y",
-            text=f'<span style="color:{colour}">■</span> {name} <b>{end:+,}</b>',
-            showarrow=False,
-            font={"size": 13, "color": figures.INK},
-        )
+        figures.label_end(figure, f"{figures.square(colour)} {name} <b>{end:+,}</b>", place)
     figure.add_hline(y=0, line={"color": "#7b8794", "width": 1, "dash": "dot"}, row=1, col=1)
     figure.update_yaxes(
         title="records, 0 = acknowledged at the fault",
@@ -198,7 +189,7 @@ def _draw_lanes(figure: go.Figure, lanes: dict[str, tuple[ServedInterval, ...]],
                 continue
             figure.add_bar(
                 x=[max(end - begin, 60)],  # milliseconds, on an axis of dates
-                base=[figures.iso(begin)],
+                base=[formats.iso(begin)],
                 y=[name],
                 orientation="h",
                 width=0.72,
@@ -213,19 +204,8 @@ def _draw_lanes(figure: go.Figure, lanes: dict[str, tuple[ServedInterval, ...]],
                 row=2,
                 col=1,
             )
-    named = "   ".join(f'<span style="color:{colour}">■</span> {where}' for where, colour in colours.items())
-    figure.add_annotation(
-        x=0,
-        xref="x2 domain",
-        xanchor="left",
-        y=1,
-        yref="y2 domain",
-        yanchor="bottom",
-        yshift=2,
-        text=f"served by: {named}",
-        showarrow=False,
-        font={"size": 12, "color": figures.INK},
-    )
+    named = "   ".join(f"{figures.square(colour)} {where}" for where, colour in colours.items())
+    figures.label_top(figure, f"served by: {named}", size=12, axis="2", yshift=2)
     figure.update_yaxes(type="category", showgrid=False, autorange="reversed", row=2, col=1)
     figure.update_xaxes(type="date", row=2, col=1)
 
@@ -234,26 +214,3 @@ def _fitting(where: str, share: float) -> str:
     """The topic's name and its cluster's where there is room for them, the cluster's alone, or nothing."""
     room = share * figures.WIDE / 6.5
     return where if len(where) < room else where.rpartition(" ")[2] if len(where.rpartition(" ")[2]) < room else ""
-
-
-def _draw_marks(figure: go.Figure, marks: Sequence[Mark], first: int, last: int) -> int:
-    """Lines across both halves with their names above; how many rows those took besides the first."""
-    spans = []
-    for mark in marks:
-        half = (len(mark.name) * figures.CHARACTER + 14) / figures.WIDE / 2
-        centre = min(max((mark.at_ms - first) / (last - first), half), 1 - half)
-        spans.append((centre - half, centre + half))
-    placed = rows(spans)
-    drawn = sorted(zip(marks, placed, spans, strict=True), key=lambda one: -one[1])
-    for mark, row, (left, right) in drawn:
-        figure.add_shape(
-            type="line", x0=figures.iso(mark.at_ms), x1=figures.iso(mark.at_ms), y0=0, y1=1, yref="paper",
-            line={"color": "#52606d", "width": 1, "dash": "dot"},
-        )  # fmt: skip
-        figure.add_annotation(
-            x=figures.iso(mark.at_ms), y=1, yref="paper",
-            ax=((left + right) / 2 - (mark.at_ms - first) / (last - first)) * figures.WIDE, ay=-14 - 19 * row,
-            text=mark.name, hovertext=mark.detail, showarrow=True, arrowhead=0, arrowwidth=1, arrowcolor="#7b8794",
-            bgcolor="white", font={"size": 12, "color": figures.INK},
-        )  # fmt: skip
-    return max(placed, default=0)

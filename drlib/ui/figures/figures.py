@@ -7,15 +7,15 @@ Okabe-Ito's, and no meaning rests on colour alone. What was not measured is said
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final, NamedTuple
 
 import plotly.graph_objects as go
 
-from drlib.runs.scorecard import PartitionOffsets, Scorecard
+from drlib import formats
+from drlib.runs.scorecard import Mark, PartitionOffsets, Scorecard
 from drlib.ui import words
 from drlib.ui.layout import rows, spread
 
-T = TypeVar("T")
 ORANGE, SKY, GREEN, BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
 VERMILLION, PURPLE, YELLOW, INK, GRID = "#D55E00", "#CC79A7", "#F0E442", "#1f2933", "#e3e8ee"
 STAGE_COLOURS: Final = {"detect": ORANGE, "decide": SKY, "act": GREEN, "verify": BLUE}
@@ -49,43 +49,19 @@ def rto_figure(card: Scorecard) -> go.Figure:
             name=name,
             width=0.9,
             marker={"color": STAGE_COLOURS[name], "line": {"color": "white", "width": 1.5}},
-            hovertemplate=f"<b>{name}</b> ({words.STAGES[name]})<br>{words.seconds(value)}<extra></extra>",
+            hovertemplate=f"<b>{name}</b> ({words.STAGES[name]})<br>{formats.seconds(value)}<extra></extra>",
         )
-        labels.append((f"{name} {words.seconds(value)}", at + value / 2))
+        labels.append((f"{name} {formats.seconds(value)}", at + value / 2))
         at += value
     if missing:
-        labels.append((f"{', '.join(missing)}: {words.UNKNOWN}", at))
-    above = _label_rows([(text, x / scale) for text, x in labels])
-    for (text, x), (row, centre) in _highest_first(labels, above):
-        figure.add_annotation(
-            x=x,
-            y=1.0,
-            yref="y domain",
-            ax=(centre - x / scale) * WIDE,
-            ay=-16 - 20 * row,
-            text=text,
-            showarrow=True,
-            arrowhead=0,
-            arrowwidth=1,
-            arrowcolor="#7b8794",
-            bgcolor="white",
-            font={"size": 13, "color": INK},
-        )
+        labels.append((f"{', '.join(missing)}: {formats.UNKNOWN}", at))
+    deep = label_above(figure, [Above(text, x, x / scale) for text, x in labels], size=13, lift=16, step=20)
     if target is not None:
         figure.add_vline(x=target, line={"color": INK, "width": 2, "dash": "dash"})
-        figure.add_annotation(
-            x=target,
-            y=0,
-            yref="y domain",
-            yshift=-1,
-            xanchor="right" if target > scale / 2 else "left",
-            yanchor="bottom",
-            text=f" objective {words.seconds(target)} ",
-            showarrow=False,
-            bgcolor="rgba(255,255,255,0.88)",
-            font={"size": 13, "color": INK},
-        )
-    deep = max(row for row, _ in above)
+        side = "right" if target > scale / 2 else "left"
+        text = f" objective {formats.seconds(target)} "
+        faded = "rgba(255,255,255,0.88)"
+        label(figure, text, target, 0, yref="y domain", yshift=-1, xanchor=side, yanchor="bottom", bgcolor=faded)
     figure.update_layout(barmode="overlay", height=190 + 20 * deep, margin={"t": 72 + 20 * deep, "l": 16})
     figure.update_xaxes(range=[0, scale], title="seconds since the fault", ticksuffix=" s")
     figure.update_yaxes(visible=False)
@@ -96,7 +72,7 @@ def traffic_figure(card: Scorecard) -> go.Figure:
     """Records produced, mirrored and consumed by each group, as totals over UTC time, with the drill's marks."""
     if not card.samples:
         return empty("Traffic", "No traffic was sampled during this drill.")
-    times = [iso(sample.at_ms) for sample in card.samples]
+    times = [formats.iso(sample.at_ms) for sample in card.samples]
     lines: list[tuple[str, list[int | None], str, str, float]] = [
         ("produced", [s.produced for s in card.samples], INK, "solid", 2.0),
         ("mirrored", [s.mirrored for s in card.samples], BLUE, "solid", 3.0),
@@ -118,53 +94,18 @@ def traffic_figure(card: Scorecard) -> go.Figure:
     ends = [next((v for v in reversed(values) if v is not None), 0) for _, values, *_ in lines]
     top = max((v for _, values, *_ in lines for v in values if v is not None), default=0) * 1.05 or 1.0
     for (name, _, colour, *_), end, place in zip(lines, ends, spread(ends, top / 16, top), strict=True):
-        figure.add_annotation(
-            x=1,
-            xref="x domain",
-            xanchor="left",
-            xshift=8,
-            y=place,
-            text=f'<span style="color:{colour}">■</span> {_plain(name)} <b>{end:,}</b>',
-            showarrow=False,
-            font={"size": 13, "color": INK},
-        )
+        label_end(figure, f"{square(colour)} {_plain(name)} <b>{end:,}</b>", place)
     first, last = card.samples[0].at_ms, card.samples[-1].at_ms
     first, last = min([first, *(m.at_ms for m in card.marks)]), max([last, *(m.at_ms for m in card.marks)])
     reach = max(last - first, 1)
-    above = _label_rows([(mark.name, (mark.at_ms - first) / reach) for mark in card.marks])
-    for mark, (row, centre) in _highest_first(card.marks, above):
-        figure.add_shape(
-            type="line",
-            x0=iso(mark.at_ms),
-            x1=iso(mark.at_ms),
-            y0=0,
-            y1=1,
-            yref="y domain",
-            line={"color": "#52606d", "width": 1, "dash": "dot"},
-        )
-        figure.add_annotation(
-            x=iso(mark.at_ms),
-            y=1,
-            yref="y domain",
-            ax=(centre - (mark.at_ms - first) / reach) * WIDE,
-            ay=-14 - 19 * row,
-            text=_plain(mark.name),
-            hovertext=_plain(f"{words.moment(mark.at_ms)} {mark.detail}".strip()),
-            showarrow=True,
-            arrowhead=0,
-            arrowwidth=1,
-            arrowcolor="#7b8794",
-            bgcolor="white",
-            font={"size": 12, "color": INK},
-        )
-    deep = max((row for row, _ in above), default=0)
+    deep = draw_marks(figure, card.marks, first, reach)
     right = 30 + int(CHARACTER * max(len(f"{name} {end:,}") for (name, *_), end in zip(lines, ends, strict=True)))
     figure.update_layout(
         height=420 + 19 * deep, margin={"t": 78 + 19 * deep, "r": min(right, 300)}, hovermode="x unified"
     )
-    day = words.utc(first)
+    day = formats.utc(first)
     figure.update_xaxes(
-        title=f"time of day, UTC ({day:%Y-%m-%d})", range=[iso(first), iso(last)], tickformat="%H:%M:%S"
+        title=f"time of day, UTC ({day:%Y-%m-%d})", range=[formats.iso(first), formats.iso(last)], tickformat="%H:%M:%S"
     )
     figure.update_yaxes(title="records since the start", range=[0, top], tickformat=",~s")
     return figure
@@ -200,29 +141,10 @@ def partitions_figure(card: Scorecard) -> go.Figure:
         hovertemplate="%{y}<br>mirrored to %{x:,}<extra></extra>",
     )
     for partition, name in zip(shown, names, strict=True):
-        figure.add_annotation(
-            x=max(partition.source_end or 0, partition.mirrored_to or 0),
-            y=name,
-            xanchor="left",
-            xshift=6,
-            text=_behind(partition),
-            showarrow=False,
-            font={"size": 12, "color": INK},
-        )
+        end = max(partition.source_end or 0, partition.mirrored_to or 0)
+        label(figure, _behind(partition), end, name, size=12, xanchor="left", xshift=6)
     top = max(max(p.source_end or 0, p.mirrored_to or 0) for p in shown)
-    figure.add_annotation(
-        x=0,
-        y=1,
-        xref="x domain",
-        yref="y domain",
-        xanchor="left",
-        yanchor="bottom",
-        yshift=4,
-        text=f'<span style="color:{BLUE}">■</span> mirrored to   '
-        '<span style="color:#9aa5b1">■</span> source end (both offsets)',
-        showarrow=False,
-        font={"size": 13, "color": INK},
-    )
+    label_top(figure, f"{square(BLUE)} mirrored to   {square('#9aa5b1')} source end (both offsets)", yshift=4)
     figure.update_layout(barmode="overlay", margin={"t": 66, "l": 24 + int(CHARACTER * max(map(len, names)))})
     figure.update_xaxes(title="offset", tickformat=",", range=[0, top * 1.22 or 1])
     figure.update_yaxes(
@@ -233,20 +155,20 @@ def partitions_figure(card: Scorecard) -> go.Figure:
 
 def _rto_title(card: Scorecard) -> str:
     total, target = card.rto_seconds.total, card.objectives.rto_seconds
-    title = f"Recovery time: {words.seconds(total)}"
+    title = f"Recovery time: {formats.seconds(total)}"
     if target is None or total is None:
         return title
     margin = target - total
-    return f"{title}, {words.seconds(abs(margin))} {'inside' if margin >= 0 else 'over'} the objective"
+    return f"{title}, {formats.seconds(abs(margin))} {'inside' if margin >= 0 else 'over'} the objective"
 
 
 def _behind(partition: PartitionOffsets) -> str:
     if partition.source_end is None or partition.mirrored_to is None:
         end = "source end" if partition.source_end is None else "mirrored to"
-        return f"{end}: {words.UNKNOWN}"
+        return f"{end}: {formats.UNKNOWN}"
     if partition.unmirrored is None:
-        return f"not mirrored: {words.UNKNOWN}"
-    return f"{words.count(partition.unmirrored)} not mirrored" if partition.unmirrored else "all mirrored"
+        return f"not mirrored: {formats.UNKNOWN}"
+    return f"{formats.count(partition.unmirrored)} not mirrored" if partition.unmirrored else "all mirrored"
 
 
 def _worst(partitions: Sequence[PartitionOffsets]) -> list[PartitionOffsets]:
@@ -255,19 +177,88 @@ def _worst(partitions: Sequence[PartitionOffsets]) -> list[PartitionOffsets]:
     return sorted(behind[:MOST_PARTITIONS], key=lambda p: (p.topic, p.partition))
 
 
-def _label_rows(labels: Sequence[tuple[str, float]]) -> list[tuple[int, float]]:
-    """For each (text, place from 0 to 1) a row and a centre, all in the plotting area and none over another."""
-    placed = []
-    for text, x in labels:
-        half = (len(text) * CHARACTER + 14) / WIDE / 2
-        centre = min(max(x, half), 1 - half) if half < 0.5 else 0.5
-        placed.append((centre - half, centre + half))
-    return [(row, (a + b) / 2) for row, (a, b) in zip(rows(placed), placed, strict=True)]
+def label(
+    figure: go.Figure, text: str, x: object, y: object, *, size: int = 13, colour: str = INK, **place: object
+) -> None:
+    """Text without an arrow at (x, y). `place`: anchors, shifts and references, as plotly names them."""
+    figure.add_annotation(x=x, y=y, text=text, showarrow=False, font={"size": size, "color": colour}, **place)
 
 
-def _highest_first(labelled: Sequence[T], places: Sequence[tuple[int, float]]) -> list[tuple[T, tuple[int, float]]]:
-    """What is drawn later covers: a lower label stands before the line that leads to a higher one."""
-    return sorted(zip(labelled, places, strict=True), key=lambda pair: -pair[1][0])
+def label_end(figure: go.Figure, text: str, y: object, *, size: int = 13, colour: str = INK, xshift: int = 8) -> None:
+    """Text right of the plotting area, at the height of `y`."""
+    label(figure, text, 1, y, size=size, colour=colour, xref="x domain", xanchor="left", xshift=xshift)
+
+
+def label_top(figure: go.Figure, text: str, *, size: int = 13, axis: str = "", yshift: int) -> None:
+    """Text over the left end of the plotting area of axes `axis` ("" is the first, "2" the second)."""
+    xref, yref = f"x{axis} domain", f"y{axis} domain"
+    label(figure, text, 0, 1, size=size, yshift=yshift, xref=xref, yref=yref, xanchor="left", yanchor="bottom")
+
+
+def square(colour: str) -> str:
+    """A square in a line's colour, for the label that stands in a legend's place."""
+    return f'<span style="color:{colour}">■</span>'
+
+
+class Above(NamedTuple):
+    """A label above a mark."""
+
+    text: str
+    x: object  # on the axis
+    share: float  # of the plotting area's width, 0 to 1
+    hover: str | None = None
+
+
+def label_above(
+    figure: go.Figure, labels: Sequence[Above], *, size: int, lift: int, step: int, yref: str = "y domain"
+) -> int:
+    """Labels in rows over the plotting area, all within its width and none over another, each with a line to its mark.
+
+    `lift`, `step`: pixels from the plotting area to the first row, and from row to row. Returns the highest row, from 0.
+    """
+    spans = []
+    for one in labels:
+        half = (len(one.text) * CHARACTER + 14) / WIDE / 2
+        centre = min(max(one.share, half), 1 - half) if half < 0.5 else 0.5
+        spans.append((centre - half, centre + half))
+    placed = list(zip(labels, rows(spans), spans, strict=True))
+    # what is drawn later covers: a lower label stands before the line that leads to a higher one
+    for one, row, (left, right) in sorted(placed, key=lambda each: -each[1]):
+        figure.add_annotation(
+            x=one.x,
+            y=1,
+            yref=yref,
+            ax=((left + right) / 2 - one.share) * WIDE,
+            ay=-lift - step * row,
+            text=_plain(one.text),
+            hovertext=one.hover,
+            showarrow=True,
+            arrowhead=0,
+            arrowwidth=1,
+            arrowcolor="#7b8794",
+            bgcolor="white",
+            font={"size": size, "color": INK},
+        )
+    return max((row for _, row, _ in placed), default=0)
+
+
+def draw_marks(figure: go.Figure, marks: Sequence[Mark], first: int, reach: int, yref: str = "y domain") -> int:
+    """A dotted line at each moment with its name above, on an axis of dates that begins at `first` and is `reach`
+    milliseconds long; how many rows the names took besides the first."""
+    for mark in marks:
+        at = formats.iso(mark.at_ms)
+        line = {"color": "#52606d", "width": 1, "dash": "dot"}
+        figure.add_shape(type="line", x0=at, x1=at, y0=0, y1=1, yref=yref, line=line)
+    labels = [
+        Above(
+            mark.name,
+            formats.iso(mark.at_ms),
+            (mark.at_ms - first) / reach,
+            _plain(f"{formats.moment(mark.at_ms)} {mark.detail}".strip()),
+        )
+        for mark in marks
+    ]
+    return label_above(figure, labels, size=12, lift=14, step=19, yref=yref)
 
 
 def blank(title: str, *, height: int) -> go.Figure:
@@ -302,17 +293,10 @@ def blank(title: str, *, height: int) -> go.Figure:
 def empty(title: str, why: str) -> go.Figure:
     """A picture that says why there is nothing to see."""
     figure = blank(title, height=150)
-    figure.add_annotation(
-        x=0.5, y=0.5, xref="paper", yref="paper", text=why, showarrow=False, font={"size": 14, "color": "#52606d"}
-    )
+    label(figure, why, 0.5, 0.5, size=14, colour="#52606d", xref="paper", yref="paper")
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
     return figure
-
-
-def iso(at_ms: int) -> str:
-    """Plotly draws a time without a zone as it stands: this is UTC."""
-    return f"{words.utc(at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % 1000:03d}"
 
 
 def _plain(text: str) -> str:

@@ -14,9 +14,9 @@ from typing import Final
 
 import plotly.graph_objects as go
 
+from drlib import formats
 from drlib.analysis.lag.result import LagReport, Series
 from drlib.analysis.lag.trend import Point
-from drlib.config.quantities import format_seconds
 from drlib.ui.figures import figures
 from drlib.ui.layout import spread
 
@@ -55,16 +55,7 @@ def lag_figure(report: LagReport, *, groups: bool = False) -> go.Figure:
     _name_ends(figure, ends, low, high)
     for limit_s, text, colour in limits:
         figure.add_hline(y=limit_s, line={"color": colour, "width": 2, "dash": "dash"})
-        figure.add_annotation(
-            x=0,
-            xref="paper",
-            xanchor="left",
-            y=log10(limit_s),
-            yshift=9,
-            text=text,
-            showarrow=False,
-            font={"color": colour},
-        )
+        figures.label(figure, text, 0, log10(limit_s), colour=colour, xref="paper", xanchor="left", yshift=9)
     figure.update_yaxes(
         type="log", range=[low, high], title="seconds (foot: 0.1 or less)", dtick=1, exponentformat="none"
     )
@@ -80,7 +71,7 @@ def worst(series: Sequence[Series], most: int = MOST) -> tuple[Series, ...]:
 
 def _draw(figure: go.Figure, name: str, points: Sequence[Point], line: dict[str, object]) -> None:
     figure.add_scatter(
-        x=[figures.iso(round(point.at_s * 1000)) for point in points],
+        x=[formats.iso(round(point.at_s * 1000)) for point in points],
         y=[max(FLOOR_S, point.age_s) for point in points],
         customdata=[[point.records, point.bytes, point.age_s] for point in points],
         mode="lines",
@@ -95,16 +86,16 @@ def _draw(figure: go.Figure, name: str, points: Sequence[Point], line: dict[str,
 def _said(one: Series) -> str:
     last = one.points[-1]
     if one.lower_bound is not None and last.records:
-        return f"{one.lower_bound.records:,} to {last.records:,} records, at most {format_seconds(last.age_s)}"
-    return f"{format_seconds(last.age_s)}, {last.records:,} records" if last.records else "nothing behind"
+        return f"{one.lower_bound.records:,} to {last.records:,} records, at most {formats.short_duration(last.age_s)}"
+    return f"{formats.short_duration(last.age_s)}, {last.records:,} records" if last.records else "nothing behind"
 
 
 def _limits(series: Sequence[Series]) -> list[tuple[float, str, str]]:
     objectives = {one.limits.objective_s for one in series if one.limits.objective_s}
-    found = [(each, f"objective {format_seconds(each)}", figures.INK) for each in sorted(objectives)]
+    found = [(each, f"objective {formats.short_duration(each)}", figures.INK) for each in sorted(objectives)]
     for kept in sorted({one.limits.retention_s for one in series if one.limits.retention_s}):
         topics = sorted({one.partition.topic for one in series if one.limits.retention_s == kept})
-        found.append((kept, f"retention {format_seconds(kept)} of {', '.join(topics)}", figures.VERMILLION))
+        found.append((kept, f"retention {formats.short_duration(kept)} of {', '.join(topics)}", figures.VERMILLION))
     return found
 
 
@@ -118,13 +109,4 @@ def _name_ends(figure: go.Figure, ends: Sequence[tuple[float, str, str]], low: f
     scale = (high - low) / _AREA
     places = spread([y for y, _, _ in ends], _LABEL * scale, high)
     for (_, text, colour), y in zip(ends, places, strict=True):
-        figure.add_annotation(
-            x=1,
-            xref="paper",
-            xanchor="left",
-            xshift=6,
-            y=y,
-            text=text,
-            showarrow=False,
-            font={"color": colour, "size": 12},
-        )
+        figures.label_end(figure, text, y, size=12, colour=colour, xshift=6)

@@ -107,16 +107,7 @@ def standing_figure(title: str, found: Sequence[Standing]) -> go.Figure:
     left = max([one.again or 0 for one in shown])
     right = max([one.skipped or 0 for one in shown])
     for one in shown:
-        figure.add_annotation(
-            x=1,
-            xref="paper",
-            xanchor="left",
-            xshift=8,
-            y=one.name,
-            text=one.words,
-            showarrow=False,
-            font={"size": 12, "color": figures.INK},
-        )
+        figures.label_end(figure, one.words, one.name, size=12)
     room = max((left + right) * 0.06, 0.6)
     figure.add_vline(x=0, line={"color": figures.INK, "width": 1})
     figure.update_xaxes(

@@ -20,7 +20,7 @@ import nh3
 from markupsafe import Markup, escape
 
 from drlib.errors import DrlibError
-from drlib.ui.display import PLOTLY
+from drlib.runs.table import PLOTLY
 
 # fmt: off
 TAGS: Final = frozenset((

@@ -20,6 +20,7 @@ import jinja2
 import plotly.graph_objects as go
 from markupsafe import Markup
 
+from drlib import formats
 from drlib.files import write_whole
 from drlib.runs.journal import Line
 from drlib.runs.scorecard import Kind, Scorecard
@@ -76,6 +77,7 @@ def render(
         .render(
             card=card,
             words=words,
+            formats=formats,
             drill=card.kind is Kind.DRILL,
             sections=_sections(card),
             counts=_counts(card),
@@ -130,7 +132,7 @@ def _counts(card: Scorecard) -> list[tuple[str, str]]:
         "Out of order": card.records.out_of_order,
     }
     drill = card.kind is Kind.DRILL
-    return [(name, words.count(n)) for name, n in found.items() if drill or n is not None]
+    return [(name, formats.count(n)) for name, n in found.items() if drill or n is not None]
 
 
 def _pictures(card: Scorecard, drawings: Drawings) -> dict[str, str]:

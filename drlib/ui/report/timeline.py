@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from drlib import formats
 from drlib.drill.plan.progress import Noted
 from drlib.runs.journal import Line, Scalar
-from drlib.ui import words
-from drlib.ui.display import cell
 
 _SAID: Final[Mapping[str, str]] = {
     Noted.STEP_STARTED: "begins",
@@ -59,9 +58,9 @@ def _told(line: Line) -> tuple[str, str]:
     event = _SAID.get(line.event, line.event.replace("-", " "))
     took = data.pop("seconds", None) if line.event == Noted.STEP_SUCCEEDED else None
     if isinstance(took, int | float):
-        event += f" in {words.seconds(took)}"
+        event += f" in {formats.seconds(took)}"
     if data.pop("rpo_at_least", False) and "rpo_records" in data:
-        data["rpo_records"] = f"at least {cell(data['rpo_records'])}"
+        data["rpo_records"] = f"at least {formats.cell(data['rpo_records'])}"
     text = "; ".join([detail] * bool(detail) + [_pair(name, value) for name, value in data.items()])
     if not step:
         return event, text
@@ -70,9 +69,9 @@ def _told(line: Line) -> tuple[str, str]:
 
 def _pair(name: str, value: Scalar) -> str:
     if name.endswith("_ms") and isinstance(value, int) and value >= _EARLIEST_MS:
-        return f"{name.removesuffix('_ms').replace('_', ' ')} {words.clock(value)}"
+        return f"{name.removesuffix('_ms').replace('_', ' ')} {formats.clock(value)}"
     if name == "plan":
         return f"plan {str(value)[:_HASH]}"
     if name == "pid":  # a name, not an amount
         return f"pid {value}"
-    return f"{name.replace('_', ' ')} {cell(value)}"
+    return f"{name.replace('_', ' ')} {formats.cell(value)}"

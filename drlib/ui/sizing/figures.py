@@ -11,7 +11,7 @@ from math import log10
 
 import plotly.graph_objects as go
 
-from drlib.config.quantities import format_seconds
+from drlib import formats
 from drlib.lab.link.sizing import KIB, LinkSpec, Size, after_outage, ours, sequential
 from drlib.ui.figures import figures
 from drlib.ui.sizing.measurements import Tried, said_link, said_power
@@ -63,10 +63,8 @@ def throughput_figure(link: LinkSpec, *, rate: float | None = None, tried: Tried
     )
     figure.update_yaxes(type="log", title="MB/s", dtick=1, exponentformat="none")
     if tried is not None:
-        figure.add_annotation(
-            x=0, y=-0.36, xref="paper", yref="paper", xanchor="left", showarrow=False,
-            text="lines: predicted; marks: measured on the lab's link (diamond: waits, square: drlib mirror)",
-        )  # fmt: skip
+        text = "lines: predicted; marks: measured on the lab's link (diamond: waits, square: drlib mirror)"
+        figures.label(figure, text, 0, -0.36, xref="paper", yref="paper", xanchor="left")
         figure.update_layout(margin={"b": 104})
     return figure
 
@@ -99,7 +97,7 @@ def workers_figure(tried: Tried) -> go.Figure:
             y1=predicted,
             line={"color": figures.INK, "width": 2},
         )
-        figure.add_annotation(x=number, y=predicted, yshift=10, text=f"predicted {predicted:.3g}", showarrow=False)
+        figures.label(figure, f"predicted {predicted:.3g}", number, predicted, yshift=10)
     figure.update_yaxes(title="MB/s", rangemode="tozero")
     return figure
 
@@ -122,10 +120,9 @@ def outage_figure(sized: Size, retention_s: float) -> go.Figure:
     last = found[40]
     _label(figure, last.seconds / 3600, (last.catch_up_s or 0) / 3600, "time to catch up", above=True, log=False)
     figure.add_vline(x=retention_s / 3600, line={"color": figures.VERMILLION, "width": 2, "dash": "dash"})
-    figure.add_annotation(
-        x=retention_s / 3600, y=0.04, yref="paper", xanchor="left", xshift=6, showarrow=False,
-        text=f"retention {format_seconds(retention_s)}: records are lost beyond", font={"color": figures.VERMILLION},
-    )  # fmt: skip
+    text = f"retention {formats.short_duration(retention_s)}: records are lost beyond"
+    at = retention_s / 3600
+    figures.label(figure, text, at, 0.04, colour=figures.VERMILLION, yref="paper", xanchor="left", xshift=6)
     figure.update_xaxes(title="length of the outage, hours", rangemode="tozero")
     figure.update_yaxes(title="hours", rangemode="tozero")
     return figure
@@ -159,13 +156,6 @@ def _marks(figure: go.Figure, x: Sequence[float], y: Sequence[float], symbol: st
 def _label(
     figure: go.Figure, x: float, y: float, text: str, *, above: bool, colour: str = figures.INK, log: bool = True
 ) -> None:
-    figure.add_annotation(
-        x=log10(x) if log else x,
-        y=log10(y) if log else y,
-        text=text,
-        showarrow=False,
-        xanchor="left",
-        yshift=9 if above else -11,
-        font={"color": colour},
-        bgcolor="rgba(255,255,255,0.7)",
-    )
+    x, y = (log10(x), log10(y)) if log else (x, y)
+    yshift = 9 if above else -11
+    figures.label(figure, text, x, y, colour=colour, xanchor="left", yshift=yshift, bgcolor="rgba(255,255,255,0.7)")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drlib.config.quantities import format_rate, format_seconds
+from drlib import formats
 from drlib.lab.link.sizing import KIB, MIB, LinkSpec
 from drlib.lab.link_trial import Measured
 
@@ -30,7 +30,7 @@ class Tried:
 
 def said_link(link: LinkSpec) -> str:
     """Bandwidth and round trip, for people."""
-    return f"{format_rate(link.bandwidth)} and {format_seconds(link.rtt_s)} round trip"
+    return f"{formats.rate(link.bandwidth)} and {formats.short_duration(link.rtt_s)} round trip"
 
 
 def said_power(count: int) -> str:

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from drlib import clock
+from drlib import clock, formats
 from drlib.config import quantities
-from drlib.config.quantities import format_bytes, format_rate, format_seconds
 from drlib.errors import UsageError
 from drlib.extras import explains_missing_extra
 from drlib.lab.lab import Lab
@@ -33,7 +32,7 @@ from drlib.lab.link.sizing import (
 )
 from drlib.lab.link_trial import LinkTrial
 from drlib.runs import verdict as verdicts
-from drlib.ui.display import Shown
+from drlib.runs.table import Table
 from drlib.ui.sizing import verdict as sizing_verdict
 from drlib.ui.sizing.measurements import Tried, said_link, said_power
 
@@ -76,20 +75,22 @@ class Sizing:
             for each in outages
         )
 
-    def link(self) -> Shown:
+    def link(self) -> Table:
         """One client that waits for each answer, by what an answer holds, and ours."""
-        return Shown(
-            f"{format_rate(self.size.rate)} over {said_link(self.size.link)}", link_rows(self.size), note=self.verdict()
+        return Table(
+            f"{formats.rate(self.size.rate)} over {said_link(self.size.link)}",
+            link_rows(self.size),
+            note=self.verdict(),
         )
 
-    def needs(self) -> Shown:
+    def needs(self) -> Table:
         """Workers, lanes, memory."""
-        return Shown("What to run", [{"what": what, "value": value} for what, value in needs_rows(self.size)])
+        return Table("What to run", [{"what": what, "value": value} for what, value in needs_rows(self.size)])
 
-    def after_outages(self) -> Shown:
+    def after_outages(self) -> Table:
         """What each outage leaves behind, and whether retention forgives it."""
-        return Shown(
-            f"After an outage, with a retention of {format_seconds(self.retention_s)}",
+        return Table(
+            f"After an outage, with a retention of {formats.short_duration(self.retention_s)}",
             outage_rows(self.outages),
             note=self.loss(),
         )
@@ -98,18 +99,16 @@ class Sizing:
         """One sentence: does it carry the flow?"""
         s = self.size
         if s.enough:
-            return f"{s.workers} x drlib mirror reaches {format_rate(s.reach)}, bounded by {s.bound}: enough."
-        return (
-            f"Not enough: {format_rate(s.reach)}, bounded by {s.bound}, is less than the flow's {format_rate(s.rate)}."
-        )
+            return f"{s.workers} x drlib mirror reaches {formats.rate(s.reach)}, bounded by {s.bound}: enough."
+        return f"Not enough: {formats.rate(s.reach)}, bounded by {s.bound}, is less than the flow's {formats.rate(s.rate)}."
 
     def loss(self) -> str:
         """One sentence: when does retention win?"""
         s = self.size
         if s.enough:
-            return f"Records are lost once an outage outlasts {format_seconds(self.retention_s)}."
+            return f"Records are lost once an outage outlasts {formats.short_duration(self.retention_s)}."
         after = falls_off_after(s.rate, s.reach, 0.0, self.retention_s)
-        when = "never" if after is None else f"after {format_seconds(after)}"
+        when = "never" if after is None else f"after {formats.short_duration(after)}"
         return f"The mirror falls behind all the time; without any outage it loses records {when}."
 
     @explains_missing_extra("a figure")
@@ -126,7 +125,7 @@ class Sizing:
 
         return outage_figure(self.size, self.retention_s)
 
-    def conclude(self, run_dir: str | Path, trial: Trial, outage: str) -> Shown:
+    def conclude(self, run_dir: str | Path, trial: Trial, outage: str) -> Table:
         """The verdict on the flow, on an `outage` that must be survived ("6h"), and on `trial`.
 
         `scorecard.json` goes to `run_dir`, where one is given. Raises `UsageError` for what is no time.
@@ -142,7 +141,7 @@ class Sizing:
         if run_dir:
             sizing_verdict.write(Path(run_dir), checks, self._began_ms)
         rows = [{"check": c.name, "verdict": c.verdict.value, "evidence": c.evidence} for c in checks]
-        return Shown(f"Verdict: {verdicts.overall(checks, 0).value}", rows)
+        return Table(f"Verdict: {verdicts.overall(checks, 0).value}", rows)
 
     def measure(
         self, lab_dir: str | Path, bandwidth: str, rtt: str, *, partitions: int = 4, megabytes: int = 64
@@ -157,22 +156,22 @@ class Trial:
     def __init__(self, tried: Tried) -> None:
         self.tried = tried
 
-    def link(self) -> Shown:
+    def link(self) -> Table:
         """Clients that wait for each answer: predicted and measured."""
         link = self.tried.link
         rows = [
             {
                 "answer": said_power(one.request),
                 "clients": one.clients,
-                "predicted": format_rate(sequential(link, one.request, one.clients)),
-                "measured": format_rate(one.rate),
+                "predicted": formats.rate(sequential(link, one.request, one.clients)),
+                "measured": formats.rate(one.rate),
                 "measured / predicted": round(one.rate / sequential(link, one.request, one.clients), 2),
             }
             for one in self.tried.waiting
         ]
-        return Shown(f"Clients that wait, over {said_link(link)}", rows)
+        return Table(f"Clients that wait, over {said_link(link)}", rows)
 
-    def workers(self) -> Shown:
+    def workers(self) -> Table:
         """Workers x lanes, and beside them processes x threads of clients that wait."""
         link = self.tried.link
         usual = usual_request(1)
@@ -180,8 +179,8 @@ class Trial:
             {
                 "workers": one.workers,
                 "lanes": one.lanes,
-                "predicted": format_rate(ours(link, one.workers)[0]),
-                "measured": format_rate(one.rate),
+                "predicted": formats.rate(ours(link, one.workers)[0]),
+                "measured": formats.rate(one.rate),
                 "clients that wait, to reach it": clients_needed(link, usual, min(one.rate, link.bandwidth)),
             }
             for one in self.tried.mirrored
@@ -191,7 +190,7 @@ class Trial:
             "(max.partition.fetch.bytes). What is measured begins with a tenth of the records, so the joining of a second "
             "worker is in it."
         )
-        return Shown(f"drlib mirror over {said_link(link)}", rows, note=note)
+        return Table(f"drlib mirror over {said_link(link)}", rows, note=note)
 
     @explains_missing_extra("a figure")
     def figure(self) -> go.Figure:
@@ -232,14 +231,14 @@ def link_rows(sized: Size) -> list[dict[str, object]]:
             {
                 "one request at a time, answers of": said_power(int(request))
                 + (" (Kafka's defaults)" if request == usual else ""),
-                "one client reaches": format_rate(sequential(sized.link, request)),
+                "one client reaches": formats.rate(sequential(sized.link, request)),
                 "clients for the rate": "none can" if count is None else f"{count:,}",
             }
         )
     rows.append(
         {
             "one request at a time, answers of": "many on their way: drlib mirror",
-            "one client reaches": format_rate(ours(sized.link, 1, sized.memory)[0]),
+            "one client reaches": formats.rate(ours(sized.link, 1, sized.memory)[0]),
             "clients for the rate": f"{sized.workers:,}" if sized.enough else "none can",
         }
     )
@@ -251,8 +250,11 @@ def needs_rows(sized: Size) -> list[tuple[str, str]]:
     return [
         ("workers", f"{sized.workers} (one core each; drlib mirror FILE, started as often)"),
         ("lanes", f"{sized.lanes} (drlib.lanes; two per worker, at most one per partition)"),
-        ("memory of each", f"{sized.memory >> 20}MiB (--memory; the link holds {format_bytes(sized.link.in_transit)})"),
-        ("reach together", f"{format_rate(sized.reach)}, bounded by {sized.bound}"),
+        (
+            "memory of each",
+            f"{sized.memory >> 20}MiB (--memory; the link holds {formats.short_size(sized.link.in_transit)})",
+        ),
+        ("reach together", f"{formats.rate(sized.reach)}, bounded by {sized.bound}"),
     ]
 
 
@@ -260,15 +262,15 @@ def outage_rows(outages: Sequence[Outage]) -> list[dict[str, object]]:
     """By length: what waits, how long it takes, what retention leaves."""
     return [
         {
-            "outage": format_seconds(each.seconds),
-            "to catch up on": format_bytes(each.backlog),
-            "takes": "never" if each.catch_up_s is None else format_seconds(each.catch_up_s),
+            "outage": formats.short_duration(each.seconds),
+            "to catch up on": formats.short_size(each.backlog),
+            "takes": "never" if each.catch_up_s is None else formats.short_duration(each.catch_up_s),
             "retention leaves": "no limit"
             if each.left_s is None
-            else format_seconds(each.left_s)
+            else formats.short_duration(each.left_s)
             if each.left_s
             else "nothing",
-            "lost": format_bytes(each.lost) if each.lost else "none",
+            "lost": formats.short_size(each.lost) if each.lost else "none",
         }
         for each in outages
     ]

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from drlib import clock
-from drlib.config.quantities import format_bytes, format_rate, format_seconds
+from drlib import clock, formats
 from drlib.lab.link.sizing import LinkSpec, Outage, Size, ours, sequential
 from drlib.lab.link_trial import Measured
 from drlib.runs import verdict as verdicts
@@ -31,14 +30,20 @@ def carries(size: Size, said: str) -> Check:
 
 def survives(outage: Outage, retention_s: float) -> Check:
     """Does retention keep everything while the mirror is away for so long, and while it catches up?"""
-    name = f"an outage of {format_seconds(outage.seconds)} loses nothing"
+    name = f"an outage of {formats.short_duration(outage.seconds)} loses nothing"
     if outage.lost:
-        why = f"{format_bytes(outage.lost)} at least, of a retention of {format_seconds(retention_s)}"
+        why = f"{formats.short_size(outage.lost)} at least, of a retention of {formats.short_duration(retention_s)}"
         return Check(name=name, verdict=Verdict.FAIL, evidence=why)
     if outage.catch_up_s is None:
         return Check(name=name, verdict=Verdict.FAIL, evidence="the mirror never catches up")
-    left = "" if outage.left_s is None else f"; {format_seconds(outage.left_s)} are left of retention when it is back"
-    return Check(name=name, verdict=Verdict.PASS, evidence=f"caught up after {format_seconds(outage.catch_up_s)}{left}")
+    left = (
+        ""
+        if outage.left_s is None
+        else f"; {formats.short_duration(outage.left_s)} are left of retention when it is back"
+    )
+    return Check(
+        name=name, verdict=Verdict.PASS, evidence=f"caught up after {formats.short_duration(outage.catch_up_s)}{left}"
+    )
 
 
 def measured_as_predicted(
@@ -61,7 +66,7 @@ def measured_as_predicted(
             Check(
                 name=name,
                 verdict=verdict,
-                evidence=f"{format_rate(rate)} of {format_rate(predicted)} on the lab's link",
+                evidence=f"{formats.rate(rate)} of {formats.rate(predicted)} on the lab's link",
             )
         )
     return tuple(found)

@@ -16,8 +16,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from drlib import formats
 from drlib.drill.readiness.score import CHECKS, Finding, Readiness, Severity
-from drlib.ui import words
 
 SHOWN: Final = 3  # findings of one check
 COLOURS: Final = {
@@ -45,9 +45,9 @@ def _head(readiness: Readiness, minimum: int) -> Text:
     ]
     return Text.assemble(
         (" READY " if ready else " NOT READY ", f"bold reverse {'green' if ready else 'red'}"),
-        (f"  {words.one_line(readiness.flow)}", "bold"),
+        (f"  {formats.one_line(readiness.flow)}", "bold"),
         f"  score {readiness.score} of 100, {minimum} required",
-        (f"  {words.clock(readiness.at_ms)[:8]} UTC\n  {', '.join(counted)}", "dim"),
+        (f"  {formats.clock(readiness.at_ms)[:8]} UTC\n  {', '.join(counted)}", "dim"),
     )
 
 
@@ -79,11 +79,11 @@ def _costs(readiness: Readiness, check: str, finding: Finding) -> str:
 
 def _lines(readiness: Readiness, finding: Finding, *, first: bool, fix: str) -> Iterator[Text]:
     if finding.severity is Severity.OK:
-        yield Text.assemble((finding.title, ""), (f": {words.one_line(finding.evidence)}", "dim"))
+        yield Text.assemble((finding.title, ""), (f": {formats.one_line(finding.evidence)}", "dim"))
         return
     if first:
         yield Text(finding.title, style="bold")
-    about = f"{words.one_line(finding.entity)}: " if finding.entity and finding.entity != readiness.flow else ""
-    yield Text(f"{about}{words.one_line(finding.evidence)}")
+    about = f"{formats.one_line(finding.entity)}: " if finding.entity and finding.entity != readiness.flow else ""
+    yield Text(f"{about}{formats.one_line(finding.evidence)}")
     if fix:
-        yield Text(words.one_line(fix), style="cyan")
+        yield Text(formats.one_line(fix), style="cyan")

@@ -15,9 +15,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from drlib import formats
 from drlib.drill.plan.plan import MEANING, Danger, Mode, Plan, Rollback, Step, Value
 from drlib.runs.scorecard import Objectives
-from drlib.ui import words
 
 COLOURS: Final[Mapping[Mode, str]] = {Mode.PRACTICE: "green", Mode.PLANNED: "yellow", Mode.EMERGENCY: "red"}
 _BY_MODE: Final[Mapping[Mode, str]] = {
@@ -38,8 +38,8 @@ def plan_of(plan: Plan) -> RenderableType:
     colour, meaning = COLOURS[drill.mode], MEANING[drill.mode]
     head = Text.assemble(
         (f" {drill.mode.upper()} ", f"bold reverse {colour}"),
-        (f"  {words.one_line(drill.name)}", "bold"),
-        f"  {words.one_line(str(drill.flow))}\n",
+        (f"  {formats.one_line(drill.name)}", "bold"),
+        f"  {formats.one_line(str(drill.flow))}\n",
         (f"{meaning[0].upper()}{meaning[1:]}", "dim"),
     )
     return Group(head, Padding(_steps(plan), (1, 0)), _rest(plan))
@@ -59,15 +59,15 @@ def _steps(plan: Plan) -> Table:
     table.add_column("")
     table.add_column("after", overflow="fold", ratio=2)
     for number, (step, planned) in enumerate(zip(plan.drill.steps, plan.steps, strict=True), 1):
-        name = Text(words.one_line(step.name), style="bold")
-        title = "" if step.title == step.name else f"  {words.one_line(step.title)}"
+        name = Text(formats.one_line(step.name), style="bold")
+        title = "" if step.title == step.name else f"  {formats.one_line(step.title)}"
         table.add_row(str(number), Text.assemble(name, title, *_marks(step)))
         if not planned.changes:
             table.add_row("", Text("  changes nothing", style="dim"))
         for change in planned.changes:
             table.add_row(
                 "",
-                Text(f"  {words.one_line(change.entity)}"),
+                Text(f"  {formats.one_line(change.entity)}"),
                 Text(_said(change.before), style="red"),
                 "→",
                 Text(_said(change.after), style="green"),
@@ -91,7 +91,7 @@ def _rest(plan: Plan) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    expected = "\n".join(words.one_line(one.title) for one in drill.hypothesis) or "none"
+    expected = "\n".join(formats.one_line(one.title) for one in drill.hypothesis) or "none"
     table.add_row("Steady state", Text(expected))
     table.add_row("Objectives", Text(_objectives(drill.objectives)))
     table.add_row("Rolls back", Text(rolls_back(plan)))
@@ -102,13 +102,13 @@ def _rest(plan: Plan) -> Table:
 def _objectives(wanted: Objectives) -> str:
     parts = []
     if wanted.rto_seconds is not None:
-        parts.append(f"RTO {words.duration(wanted.rto_seconds)}")
+        parts.append(f"RTO {formats.duration(wanted.rto_seconds)}")
     if wanted.rpo_records is not None:
-        parts.append(f"RPO {words.records(wanted.rpo_records)}")
+        parts.append(f"RPO {formats.records(wanted.rpo_records)}")
     if wanted.rpo_seconds is not None:
-        parts.append(f"RPO {words.duration(wanted.rpo_seconds)}")
+        parts.append(f"RPO {formats.duration(wanted.rpo_seconds)}")
     return ", ".join(parts) or "none"
 
 
 def _said(value: Value) -> str:
-    return "does not exist" if value is None else words.one_line(str(value))
+    return "does not exist" if value is None else formats.one_line(str(value))

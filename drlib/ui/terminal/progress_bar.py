@@ -11,8 +11,8 @@ from collections.abc import Callable
 from html import escape
 from typing import Any, Final
 
+from drlib import formats
 from drlib.analysis.spark.jobs import JobProgress
-from drlib.ui import words
 
 LEAST_S: Final = 0.25
 _WIDTH: Final = 24
@@ -55,14 +55,14 @@ class Bar:
     def __repr__(self) -> str:
         progress = self._progress
         if progress.over and not progress.done:
-            return f"{progress.what}: done in {words.seconds(progress.seconds)}"
+            return f"{progress.what}: done in {formats.seconds(progress.seconds)}"
         if progress.over:
-            return f"{progress.what}: done, {progress.done} tasks in {words.seconds(progress.seconds)}"
+            return f"{progress.what}: done, {progress.done} tasks in {formats.seconds(progress.seconds)}"
         if not progress.tasks:
-            return f"{progress.what}: waiting for Spark, {words.seconds(progress.seconds)}"
+            return f"{progress.what}: waiting for Spark, {formats.seconds(progress.seconds)}"
         full = _WIDTH * progress.done // progress.tasks
         bar = "█" * full + "░" * (_WIDTH - full)
-        return f"{progress.what}: {bar} {progress.done} of {progress.tasks} tasks, {words.seconds(progress.seconds)}"
+        return f"{progress.what}: {bar} {progress.done} of {progress.tasks} tasks, {formats.seconds(progress.seconds)}"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": f"<code>{escape(repr(self))}</code>"}

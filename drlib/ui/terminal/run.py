@@ -19,6 +19,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
+from drlib import formats
 from drlib.runs.check import Verdict
 from drlib.runs.scorecard import Kind, Scorecard
 from drlib.ui import words
@@ -62,7 +63,7 @@ class Progress:
 
     def stage(self, text: str) -> None:
         """Complete the step before and begin this one."""
-        text = words.one_line(text)
+        text = formats.one_line(text)
         if self._bar is None:
             line = f"  [{self._now() - self._began:6.1f}s] {text}"
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -74,7 +75,7 @@ class Progress:
         """Set the progress of this step, 0 to 1, with a short text. Shown on a terminal only."""
         if self._bar is None or self._task is None:
             return
-        self._bar.update(self._task, total=1.0, completed=min(max(fraction, 0.0), 1.0), detail=words.one_line(text))
+        self._bar.update(self._task, total=1.0, completed=min(max(fraction, 0.0), 1.0), detail=formats.one_line(text))
 
     def _finish(self, *, done: bool) -> None:
         """A finished step has a full bar; an interrupted one keeps its progress and is marked."""
@@ -109,7 +110,7 @@ def _head(card: Scorecard) -> Text:
     word, meaning = words.VERDICTS[card.verdict]
     return Text.assemble(
         (f" {word} ", f"bold reverse {COLOURS[card.verdict]}"),
-        f"  {words.one_line(card.runbook)} {words.one_line(card.run_id)}\n",
+        f"  {formats.one_line(card.runbook)} {formats.one_line(card.run_id)}\n",
         (meaning, "dim"),
     )
 
@@ -122,13 +123,13 @@ def _numbers(card: Scorecard) -> Table:
     if card.kind is Kind.ANALYSIS:
         table.add_row(Text("RTO, RPO"), Text(words.NO_DRILL))
         asked = {name: value for name, value in records.model_dump().items() if value is not None}
-        counted = [f"{words.count(n)} {name.replace('_', ' ')}" for name, n in asked.items()]
-        table.add_row(Text("Records"), Text(", ".join(counted) or words.UNKNOWN))
+        counted = [f"{formats.count(n)} {name.replace('_', ' ')}" for name, n in asked.items()]
+        table.add_row(Text("Records"), Text(", ".join(counted) or formats.UNKNOWN))
         return table
     target = card.objectives.rto_seconds
-    against = "" if target is None else f"  (objective {words.seconds(target)})"
-    table.add_row(Text("RTO"), Text(f"{words.seconds(rto.total)}{against}"))
-    split = " → ".join(f"{name} {words.seconds(getattr(rto, name))}" for name in words.STAGES)
+    against = "" if target is None else f"  (objective {formats.seconds(target)})"
+    table.add_row(Text("RTO"), Text(f"{formats.seconds(rto.total)}{against}"))
+    split = " → ".join(f"{name} {formats.seconds(getattr(rto, name))}" for name in words.STAGES)
     table.add_row(Text(""), Text(split))
     table.add_row(Text("RPO"), Text(words.at_risk(card.rpo)))
     counts = (
@@ -138,7 +139,7 @@ def _numbers(card: Scorecard) -> Table:
         ("duplicated", records.duplicated),
         ("out of order", records.out_of_order),
     )
-    table.add_row(Text("Records"), Text(", ".join(f"{words.count(n)} {name}" for name, n in counts)))
+    table.add_row(Text("Records"), Text(", ".join(f"{formats.count(n)} {name}" for name, n in counts)))
     return table
 
 
@@ -149,8 +150,8 @@ def _groups(card: Scorecard) -> Table:
     table.add_column("skipped", justify="right")
     table.add_column("positions", overflow="fold")
     for group in card.groups:
-        cells = (group.group, words.count(group.re_read), words.count(group.skipped), words.kinds(group.positions))
-        table.add_row(*(Text(words.one_line(text)) for text in cells))
+        cells = (group.group, formats.count(group.re_read), formats.count(group.skipped), words.kinds(group.positions))
+        table.add_row(*(Text(formats.one_line(text)) for text in cells))
     return table
 
 
@@ -161,5 +162,5 @@ def _checks(card: Scorecard) -> Table:
     table.add_column("evidence", overflow="fold", ratio=3)
     for check in card.checks:
         verdict = Text(check.verdict.value, style=f"bold {COLOURS[check.verdict]}")
-        table.add_row(verdict, Text(words.one_line(check.name)), Text(words.one_line(check.evidence)))
+        table.add_row(verdict, Text(formats.one_line(check.name)), Text(formats.one_line(check.evidence)))
     return table

@@ -15,10 +15,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from drlib import formats
 from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, UNKNOWN, FlowView
 from drlib.mirror.status.forecast import Outlook
 from drlib.mirror.status.worker_status import Event, PartitionStatus
-from drlib.ui import words
 
 ROWS: Final = 12
 STALE_MS: Final = 10_000  # age of the log ends from which on the output says how old they are
@@ -50,9 +50,9 @@ def _head(view: FlowView) -> Text:
         answered = f", {'all' if len(view.workers) >= view.members else len(view.workers) or 'none'} answering"
     return Text.assemble(
         (f" {view.state.upper()} ", f"bold reverse {COLOURS.get(view.state, 'magenta')}"),
-        (f"  {words.one_line(view.flow)}", "bold"),
+        (f"  {formats.one_line(view.flow)}", "bold"),
         f"  {members}{answered}",
-        (f"  {words.clock(view.at_ms)} UTC", "dim"),
+        (f"  {formats.clock(view.at_ms)} UTC", "dim"),
     )
 
 
@@ -62,21 +62,21 @@ def _numbers(view: FlowView) -> Table:
     table.add_column(overflow="fold")
     stale = ""
     if view.partitions and view.as_of_ms and view.at_ms - view.as_of_ms > STALE_MS:
-        stale = f", as of {words.duration((view.at_ms - view.as_of_ms) / 1000)} ago"
+        stale = f", as of {formats.duration((view.at_ms - view.as_of_ms) / 1000)} ago"
     if view.lag is None:
-        table.add_row("lag", words.UNKNOWN)
+        table.add_row("lag", formats.UNKNOWN)
     elif view.lag == 0:
         table.add_row("lag", f"0 records{stale}" if view.partitions else "nothing to mirror")
     else:
-        size = "" if view.lag_bytes is None else f", about {words.size(view.lag_bytes)}"
-        age = "age unknown" if view.lag_s is None else f"the oldest is {words.duration(view.lag_s)} old"
-        table.add_row("lag", f"{words.records(view.lag)}{size}, {age}{stale}")
+        size = "" if view.lag_bytes is None else f", about {formats.size(view.lag_bytes)}"
+        age = "age unknown" if view.lag_s is None else f"the oldest is {formats.duration(view.lag_s)} old"
+        table.add_row("lag", f"{formats.records(view.lag)}{size}, {age}{stale}")
         table.add_row("caught up in", _eta(view))
         if view.left_s is not None:
-            table.add_row("expires in", words.duration(max(0.0, view.left_s)))
-    rate = words.UNKNOWN if view.records_per_s is None else f"{view.records_per_s:,.0f} records/s"
+            table.add_row("expires in", formats.duration(max(0.0, view.left_s)))
+    rate = formats.UNKNOWN if view.records_per_s is None else f"{view.records_per_s:,.0f} records/s"
     if view.bytes_per_s is not None:
-        rate += f", {words.size(int(view.bytes_per_s))}/s"
+        rate += f", {formats.size(int(view.bytes_per_s))}/s"
     table.add_row("rate", rate)
     guarded = sum(p.guarded for p in view.partitions)
     if guarded:
@@ -87,9 +87,9 @@ def _numbers(view: FlowView) -> Table:
 
 def _eta(view: FlowView) -> str:
     if view.eta_s is not None:
-        return words.duration(view.eta_s)
+        return formats.duration(view.eta_s)
     measured = [p.outlook.out_per_s is not None for p in view.partitions if p.lag]
-    return NEVER if all(measured) else words.UNKNOWN
+    return NEVER if all(measured) else formats.UNKNOWN
 
 
 def _lanes(view: FlowView) -> Table:
@@ -98,12 +98,12 @@ def _lanes(view: FlowView) -> Table:
         colour = {"running": "green", "owned": "green", "not owned": "red"}.get(lane.state, "yellow")
         table.add_row(
             str(lane.lane),
-            Text(words.one_line(lane.owner or "none")),
+            Text(formats.one_line(lane.owner or "none")),
             Text(lane.state, style=colour),
             str(lane.epoch) if lane.epoch >= 0 else "-",
             _since(lane.claimed_ms, view.at_ms),
             f"{lane.partitions:,}",
-            words.count(lane.lag),
+            formats.count(lane.lag),
         )
     return table
 
@@ -112,7 +112,7 @@ def _since(at_ms: int, now_ms: int) -> str:
     """The time of day within the last 24 hours, else the date; UTC."""
     if not at_ms:
         return "-"
-    return words.moment(at_ms)[11:19] if now_ms - at_ms < 86_400_000 else words.moment(at_ms)[:10]
+    return formats.moment(at_ms)[11:19] if now_ms - at_ms < 86_400_000 else formats.moment(at_ms)[:10]
 
 
 def _partitions(view: FlowView, rows: int) -> RenderableType:
@@ -142,24 +142,24 @@ def _urgency(p: PartitionStatus) -> tuple[object, ...]:
 
 def _partition(status: PartitionStatus) -> list[RenderableType]:
     outlook = status.outlook
-    name = Text(words.one_line(f"{status.topic}-{status.partition}"), style="red" if status.parked else "")
+    name = Text(formats.one_line(f"{status.topic}-{status.partition}"), style="red" if status.parked else "")
     if not status.known:
-        return [name, *[Text(words.UNKNOWN)] * 6]
+        return [name, *[Text(formats.UNKNOWN)] * 6]
     if not status.lag:
         return [name, "0", "-", "-", _rates(outlook), "-", "-"]
     eta = (
-        words.duration(outlook.eta_s)
+        formats.duration(outlook.eta_s)
         if outlook.eta_s is not None
-        else words.UNKNOWN
+        else formats.UNKNOWN
         if outlook.out_per_s is None
         else NEVER
     )
-    left = "-" if outlook.left_s is None else words.duration(max(0.0, outlook.left_s))
+    left = "-" if outlook.left_s is None else formats.duration(max(0.0, outlook.left_s))
     return [
         name,
-        words.count(status.lag),
-        words.size(outlook.lag_bytes),
-        words.duration(outlook.lag_s),
+        formats.count(status.lag),
+        formats.size(outlook.lag_bytes),
+        formats.duration(outlook.lag_s),
         _rates(outlook),
         Text("parked" if status.parked else eta, style="red" if status.parked else ""),
         Text(left, style="red" if outlook.warning else ""),
@@ -168,7 +168,7 @@ def _partition(status: PartitionStatus) -> list[RenderableType]:
 
 def _rates(outlook: Outlook) -> str:
     if outlook.in_per_s is None or outlook.out_per_s is None:
-        return words.UNKNOWN
+        return formats.UNKNOWN
     return ", ".join(f"{v:,.0f}" if v >= 9.95 or v == 0 else f"{v:,.1f}" for v in (outlook.in_per_s, outlook.out_per_s))
 
 
@@ -184,9 +184,9 @@ def _groups(view: FlowView) -> RenderableType:
     )
     for group in view.groups or ():
         table.add_row(
-            Text(words.one_line(group.group)),
-            *(words.count(n) for n in (group.partitions, group.lag, group.exact, group.behind, group.other)),
-            words.count(group.read_again),
+            Text(formats.one_line(group.group)),
+            *(formats.count(n) for n in (group.partitions, group.lag, group.exact, group.behind, group.other)),
+            formats.count(group.read_again),
         )
     return table if table.row_count else Text("no group has a committed offset on a mirrored topic", style="dim")
 
@@ -201,23 +201,23 @@ def _events(view: FlowView) -> RenderableType:
 
 def _event(event: Event, now_ms: int) -> RenderableType:
     is_open = event.resolved_ms is None
-    since = "" if not event.opened_ms else f" since {words.moment(event.opened_ms)[:19]} UTC"
+    since = "" if not event.opened_ms else f" since {formats.moment(event.opened_ms)[:19]} UTC"
     if is_open and event.opened_ms:
-        since += f" ({words.duration(max(0, now_ms - event.opened_ms) / 1000)})"
+        since += f" ({formats.duration(max(0, now_ms - event.opened_ms) / 1000)})"
     elif event.resolved_ms:
-        since = f" {words.moment(event.opened_ms)[11:19]} to {words.moment(event.resolved_ms)[11:19]} UTC"
+        since = f" {formats.moment(event.opened_ms)[11:19]} to {formats.moment(event.resolved_ms)[11:19]} UTC"
     again = f", {event.times} times" if event.times > 1 else ""
     text = Text.assemble(
         ("open     " if is_open else "resolved ", "bold red" if is_open else "dim green"),
         (f"{event.name} ", "bold" if is_open else "dim"),
-        (words.one_line(event.entity), "" if is_open else "dim"),
+        (formats.one_line(event.entity), "" if is_open else "dim"),
         (f"{since}{again}", "dim"),
     )
     if not is_open:
         return text
-    lines = [Text(words.one_line(event.detail))]
+    lines = [Text(formats.one_line(event.detail))]
     if event.remedy:
-        lines.append(Text(words.one_line(event.remedy), style="cyan"))
+        lines.append(Text(formats.one_line(event.remedy), style="cyan"))
     return Group(text, Padding(Group(*lines), (0, 0, 0, 9)))
 
 

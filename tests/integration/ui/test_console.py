@@ -28,10 +28,10 @@ from drlib.mirror.monitor.survey import Surveyor
 from drlib.mirror.offsets.translation.translate_groups import Positions
 from drlib.model import TopicPartition
 from drlib.runbook.execution.execute import execute
+from drlib.runs.table import PLOTLY
 from drlib.ui.console import faults
 from drlib.ui.console.open import Console
 from drlib.ui.console.widget import ConsoleWidget
-from drlib.ui.display import PLOTLY
 
 
 def test_console_picture_shows_lag_groups_and_a_dead_worker(engine: Engine, left: str) -> None:

@@ -13,12 +13,12 @@ from playwright.async_api import Page, async_playwright
 
 from drlib.runs import journal
 from drlib.runs.scorecard import Scorecard
+from drlib.runs.table import Table
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.record import IncidentRecord
 from drlib.training.incidents.rules.score import EventKind, Measurements
 from drlib.training.incidents.rules.seed import draw_plan
 from drlib.training.incidents.session import IncidentSession
-from drlib.ui.display import Shown
 from drlib.ui.figures.figures import traffic_figure
 from drlib.ui.report.report import write_report
 
@@ -34,7 +34,7 @@ OVERLAPS = """() => {
 
 
 def executed(folder: Path) -> Path:
-    bundle = Shown("Traffic", [{"n": 1}], traffic_figure(sample.scorecard()))._repr_mimebundle_()
+    bundle = Table("Traffic", [{"n": 1}], figure=traffic_figure(sample.scorecard()))._repr_mimebundle_()
     hostile = "<script>document.title='taken'</script><img src='https://evil.example/x.png' onerror='x()'>"
     cells = [
         nbformat.v4.new_markdown_cell("# Fail over\n\nWhat this does, how long it takes, how to stop it."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.config.quantities import byte_count, bytes_per_second, format_bytes, format_rate, format_seconds, seconds
+from drlib.config.quantities import byte_count, bytes_per_second, seconds
 from drlib.errors import UsageError
 
 
@@ -20,9 +20,3 @@ def test_quantities_parse() -> None:
 def test_quantities_invalid_rate_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a valid rate"):
         bytes_per_second(text, "rate")
-
-
-def test_quantities_format() -> None:
-    assert [format_bytes(n) for n in (0, 999, 1000, 1.25e9, 999_900)] == ["0 B", "999 B", "1 kB", "1.25 GB", "1 MB"]
-    assert format_rate(5e6) == "5 MB/s"
-    assert [format_seconds(s) for s in (0.2, 42, 720, 12600, 181440)] == ["200 ms", "42 s", "12 min", "3.5 h", "2.1 d"]

@@ -1,6 +1,9 @@
-"""What a step shows: text in columns, HTML with every value escaped."""
+"""What a step shows: text in columns, HTML with every value escaped, and a figure."""
 
-from drlib.runs.table import Table
+import sample_scorecard as sample
+
+from drlib.runs.table import PLOTLY, Table
+from drlib.ui.figures.figures import rto_figure
 
 ROWS = [
     {"group": "arrivals", "records": 1234567, "exact": True, "seconds": 1.5},
@@ -11,17 +14,18 @@ ROWS = [
 def test_table_text_columns_fit_their_widest_value() -> None:
     assert repr(Table("Positions", ROWS, "two groups")).splitlines() == [
         "Positions",
-        "group     records    exact  seconds",
-        "arrivals  1,234,567  yes    1.5    ",
-        "a         unknown    no     0.25   ",
+        "group       records  exact  seconds",
+        "────────  ─────────  ─────  ───────",
+        "arrivals  1,234,567  yes        1.5",
+        "a           unknown  no        0.25",
         "two groups",
     ]
 
 
 def test_table_without_rows_is_its_title() -> None:
-    assert repr(Table("t", [{"a": 1}])) == "t\na\n1"
+    assert repr(Table("t", [{"a": 1}])) == "t\na\n─\n1"
     assert repr(Table("Nothing", [])).split() == ["Nothing"]
-    assert "<tbody></tbody>" in Table("Nothing", [])._repr_mimebundle_()["text/html"]
+    assert Table("Nothing", [])._repr_mimebundle_()["text/html"] == "<p><strong>Nothing</strong></p>"
 
 
 def test_table_missing_value_is_unknown() -> None:
@@ -39,3 +43,43 @@ def test_table_bundle_has_text_and_html() -> None:
     table = Table("Positions", ROWS)
     assert table._repr_mimebundle_()["text/plain"] == repr(table)
     assert table._repr_mimebundle_()["text/html"].count("<tr>") == 3
+
+
+def test_table_bundle_has_text_html_and_figure() -> None:
+    table = Table(
+        "Groups", [{"group": "a", "lag": 12345}, {"group": "bb", "lag": None}], figure=rto_figure(sample.scorecard())
+    )
+    bundle = table._repr_mimebundle_()
+    assert list(bundle) == ["text/plain", "text/html", PLOTLY]
+    assert bundle["text/plain"] == repr(table)
+    assert repr(table).splitlines() == [
+        "Groups",
+        "group      lag",
+        "─────  ───────",
+        "a       12,345",
+        "bb     unknown",
+    ]
+    figure = bundle[PLOTLY]
+    assert isinstance(figure, dict)
+    assert len(figure["data"]) == 4
+    assert list(table._repr_mimebundle_(exclude=[PLOTLY])) == ["text/plain", "text/html"]
+
+
+def test_table_control_characters_are_spaces() -> None:
+    table = Table("<t>", [{"<c>": "<script>\x1b[31m\n"}], note="<n>")
+    html = str(table._repr_mimebundle_()["text/html"])
+    assert not {"<t>", "<c>", "<script>", "<n>"} & set(html.replace(">", "> ").split())
+    assert "&lt;script&gt;" in html
+    assert '<th scope="col" style="text-align:left">' in html
+    assert "<caption " in html
+    assert "\x1b" not in repr(table)
+
+
+def test_table_text_is_left_and_numbers_are_right_aligned() -> None:
+    html = str(Table("t", [{"group": "a", "lag": 12}, {"group": "b", "lag": None}])._repr_mimebundle_()["text/html"])
+    assert html.count('<td style="text-align:left') == 2
+    assert html.count('<td style="text-align:right') == 2
+
+
+def test_table_without_rows_is_title_and_note() -> None:
+    assert repr(Table("Nothing", [], note="because")) == "Nothing\nbecause"

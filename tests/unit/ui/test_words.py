@@ -1,26 +1,13 @@
-"""How durations and sizes are written."""
+"""What a drill measured, in words."""
 
 from __future__ import annotations
 
-import pytest
-
+from drlib.runs.scorecard import Rpo
 from drlib.ui import words
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(None, "unknown"), (0.42, "0.4 s"), (9.96, "10 s"), (99, "99 s"), (125, "2 min 05 s"), (12_000, "3 h 20 min")],
-)
-def test_duration_texts(seconds: float | None, expected: str) -> None:
-    assert words.duration(seconds) == expected
-    assert words.duration(6.2 * 86_400) == "6 d 4 h"
-
-
-def test_size_texts() -> None:
-    assert [words.size(n) for n in (None, 512, 12_345, 999_960, 10**13)] == [
-        "unknown",
-        "512 B",
-        "12.3 KB",
-        "1.0 MB",
-        "10.0 TB",
-    ]
+def test_rpo_as_text() -> None:
+    assert words.at_risk(Rpo()) == "unknown"
+    assert words.at_risk(Rpo(measured=False)) == "not measured by this drill"
+    assert words.at_risk(Rpo(records=1, seconds=0.5)) == "1 record, 0.500 s"
+    assert words.at_risk(Rpo(records=0)) == "0 records, unknown"

@@ -7,9 +7,9 @@ Not for: the judgement itself (`drlib.drill.actions.failover.triage_rules`).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
+from drlib import formats
 from drlib.client.pointer_topic import EVERYONE
 from drlib.drill.actions.applications.pointer import PointerPlace, describe
 from drlib.drill.actions.failover.flow_state import observe_flow, seconds_behind
@@ -59,12 +59,14 @@ class Triage(ReadOnlyTargetAction):
             last_ms = min(state.view.as_of_ms or state.silent_since_ms, state.silent_since_ms)
             moments.mark(run_dir, "fault", last_ms)  # another partition may have been fetched a little later
             moments.mark(run_dir, "detect", state.silent_since_ms)
+        since_ms = state.silent_since_ms
+        silent_since = None if since_ms is None else f"{formats.second(since_ms)} UTC"
         advice = advise(source, target, self.expect, both, self.force_reason)
         pointer = self.pointer.read().pointer
         rows: list[dict[str, Scalar]] = [
             question_row(f"{source.alias}, the source", str(source)),
             question_row(f"{target.alias}, the target", str(target)),
-            question_row(f"{source.alias} silent since", _clock(state.silent_since_ms)),
+            question_row(f"{source.alias} silent since", silent_since),
             question_row("the pointer names", describe(pointer)),
             question_row("the mirror", state.view.state),
             question_row("records known and not mirrored", missing),
@@ -129,7 +131,3 @@ class Triage(ReadOnlyTargetAction):
             {p.topic for p, end in after.items() if end > before[p]} for before, after in zip(first, later, strict=True)
         ]
         return tuple(sorted(grown[0] & grown[1]))
-
-
-def _clock(at_ms: int | None) -> str | None:
-    return None if at_ms is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at_ms / 1000))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from drlib.drill.readiness.checks import groups, mirror, topics
-from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed, span, unknown
+from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed, unknown
 from drlib.drill.readiness.checks.observations import (
     ClusterAnswer,
     ClusterIdentity,
@@ -22,6 +22,7 @@ from drlib.drill.readiness.checks.observations import (
     Unanswered,
 )
 from drlib.drill.readiness.score import CHECKS, DAY_S, Finding, Readiness, Severity, check_of
+from drlib.formats import span
 
 PASSING: Final = frozenset({"pass", "conditions"})
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed, span, unknown
+from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed, unknown
 from drlib.drill.readiness.checks.observations import FlowObservation, LastHeartbeat, MirrorStatus, Unanswered
 from drlib.drill.readiness.score import Severity
+from drlib.formats import span
 from drlib.mirror.monitor import flow_view
 from drlib.mirror.monitor.flow_view import FlowView
 

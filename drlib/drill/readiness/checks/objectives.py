@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.drill.readiness.score import DAY_S, Severity
+from drlib.drill.readiness.score import Severity
 
 NAMED: Final = 3  # entries of a list that one sentence names
 
@@ -74,11 +74,3 @@ def first_few(texts: Iterable[str]) -> str:
     named = list(texts)
     more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
     return ", ".join(named[:NAMED]) + more
-
-
-def span(seconds: float) -> str:
-    """A length of time in its largest fitting unit."""
-    for size, unit in ((DAY_S, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"

@@ -29,8 +29,8 @@ from drlib.lab.checker.report import CheckInput, CheckReport, GroupReport
 from drlib.lab.checker.scan import scan
 from drlib.model import GroupTranslation, TopicPartition
 from drlib.runs.check import Check, Verdict
+from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import GroupScore, LostExample, PartitionOffsets, Records, Rpo
-from drlib.runs.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +78,7 @@ class Proof:
             self._session.result().stop()
             self._session = None
 
-    def check(self, rpo_records: int | None) -> Table:
+    def check(self, rpo_records: int | None) -> list[dict[str, Scalar]]:
         """Judge histories and a scan of the target; `rpo_records` is how many the drill's objective lets be lost."""
         history = self._testbed.applications.history("flights", *GROUPS)
         right = self._bootstrap(self._flow.target)
@@ -101,10 +101,9 @@ class Proof:
             )
         )
         write_whole(self._report_path, _REPORT.dump_json(self._report))
-        rows = [{"check": f.name, "verdict": f.verdict.value, "evidence": f.evidence} for f in self._report.findings]
-        return Table("The independent checker", rows)
+        return [{"check": f.name, "verdict": f.verdict.value, "evidence": f.evidence} for f in self._report.findings]
 
-    def audit(self) -> Table:
+    def audit(self) -> list[dict[str, Scalar]]:
         """Compare both clusters with Spark."""
         from drlib.analysis.audit.staged import audit_topics
 
@@ -116,7 +115,7 @@ class Proof:
             self._audits[topic] = audit_topics(session, left, right, topic, f"{self._remote}{topic}")
         self._source_ends = self._ends(self._flow.source, "flights")
         self._target_ends = self._ends(self._flow.target, f"{self._remote}flights")
-        rows = [
+        return [
             {
                 "topic": topic,
                 f"on {self._flow.source}": found.source_records,
@@ -130,7 +129,6 @@ class Proof:
             }
             for topic, found in self._audits.items()
         ]
-        return Table("Both clusters compared with Spark", rows)
 
     def check_part(self, translations: Sequence[GroupTranslation]) -> ScorecardPart:
         """The checker's part of the scorecard; empty before a check."""

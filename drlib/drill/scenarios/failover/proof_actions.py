@@ -72,7 +72,7 @@ class CheckHistories(ProofAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
         allowed = planning.read(self.context.run_dir).drill.objectives.rpo_records
-        self.show([dict(row) for row in self.proof.check(allowed).rows])
+        self.show(self.proof.check(allowed))
         moves = positions.read(self.context.run_dir, self.flow.target) or ()
         part = self.proof.check_part([move.translation for move in moves])
         self.score(part)
@@ -92,7 +92,7 @@ class AuditClusters(ProofAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
         try:
-            self.show([dict(row) for row in self.proof.audit().rows])
+            self.show(self.proof.audit())
             part: ScorecardPart = self.proof.audit_part()
         finally:
             self.proof.close()

@@ -13,9 +13,9 @@ from typing import Final
 import plotly.graph_objects as go
 
 from drlib.kafka.admin.descriptions import Record
+from drlib.runs.table import Table
 from drlib.training.academy.lesson import BREAK, CheckResult, Lesson
 from drlib.training.academy.pictures import bars
-from drlib.ui.display import Shown
 
 FLOW: Final = "flow"
 FIRST: Final = 1000
@@ -42,28 +42,28 @@ class WhatAFlowIs(Lesson):
         "a record that is written to LEFT now is on RIGHT within seconds",
     )
 
-    def clusters(self) -> Shown:
+    def clusters(self) -> Table:
         """Both clusters, and the addresses by which applications and the mirror reach them."""
         rows = [
             {"cluster": alias, "applications": cluster.bootstrap, "the mirror, over the link": cluster.link_bootstrap}
             for alias, cluster in self.testbed.lab.clusters.items()
         ]
-        return Shown("Two Kafka clusters", rows, note="Flow LEFT->RIGHT reads LEFT and writes RIGHT.")
+        return Table("Two Kafka clusters", rows, note="Flow LEFT->RIGHT reads LEFT and writes RIGHT.")
 
-    def flow(self) -> Shown:
+    def flow(self) -> Table:
         """Write 1,000 records to the topic on LEFT, start the flow's worker, and compare both sides."""
         self.step(FLOW, self._create_flow)
         note = "The prefix of a mirror topic names its source cluster."
         return self._comparison(f"{self.topic} on LEFT and its mirror topic on RIGHT", note)
 
-    def start_mirror(self) -> Shown:
+    def start_mirror(self) -> Table:
         """Start a worker for LEFT->RIGHT if none runs."""
         self.require(FLOW, "lesson.flow()")
         self.testbed.start_mirror()
         if self.has_done(BREAK):
             self.testbed.wait_mirrored(self.topic)
         note = "It continues behind the last record on RIGHT."
-        return Shown(f"Worker {self.testbed.mirror().name} runs", [], note=note)
+        return Table(f"Worker {self.testbed.mirror().name} runs", [], note=note)
 
     def question(self) -> str:
         return (
@@ -74,7 +74,7 @@ class WhatAFlowIs(Lesson):
     def reference_answer(self) -> str:
         return str(ALL)
 
-    def show_truth(self) -> Shown:
+    def show_truth(self) -> Table:
         copied = self._copied()
         note = f"The mirror topic has {len(copied):,} records, {_repeated(copied)} of them twice; {ALL:,} were written."
         return self._comparison("Records in the mirror topic", note)
@@ -89,7 +89,7 @@ class WhatAFlowIs(Lesson):
         testbed.write("LEFT", self.topic, range(ALL), partitions=PARTITIONS)
         return {}
 
-    def fault_state(self) -> Shown:
+    def fault_state(self) -> Table:
         mirror = self.testbed.mirror()
         state = "runs" if mirror.runs else "was killed (SIGKILL)"
         note = f"To start a worker in a shell: drlib mirror {mirror.path.resolve()}"
@@ -131,7 +131,7 @@ class WhatAFlowIs(Lesson):
     def _copied(self) -> list[Record]:
         return self.testbed.read("RIGHT", self.copy)
 
-    def _comparison(self, title: str, note: str) -> Shown:
+    def _comparison(self, title: str, note: str) -> Table:
         source, copied = _by_partition(self.testbed.read("LEFT", self.topic)), _by_partition(self._copied())
         rows = [
             {
@@ -142,7 +142,7 @@ class WhatAFlowIs(Lesson):
             }
             for number in range(PARTITIONS)
         ]
-        return Shown(title, rows, note=note)
+        return Table(title, rows, note=note)
 
 
 def _content(record: Record) -> _Content:

@@ -19,10 +19,10 @@ from confluent_kafka.admin import AdminClient
 from drlib.kafka.admin.descriptions import Record
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import TopicPartition
+from drlib.runs.table import Table
 from drlib.training.academy.lesson import CheckResult, Lesson
 from drlib.training.academy.pictures import Line, lines
 from drlib.training.academy.testbed import KEYS
-from drlib.ui.display import Shown
 
 WRITE: Final = "write"
 PARTITIONS: Final = 2
@@ -49,7 +49,7 @@ class OffsetsDoNotMatch(Lesson):
         "on RIGHT billing would read exactly what it has not read on LEFT",
     )
 
-    def write(self) -> Shown:
+    def write(self) -> Table:
         """Write transactions to LEFT, delete the oldest records, start the mirror, and place group billing."""
         self.step(WRITE, self._write)
         rows = []
@@ -67,21 +67,21 @@ class OffsetsDoNotMatch(Lesson):
                     }
                 )
         note = "Transaction markers take offsets but are not visible to consumers."
-        return Shown("The same records at different offsets", rows, note=note)
+        return Table("The same records at different offsets", rows, note=note)
 
     def positions(self) -> list[tuple[str, int, int]]:
         """billing's positions on LEFT as drlib.translate_offsets takes them: topic, partition, offset."""
         positions = self.testbed.positions("LEFT", self.group)
         return [(partition.topic, partition.partition, offset) for partition, offset in sorted(positions.items())]
 
-    def records(self, alias: str, partition: int, offset: int | None = None, count: int = 5) -> Shown:
+    def records(self, alias: str, partition: int, offset: int | None = None, count: int = 5) -> Table:
         """Show `count` records of the topic on LEFT, or of its mirror topic on RIGHT, from `offset` or billing's position."""
         first = offset if offset is not None else self._position(alias, partition) or 0
         shown = [record for record in self._log(alias, partition) if record.offset >= first][:count]
         rows = [{"offset": r.offset, "key": _text(r.key), "value": _text(r.value)} for r in shown]
-        return Shown(f"{self._topic_on(alias)}-{partition} on {alias}, from offset {first}", rows)
+        return Table(f"{self._topic_on(alias)}-{partition} on {alias}, from offset {first}", rows)
 
-    def commit(self, positions: Mapping[int, int]) -> Shown:
+    def commit(self, positions: Mapping[int, int]) -> Table:
         """Commit billing's offsets on RIGHT, by partition. The group has no members, so this is an ordinary offset reset."""
         self.require(WRITE, "lesson.write()")
         committed = {TopicPartition(self.copy, number): offset for number, offset in positions.items()}
@@ -98,7 +98,7 @@ class OffsetsDoNotMatch(Lesson):
     def reference_answer(self) -> str:
         return str(self._translated()[0])
 
-    def show_truth(self) -> Shown:
+    def show_truth(self) -> Table:
         rows = []
         for number, target in enumerate(self._translated()):
             source = self._position("LEFT", number)
@@ -112,7 +112,7 @@ class OffsetsDoNotMatch(Lesson):
                 }
             )
         note = f"In partition 0 it is {rows[0]['on RIGHT']}: the offset map gives it, and the next record confirms it."
-        return Shown("Where billing continues", rows, note=note)
+        return Table("Where billing continues", rows, note=note)
 
     def inject_fault(self) -> Mapping[str, int]:
         self.require(WRITE, "lesson.write()")
@@ -121,7 +121,7 @@ class OffsetsDoNotMatch(Lesson):
         self.testbed.commit("RIGHT", self.group, copied)
         return {}
 
-    def fault_state(self) -> Shown:
+    def fault_state(self) -> Table:
         rows = []
         for number in range(PARTITIONS):
             left, right = self._unread("LEFT", number), self._unread("RIGHT", number)
@@ -135,7 +135,7 @@ class OffsetsDoNotMatch(Lesson):
                 }
             )
         note = "Kafka accepts any offset; it does not check whether it is the right one."
-        return Shown("billing's committed offsets", rows, note=note)
+        return Table("billing's committed offsets", rows, note=note)
 
     def apply_reference(self) -> None:
         self.commit(dict(enumerate(self._translated())))

@@ -15,14 +15,14 @@ from typing import Final
 
 import plotly.graph_objects as go
 
+from drlib import formats
 from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.descriptions import ConfigChange, Record
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import TranslationKind
+from drlib.runs.table import Table
 from drlib.training.academy.lesson import BREAK, CheckResult, Lesson
 from drlib.training.academy.pictures import Line, lines
-from drlib.ui import words
-from drlib.ui.display import Shown
 
 TRAFFIC: Final = "traffic"
 RETENTION_MS: Final = 1_800_000
@@ -59,12 +59,12 @@ class LagAndRetention(Lesson):
         """A second topic, which LEFT retains for two seconds."""
         return self.testbed.name("clicks")
 
-    def traffic(self) -> Shown:
+    def traffic(self) -> Table:
         """Write and mirror orders, which LEFT retains for half an hour, and clicks, which it retains for two seconds."""
         self.step(TRAFFIC, self._traffic)
         return self.clocks()
 
-    def clocks(self) -> Shown:
+    def clocks(self) -> Table:
         """Show the lag of both topics, and how long retention keeps the records that are not mirrored yet."""
         self.require(TRAFFIC, "lesson.traffic()")
         orders, clicks = self._clock(self.topic, self._missing()), self._clock(self.clicks, self._missing_clicks())
@@ -74,9 +74,9 @@ class LagAndRetention(Lesson):
         deleted = {"orders": self._lost(self.topic, BEFORE), "clicks": self._lost(self.clicks, CLICKS)}
         rows.append({"what": "deleted by LEFT before they were mirrored", **deleted})
         note = "The lag is lost if LEFT is lost. Records that retention deletes first are lost in any case."
-        return Shown("Lag and retention", rows, note=note)
+        return Table("Lag and retention", rows, note=note)
 
-    def keep_for(self, hours: float) -> Shown:
+    def keep_for(self, hours: float) -> Table:
         """Set the retention of both topics on LEFT; takes effect without a restart. Deleted records stay deleted."""
         self.require(TRAFFIC, "lesson.traffic()")
         change = ConfigChange(_KEY, None, str(int(hours * 3_600_000)))
@@ -85,7 +85,7 @@ class LagAndRetention(Lesson):
                 cluster.alter_topic_settings(topic, [change])
         return self.clocks()
 
-    def mend_link(self) -> Shown:
+    def mend_link(self) -> Table:
         """Repair the link between the clusters and wait until the mirror has caught up."""
         self.require(TRAFFIC, "lesson.traffic()")
         self.testbed.lab.proxy.clear("LEFT")
@@ -105,20 +105,20 @@ class LagAndRetention(Lesson):
     def reference_answer(self) -> str:
         return str(RATE * SECONDS)
 
-    def show_truth(self) -> Shown:
+    def show_truth(self) -> Table:
         self.require(BREAK, "lesson.break_it()")
         lag = self.numbers["lag"]
         starts, clicks = self._starts(self.clicks), self._lost(self.clicks, CLICKS)
         rows = [
             {"what": f"orders that only LEFT had after the {SECONDS} seconds", "value": f"{lag:,}"},
-            {"what": "time they span", "value": words.seconds(self.numbers["age_ms"] / 1000)},
+            {"what": "time they span", "value": formats.seconds(self.numbers["age_ms"] / 1000)},
             {"what": "clicks: the mirror had read up to offset", "value": f"{CLICKS:,}"},
             {"what": "clicks: log start offset on LEFT", "value": f"{starts[0]:,}"},
             {"what": "clicks that are on neither cluster", "value": f"{clicks:,}"},
             {"what": f"the mirror's event {LOSS}", "value": self._loss_event()},
         ]
         note = f"It was {lag:,}: the loss of LEFT costs the lag. {clicks:,} clicks were lost without the loss of LEFT."
-        return Shown("The RPO at that moment, and what retention deleted", rows, note=note)
+        return Table("The RPO at that moment, and what retention deleted", rows, note=note)
 
     def inject_fault(self) -> Mapping[str, int]:
         self.require(TRAFFIC, "lesson.traffic()")
@@ -130,7 +130,7 @@ class LagAndRetention(Lesson):
         self.testbed.wait("retention has deleted the clicks", lambda: self._starts(self.clicks) == [CLICKS + GONE])
         return {"lag": len(missing), "age_ms": missing[-1].timestamp_ms - missing[0].timestamp_ms if missing else 0}
 
-    def fault_state(self) -> Shown:
+    def fault_state(self) -> Table:
         return self.clocks()
 
     def apply_reference(self) -> None:
@@ -199,10 +199,10 @@ class LagAndRetention(Lesson):
         elif age_s is None:
             left = "no lag"
         else:
-            left = words.duration(max(0.0, retention_ms / 1000 - age_s))
+            left = formats.duration(max(0.0, retention_ms / 1000 - age_s))
         return {
             "lag: records that only LEFT has": f"{len(missing):,}",
-            "lag: age of the oldest of them": "no lag" if age_s is None else words.seconds(age_s),
+            "lag: age of the oldest of them": "no lag" if age_s is None else formats.seconds(age_s),
             "RPO, if LEFT were lost now": f"{len(missing):,} records",
             "retention on LEFT": _retention_text(retention_ms),
             "until retention deletes the first of them": left,
@@ -233,4 +233,4 @@ class LagAndRetention(Lesson):
 
 
 def _retention_text(retention_ms: int) -> str:
-    return "unlimited" if retention_ms < 0 else words.duration(retention_ms / 1000)
+    return "unlimited" if retention_ms < 0 else formats.duration(retention_ms / 1000)

@@ -16,11 +16,11 @@ from confluent_kafka import KafkaException, Producer
 from drlib.client.active_cluster import active_config
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions, translate_groups
 from drlib.model import GroupTranslation, TopicPartition
+from drlib.runs.table import Table
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import ANSWER_S, MoveLesson, pointer_warnings
 from drlib.training.academy.pictures import bars
 from drlib.training.academy.testbed import FORWARD
-from drlib.ui.display import Shown
 
 TRAFFIC: Final = "traffic"
 PARTITIONS: Final = 2
@@ -46,13 +46,13 @@ class UnplannedFailover(MoveLesson):
         "an application that follows the pointer can write",
     )
 
-    def traffic(self) -> Shown:
+    def traffic(self) -> Table:
         """Write and mirror orders; place billing in the middle; publish a pointer to LEFT."""
         self.step(TRAFFIC, self._traffic)
         rows = [] if self.has_done(BREAK) else self._rows()
-        return Shown("Before the failover", rows, note="The mirror keeps group positions on RIGHT as checkpoints.")
+        return Table("Before the failover", rows, note="The mirror keeps group positions on RIGHT as checkpoints.")
 
-    def translate(self) -> Shown:
+    def translate(self) -> Table:
         """Show billing's positions on LEFT and their translation, both known to RIGHT alone."""
         rows = [
             {
@@ -63,9 +63,9 @@ class UnplannedFailover(MoveLesson):
             }
             for item in self._translated()
         ]
-        return Shown("billing, translated from what RIGHT knows", rows)
+        return Table("billing, translated from what RIGHT knows", rows)
 
-    def commit(self, positions: Mapping[int, int]) -> Shown:
+    def commit(self, positions: Mapping[int, int]) -> Table:
         """Commit billing's offsets in the mirror topic on RIGHT, by partition."""
         self.require(TRAFFIC, "lesson.traffic()")
         self.testbed.commit("RIGHT", self.group, self.in_topic(self.copy, positions))
@@ -80,7 +80,7 @@ class UnplannedFailover(MoveLesson):
     def reference_answer(self) -> str:
         return str(TAIL)
 
-    def show_truth(self) -> Shown:
+    def show_truth(self) -> Table:
         self.require(BREAK, "lesson.break_it()")
         copied = {record.value for record in self.testbed.read("RIGHT", self.copy)}
         acknowledged = self.numbers["acknowledged"]
@@ -92,7 +92,7 @@ class UnplannedFailover(MoveLesson):
         ]
         names = f", order {missing[0]} to order {missing[-1]}" if missing else ""
         note = f"It is {len(missing)}{names}. A failover cannot recover them; lesson L4 does, when LEFT is back."
-        return Shown("The cost of the failover", rows, note=note)
+        return Table("The cost of the failover", rows, note=note)
 
     def inject_fault(self) -> Mapping[str, int]:
         self.require(TRAFFIC, "lesson.traffic()")
@@ -103,7 +103,7 @@ class UnplannedFailover(MoveLesson):
             left.kill()
         return {"acknowledged": MIRRORED + TAIL}
 
-    def fault_state(self) -> Shown:
+    def fault_state(self) -> Table:
         left_runs = self.testbed.lab.clusters["LEFT"].alive
         pointer = self.pointer()
         positions = self.testbed.positions("RIGHT", self.group)
@@ -115,7 +115,7 @@ class UnplannedFailover(MoveLesson):
             offset = positions.get(TopicPartition(self.copy, number))
             what = f"billing's offset in {self.copy}-{number} on RIGHT"
             rows.append({"what": what, "state": "none" if offset is None else str(offset)})
-        return Shown("Current state", rows, note="Applications wait until the pointer names a cluster that answers.")
+        return Table("Current state", rows, note="Applications wait until the pointer names a cluster that answers.")
 
     def apply_reference(self) -> None:
         self.commit({item.source.partition: item.translation.offset or 0 for item in self._translated()})

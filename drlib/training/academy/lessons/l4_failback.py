@@ -23,11 +23,11 @@ from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, find_unr
 from drlib.mirror.offsets.unreplicated.rules import Settle, quarantine_topic
 from drlib.mirror.offsets.unreplicated.settle import settle_unreplicated
 from drlib.model import TopicPartition
+from drlib.runs.table import Table
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import MoveLesson
 from drlib.training.academy.pictures import bars
 from drlib.training.academy.testbed import FORWARD, KEYS
-from drlib.ui.display import Shown
 
 TRAFFIC: Final = "traffic"
 PARTITIONS: Final = 2
@@ -53,12 +53,12 @@ class FailbackAndTail(MoveLesson):
         "billing continues on LEFT with the order that it would read next on RIGHT",
     )
 
-    def traffic(self) -> Shown:
+    def traffic(self) -> Table:
         """Write orders to LEFT and mirror all of them."""
         self.step(TRAFFIC, self._traffic)
         return self._overview_of_topics()
 
-    def tail(self) -> Shown:
+    def tail(self) -> Table:
         """List the records that only LEFT has, by partition, found with the offset map."""
         self.require(BREAK, "lesson.break_it()")
         tail = self._tail()
@@ -72,9 +72,9 @@ class FailbackAndTail(MoveLesson):
             for part in tail.partitions
         ]
         note = "Settled records stay on LEFT, so they are still listed here."
-        return Shown(f"LEFT's tail: {tail.records} records", rows, note=note)
+        return Table(f"LEFT's tail: {tail.records} records", rows, note=note)
 
-    def settle(self, how: str = "recover") -> Shown:
+    def settle(self, how: str = "recover") -> Table:
         """Copy the tail to RIGHT once: "recover" to the topic itself, "quarantine" to a topic of its own for inspection."""
         self.require(BREAK, "lesson.break_it()")
         if how not in (Settle.RECOVER, Settle.QUARANTINE):
@@ -83,13 +83,13 @@ class FailbackAndTail(MoveLesson):
         run = f"academy/{self.testbed.prefix}settle"
         done = settle_unreplicated(self.testbed.settings, self._tail(), Settle(how), run)
         rows = [{"recovered": done.recovered, "in quarantine": done.in_quarantine}]
-        return Shown(
+        return Table(
             "The tail is settled",
             rows,
             note="A repeated call continues after an interruption and copies nothing twice.",
         )
 
-    def flow_back(self) -> Shown:
+    def flow_back(self) -> Table:
         """Mirror RIGHT's orders to LEFT, where their topic has the prefix RIGHT, until all of them are there."""
         self.require(BREAK, "lesson.break_it()")
         self.testbed.start_mirror(BACK)
@@ -101,7 +101,7 @@ class FailbackAndTail(MoveLesson):
         positions = self.testbed.positions("RIGHT", self.group)
         return [(p.topic, p.partition, offset) for p, offset in sorted(positions.items()) if p.topic == self.topic]
 
-    def commit(self, positions: Mapping[int, int]) -> Shown:
+    def commit(self, positions: Mapping[int, int]) -> Table:
         """Commit billing's offsets on LEFT in the mirror topic of RIGHT's orders, by partition."""
         self.require(BREAK, "lesson.break_it()")
         self.testbed.commit("LEFT", self.group, self.in_topic(self._home, positions))
@@ -117,11 +117,11 @@ class FailbackAndTail(MoveLesson):
     def reference_answer(self) -> str:
         return str(TAIL)
 
-    def show_truth(self) -> Shown:
+    def show_truth(self) -> Table:
         self.require(BREAK, "lesson.break_it()")
         count = self.numbers["tail"]
         rows = [{"what": "orders that only LEFT had when it was started again", "value": count}]
-        return Shown(
+        return Table(
             "LEFT's tail", rows, note=f"It was {count}. Once they are settled, RIGHT has them as well: see check 1."
         )
 
@@ -144,7 +144,7 @@ class FailbackAndTail(MoveLesson):
         testbed.wait_no_worker()
         return {"tail": self._tail().records}
 
-    def fault_state(self) -> Shown:
+    def fault_state(self) -> Table:
         return self._overview_of_topics()
 
     def apply_reference(self) -> None:
@@ -192,7 +192,7 @@ class FailbackAndTail(MoveLesson):
     def _local(self) -> list[Record]:
         return self.testbed.read("RIGHT", self.topic)
 
-    def _overview_of_topics(self) -> Shown:
+    def _overview_of_topics(self) -> Table:
         rows: list[dict[str, object]] = []
         for alias, topic in (("LEFT", self.topic), ("RIGHT", self.copy), ("RIGHT", self.topic), ("LEFT", self._home)):
             committed = self.testbed.positions(alias, self.group)
@@ -206,7 +206,7 @@ class FailbackAndTail(MoveLesson):
                 }
             )
         note = "Topics of the same name on two clusters are different topics. The prefix of a mirror topic names its source."
-        return Shown("Orders by topic and cluster", rows, note=note)
+        return Table("Orders by topic and cluster", rows, note=note)
 
     def _check_tail(self) -> CheckResult:
         records = (*self._local(), *self.testbed.read("RIGHT", self._quarantine))

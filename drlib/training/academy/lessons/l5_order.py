@@ -21,11 +21,11 @@ from drlib.client.ordered_consumer import OrderedConsumer
 from drlib.errors import Unreachable
 from drlib.kafka.admin.descriptions import Record
 from drlib.model import TopicPartition
+from drlib.runs.table import Table
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import ANSWER_S, MoveLesson
 from drlib.training.academy.pictures import Line, lines
 from drlib.training.academy.testbed import TIMEOUT_S
-from drlib.ui.display import Shown
 
 TRAFFIC: Final = "traffic"
 PARTITIONS: Final = 2
@@ -55,7 +55,7 @@ class OrderAndDuplicates(MoveLesson):
     )
     orders: Final = BEFORE + AFTER  # different orders
 
-    def traffic(self) -> Shown:
+    def traffic(self) -> Table:
         """Write orders to LEFT and mirror them; move the applications to RIGHT; write newer orders to RIGHT."""
         self.step(TRAFFIC, self._traffic)
         rows = [
@@ -63,19 +63,19 @@ class OrderAndDuplicates(MoveLesson):
             for topic, contents in ((self.copy, "orders before the move"), (self.topic, "orders after the move"))
         ]
         note = f"{AGAIN} orders were sent twice by their producer, as application retries do."
-        return Shown("Two topics with the orders of the same customers", rows, note=note)
+        return Table("Two topics with the orders of the same customers", rows, note=note)
 
     def handle(self, record: Record) -> None:
         """Handle an order as billing does: write it to the ledger. It is acknowledged when this returns."""
         self._append(self.ledger, [record.value or b""])
 
-    def start_over(self) -> Shown:
+    def start_over(self) -> Table:
         """Empty the ledger and delete the group's committed offsets, for another try."""
         self.require(TRAFFIC, "lesson.traffic()")
         with self.testbed.cluster("RIGHT") as right:
             right.delete_group(self.group)
         self._recreate(self.ledger)
-        return Shown("The ledger is empty, and billing starts from the beginning", [])
+        return Table("The ledger is empty, and billing starts from the beginning", [])
 
     @property
     def ledger(self) -> str:
@@ -91,7 +91,7 @@ class OrderAndDuplicates(MoveLesson):
     def reference_answer(self) -> str:
         return str(KEYS)
 
-    def show_truth(self) -> Shown:
+    def show_truth(self) -> Table:
         self.require(BREAK, "lesson.break_it()")
         rows = [
             {
@@ -102,7 +102,7 @@ class OrderAndDuplicates(MoveLesson):
             }
             for name, handled in (("ordinary", self._handled(self._ordinary)), ("yours", self._handled(self.ledger)))
         ]
-        return Shown("Handled orders", rows, note=f"It was {rows[0]['customers out of order']} of {KEYS}.")
+        return Table("Handled orders", rows, note=f"It was {rows[0]['customers out of order']} of {KEYS}.")
 
     def inject_fault(self) -> Mapping[str, int]:
         self.require(TRAFFIC, "lesson.traffic()")
@@ -111,7 +111,7 @@ class OrderAndDuplicates(MoveLesson):
             self._run_ordinary_application(commits)
         return {}
 
-    def fault_state(self) -> Shown:
+    def fault_state(self) -> Table:
         handled = self._handled(self._ordinary)
         rows = [
             {"what": "orders handled", "ordinary": len(handled)},
@@ -119,7 +119,7 @@ class OrderAndDuplicates(MoveLesson):
             {"what": "orders handled more than once", "ordinary": _repeated(handled)},
         ]
         note = f"There are {self.orders} different orders."
-        return Shown("An ordinary application, after the move and a crash", rows, note=note)
+        return Table("An ordinary application, after the move and a crash", rows, note=note)
 
     def apply_reference(self) -> None:
         self.start_over()

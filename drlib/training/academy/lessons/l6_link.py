@@ -18,9 +18,9 @@ from drlib.errors import UsageError
 from drlib.lab.link import sizing
 from drlib.lab.link.sizing import LinkSpec
 from drlib.lab.link_trial import LinkTrial
+from drlib.runs.table import Table
 from drlib.training.academy.lesson import BREAK, CheckResult, Lesson
 from drlib.training.academy.pictures import Line, lines
-from drlib.ui.display import Shown
 
 LINE: Final = "line"
 RTT_MS: Final = 200
@@ -51,12 +51,12 @@ class TheLongLink(Lesson):
         f"{BURST // 4 // _KB:,} KB that are written now are on RIGHT within {_PROBE_S:g} s",
     )
 
-    def line(self) -> Shown:
+    def line(self) -> Table:
         """Mirror a topic over a link with a round trip of 200 ms."""
         self.step(LINE, self._set_up_link)
         return self._link_state("The link between the clusters")
 
-    def order_bandwidth(self, bytes_per_second: float) -> Shown:
+    def order_bandwidth(self, bytes_per_second: float) -> Table:
         """Set the link's bandwidth for each direction, and wait up to 12 seconds for the mirror. The round trip stays."""
         self.require(BREAK, "lesson.break_it()")
         if bytes_per_second <= 0:
@@ -78,7 +78,7 @@ class TheLongLink(Lesson):
     def reference_answer(self) -> str:
         return f"{sizing.sequential(_LINK, REQUEST) / _KB:.0f}"
 
-    def show_truth(self) -> Shown:
+    def show_truth(self) -> Table:
         self.require(LINE, "lesson.line()")
         measured = self.numbers.get("client", 0)
         formula = sizing.sequential(_LINK, REQUEST)
@@ -90,7 +90,7 @@ class TheLongLink(Lesson):
         ]
         in_flight = int(_LINK.in_transit / _KB)
         note = f"It got {measured // _KB:,} KB/s. A mirror that requests ahead has {in_flight:,} KB in flight."
-        return Shown("A client that waits", rows, note=note)
+        return Table("A client that waits", rows, note=note)
 
     def inject_fault(self) -> Mapping[str, int]:
         self.require(LINE, "lesson.line()")
@@ -99,7 +99,7 @@ class TheLongLink(Lesson):
         self._write(BURST // RECORD)
         return {"client": rate}
 
-    def fault_state(self) -> Shown:
+    def fault_state(self) -> Table:
         return self._link_state(f"The link carries {NARROW // _KB} KB/s; LEFT received {BURST // _KB:,} KB meanwhile")
 
     def apply_reference(self) -> None:
@@ -142,7 +142,7 @@ class TheLongLink(Lesson):
             self.testbed.abort.wait(0.05)
         return copied
 
-    def _link_state(self, title: str) -> Shown:
+    def _link_state(self, title: str) -> Table:
         left, right = sum(self.testbed.end_offsets("LEFT", self.topic)), len(self.testbed.read("RIGHT", self.copy))
         rows: list[dict[str, object]] = [
             {
@@ -156,7 +156,7 @@ class TheLongLink(Lesson):
             f"LEFT has {left:,} KB, RIGHT {right:,} KB. Producers will write {RATE // _KB} KB/s; the backlog of "
             f"{BURST // _KB:,} KB has to be mirrored within {CATCH_UP_S:g} s."
         )
-        return Shown(title, rows, note=note)
+        return Table(title, rows, note=note)
 
     def _check_link(self) -> CheckResult:
         links = [link for link in self.testbed.lab.proxy.links() if link.name.startswith("LEFT")]

@@ -13,6 +13,7 @@ from drlib.mirror.monitor.flow_view import MIRRORING, NO_WORKER, FlowView
 from drlib.mirror.monitor.survey import GroupStatus, Survey
 from drlib.mirror.status.forecast import Outlook
 from drlib.mirror.status.worker_status import Event, PartitionStatus
+from drlib.runs.table import PLOTLY
 from drlib.ui.console.picture import ROWS, ConsolePicture, html_of, text_of
 from drlib.ui.console.state import (
     ClusterSeen,
@@ -25,7 +26,6 @@ from drlib.ui.console.state import (
     standing,
     topics_of,
 )
-from drlib.ui.display import PLOTLY
 
 NOW = 1_700_000_000_000
 

@@ -16,7 +16,7 @@ import sample_scorecard as sample
 
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import GroupScore, LostExample, Mark
-from drlib.ui.display import Shown
+from drlib.runs.table import Table
 from drlib.ui.report.notebook_cells import UnreadableNotebook, prose, safe_html
 from drlib.ui.report.report import MOST_LINES, MOST_LOST, write_report
 
@@ -210,7 +210,7 @@ def test_report_headings_are_nested_and_tables_labelled(tmp_path: Path) -> None:
 def test_report_shows_prose_code_outputs_and_charts_of_the_notebook(tmp_path: Path) -> None:
     from drlib.ui.figures.figures import rto_figure
 
-    bundle = Shown("A table", [{"n": 1}], rto_figure(sample.scorecard()))._repr_mimebundle_()
+    bundle = Table("A table", [{"n": 1}], figure=rto_figure(sample.scorecard()))._repr_mimebundle_()
     executed = notebook(
         tmp_path,
         nbformat.v4.new_markdown_cell("## Fail over\n\nIt *moves*. See [docs](https://docs.example/x)."),

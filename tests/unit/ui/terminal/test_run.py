@@ -1,4 +1,4 @@
-"""Words, notebook objects and the terminal: the same numbers, escaped, nothing made up."""
+"""The scorecard and the progress in a terminal: nothing made up, nothing from outside obeyed."""
 
 from __future__ import annotations
 
@@ -11,82 +11,7 @@ import sample_scorecard as sample
 from rich.console import Console
 
 from drlib.runs.check import Check, Verdict
-from drlib.runs.scorecard import Rpo
-from drlib.ui import words
-from drlib.ui.display import PLOTLY, Shown
-from drlib.ui.figures.figures import rto_figure
 from drlib.ui.terminal.run import Progress, print_scorecard
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "unknown"),
-        (0.0, "0.000 s"),
-        (0.0421, "0.042 s"),
-        (3.2149, "3.21 s"),
-        (9.999, "10.0 s"),
-        (119.94, "119.9 s"),
-        (119.96, "2 min 00 s"),
-        (125.4, "2 min 05 s"),
-    ],
-)
-def test_seconds_as_text(value: float | None, text: str) -> None:
-    assert words.seconds(value) == text
-
-
-def test_times_are_utc_and_zero_is_unknown() -> None:
-    assert words.moment(sample.START + 7) == "2026-11-21 10:00:00.007 UTC"
-    assert words.moment(0) == "unknown"
-
-
-def test_rpo_as_text() -> None:
-    assert words.at_risk(Rpo()) == "unknown"
-    assert words.at_risk(Rpo(measured=False)) == "not measured by this drill"
-    assert words.at_risk(Rpo(records=1, seconds=0.5)) == "1 record, 0.500 s"
-    assert words.at_risk(Rpo(records=0)) == "0 records, unknown"
-    assert words.share(1.0, None) == words.share(None, 4.0) == "unknown"
-    assert words.share(1.0, 4.0) == "25 %"
-
-
-def test_shown_bundle_has_text_html_and_figure() -> None:
-    shown = Shown(
-        "Groups", [{"group": "a", "lag": 12345}, {"group": "bb", "lag": None}], rto_figure(sample.scorecard())
-    )
-    bundle = shown._repr_mimebundle_()
-    assert list(bundle) == ["text/plain", "text/html", PLOTLY]
-    assert bundle["text/plain"] == repr(shown)
-    assert repr(shown).splitlines() == [
-        "Groups",
-        "group      lag",
-        "─────  ───────",
-        "a       12,345",
-        "bb     unknown",
-    ]
-    figure = bundle[PLOTLY]
-    assert isinstance(figure, dict)
-    assert len(figure["data"]) == 4
-    assert list(shown._repr_mimebundle_(exclude=[PLOTLY])) == ["text/plain", "text/html"]
-
-
-def test_shown_html_is_escaped() -> None:
-    shown = Shown("<t>", [{"<c>": "<script>\x1b[31m\n"}], note="<n>")
-    html = str(shown._repr_mimebundle_()["text/html"])
-    assert not {"<t>", "<c>", "<script>", "<n>"} & set(html.replace(">", "> ").split())
-    assert "&lt;script&gt;" in html
-    assert '<th scope="col" style="text-align:left">' in html
-    assert "<caption " in html
-    assert "\x1b" not in repr(shown)
-
-
-def test_shown_text_is_left_and_numbers_are_right_aligned() -> None:
-    html = str(Shown("t", [{"group": "a", "lag": 12}, {"group": "b", "lag": None}])._repr_mimebundle_()["text/html"])
-    assert html.count('<td style="text-align:left') == 2
-    assert html.count('<td style="text-align:right') == 2
-
-
-def test_shown_without_rows_is_title_and_note() -> None:
-    assert repr(Shown("Nothing", [], note="because")) == "Nothing\nbecause"
 
 
 def printed(card, *, terminal: bool = False, width: int = 80) -> str:  # type: ignore[no-untyped-def]
