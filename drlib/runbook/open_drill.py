@@ -24,7 +24,7 @@ from drlib.drill.readiness import gate
 from drlib.drill.run import planning, registry, request
 from drlib.drill.run.lease import Lease
 from drlib.drill.run.permissions import Permissions
-from drlib.drill.run.request import Request
+from drlib.drill.run.request import ClusterTarget, Request
 from drlib.drill.run.runner import Flow
 from drlib.drill.session.session import DrillSession, Leased
 from drlib.drill.step.action import Action, Probe
@@ -69,7 +69,7 @@ def open_drill(
         lab_dir, properties = "", asked.properties
     if asked is None or (asked.properties is None and asked.lab_dir is None):
         asked = _asked(book, asked, lab_dir, properties, parameters)
-    opened = prepare(book, place, lab_dir=str(lab_dir), properties=str(properties), parameters=parameters)
+    opened = prepare(book, place, ClusterTarget.of(properties, lab_dir), parameters)
     try:
         plan = _plan(opened.drill, opened.actions, place)
         asked = asked.model_copy(update={"skip_gate": skip_gate}) if skip_gate else asked
@@ -111,10 +111,9 @@ class Opened:
 def prepare(
     book: Runbook,
     place: Path,
-    *,
-    lab_dir: str = "",
-    properties: str = "",
+    target: ClusterTarget,
     parameters: Mapping[str, Value],
+    *,
     start_lab: bool = True,
 ) -> Opened:
     """The drill of `book` in the run folder `place`. A lab that is not up is started, or, without `start_lab`, refused.
@@ -131,7 +130,7 @@ def prepare(
         raise UsageError(f"objective {first['loc'][0]}", first["msg"].lower(), "Give a number, or None.") from None
     wanted = drill_section.drill(book.drill, book.name, aims, {**book.parameters, **parameters})
     parsed = registry.parse_drill(wanted)
-    workplace, end_lab = _workplace(wanted, place, lab_dir, properties, book.lab, start_lab)
+    workplace, end_lab = _workplace(wanted, place, target, book.lab, start_lab)
     try:
         actions, probes = parsed.bind(workplace)
         lease = _lease(workplace) if book.drill.lease else contextlib.nullcontext
@@ -196,22 +195,20 @@ def _readiness(opened: Opened, asked: Request) -> str:
 
 
 def _workplace(
-    wanted: Drill, place: Path, lab_dir: str, properties: str, wants: LabSection, start_lab: bool
+    wanted: Drill, place: Path, target: ClusterTarget, wants: LabSection, start_lab: bool
 ) -> tuple[DrillContext, Callable[[], None]]:
-    if lab_dir and properties:
-        raise UsageError("a lab and a properties file", "a drill is on one of them", "Leave one of them out.")
-    if properties:
-        path = Path(properties).absolute()
+    if target.properties:
+        path = target.properties.absolute()
         clusters = load_mirror_settings(path).clusters
         found = DrillContext(clusters=clusters, flow=wanted.flow, run_dir=place, properties=path)
         for alias in (wanted.flow.source, wanted.flow.target):
             found.cluster(alias)
         return found, lambda: None
-    if not lab_dir:
+    if not target.lab_dir:
         raise UsageError(
             f"drill {wanted.name}", "no clusters were given", "Give lab_dir, or properties with your clusters."
         )
-    lab, own = _lab(Path(lab_dir), wants, start_lab)
+    lab, own = _lab(target.lab_dir, wants, start_lab)
     file = lab.root / "connect-mirror-maker.properties"
     clusters = {a: ClusterSettings(a, tuple(c.bootstrap.split(","))) for a, c in lab.clusters.items()}
     found = DrillContext(

@@ -27,7 +27,7 @@ from drlib.drill.plan.progress import Over, RunOutcome
 from drlib.drill.readiness import gate
 from drlib.drill.run import planning, request
 from drlib.drill.run.permissions import Permissions, refuse_untyped
-from drlib.drill.run.request import Request
+from drlib.drill.run.request import ClusterTarget, Request
 from drlib.drill.run.runner import LOCK, Runner, notes_of
 from drlib.drill.session import scorecard as session_score
 from drlib.errors import Aborted, DeviatedRolledBack, DrlibError, LeaseHeld, UsageError
@@ -50,24 +50,11 @@ _DEAD_S: Final = 20.0  # a kernel whose parent was killed ends within this
 _OURS: Final = ("run_dir", "lab_dir", "properties", "runbook", "skip_gate")  # parameters a run sets itself
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the clusters are: a properties file or a running lab, never both."""
-
-    properties: Path | None = None
-    lab_dir: Path | None = None
-
-    def __post_init__(self) -> None:
-        if self.properties is not None and self.lab_dir is not None:
-            raise UsageError("FILE and a lab", "a drill runs on one of them", "Give only one.")
-
-
-def placed(place: Place, given: Mapping[str, Value]) -> Place:
-    """`place`, or what the notebook's own parameters `properties` and `lab_dir` were given as."""
-    if place != Place():
-        return place
-    properties, lab_dir = str(given.get("properties", "")), str(given.get("lab_dir", ""))
-    return Place(Path(properties) if properties else None, Path(lab_dir) if lab_dir else None)
+def targeted(target: ClusterTarget, given: Mapping[str, Value]) -> ClusterTarget:
+    """`target`, or what the notebook's own parameters `properties` and `lab_dir` were given as."""
+    if target != ClusterTarget():
+        return target
+    return ClusterTarget.of(str(given.get("properties", "")), str(given.get("lab_dir", "")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +66,17 @@ class Granted:
     skip_gate: str | None = None
 
 
-def look(book: Runbook, given: Mapping[str, Value], place: Place) -> Plan:
+def look(book: Runbook, given: Mapping[str, Value], target: ClusterTarget) -> Plan:
     """What the drill would change now. Saves nothing and changes nothing."""
-    place = placed(place, given)
-    with tempfile.TemporaryDirectory() as nowhere, _opened(book, given, place, Path(nowhere)) as opened:
+    target = targeted(target, given)
+    with tempfile.TemporaryDirectory() as nowhere, _opened(book, given, target, Path(nowhere)) as opened:
         return planning.make_plan(opened.drill, opened.actions)
 
 
 def keep(
     book: Runbook,
     given: Mapping[str, Value],
-    place: Place,
+    target: ClusterTarget,
     *,
     runs_dir: Path,
     granted: Granted = Granted(),
@@ -99,23 +86,23 @@ def keep(
 
     `through_gate`: the run follows at once, so the gate is asked now. A folder that could not be filled goes again.
     """
-    place = placed(place, given)
+    target = targeted(target, given)
     refuse_unknown(book.name, book.drill.steps if book.drill else (), granted.approved)
     run = folders.create(runs_dir, book.name)
     try:
         asked = Request(
             runbook=book.file,
             parameters=dict(given),
-            properties=place.properties.absolute() if place.properties else None,
-            lab_dir=place.lab_dir.absolute() if place.lab_dir else None,
+            properties=target.properties.absolute() if target.properties else None,
+            lab_dir=target.lab_dir.absolute() if target.lab_dir else None,
             approved=granted.approved,
             cluster_ids=granted.cluster_ids,
             skip_gate=granted.skip_gate,
         )
-        if place == Place():  # the notebook knows
+        if target == ClusterTarget():  # the notebook knows
             asked.write(run.path)
             return run.path
-        with _opened(book, given, place, run.path) as opened:
+        with _opened(book, given, target, run.path) as opened:
             gate.refuse_skip(opened.drill.mode, granted.skip_gate)
             if through_gate:
                 _refuse_untyped(opened, granted.cluster_ids)
@@ -173,7 +160,7 @@ def compare(folder: Path, asked: Request, granted: Granted) -> Request:
     Returns the request with what was granted. Raises `StalePlan`, `ReadinessError`, `LeaseHeld` and what `keep` does.
     """
     book = _book(asked)
-    with _opened(book, asked.parameters, Place(asked.properties, asked.lab_dir), folder) as opened:
+    with _opened(book, asked.parameters, asked.target, folder) as opened:
         plan = planning.read(folder)
         opening.same_drill(opened.drill, plan, folder)
         refuse_unknown(plan.drill.name, plan.drill.steps, granted.approved)
@@ -203,7 +190,7 @@ def roll_back(folder: Path, asked: Request, granted: Granted) -> RunOutcome:
     """Undo the steps of a run, whatever its strategy. Raises `Deviated` when a step cannot be undone."""
     _, asked = take_up(folder, asked, granted)
     wait_for_the_dead(folder)
-    with _opened(_book(asked), asked.parameters, Place(asked.properties, asked.lab_dir), folder) as opened:
+    with _opened(_book(asked), asked.parameters, asked.target, folder) as opened:
         plan = planning.read(folder)
         error: DrlibError | None = None
         with opened.lease() as flow:
@@ -324,15 +311,8 @@ def refuse_unknown(name: str, steps: Iterable[Step | StepSection], approved: Ite
 
 
 @contextlib.contextmanager
-def _opened(book: Runbook, given: Mapping[str, Value], place: Place, run_dir: Path) -> Iterator[Opened]:
-    opened = opening.prepare(
-        book,
-        run_dir,
-        lab_dir=str(place.lab_dir or ""),
-        properties=str(place.properties or ""),
-        parameters=values(book, given),
-        start_lab=False,
-    )
+def _opened(book: Runbook, given: Mapping[str, Value], target: ClusterTarget, run_dir: Path) -> Iterator[Opened]:
+    opened = opening.prepare(book, run_dir, target, values(book, given), start_lab=False)
     try:
         yield opened
     finally:

@@ -16,7 +16,7 @@ from rich.console import Console
 from drlib.errors import UsageError
 
 if TYPE_CHECKING:
-    from drlib.runbook.plans import Place
+    from drlib.drill.run.request import ClusterTarget
 
 ABORT_WAIT_S = 60.0
 RunsDir = Annotated[Path, typer.Option(help="Where run folders are made.")]
@@ -37,14 +37,14 @@ def plan(
 ) -> None:
     """Show what each step of RUNBOOK would change, and save it as a plan with a hash. Changes nothing on any cluster."""
     from drlib.drill.run import planning
+    from drlib.drill.run.request import ClusterTarget
     from drlib.runbook import plans as drills
     from drlib.runbook.file import model, parameters
-    from drlib.runbook.plans import Place
     from drlib.ui.terminal.plan import plan_of
 
     book = model.load(runbook)
     given = parameters.parse(parameter or [], parameters.declared(book.notebook))
-    kept = drills.keep(book, given, _somewhere(drills.placed(Place(file, lab_dir), given)), runs_dir=runs_dir)
+    kept = drills.keep(book, given, _somewhere(drills.targeted(ClusterTarget(file, lab_dir), given)), runs_dir=runs_dir)
     made = planning.read(kept)
     out = Console(highlight=False)
     out.print(plan_of(made))
@@ -90,14 +90,15 @@ def run(
     Give one of: RUNBOOK, a saved plan (--plan), an unfinished run (--resume or --rollback).
     """
     from drlib.cli.drill import run as running
+    from drlib.drill.run.request import ClusterTarget
     from drlib.runbook import plans as drills
     from drlib.runbook.file import model, parameters
-    from drlib.runbook.plans import Granted, Place
+    from drlib.runbook.plans import Granted
 
-    place = Place(file, lab_dir)
+    target = ClusterTarget(file, lab_dir)
     granted = Granted(tuple(approve or ()), tuple(cluster_id or ()), skip_gate)
     kept = [name for name, value in (("--plan", plan_hash), ("--resume", resume), ("--rollback", rollback)) if value]
-    _refuse_mixture(kept, runbook, bool(parameter or lab or place != Place() or dry_run))
+    _refuse_mixture(kept, runbook, bool(parameter or lab or target != ClusterTarget() or dry_run))
     if plan_hash:
         folder = drills.by_hash(runs_dir, plan_hash)
         folder, asked = drills.run_of(runs_dir, folder)
@@ -117,7 +118,7 @@ def run(
         return
     if runbook is None:
         raise UsageError("nothing to run", "neither RUNBOOK nor a plan or run was given", "See: drlib run --help.")
-    if lab and place != Place():
+    if lab and target != ClusterTarget():
         raise UsageError("--lab", "it starts its own clusters", "Leave FILE and --lab-dir out.")
     if dry_run:
         from drlib.ui.terminal.plan import plan_of
@@ -130,11 +131,11 @@ def run(
             )
         book = model.load(runbook)
         given = parameters.parse(parameter or [], parameters.declared(book.notebook))
-        made = drills.look(book, given, _somewhere(drills.placed(place, given)))
+        made = drills.look(book, given, _somewhere(drills.targeted(target, given)))
         drills.refuse_unknown(made.drill.name, made.drill.steps, granted.approved)
         Console(highlight=False).print(plan_of(made))
         return
-    wanted = running.Wanted(runs_dir, lab, place, granted)
+    wanted = running.Wanted(runs_dir, lab, target, granted)
     raise typer.Exit(running.run_runbook(runbook, parameter or [], wanted))
 
 
@@ -172,11 +173,11 @@ def _refuse_mixture(kept: list[str], runbook: Path | None, more: bool) -> None:
         )
 
 
-def _somewhere(place: Place) -> Place:
-    if place.properties is None and place.lab_dir is None:
+def _somewhere(target: ClusterTarget) -> ClusterTarget:
+    if target.properties is None and target.lab_dir is None:
         raise UsageError(
             "no clusters were given",
             "a plan is made for clusters that run",
             "Give FILE, or a running lab: --lab-dir DIR.",
         )
-    return place
+    return target

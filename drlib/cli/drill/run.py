@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
-from drlib.drill.run.request import Request
+from drlib.drill.run.request import ClusterTarget, Request
 from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, UsageError
 from drlib.extras import require
 from drlib.lab.lab import Lab
@@ -28,7 +28,7 @@ from drlib.runbook.execution.execute import RunResult, execute, resolve
 from drlib.runbook.execution.progress import Listener
 from drlib.runbook.file import parameters
 from drlib.runbook.file.model import Runbook, Value, load
-from drlib.runbook.plans import Granted, Place
+from drlib.runbook.plans import Granted
 from drlib.runs.folder import RunFolder
 from drlib.runs.signals import handled
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from drlib.ui.terminal.run import Progress
 
 RUN: Final = "drlib run"  # a run executes a notebook
-NOWHERE: Final = Place()
+NOWHERE: Final = ClusterTarget()
 NOTHING: Final = Granted()
 RESUMABLE: Final = (ApprovalMissing.exit_code, Deviated.exit_code, Aborted.exit_code)
 
@@ -47,7 +47,7 @@ class Wanted:
 
     runs_dir: Path
     lab: bool = False
-    place: Place = NOWHERE
+    target: ClusterTarget = NOWHERE
     granted: Granted = NOTHING
 
 
@@ -64,12 +64,14 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted) -> int:
     with terminal_progress() as progress:
         tell = _teller(progress)
 
-        def ready(place: Place) -> RunResult:
-            run, lab_dir = _prepared(runbook, given, wanted, place), place.lab_dir
+        def ready(target: ClusterTarget) -> RunResult:
+            run, lab_dir = _prepared(runbook, given, wanted, target), target.lab_dir
             return execute(runbook, given, runs_dir=wanted.runs_dir, lab_dir=lab_dir, on_progress=tell, run=run)
 
         try:
-            result = _in_lab(wanted, runbook.lab.to_start, progress.stage, ready) if wanted.lab else ready(wanted.place)
+            result = (
+                _in_lab(wanted, runbook.lab.to_start, progress.stage, ready) if wanted.lab else ready(wanted.target)
+            )
         except DrlibError as refused:
             _alert(runbook, refused)
             raise
@@ -78,13 +80,13 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted) -> int:
 
 def _of_analysis(name: str, given: Mapping[str, Value], wanted: Wanted, takes: frozenset[str]) -> dict[str, Value]:
     """`given`, and where an analysis looks, as a parameter of its notebook; that runs elsewhere, so the path is whole."""
-    place = wanted.place
-    asked = {name for name, value in (("properties", place.properties), ("lab_dir", place.lab_dir)) if value}
+    target = wanted.target
+    asked = {name for name, value in (("properties", target.properties), ("lab_dir", target.lab_dir)) if value}
     if wanted.granted != NOTHING or not asked <= takes:
         raise UsageError(f"runbook {name}", "it has no drill, so options of drills do not apply", "Leave them out.")
-    if place.properties is None:
+    if target.properties is None:
         return dict(given)
-    return {**given, "properties": str(place.properties.absolute())}
+    return {**given, "properties": str(target.properties.absolute())}
 
 
 def run_plan(folder: Path, asked: Request, granted: Granted) -> int:
@@ -123,11 +125,11 @@ def _again(folder: Path, runbook: Runbook, asked: Request) -> int:
     return _told(result)
 
 
-def _prepared(runbook: Runbook, given: Mapping[str, Value], wanted: Wanted, place: Place) -> RunFolder | None:
+def _prepared(runbook: Runbook, given: Mapping[str, Value], wanted: Wanted, target: ClusterTarget) -> RunFolder | None:
     """The run's folder, with its plan where it is known which clusters it is for; None for a runbook without a drill."""
     if runbook.drill is None:
         return None
-    kept = drills.keep(runbook, given, place, runs_dir=wanted.runs_dir, granted=wanted.granted, through_gate=True)
+    kept = drills.keep(runbook, given, target, runs_dir=wanted.runs_dir, granted=wanted.granted, through_gate=True)
     return RunFolder(kept, kept.name)
 
 
@@ -170,7 +172,7 @@ def _told(result: RunResult) -> int:
 
 
 def _in_lab(
-    wanted: Wanted, aliases: tuple[str, ...], stage: Callable[[str], None], ready: Callable[[Place], RunResult]
+    wanted: Wanted, aliases: tuple[str, ...], stage: Callable[[str], None], ready: Callable[[ClusterTarget], RunResult]
 ) -> RunResult:
     root = wanted.runs_dir.absolute().parent / f".lab-{os.getpid()}-{secrets.token_hex(2)}"
     root.parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +181,7 @@ def _in_lab(
         try:
             stage(f"starting clusters {' and '.join(aliases)}")
             here.up()
-            return ready(Place(lab_dir=root))
+            return ready(ClusterTarget(lab_dir=root))
         except KeyboardInterrupt:
             raise Aborted(
                 "the run was stopped", "a signal came before the notebook started", "Start it again when ready."

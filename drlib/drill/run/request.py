@@ -8,8 +8,9 @@ Not for: what the drill would change (`planning`), and what it did (`journal`).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -18,6 +19,23 @@ from drlib.files import write_whole
 
 REQUEST_FILE: Final = "run.json"
 Scalar = bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTarget:
+    """Where the clusters are: a properties file or a running lab, never both; neither where the notebook says it."""
+
+    properties: Path | None = None
+    lab_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.properties is not None and self.lab_dir is not None:
+            raise UsageError("FILE and a lab", "a drill runs on one of them", "Give only one.")
+
+    @classmethod
+    def of(cls, properties: str | Path, lab_dir: str | Path) -> Self:
+        """As a notebook gives them: empty is not given."""
+        return cls(*(Path(path) if str(path) else None for path in (properties, lab_dir)))
 
 
 class Request(BaseModel):
@@ -37,6 +55,10 @@ class Request(BaseModel):
     skip_gate: str | None = None
     gate: str = ""
     gate_ms: int = 0
+
+    @property
+    def target(self) -> ClusterTarget:
+        return ClusterTarget(self.properties, self.lab_dir)
 
     def granted(self, approved: Iterable[str], cluster_ids: Iterable[str]) -> Request:
         """The same, with more steps approved and more cluster IDs typed."""

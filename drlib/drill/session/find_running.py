@@ -16,6 +16,7 @@ from drlib.drill.plan import progress as drill_progress
 from drlib.drill.plan.plan import Plan
 from drlib.drill.plan.progress import Over
 from drlib.drill.run import approvals, planning, request
+from drlib.drill.run.request import ClusterTarget
 from drlib.drill.run.runner import LOCK, notes_of
 from drlib.drill.session.board import Waits, waits_of
 from drlib.errors import DrlibError, UsageError
@@ -42,20 +43,12 @@ class Run:
     trouble: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the clusters are: a lab's folder, or a properties file."""
-
-    lab_dir: Path | None = None
-    properties: Path | None = None
-
-
-def find(runs_dir: Path, place: Place) -> Run | None:
-    """The run that concerns `place`; None where none was begun. Reads a few small files."""
+def find(runs_dir: Path, target: ClusterTarget) -> Run | None:
+    """The run that concerns `target`; None where none was begun. Reads a few small files."""
     newest: Run | None = None
     for folder in _newest_first(runs_dir):
         alive = folder_lock.held(folder, LOCK)
-        if (newest is not None and not alive) or not _at(folder, place):
+        if (newest is not None and not alive) or not _at(folder, target):
             continue
         found = _run(folder, alive)
         if found is not None and alive:
@@ -83,15 +76,15 @@ def _newest_first(runs_dir: Path) -> Sequence[Path]:
     return sorted((path.parent for path in runs_dir.glob(f"*/{planning.PLAN_FILE}")), reverse=True)[:NEWEST]
 
 
-def _at(folder: Path, place: Place) -> bool:
+def _at(folder: Path, target: ClusterTarget) -> bool:
     try:
         asked = request.find(folder)
     except DrlibError:
         return False
     if asked is None:
         return False
-    here = asked.lab_dir if place.lab_dir is not None else asked.properties
-    wanted = place.lab_dir if place.lab_dir is not None else place.properties
+    here = asked.lab_dir if target.lab_dir is not None else asked.properties
+    wanted = target.lab_dir or target.properties
     return here is not None and wanted is not None and here.resolve() == wanted.resolve()
 
 

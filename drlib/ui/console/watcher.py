@@ -17,8 +17,9 @@ from typing import Final
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.drill.run.request import ClusterTarget
 from drlib.drill.session import find_running as running
-from drlib.drill.session.find_running import Place, Run
+from drlib.drill.session.find_running import Run
 from drlib.errors import DrlibError, UsageError
 from drlib.lab import clocks
 from drlib.lab.lab import Lab
@@ -47,8 +48,8 @@ class Subject:
     flow: str = ""
 
     @property
-    def place(self) -> Place:
-        return Place(self.lab.root if self.lab is not None else None, self.properties)
+    def target(self) -> ClusterTarget:
+        return ClusterTarget(self.properties) if self.lab is None else ClusterTarget(lab_dir=self.lab.root)
 
 
 class Watching:
@@ -132,7 +133,7 @@ class Watching:
 
     def run(self) -> Run | None:
         """The drill on these clusters, if one runs or was left unfinished."""
-        return running.find(self.subject.runs_dir, self.subject.place)
+        return running.find(self.subject.runs_dir, self.subject.target)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

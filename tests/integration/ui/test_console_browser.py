@@ -17,8 +17,8 @@ from fix_engine import create_topic, produce, read_all, wait_for
 from playwright.sync_api import Page, expect
 
 from drlib.drill.plan.progress import Outcome
+from drlib.drill.run.request import ClusterTarget
 from drlib.drill.session import find_running as running
-from drlib.drill.session.find_running import Place
 from drlib.lab import clocks
 from drlib.lab.brokers.cluster import Cluster
 from drlib.lab.disk import Disk
@@ -232,10 +232,10 @@ def test_console_during_a_drill_answers_every_button_a_reload_and_an_abort_by_ke
     _tab_to(page, "Abort the drill", back=True)
     page.keyboard.press("Enter")
     notebook.wait_said("was asked to stop")
-    run = running.find(notebooks.project / "runs", Place(lab_dir=lab.root))
+    run = running.find(notebooks.project / "runs", ClusterTarget(lab_dir=lab.root))
     assert run is not None
     wait_for("the drill has ended", lambda: _ended(notebooks), 60)
-    over = running.find(notebooks.project / "runs", Place(lab_dir=lab.root))
+    over = running.find(notebooks.project / "runs", ClusterTarget(lab_dir=lab.root))
     assert over is not None
     assert over.over is not None
     assert (over.folder, over.over.ending.outcome) == (run.folder, Outcome.ABORTED)
@@ -266,7 +266,7 @@ def _mends(one: faults.Fault) -> list[faults.Fault]:
 
 
 def _ended(notebooks: Notebooks) -> bool:
-    found = running.find(notebooks.project / "runs", Place(lab_dir=notebooks.lab.root))
+    found = running.find(notebooks.project / "runs", ClusterTarget(lab_dir=notebooks.lab.root))
     return found is not None and found.over is not None
 
 

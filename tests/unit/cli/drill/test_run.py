@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from drlib.cli.drill import run as running
+from drlib.drill.run.request import ClusterTarget
 from drlib.errors import UsageError
 from drlib.lab.lab import Lab
-from drlib.runbook.plans import Granted, Place
+from drlib.runbook.plans import Granted
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
@@ -54,11 +55,11 @@ def test_papermill_engine_import_order_does_not_matter(first: str) -> None:
 
 
 def test_run_analysis_passes_its_clusters_as_an_absolute_path(tmp_path: Path) -> None:
-    wanted = running.Wanted(tmp_path, place=Place(Path("mirror.properties"), None))
+    wanted = running.Wanted(tmp_path, target=ClusterTarget(Path("mirror.properties"), None))
     takes = frozenset({"properties", "lab_dir", "flow"})
     given = running._of_analysis("nightly-audit", {"flow": "A->B"}, wanted, takes)
     assert given == {"flow": "A->B", "properties": str(Path.cwd() / "mirror.properties")}
-    assert running._of_analysis("n", {}, running.Wanted(tmp_path, place=Place(None, tmp_path)), takes) == {}
+    assert running._of_analysis("n", {}, running.Wanted(tmp_path, target=ClusterTarget(None, tmp_path)), takes) == {}
     for refused in (
         (wanted, frozenset({"flow"})),
         (running.Wanted(tmp_path, granted=Granted(approved=("move",))), takes),

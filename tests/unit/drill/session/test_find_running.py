@@ -9,10 +9,9 @@ import pytest
 from drlib.drill.plan.plan import Call, Drill, Mode, Rollback, Step
 from drlib.drill.plan.progress import Noted
 from drlib.drill.run import planning, request
-from drlib.drill.run.request import Request
+from drlib.drill.run.request import ClusterTarget, Request
 from drlib.drill.run.runner import LOCK
 from drlib.drill.session import find_running as running
-from drlib.drill.session.find_running import Place
 from drlib.errors import UsageError
 from drlib.model import Flow
 from drlib.runs import lock as folder_lock
@@ -56,20 +55,20 @@ STARTED = (str(Noted.STEP_STARTED), {"step": "one"})
 
 
 def test_find_running_without_runs_finds_none(tmp_path: Path) -> None:
-    assert running.find(tmp_path / "runs", Place(lab_dir=tmp_path)) is None
+    assert running.find(tmp_path / "runs", ClusterTarget(lab_dir=tmp_path)) is None
     run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path)
-    assert running.find(tmp_path / "runs", Place(lab_dir=tmp_path)) is None, "planned is not begun"
+    assert running.find(tmp_path / "runs", ClusterTarget(lab_dir=tmp_path)) is None, "planned is not begun"
 
 
 def test_find_running_ignores_runs_of_another_lab(tmp_path: Path) -> None:
     run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path / "other", STARTED)
-    assert running.find(tmp_path / "runs", Place(lab_dir=tmp_path)) is None
+    assert running.find(tmp_path / "runs", ClusterTarget(lab_dir=tmp_path)) is None
 
 
 def test_find_running_prefers_a_living_run_to_a_newer_one(tmp_path: Path) -> None:
     old = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
     new = run_in(tmp_path / "runs", "20260102T000000Z-d-1", tmp_path, STARTED)
-    found = running.find(tmp_path / "runs", Place(lab_dir=tmp_path))
+    found = running.find(tmp_path / "runs", ClusterTarget(lab_dir=tmp_path))
     assert found is not None
     assert (found.folder, found.alive) == (new, False)
     seen = drill_of(found)
@@ -77,7 +76,7 @@ def test_find_running_prefers_a_living_run_to_a_newer_one(tmp_path: Path) -> Non
     assert (seen.word, seen.abortable) == ("not running", False)
     assert "--resume" in seen.note
     with folder_lock.alone(old, LOCK, "", ""):
-        found = running.find(tmp_path / "runs", Place(lab_dir=tmp_path))
+        found = running.find(tmp_path / "runs", ClusterTarget(lab_dir=tmp_path))
         assert found is not None
         assert (found.folder, found.alive) == (old, True)
         seen = drill_of(found)
@@ -85,7 +84,7 @@ def test_find_running_prefers_a_living_run_to_a_newer_one(tmp_path: Path) -> Non
         assert seen.current is not None
         assert (seen.word, seen.current.name, seen.abortable) == ("running", "one", True)
         running.abort(found, "anna")
-        found = running.find(tmp_path / "runs", Place(lab_dir=tmp_path))
+        found = running.find(tmp_path / "runs", ClusterTarget(lab_dir=tmp_path))
         assert found is not None
         seen = drill_of(found)
         assert seen is not None
@@ -94,7 +93,7 @@ def test_find_running_prefers_a_living_run_to_a_newer_one(tmp_path: Path) -> Non
 
 def test_abort_of_a_run_that_is_not_executed_is_refused(tmp_path: Path) -> None:
     folder = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
-    found = running.find(tmp_path / "runs", Place(lab_dir=tmp_path))
+    found = running.find(tmp_path / "runs", ClusterTarget(lab_dir=tmp_path))
     assert found is not None
     with pytest.raises(UsageError, match="no process runs it") as refused:
         running.abort(found, "anna")
@@ -106,7 +105,7 @@ def test_find_running_edited_journal_is_reported(tmp_path: Path) -> None:
     folder = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
     path = folder / JOURNAL
     path.write_text(path.read_text().replace('"one"', '"two"'))
-    seen = drill_of(running.find(tmp_path / "runs", Place(lab_dir=tmp_path)))
+    seen = drill_of(running.find(tmp_path / "runs", ClusterTarget(lab_dir=tmp_path)))
     assert seen is not None
     assert seen.word == "unknown"
     assert "changed after the fact" in seen.note
@@ -115,4 +114,4 @@ def test_find_running_edited_journal_is_reported(tmp_path: Path) -> None:
 def test_find_running_skips_an_unreadable_request(tmp_path: Path) -> None:
     folder = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
     (folder / request.REQUEST_FILE).write_text("{")
-    assert running.find(tmp_path / "runs", Place(lab_dir=tmp_path)) is None
+    assert running.find(tmp_path / "runs", ClusterTarget(lab_dir=tmp_path)) is None
