@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from bench.mirror_maker import MirrorMaker2
 from bench.site import SOURCE, Site, python_path
 from bench.workloads import Link, Shape, Workload
 from drlib.files import write_whole
 from drlib.lab.lab import ONE_BROKER
-from drlib.lab.mm2 import MirrorMaker2
 
 
 class Running(Protocol):

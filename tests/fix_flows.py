@@ -19,8 +19,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from fix_engine import create_topic, produce, read_all, wait_for
 
+from bench.mirror_maker import MirrorMaker2
 from drlib.lab.lab import Lab
-from drlib.lab.mm2 import MirrorMaker2
 
 CLUSTERS = ("A", "B", "C")
 FACTORS = (

@@ -20,7 +20,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Final, Self
 
 from confluent_kafka import KafkaException
@@ -226,9 +225,7 @@ class OrderedConsumer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- the records between polling and committing ----------------------------------------------------------------

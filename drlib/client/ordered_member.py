@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from types import TracebackType
 from typing import Any, Final
 
 import confluent_kafka as ck
@@ -232,9 +231,7 @@ class OrderedMember:
     def __enter__(self) -> OrderedMember:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __iter__(self) -> Iterator[Batch]:

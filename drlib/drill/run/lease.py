@@ -20,7 +20,6 @@ import threading
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -134,9 +133,7 @@ class Lease:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             if not self._lost:
                 self._write(self._record.model_copy(update={"holder": None}))

@@ -12,6 +12,7 @@ from fix_engine import Engine, Record, create_topic, read_all, wait_for
 from pyspark.sql import SparkSession
 from testbed_mm2 import FACTORS, ends
 
+from bench.mirror_maker import MirrorMaker2
 from drlib.analysis.duplicates.find import find_duplicates
 from drlib.analysis.duplicates.known_copies import segments
 from drlib.analysis.duplicates.result import Cause, DuplicateReport, Verdict
@@ -20,7 +21,6 @@ from drlib.analysis.spark.topics import cluster_settings, pin_range
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
-from drlib.lab.mm2 import MirrorMaker2
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.model import Flow, TopicPartition
 

@@ -11,13 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from testbed_mm2 import FACTORS, PARTITIONS, consume_some, copies, wait_for_copies
 
+from bench.mirror_maker import MirrorMaker2
 from drlib.analysis.audit.checkpoints import read_checkpoints
 from drlib.analysis.lag import mm2_positions
 from drlib.analysis.lag.mm2_lag import Mm2Position
 from drlib.analysis.lag.report import analyse_lag
 from drlib.analysis.lag.result import CHECKPOINTED, LagReport, LagRequest
 from drlib.config.settings import load_mirror_settings
-from drlib.lab.mm2 import MirrorMaker2
 from drlib.mirror.mm2.records import Checkpoint, OffsetSync
 from drlib.model import Flow, TopicPartition
 from drlib.runs.check import Verdict

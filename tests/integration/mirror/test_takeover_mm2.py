@@ -9,10 +9,10 @@ import pytest
 from fix_engine import Engine, Record, create_topic, produce, read_all, traffic, wait_for
 from testbed_mm2 import FACTORS, PARTITIONS, consume_some, copies, ends, wait_for_copies
 
+from bench.mirror_maker import MirrorMaker2
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.group_requests import list_groups
-from drlib.lab.mm2 import MirrorMaker2
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.mirror.status import worker_status as status
 from drlib.model import Flow, TranslationKind
