@@ -278,7 +278,7 @@ class RunningFlow:
             lane = self._lanes.pop(number)
             lane.stop()
             task = self._tasks.pop(number)
-            with contextlib.suppress(DrlibError, TimeoutError):
+            with contextlib.suppress(Exception):  # `_on_lane_ended` reports it
                 async with asyncio.timeout(DRAIN_S / 2):
                     await task
             self._events.resolve("LaneFailed", f"{self._settings.flow} lane {number}")
@@ -310,7 +310,8 @@ class RunningFlow:
         if isinstance(error, SourceLost) and not self._lost.done():
             self._lost.set_exception(error)
         elif error is not None:
-            self._events.open("LaneFailed", f"{self._settings.flow} lane {number}", str(error))
+            what = str(error) if isinstance(error, DrlibError) else f"unexpected {type(error).__name__}: {error}"
+            self._events.open("LaneFailed", f"{self._settings.flow} lane {number}", what)
 
     # -- lane.produce_loop.Observer ------------------------------------------------------------------------------
 

@@ -33,7 +33,8 @@ async def in_daemon(work: Callable[[], Answer]) -> Answer:
             answer: Answer | None = work()
             error: Exception | None = None
         except Exception as problem:
-            answer, error = None, problem
+            # A future refuses a StopIteration, and the caller would wait for ever.
+            answer, error = None, RuntimeError(repr(problem)) if isinstance(problem, StopIteration) else problem
         with contextlib.suppress(RuntimeError):  # the loop is closed: the result is not awaited any more
             loop.call_soon_threadsafe(settle, answer, error)
 

@@ -28,6 +28,7 @@ from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch import memory
+from drlib.mirror.errors import first_error
 from drlib.mirror.flow import WORKER, FlowRunner, FlowSetup
 from drlib.mirror.preflight.cycles import find_cycle, refuse_cycles
 from drlib.mirror.status import worker_status as status
@@ -144,18 +145,17 @@ class Worker:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop, main)
-        reporting = asyncio.create_task(self._report(main))
         try:
             async with asyncio.TaskGroup() as group:
-                for index in range(len(self._runners)):
-                    group.create_task(self._keep_running(index))
+                reporting = group.create_task(self._report(main))
+                await asyncio.wait([group.create_task(self._keep_running(n)) for n in range(len(self._runners))])
+                reporting.cancel()
             self._state = "stopped"
         except* asyncio.CancelledError:
             raise Aborted(
                 "the mirror was stopped at once", "a second signal came", "Nothing to do: nothing is lost."
             ) from None
         finally:
-            reporting.cancel()
             self._state = self._state if self._state == "stopped" else "failed"
             self._publish(main)
             if self._endpoint is not None:
@@ -181,7 +181,11 @@ class Worker:
             return
         now = self.status()
         if status_path is not None:
-            status.write(status_path, now)
+            try:
+                status.write(status_path, now)
+                self._events.resolve("StatusUnwritable", str(status_path))
+            except OSError as error:
+                self._events.open("StatusUnwritable", str(status_path), error.strerror or str(error))
         if on_state is not None and news != self._reported:
             on_state(now)
         self._reported = news
@@ -277,7 +281,4 @@ def run(
                 )
             )
     except BaseExceptionGroup as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        raise error from group
+        raise first_error(group) from group

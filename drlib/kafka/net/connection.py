@@ -340,9 +340,9 @@ class Connection(asyncio.BufferedProtocol):
             if pending.future.done():  # cancelled: the answer is not needed
                 return
             result = pending.decode(body)
-        except (ValueError, IndexError, struct.error, TypeError) as error:
+        except Exception as error:  # whatever a decoder raises: its request would never be answered otherwise
             self._pending.appendleft(pending)
-            self._lose(f"an answer can't be read ({error})", abort=True)
+            self._lose(f"an answer can't be read ({type(error).__name__}: {error})", abort=True)
             return
         pending.future.set_result(result)
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from drlib.errors import DrlibError, Unreachable
+from drlib.errors import DrlibError
 from drlib.kafka.net import api_versions as versions
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import raise_for
@@ -162,7 +162,8 @@ async def stay_authenticated(connection: Connection, login: Login, session_s: fl
             async with asyncio.timeout(RENEW_S):
                 session_s = await authenticate(connection, login, timeout_s=RENEW_S, exchange=exchange)
             connection.release()
-        except (DrlibError, TimeoutError, OSError) as error:
-            why = error.why if isinstance(error, (Unreachable, DrlibError)) else "no answer in time"
+        except Exception as error:  # any other would leave the connection held
+            why = error.why if isinstance(error, DrlibError) else f"{type(error).__name__}: {error}"
+            why = "no answer in time" if isinstance(error, TimeoutError) else why
             connection.end(f"the login could not be renewed ({why})")
             return

@@ -197,6 +197,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         "the address for status and metrics could not be opened; mirroring continues without it",
         "Give each worker on a machine its own --metrics HOST:PORT; port 0 takes any free port.",
     ),
+    "StatusUnwritable": Kind(
+        "the worker's status file cannot be written, so readers of the file see an old state; mirroring continues",
+        "Free space on that disk or correct its permissions; the file is written again at the next report.",
+    ),
     "NoWorker": Kind(
         "no worker of this flow is running, so nothing is mirrored",
         "Start one: drlib mirror FILE. It resumes at the exact record.",

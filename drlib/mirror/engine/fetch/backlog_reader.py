@@ -79,6 +79,7 @@ class BacklogReader:
         ping = asyncio.create_task(
             measure(self.broker.context.source, self.broker.node, self.window, lambda: bool(self._members))
         )
+        self.broker.handler.sink.watch(ping)
         try:
             while not self.broker.draining.is_set():
                 while request := self._next(connection, bool(in_flight)):

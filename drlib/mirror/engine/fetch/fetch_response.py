@@ -73,6 +73,9 @@ class Sink(Protocol):
     def fail(self, error: BaseException) -> None:
         """End the claim with `error`."""
 
+    def watch(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
+        """End the claim with the error of `task`, should it end with one; returns `task`."""
+
 
 @dataclass(slots=True, eq=False)
 class PartitionFetch:

@@ -35,6 +35,7 @@ from drlib.mirror.engine.fetch.fetch_response import (
 from drlib.mirror.engine.fetch.long_poll_reader import LongPollReader
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
+from drlib.mirror.errors import first_error
 from drlib.mirror.offsets.map.journal_log import LaneJournal
 
 LEADER_POLL_S = 1.0  # between two lookups of a partition without a leader
@@ -71,6 +72,8 @@ class Fetcher:
         try:
             await self._read_until_drained()
             await asyncio.Event().wait()  # the senders decide when draining is complete
+        except BaseExceptionGroup as errors:  # of the readers: the lane decides by the error itself
+            raise first_error(errors) from errors
         finally:
             self.events.resolve("SourceUnreachable", self.lane)  # the end of this fetcher ends its observation
             self._report_offline(())

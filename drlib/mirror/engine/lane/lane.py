@@ -219,8 +219,8 @@ class Lane:
         log, journal, streams = await self._recover(topics, taken)
         self._move(LaneState.RUNNING)
         loop = self._produce_loop = ProduceLoop(self.context, journal, streams, self.observer, self.parked)
-        watching = asyncio.create_task(self._watch_mirror_topics(loop, journal, topics, taken.recreated))
-        retrying = asyncio.create_task(self._retry_parked())
+        watching = loop.watch(asyncio.create_task(self._watch_mirror_topics(loop, journal, topics, taken.recreated)))
+        retrying = loop.watch(asyncio.create_task(self._retry_parked()))
         try:
             if self._stopping or self._reassigned:
                 loop.drain()

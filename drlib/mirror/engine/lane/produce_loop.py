@@ -10,6 +10,7 @@ Rules:
 - A batch that the target refuses for good, or a topic we may no longer write, parks its partition alone.
 - A partition that is due for a marker of ours (`markers`) is blocked until the marker is written.
 - The journal write of a promise begins when a batch is planned and is acknowledged before that batch is sent.
+- Any error ends the claim with itself, also one in a callback or in a task beside the loop: asyncio would only log it.
 Not for: reading the source, that is `drlib.mirror.engine.fetch.fetcher`.
 """
 
@@ -175,6 +176,7 @@ class ProduceLoop:
 
     def _on_promised(self, promise: asyncio.Task[None]) -> None:
         if promise.cancelled():
+            self.fail(LaneFault(self.lane, "a write to the journal was cancelled"))
             return
         error = promise.exception()
         if error is not None:
@@ -182,6 +184,17 @@ class ProduceLoop:
             return
         hit("after-journal-write")
         self._work.set()
+
+    def watch(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
+        """End the claim with the error of `task`, which runs beside the loop and may end before it; returns `task`."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                self.fail(error)
+
+        task.add_done_callback(ended)
+        return task
 
     # -- target side ---------------------------------------------------------------------------------------------
 
@@ -195,7 +208,7 @@ class ProduceLoop:
         """Send what the streams led by `node` have ready. `busy`: those with batches, longest waiting first."""
         connection = await self.target.connection(node, f"produce-{self.lane}")
         window = InFlightWindow(LEAST_WINDOW, self._most_in_flight)
-        ping = asyncio.create_task(measure(self.target, node, window, lambda: bool(busy)))
+        ping = self.watch(asyncio.create_task(measure(self.target, node, window, lambda: bool(busy))))
         try:
             while True:
                 if not window.open or not any(s.ready() and not self._markers.blocks(s) for s in busy):
@@ -242,18 +255,22 @@ class ProduceLoop:
     def _on_response(
         self, response: asyncio.Future[list[ProduceResult]], window: InFlightWindow, flight: Flight
     ) -> None:
-        self._in_flight -= 1
-        window.answered(flight, time.monotonic(), flight.expected)
-        self._work.set()
-        self._markers.answered()  # takes effect once this callback is through
-        if response.cancelled():
-            return
-        error = response.exception()
-        if error is not None:
-            self.fail(LaneFault(self.lane, f"the response to a produce request is lost ({error})"))
-            return
-        hit("after-ack")
-        for result in response.result():
+        try:
+            self._in_flight -= 1
+            window.answered(flight, time.monotonic(), flight.expected)
+            self._work.set()
+            self._markers.answered()  # takes effect once this callback is through
+            error = asyncio.CancelledError() if response.cancelled() else response.exception()
+            if error is not None:
+                self.fail(LaneFault(self.lane, f"the response to a produce request is lost ({error})"))
+                return
+            hit("after-ack")
+            self._on_results(response.result())
+        except Exception as error:
+            self.fail(error)
+
+    def _on_results(self, results: Sequence[ProduceResult]) -> None:
+        for result in results:
             stream = self._targets[result.topic, result.partition]
             if stream.parked:
                 continue
@@ -267,8 +284,8 @@ class ProduceLoop:
                 self._park(stream, f"{why}. {remedy}", "TargetRefused")
             elif result.error_code == TOPIC_AUTHORIZATION_FAILED:
                 # A broker authorizes before it appends: the batch was not written.
-                error = BrokerError(result.error_code, f"writing {stream.target}", result.error_message)
-                self._park(stream, str(error), "TargetUnauthorized", stream.target.topic)
+                refused = BrokerError(result.error_code, f"writing {stream.target}", result.error_message)
+                self._park(stream, str(refused), "TargetUnauthorized", stream.target.topic)
             else:
                 self.fail(LaneFault(self.lane, f"{stream.target} answered code {result.error_code}"))
 
@@ -278,7 +295,7 @@ class ProduceLoop:
         if base_offset > expected:
             self.journal.begin([stream.shift_placement(base_offset)]).add_done_callback(self._on_promised)
             stream.foreign_reads += 1
-            reading = asyncio.create_task(self._read_foreign(stream, expected, base_offset))
+            reading = self.watch(asyncio.create_task(self._read_foreign(stream, expected, base_offset)))
             self._foreign_reads.add(reading)
             reading.add_done_callback(self._foreign_reads.discard)
         item = stream.acknowledge(base_offset, clock.now_ms())

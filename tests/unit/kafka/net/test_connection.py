@@ -389,3 +389,14 @@ async def test_peer_that_closes_at_once_is_unreachable_without_a_security_fault(
         with pytest.raises(Unreachable):
             await client.connect()
         await client.close()
+
+
+async def test_answer_whose_decoder_fails_in_any_way_ends_the_connection_and_its_request() -> None:
+    def defective(body: memoryview) -> bytes:
+        raise KeyError(bytes(body))
+
+    async with listening(echo) as port, connected(port) as connection:
+        request = connection.submit(ECHO, 0, [b"x"], defective)
+        async with asyncio.timeout(10):
+            with pytest.raises(ConnectionLost, match="KeyError"):
+                await request

@@ -1,0 +1,137 @@
+"""Errors in callbacks and in tasks beside the produce loop: asyncio would only log them; each ends its claim by name."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from fix_engine import Engine, create_topic, wait_for
+from testbed_lane import running, send, until
+
+from drlib.kafka.net.connection import Connection
+from drlib.kafka.protocol.fetch import FetchedPartition
+from drlib.mirror.engine.fetch import backlog_reader
+from drlib.mirror.engine.fetch.fetch_response import FetchResponseHandler, PartitionFetch
+from drlib.mirror.engine.fetch.memory import Reservation
+from drlib.mirror.engine.lane import lane, produce_loop
+from drlib.mirror.engine.lane.parked_partitions import ParkedPartitions
+from drlib.mirror.errors import LaneFault
+from drlib.mirror.flow import RunningFlow
+
+DEFECT = "a defect of the test"
+
+
+def fail(*_: object, **__: object) -> None:
+    raise KeyError(DEFECT)
+
+
+async def fail_later(*_: object, **__: object) -> None:
+    fail()
+
+
+def fail_in_acknowledgement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RunningFlow, "acked", fail)
+
+
+def fail_in_foreign_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(produce_loop, "record_foreign", fail)
+
+
+def fail_in_target_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(produce_loop, "measure", fail_later)
+
+
+def fail_in_source_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backlog_reader, "measure", fail_later)
+
+
+def fail_in_topic_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane, "TOPICS_POLL_S", 0.1)
+    monkeypatch.setattr(lane, "recreated_in", fail)
+
+
+def fail_in_retry_of_parks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ParkedPartitions, "wait_for_retry", fail_later)
+
+
+def fail_in_fetch_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FetchResponseHandler, "_plan", fail)
+
+
+@pytest.mark.parametrize(
+    "defect",
+    [
+        fail_in_acknowledgement,
+        fail_in_foreign_read,
+        fail_in_target_measurement,
+        fail_in_source_measurement,
+        fail_in_topic_watch,
+        fail_in_retry_of_parks,
+        fail_in_fetch_response,
+    ],
+)
+async def test_claim_unexpected_error_anywhere_ends_the_lane_by_name(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, defect: object
+) -> None:
+    topic = engine.topics
+    engine.extra["drlib.lanes"] = "1"
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    await asyncio.to_thread(create_topic, engine.right, f"{engine.source}.{topic}", 1)
+    assert callable(defect)
+    defect(monkeypatch)
+    async with running(engine) as owner:
+        await until("the lane runs or has failed", lambda: owner.flow.ready or bool(owner.told("LaneFailed")))
+        # Another producer's record first: the acknowledgement of ours then shows that one more was written before it.
+        await asyncio.to_thread(send, engine.right, f"{engine.source}.{topic}", ["foreign"])
+        await asyncio.to_thread(send, engine.left, topic, ["a"])
+        await until("the lane has failed", lambda: bool(owner.told("LaneFailed")), 20)
+        assert owner.told("LaneFailed") == [f"unexpected KeyError: {DEFECT!r}"]
+
+
+async def test_claim_fault_within_a_fetch_response_claims_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The readers run in a task group, whose error is a group: the lane must see the fault that is in it."""
+    topic = engine.topics
+    engine.extra["drlib.lanes"] = "1"
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    handle = FetchResponseHandler.handle
+    faults: list[int] = []
+
+    async def faulty(
+        self: FetchResponseHandler,
+        connection: Connection,
+        fetch: PartitionFetch,
+        offset: int,
+        response: FetchedPartition,
+        reservation: Reservation | None,
+    ) -> None:
+        if not faults:
+            faults.append(offset)
+            raise LaneFault(self.journal.lane, "the journal answered code 7")
+        await handle(self, connection, fetch, offset, response, reservation)
+
+    monkeypatch.setattr(FetchResponseHandler, "handle", faulty)
+    async with running(engine) as owner:
+        await asyncio.to_thread(send, engine.left, topic, ["a", "b"])
+        await owner.mirrored(topic, {0: 2})
+        assert [e for e in owner.told("LaneFault") if "code 7" in e]
+        assert not owner.told("LaneFailed")
+    engine.assert_same(topic, 1)
+
+
+def test_status_file_that_cannot_be_written_is_an_event_and_mirroring_goes_on(engine: Engine) -> None:
+    topic = engine.topics
+    create_topic(engine.left, topic, 1)
+    worker = engine.start("--metrics", "127.0.0.1:0")
+    engine.wait_caught_up(topic, 1)
+    path = engine.status_path(0)
+    path.unlink()
+    path.mkdir()  # a file cannot replace a directory
+    wait_for("the worker says so", lambda: "StatusUnwritable" in engine.log())
+    assert worker.poll() is None
+    path.rmdir()
+    send(engine.left, topic, ["a"])
+    engine.wait_caught_up(topic, 1)
+    engine.wait_told("StatusUnwritable", str(path), resolved=True)
+    assert engine.stop(worker) == 0, engine.log()
