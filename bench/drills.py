@@ -31,10 +31,11 @@ from bench.sources import TOPIC
 from bench.workloads import Kind, Workload
 from drlib.client import pointer as pointers
 from drlib.client import pointer_file
+from drlib.clock import now_ms
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.plan import Argument, Call
 from drlib.drill.run.registry import make_action
-from drlib.drill.step import rto_clock as moments
+from drlib.drill.step import rto_clock
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Evidence
 from drlib.drill.step.context import DrillContext
@@ -112,7 +113,7 @@ class _Scene:
         step = make_action(Call(name, given), self.place, name.replace(".", "-"))
         return step.act(step.changes(step.observe()), Abort(self.place.run_dir))
 
-    def wait(self, what: str, holds: Callable[[], bool]) -> None:
+    def wait(self, what: str, holds: Callable[..., bool]) -> None:
         """Raises `TimeoutError` naming `what`, with what the worker said last."""
         if not wait_until(holds, _PATIENCE_S):
             log = (self.site.root / f"worker-{self.topic}.log").read_text(errors="replace")
@@ -193,11 +194,11 @@ def _failover(scene: _Scene) -> dict[str, float]:
     try:
         scene.do("failover.triage")
         scene.do("source.fence")
-        drained = moments.now_ms()
+        drained = now_ms()
         scene.do("mirror.drain")
-        drained = moments.now_ms() - drained
+        drained = now_ms() - drained
         told = scene.do("groups.translate", groups=f"{scene.topic}.*")
-        decided = moments.at(run_dir, "decide")
+        decided = rto_clock.at(run_dir, "decide")
         done = next(
             m.at_ms for m in details.read_part(run_dir, "groups-translate").marks if m.name == "groups translated"
         )
@@ -218,19 +219,19 @@ def _failover(scene: _Scene) -> dict[str, float]:
 def _failback(scene: _Scene) -> dict[str, float]:
     """Both serve, groups have read the mirror out and are somewhere in the local topic; clocked until they stand at home."""
     home, away = scene.flow.source, scene.flow.target
-    for cluster in (home, away):
-        _fill(scene, cluster)
+    for site in (home, away):
+        _fill(scene, site)
     for flow in (scene.flow, scene.flow.reverse):
-        scene.wait(f"{flow} has everything", lambda flow=flow: scene.mirrored(flow))  # type: ignore[misc]
+        scene.wait(f"{flow} has everything", lambda flow=flow: scene.mirrored(flow))
     mirror, at = scene.mirror(home), scene.mid(scene.topic)
     with Cluster(scene.place.cluster(away)) as cluster:
         ends = {p: CommittedOffset(end) for p, end in cluster.log_ends(scene.partitions(mirror)).items()}
     scene.stand(away, {group: {**positions, **ends} for group, positions in at.items()})
     scene.do("reverse.verify")
     scene.do("reverse.wait")
-    began = moments.now_ms()
+    began = now_ms()
     scene.do("groups.translate_back")
-    took = moments.now_ms() - began
+    took = now_ms() - began
     inexact = scene.wrong(home, scene.mirror(away), at, away, scene.topic)
     with Cluster(scene.place.cluster(home)) as cluster:
         local = cluster.log_ends(scene.partitions(scene.topic))
@@ -268,10 +269,10 @@ def _switchover(scene: _Scene) -> dict[str, float]:
     try:
         for flow, there in ((scene.flow, away), (scene.flow.reverse, home)):
             sent = applications.done(_PRODUCER)
-            scene.wait("traffic", lambda sent=sent: applications.done(_PRODUCER) > sent + 3 * rate)  # type: ignore[misc]
+            scene.wait("traffic", lambda sent=sent: applications.done(_PRODUCER) > sent + 3 * rate)
             read = {group: applications.done(group) for group in scene.groups}
             for group in scene.groups:
-                scene.wait(f"{group} reads", lambda group=group, read=read: applications.done(group) > read[group])  # type: ignore[misc]
+                scene.wait(f"{group} reads", lambda group=group, read=read: applications.done(group) > read[group])
             scene.do("switchover.move", source=flow.source, target=there)
         sent = applications.done(_PRODUCER)
         scene.wait("traffic at home", lambda: applications.done(_PRODUCER) > sent + rate)
@@ -280,7 +281,7 @@ def _switchover(scene: _Scene) -> dict[str, float]:
         for group in scene.groups:
             scene.wait(
                 f"{group} has read everything", lambda group=group: applications.processed(group) >= acknowledged
-            )  # type: ignore[misc]
+            )
     finally:
         applications.stop(*(name for name in sorted(names) if applications.runs(name)))
     logs = [

@@ -47,7 +47,7 @@ def fill(site: Site, workload: Workload) -> Backlog:
         _transactions(site, workload)
         records = count(site, workload)
     else:
-        size = {"batch_records": workload.batch_records, "codec": workload.codec}
+        size: dict[str, int | str] = {"batch_records": workload.batch_records, "codec": workload.codec}
         wire_load("produce", site.source_direct, TOPIC, workload.partitions, records=workload.records, **size)
         records = count(site, workload)
     return Backlog(records, f"{records:,} records of {RECORD_BYTES:,} bytes")

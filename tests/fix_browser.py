@@ -23,6 +23,8 @@ from drlib.lab import clocks
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
 
+RecordProperty = Callable[[str, object], None]
+
 ROOT = Path(__file__).parents[1]
 CHROMIUM = Path("/usr/bin/chromium")
 KERNEL = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
@@ -130,7 +132,10 @@ class NotebookPage:
 
     def book(self) -> nbformat.NotebookNode:
         """The notebook as the page has it now. Not all of it need be in the DOM."""
-        return nbformat.from_dict(self.page.evaluate("() => jupyterapp.shell.currentWidget.content.model.toJSON()"))
+        book: nbformat.NotebookNode = nbformat.from_dict(
+            self.page.evaluate("() => jupyterapp.shell.currentWidget.content.model.toJSON()")
+        )
+        return book
 
     def see(self, step: str) -> Locator:
         """The cell of `step` (tagged drlib:step=..., or parameters), scrolled to and made the active one."""

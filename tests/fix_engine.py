@@ -37,7 +37,7 @@ from drlib.mirror.status import worker_status as status
 Record = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...], int]
 
 
-def wait_for(what: str, condition: Callable[[], bool], deadline_s: float = 60.0) -> None:
+def wait_for(what: str, condition: Callable[..., bool], deadline_s: float = 60.0) -> None:
     """Poll until `condition`; fails with `what` after the deadline."""
     deadline = Deadline(deadline_s)
     while not condition():
@@ -166,7 +166,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Reco
 
 def _position(consumer: Consumer, topic: str, partition: int) -> int:
     (at,) = consumer.position([TopicPartition(topic, partition)])
-    return at.offset
+    return int(at.offset)
 
 
 @dataclass

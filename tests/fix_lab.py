@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 
 import pytest
 
@@ -72,7 +72,7 @@ def lab_factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabFactory
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
         labs = [value for value in getattr(item, "funcargs", {}).values() if isinstance(value, Lab)]

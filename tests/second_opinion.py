@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-Row = Sequence[object]  # partition, offset, timestamp, key, value, headers; as `read_topic`'s columns
+Row = Sequence[Any]  # partition, offset, timestamp, key, value, headers; as `read_topic`'s columns
 FIELDS = ("key", "value", "headers", "millis")
 _SCHEMA = pa.schema(
     [
@@ -73,7 +74,7 @@ def second_opinion(left: Iterable[Row], right: Iterable[Row]) -> dict[str, int]:
 def _table(rows: Iterable[Row]) -> pa.Table:
     columns: list[list[object]] = [[] for _ in _SCHEMA]
     for partition, offset, at, key, value, headers in rows:
-        pairs = [(name, _text(content)) for name, content in headers or ()]  # type: ignore[union-attr]
+        pairs = [(name, _text(content)) for name, content in headers or ()]
         told = next((content for name, content in pairs if name == "id"), None)
         millis = round(at.timestamp() * 1000) if isinstance(at, datetime) else at
         for column, cell in zip(

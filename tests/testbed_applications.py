@@ -26,7 +26,7 @@ from drlib.lab.checker.history import History
 from drlib.lab.checker.history_files import read_history
 
 
-def wait_until(what: str, holds: Callable[[], bool], deadline_s: float = 30.0) -> float:
+def wait_until(what: str, holds: Callable[..., bool], deadline_s: float = 30.0) -> float:
     """Wait for `holds`; the seconds it took."""
     deadline = Deadline(deadline_s)
     while not holds():

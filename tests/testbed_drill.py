@@ -113,11 +113,11 @@ def _arm(kill: str) -> None:
         return
     method = getattr(Cluster, what)
 
-    def dying(self: Cluster, *arguments: object, **options: object) -> object:
+    def dying(self: Cluster, *arguments: object, **options: object) -> None:
         if where == "before":
             _die()
         method(self, *arguments, **options)
-        return _die()
+        _die()
 
     setattr(Cluster, what, dying)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from drlib.drill.plan.plan import Call, Change, Drill, Expectation, Fact, Mode, Rollback, Step
 from drlib.drill.plan.progress import Reach
@@ -76,7 +77,7 @@ class Stage:
     done: list[str] = field(default_factory=list)
     board: LiveBoard | None = None
 
-    def open(self, **permissions: frozenset[str]) -> DrillSession:
+    def open(self, **permissions: Any) -> DrillSession:
         names = ("one", "two", "three")
         steps = tuple(Step(name=n, title=f"Step {n}", action=Call("make"), approval=n == self.approval) for n in names)
         hypothesis = (Expectation("all is well", Call("well")),)

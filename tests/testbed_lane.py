@@ -35,7 +35,7 @@ OLD_MS = 1_357_000_000_000  # the first of January 2013
 REFUSED_EPOCH = 47
 
 
-async def until(what: str, condition: Callable[[], bool], deadline_s: float = 40.0) -> None:
+async def until(what: str, condition: Callable[..., bool], deadline_s: float = 40.0) -> None:
     """Wait for `condition` in the test's loop; fails with `what` after the deadline."""
     deadline = Deadline(deadline_s)
     while not condition():

@@ -21,7 +21,9 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 from mutants.mutate import Mutant, mutants
 from mutants.select import ROOT, pure_modules, source, tests_of
@@ -36,7 +38,9 @@ class Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, module: str, text: str) -> None:
         self._module, self._text = module, text
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None, /
+    ) -> ModuleSpec | None:
         if name != self._module:
             return None
         return importlib.util.spec_from_file_location(name, source(name), loader=self)
@@ -129,7 +133,7 @@ def main() -> int:
         }
         if failing := [module for module, passes in unchanged.items() if not passes.result()]:
             sys.exit(f"the unit tests of {', '.join(failing)} fail on the unchanged module: mend them first")
-        runs = [(m, x, pool.submit(lambda m=m, x=x: not tests[m] or survives(m, x, tests[m]))) for m, x in todo]
+        runs = [(m, x, pool.submit(survives, m, x, tests[m])) for m, x in todo]
         for number, (module, mutant, alive) in enumerate(runs, 1):
             if alive.result():
                 survivors.append(mutant)

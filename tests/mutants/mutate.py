@@ -126,4 +126,4 @@ def _replaced(text: str, node: ast.AST, after: str) -> str:
     first, last = node.lineno - 1, node.end_lineno - 1  # type: ignore[attr-defined]
     head = b"".join(lines[:first]) + lines[first][: node.col_offset]  # type: ignore[attr-defined]
     tail = lines[last][node.end_col_offset :] + b"".join(lines[last + 1 :])  # type: ignore[attr-defined]
-    return (head + f"({after})".encode() + tail).decode()
+    return bytes(head + f"({after})".encode() + tail).decode()

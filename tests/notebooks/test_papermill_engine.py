@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -54,7 +55,7 @@ class Told:
         self._at.get(step, lambda: None)()
 
 
-def run(book: Runbook, tmp_path: Path, told: Told | None = None, stop: Stop | None = None, **given) -> RunResult:
+def run(book: Runbook, tmp_path: Path, told: Told | None = None, stop: Stop | None = None, **given: Any) -> RunResult:
     """Execute the runbook and assert what holds for every run."""
     result = execute(
         book, given, runs_dir=tmp_path / "runs", lab_dir=None, on_progress=told or Told(), stop=stop or Stop()
@@ -140,7 +141,7 @@ def test_run_passes_objectives_to_a_notebook_with_these_parameters(tmp_path: Pat
         ({"label": "password=hunter2"}, "looks like a secret"),
     ],
 )
-def test_run_with_wrong_parameters_starts_nothing(tmp_path: Path, given: dict, told: str) -> None:
+def test_run_with_wrong_parameters_starts_nothing(tmp_path: Path, given: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         run(tiny_runbook(tmp_path, "pass"), tmp_path, **given)
     assert not (tmp_path / "runs").exists()
@@ -263,7 +264,7 @@ def test_kernel_ends_with_a_killed_run(tmp_path: Path) -> None:
     assert gone(pid, 30)
 
 
-def test_run_logs_nothing_and_encrypts_kernel_traffic(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+def test_run_logs_nothing_and_encrypts_kernel_traffic(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     encrypted = (
         "from IPython import get_ipython\n"
         "import json\nfrom ipykernel.connect import get_connection_file\n"

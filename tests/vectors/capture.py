@@ -24,9 +24,10 @@ from drlib.kafka.protocol.fetch import FetchPartition
 T0 = 1_700_000_000_000
 
 
-def produce(bootstrap: str, topic: str, codec: str, *, keys: int = 1000, **config: str) -> Producer:
-    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": "200", **config})
-    if "transactional.id" in config:
+def produce(bootstrap: str, topic: str, codec: str, *, keys: int = 1000, transactional_id: str = "") -> Producer:
+    more = {"transactional.id": transactional_id} if transactional_id else {}
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": "200", **more})
+    if transactional_id:
         producer.init_transactions()
         producer.begin_transaction()
     for i in range(12):
@@ -116,9 +117,9 @@ def main(bootstrap: str) -> None:
     topics["log-append-time"] = create("append", message_timestamp_type="LogAppendTime")
     produce(bootstrap, topics["log-append-time"], "lz4").flush()
     topics["committed"] = create("committed")
-    produce(bootstrap, topics["committed"], "none", **{"transactional.id": run + "c"}).commit_transaction()
+    produce(bootstrap, topics["committed"], "none", transactional_id=run + "c").commit_transaction()
     topics["aborted"] = create("aborted")
-    aborted = produce(bootstrap, topics["aborted"], "zstd", **{"transactional.id": run + "a"})
+    aborted = produce(bootstrap, topics["aborted"], "zstd", transactional_id=run + "a")
     aborted.flush()
     aborted.abort_transaction()
     compact = create(

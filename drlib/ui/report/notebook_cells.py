@@ -79,7 +79,7 @@ class Cell:
 def read_cells(path: Path) -> tuple[Cell, ...]:
     """The notebook's cells in order, empty ones left out. Raises `UnreadableNotebook`."""
     try:
-        notebook = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)  # type: ignore[no-untyped-call]
+        notebook = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
     except (OSError, ValueError, nbformat.ValidationError, nbformat.reader.NotJSONError) as error:
         raise UnreadableNotebook(path, str(error).splitlines()[0][:200] if str(error) else "it is not valid") from None
     return tuple(_cells(notebook))

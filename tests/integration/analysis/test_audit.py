@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -18,7 +20,7 @@ from drlib.mirror.mm2.records import Checkpoint
 from drlib.model import TopicPartition
 
 
-def audit(spark: SparkSession, left: list[Record], right: list[Record], **starts: dict[int, int]) -> AuditResult:
+def audit(spark: SparkSession, left: list[Record], right: list[Record], **starts: Any) -> AuditResult:
     return audit_frames(frame(spark, left), frame(spark, right), **starts)
 
 
@@ -107,7 +109,7 @@ def test_audit_faithful_mirror_passes(spark: SparkSession, ids: bool) -> None:
 
 
 # Each fault in a partition of its own: what is planted, what it is, the source offset it happens to, the evidence.
-PLANTS = (
+PLANTS: tuple[tuple[Callable[[list[Record]], list[Record]], Fault | None, int | None, str], ...] = (
     (drop, Fault.MISSING, 20, "a hole"),
     (duplicate, Fault.DUPLICATED, None, "on the target already"),
     (swap, Fault.OUT_OF_ORDER, 20, "after source offset 25 of the same key"),

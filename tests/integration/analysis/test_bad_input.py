@@ -27,6 +27,7 @@ from drlib.analysis.sessions.analysed_flow import AnalysedFlow, open_flow
 from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
 from drlib.analysis.sessions.nightly_audit import NightlyAudit
 from drlib.analysis.sessions.session import AnalysisRun
+from drlib.analysis.spark import topics
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range
@@ -180,7 +181,7 @@ def test_analyse_lag_records_expiring_meanwhile_are_replanned(
     consumer.commit(offsets=[TopicPartition("expiring", 0, 2)], asynchronous=False)
     consumer.close()
     admin = AdminClient({"bootstrap.servers": left, "log_level": 0})
-    pinned, cut = lag_report.pin_range, 0
+    pinned, cut = topics.pin_range, 0
 
     def expires(where: ClusterSettings, topic: str):  # type: ignore[no-untyped-def]
         """Delete records between planning and reading, `most` times."""

@@ -9,8 +9,9 @@ from pyspark.sql import SparkSession
 from record_frames import Record, frame, mirrored, placed_again, source
 
 from drlib.analysis.duplicates.find import Segments, duplicates_in
-from drlib.analysis.duplicates.result import Cause, DuplicateReport, Verdict
+from drlib.analysis.duplicates.result import Cause, DuplicateReport
 from drlib.model import Segment
+from drlib.runs.check import Verdict
 
 
 def plain(partitions: int = 2) -> list[Record]:

@@ -15,7 +15,7 @@ from testbed_mm2 import FACTORS, ends
 from bench.mirror_maker import MirrorMaker2
 from drlib.analysis.duplicates.find import find_duplicates
 from drlib.analysis.duplicates.known_copies import segments
-from drlib.analysis.duplicates.result import Cause, DuplicateReport, Verdict
+from drlib.analysis.duplicates.result import Cause, DuplicateReport
 from drlib.analysis.duplicates.rewinds import GroupCommits, find_rereads
 from drlib.analysis.spark.topics import cluster_settings, pin_range
 from drlib.config.settings import load_mirror_settings
@@ -23,6 +23,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.model import Flow, TopicPartition
+from drlib.runs.check import Verdict
 
 PARTITIONS = 3
 BEGIN_MS = 1_790_000_000_000
@@ -86,7 +87,7 @@ def test_find_rereads_of_rewound_positions(
     """On one cluster, across two, still to be read, and forward, which is nothing."""
     topic = fresh_topic()
     remote, tag = f"LEFT.{topic}", uuid.uuid4().hex[:6]
-    records = {0: [(b"k", b"%d" % n, (), BEGIN_MS + n) for n in range(50)]}
+    records: dict[int, list[Record]] = {0: [(b"k", b"%d" % n, (), BEGIN_MS + n) for n in range(50)]}
     for bootstrap, name in ((left, topic), (right, remote)):
         create_topic(bootstrap, name, 1, retention_ms="-1")
         write(bootstrap, name, records)
@@ -101,8 +102,8 @@ def test_find_rereads_of_rewound_positions(
         for bootstrap, name, offset in positions:
             with Cluster(cluster_settings(bootstrap)) as cluster:
                 cluster.alter_group_offsets(f"{group}-{tag}", {TopicPartition(name, 0): CommittedOffset(offset)})
-    with GroupCommits(spark, left, right) as commits:
-        found = find_rereads(spark, left, right, pin_range(left, topic), pin_range(right, remote), commits)
+    with GroupCommits(spark, left, right) as committed:
+        found = find_rereads(spark, left, right, pin_range(left, topic), pin_range(right, remote), committed)
     rereads = {
         one.group.removesuffix(f"-{tag}"): (one.topic, one.first, one.next_offset, one.records, one.pending)
         for one in found

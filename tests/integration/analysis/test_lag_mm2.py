@@ -76,10 +76,10 @@ def test_analyse_lag_mm2_bounds_contain_true_lag(spark: SparkSession, engine: En
     by_checkpoint = {one.partition: one for one in report.groups if one.reader == group + CHECKPOINTED}
     assert set(by_checkpoint) == {TopicPartition(remote, number) for number in position}
     there = copies(engine)
-    for one in seen():
-        found, number = by_checkpoint[one.partition], one.partition.partition
+    for checkpoint in seen():
+        found, number = by_checkpoint[checkpoint.partition], checkpoint.partition.partition
         assert found.cluster == engine.target
-        assert found.points[-1].records == len(there[number]) - one.offset
+        assert found.points[-1].records == len(there[number]) - checkpoint.offset
         unread = len(there[number]) - position[number]  # both logs begin at 0 and have no gaps
         assert found.lower_bound is not None
         assert found.lower_bound.records <= unread <= found.points[-1].records
@@ -87,7 +87,7 @@ def test_analyse_lag_mm2_bounds_contain_true_lag(spark: SparkSession, engine: En
 
 
 def check(report: LagReport, engine: Engine, *, behind: int) -> None:
-    """Each partition's truth, from the logs, is between what was written_pairs; records and seconds."""
+    """Each partition's truth, from the logs, is between the two bounds; records and seconds."""
     source, target = read_all(engine.left, engine.topics, PARTITIONS), copies(engine)
     left = {number: len(source[number]) - len(target[number]) for number in source}
     assert sum(left.values()) == behind
@@ -108,11 +108,12 @@ def check(report: LagReport, engine: Engine, *, behind: int) -> None:
 def test_mm2_positions_parse_pairs_and_checkpoints_and_skip_others(spark: SparkSession) -> None:
     at, other = TopicPartition("flüge", 300), TopicPartition("other", 0)
     syncs = [OffsetSync(at, 150, 251), OffsetSync(other, 1, 1), OffsetSync(at, 2**40, 2**41)]
-    rows = [(one.key(), one.value(), n) for n, one in enumerate(syncs)]
+    (key, value), *_ = written = [(one.key(), one.value()) for one in syncs]
+    rows: list[tuple[bytes | None, bytes | None, int]] = [(*pair, n) for n, pair in enumerate(written)]
     rows += [
-        (rows[0][0], rows[0][1][:15], 7),
-        (None, rows[0][1], 8),
-        (rows[0][0], None, 9),
+        (key, value[:15], 7),
+        (None, value, 8),
+        (key, None, 9),
         (b"\x00\x7fno", b"\xff" * 16, 10),
     ]
     frame = spark.createDataFrame(rows, "key binary, value binary, offset long")
@@ -123,11 +124,12 @@ def test_mm2_positions_parse_pairs_and_checkpoints_and_skip_others(spark: SparkS
     assert mm2_positions.newest_pairs(pairs_frame) == (syncs[2],)
 
     copy = TopicPartition("A.flüge", 7)
-    written_pairs = [Checkpoint("gré", copy, 150, 251, "note"), Checkpoint("g", TopicPartition("A.other", 7), 1, 1)]
-    bytes_of = [(one.key(), one.value(), n) for n, one in enumerate(written_pairs)]
+    checkpoints = [Checkpoint("gré", copy, 150, 251, "note"), Checkpoint("g", TopicPartition("A.other", 7), 1, 1)]
+    (key, value), *_ = written = [(one.key(), one.value()) for one in checkpoints]
+    bytes_of: list[tuple[bytes | None, bytes | None, int]] = [(*pair, n) for n, pair in enumerate(written)]
     bytes_of += [
-        (bytes_of[0][0], b"\x00\x01" + bytes_of[0][1][2:], 3),
-        (b"\xff\xff" * 4, bytes_of[0][1], 4),
+        (key, b"\x00\x01" + value[2:], 3),
+        (b"\xff\xff" * 4, value, 4),
         (None, None, 5),
     ]
     frame = spark.createDataFrame(bytes_of, "key binary, value binary, offset long")
@@ -148,8 +150,8 @@ def test_mm2_positions_parse_pairs_and_checkpoints_and_skip_others(spark: SparkS
     records = spark.createDataFrame(there, "topic string, partition int, offset long")
     positions = {TopicPartition("flüge", more): Mm2Position(3, more) for more in ends}
     written_pairs = pairs(spark, *(WrittenPair(more, 1, 2, 40 + more) for more in ends))
-    rows = mm2_positions.furthest_positions(records, written_pairs, positions, "A->B").collect()
-    assert {row["partition"]: row["position"] for row in rows} == ends
+    furthest = mm2_positions.furthest_positions(records, written_pairs, positions, "A->B").collect()
+    assert {row["partition"]: row["position"] for row in furthest} == ends
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from drlib.analysis.audit import sequences
 from drlib.analysis.audit import staged as staged_audit
+from drlib.analysis.audit.compare import audit_frames
 from drlib.analysis.audit.result import AuditResult, Verdict
 from drlib.analysis.audit.sequences import TopicSide, compare_sums
 from drlib.analysis.audit.staged import audit_topics
@@ -152,7 +153,7 @@ def test_staged_audit_equal_or_lagging_partitions_match_full_audit(
     assert [number for number, one in found.items() if one.whole] == [0]
     assert [found[n].records for n in range(1, 10)] == [128, 160, 128, 96, 96, 64, 64, 0, 0]
     compared: list[int] = []
-    exact = staged_audit.audit_frames
+    exact = audit_frames
 
     def counted(*args: object, **more: object) -> AuditResult:
         result: AuditResult = exact(*args, **more)  # type: ignore[arg-type]

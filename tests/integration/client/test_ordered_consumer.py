@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from deadline import Deadline, standstill
-from testbed_applications import ROOT, log_ends, set_positions, wait_until
+from repository_root import ROOT
+from testbed_applications import log_ends, set_positions, wait_until
 
 import drlib
 from drlib.kafka.admin.descriptions import Record

@@ -72,11 +72,11 @@ def test_pattern_table_matches_java(answers: dict[tuple[str, ...], str]) -> None
 
 def test_replication_policies_match_java(answers: dict[tuple[str, ...], str]) -> None:
     for kind, separator, internal in POLICIES:
-        options = {"separator": separator, "internal_separator_enabled": internal == "true"}
+        dotted = internal == "true"
         policy = (
-            IdentityReplicationPolicy(**options, source_alias="A")
+            IdentityReplicationPolicy(separator=separator, internal_separator_enabled=dotted, source_alias="A")
             if kind == "identity"
-            else DefaultReplicationPolicy(**options)
+            else DefaultReplicationPolicy(separator=separator, internal_separator_enabled=dotted)
         )
         for topic in TOPICS:
             ours = (
@@ -94,7 +94,9 @@ def test_replication_policies_match_java(answers: dict[tuple[str, ...], str]) ->
 
 def test_journal_topic_is_internal_to_mirror_maker(answers: dict[tuple[str, ...], str]) -> None:
     journal = DefaultReplicationPolicy().journal_topic("LEFT")
-    questions = [("policy", "default", separator, "true", journal) for separator in (".", "_", "__")]
+    questions: list[tuple[str, ...]] = [
+        ("policy", "default", separator, "true", journal) for separator in (".", "_", "__")
+    ]
     assert [line.split("\t")[4] for line in java("Mm2Rules.java", questions=questions).splitlines()] == ["true"] * 3
 
 

@@ -175,7 +175,7 @@ def test_gate_open_and_probes_hold_on_healthy_flow(flow: DoctoredFlow) -> None:
         ),
         ("readiness.score", {"at_least": 100}, True, "scores 100 of 100"),
     ):
-        answer = probed(flow, name, **arguments)  # type: ignore[arg-type]
+        answer = probed(flow, name, **arguments)
         assert (answer.holds, evidence in answer.evidence) == (holds, True), (name, answer)
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import testbed_moves
@@ -67,8 +68,10 @@ def flowing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flowing]:
     try:
         lab.up()
         stage = FailoverTestbed(lab, tmp_path_factory.mktemp("applications"), Traffic(400.0, 2000, 300.0))
-        keys = {f"{alias}.bootstrap.servers": cluster.bootstrap for alias, cluster in lab.clusters.items()}
-        more = {"drlib.metrics.address": "127.0.0.1:0", "drlib.session.timeout.ms": "3000"}
+        keys: dict[str, Any] = {
+            f"{alias}.bootstrap.servers": cluster.bootstrap for alias, cluster in lab.clusters.items()
+        }
+        more: dict[str, Any] = {"drlib.metrics.address": "127.0.0.1:0", "drlib.session.timeout.ms": "3000"}
         file = lab.write_properties(topics="flights.*", **keys, **more)
         stage.start_applications()
         argv = [sys.executable, "-m", "drlib.cli", "mirror", str(file), "--status", str(stage.mirror_status_path)]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fix_engine import wait_for
@@ -28,8 +29,8 @@ from drlib.runs.journal import JOURNAL
 from drlib.runs.scorecard import Scorecard
 
 RUNBOOKS = ROOT / "runbooks"
-ACTIVE = {"records_per_second": 60.0, "records": 300, "groups": 3, "watch_seconds": 4.0}
-ORDERING = {"records_per_second": 150.0, "backlog": 4000}
+ACTIVE: dict[str, Any] = {"records_per_second": 60.0, "records": 300, "groups": 3, "watch_seconds": 4.0}
+ORDERING: dict[str, Any] = {"records_per_second": 150.0, "backlog": 4000}
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_active_active_drill_killed_during_a_failure_completes(three: Lab, tmp_p
 @pytest.mark.parametrize("scope", ["topic", "partition"])
 def test_order_is_kept_there_and_back_through_a_kill_in_the_switch(three: Lab, tmp_path: Path, scope: str) -> None:
     run_dir = tmp_path / "run"
-    given = {**ORDERING, "scope": scope, "topic": f"orders-{scope}"}
+    given: dict[str, Any] = {**ORDERING, "scope": scope, "topic": f"orders-{scope}"}
     killed_in("failover", "ordering-drill.yaml", run_dir, three, given)
     with open_drill(RUNBOOKS / "ordering-drill.yaml", run_dir, lab_dir=three.root, **given) as drill:
         drill.finish()

@@ -101,7 +101,9 @@ def test_lease_has_one_holder_and_is_released_on_every_exit(target: ClusterSetti
 
 @pytest.mark.long
 def test_lease_of_many_claimants_has_one_holder(target: ClusterSettings, flow: Flow) -> None:
-    held, refused, together = [], [], threading.Barrier(4)
+    held: list[str] = []
+    refused: list[LeaseHeld] = []
+    together = threading.Barrier(4)
 
     def come(name: str) -> None:
         together.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import papermill as pm
 import pytest
 import yaml
 from fix_engine import create_topic, produce, wait_for
-from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 from testbed_actions import KERNEL
 
@@ -143,7 +144,7 @@ class Front:
         reply = self.client.execute_interactive(code, timeout=60, allow_stdin=True, output_hook=self._seen)
         return "\n".join([*self.text, str(reply["content"].get("evalue", ""))])
 
-    def tell(self, widget: str, data: dict[str, object]) -> None:
+    def tell(self, widget: str, data: Mapping[str, object]) -> None:
         """Send `data` to `widget` and come back when the kernel is through with it."""
         message = self.client.session.msg("comm_msg", {"comm_id": widget, "data": data})
         self.client.shell_channel.send(message)

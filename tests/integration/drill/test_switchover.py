@@ -478,7 +478,7 @@ class Following:
             drlib.OrderedConsumer(active, self.group, self.topic, max_batch=20) as consumer,
         ):
             while not self._over.is_set() or len(self.read) < len(self.sent):
-                batch = []
+                batch: list[int] = []
                 while len(batch) < 20 and (record := consumer.poll(0.1)) is not None:
                     batch.append(int(record.value or b"-1"))
                 if consumer.commit() is drlib.CommitOutcome.ACKED:

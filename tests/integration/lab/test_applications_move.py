@@ -22,7 +22,7 @@ from drlib.lab.checker.failover import check
 from drlib.lab.checker.history import CommitStatus, ProducedStatus
 from drlib.lab.checker.report import CheckInput, CheckReport
 from drlib.lab.workload.topics import TopicSpec, create_topics
-from drlib.runs.scorecard import Verdict
+from drlib.runs.check import Verdict
 
 Fresh = Callable[[str], str]
 PARTITIONS = 6

@@ -23,6 +23,7 @@ from drlib.lab import jars
 from drlib.lab.brokers import broker as brokers
 from drlib.lab.brokers.broker import BrokerFailed
 from drlib.lab.lab import Lab
+from drlib.lab.ports import free_ports
 from drlib.lab.processes import wait_until
 
 LabFactory = Callable[..., Lab]
@@ -330,7 +331,7 @@ def test_cluster_port_taken_moves_to_new_ports(tmp_path: Path, monkeypatch: pyte
     from drlib.lab.brokers import cluster as clusters
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        choose = clusters.free_ports
+        choose = free_ports
         calls: list[tuple[int, ...]] = []
 
         def unlucky(count: int) -> tuple[int, ...]:

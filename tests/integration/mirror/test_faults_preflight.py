@@ -24,10 +24,10 @@ async def check(engine: Engine) -> tuple[preflight.Notice, ...]:
     """Preflight of the engine's flow, in this process."""
     settings = load_mirror_settings(engine.properties)
     flow = settings.flow(engine.source, engine.target)
-    clusters = settings.clusters[engine.source], settings.clusters[engine.target]
-    clients = [ClusterClient(c.bootstrap_servers, timeout_s=3) for c in clusters]
+    source, target = settings.clusters[engine.source], settings.clusters[engine.target]
+    clients = [ClusterClient(c.bootstrap_servers, timeout_s=3) for c in (source, target)]
     try:
-        return await Preflight(flow, *clusters, *clients).run()
+        return await Preflight(flow, source, target, clients[0], clients[1]).run()
     finally:
         for client in clients:
             await client.close()

@@ -14,7 +14,6 @@ from testbed_lane import REFUSED_EPOCH, append, connected, headers, running, sen
 from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.connection import Connection
 from drlib.mirror.engine.fencing import claim as claiming
-from drlib.mirror.engine.fencing import membership
 from drlib.mirror.errors import LaneFault
 from drlib.mirror.journal.entries import Entry, Run
 from drlib.mirror.offsets.map.journal_log import LaneJournal
@@ -111,7 +110,7 @@ async def test_membership_unanswered_heartbeats_stop_sending(engine: Engine, mon
             raise TimeoutError
         await heartbeat(connection, **who)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(membership.group_requests, "heartbeat", unanswered)
+    monkeypatch.setattr(group_requests, "heartbeat", unanswered)
     async with running(engine) as owner, connected(engine.right) as client:
         await owner.mirrored(topic, {0: 50})
         silent.set()
@@ -175,8 +174,8 @@ async def test_claim_partition_unknown_to_coordinator_is_not_fenced(
             steps.append("again")
         return state
 
-    monkeypatch.setattr(claiming.requests, "end_txn_abort", end_without_it)
-    monkeypatch.setattr(claiming.requests, "describe_transaction", describe_and_make_again)
+    monkeypatch.setattr(requests, "end_txn_abort", end_without_it)
+    monkeypatch.setattr(requests, "describe_transaction", describe_and_make_again)
     wanted: Mapping[str, Sequence[int]] = {topic: [0]}
     async with connected(right) as client:
         with pytest.raises(LaneFault, match="no marker of ours"):

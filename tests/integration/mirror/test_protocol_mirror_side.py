@@ -17,7 +17,7 @@ from testbed_lane import connected, journal_of, running, send, trickle, until
 
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin.bulk_admin import BulkAdmin
-from drlib.kafka.admin.cluster import TopicDescription
+from drlib.kafka.admin.descriptions import TopicDescription
 from drlib.kafka.net import group_requests
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import recode

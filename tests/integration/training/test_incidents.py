@@ -107,7 +107,9 @@ def test_reference_player_gets_full_marks_for_two_causes(level: int, seed: int, 
 @pytest.mark.parametrize(("level", "seed"), [(4, 4), (5, 2)])
 def test_finish_without_action_on_two_causes_scores_zero(level: int, seed: int, start: Start) -> None:
     incident = start(level=level, seed=seed)
-    wait_for("both causes show symptoms", lambda: len(incident.record.injected_causes()) == 2 and incident.status()[1])
+    wait_for(
+        "both causes show symptoms", lambda: len(incident.record.injected_causes()) == 2 and bool(incident.status()[1])
+    )
     reveal = incident.finish(settle_s=3)
     assert (reveal.score.points, reveal.score.recover_s, reveal.measurements.recovered) == (0, None, False)
 

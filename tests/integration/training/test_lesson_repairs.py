@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ def verdicts(lesson: Lesson) -> list[object]:
     return [row["holds"] for row in lesson.check().rows]
 
 
-def write(lab: Lab, alias: str, topic: str, records: list[Record] | list[tuple[int, bytes | None, bytes]]) -> None:
+def write(lab: Lab, alias: str, topic: str, records: Sequence[Record | tuple[int, bytes | None, bytes]]) -> None:
     """Write with an ordinary producer, as a script would."""
     producer = Producer({"bootstrap.servers": lab.clusters[alias].bootstrap, "log_level": 0})
     for one in records:
@@ -179,7 +179,7 @@ def test_l4_repeated_tail_or_group_moved_on_both_sides_does_not_pass(lesson_lab:
     lesson.settle("quarantine")  # again, which copies nothing twice
     lesson.flow_back()
     home = drlib.translate_offsets(lesson.file, "RIGHT", "LEFT", lesson.positions())
-    right = {one.source.partition: one.translation.offset for one in home}
+    right = {one.source.partition: one.translation.offset or 0 for one in home}
     lesson.commit({0: right[0], 1: right[1] - 1})
     assert verdicts(lesson) == ["yes", "yes", "not yet"]
     away = lesson.testbed.positions("RIGHT", lesson.group)

@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from fix_browser import KERNEL, NotebookPage, Notebooks, OpenPage
+from fix_browser import KERNEL, NotebookPage, Notebooks, OpenPage, RecordProperty
 from playwright.sync_api import Locator
 from repository_root import ROOT
 
@@ -101,7 +101,7 @@ def violations(notebook: NotebookPage) -> list[tuple[str, str, object]]:
 @pytest.mark.long
 @pytest.mark.parametrize(("key", "width"), [(key, width) for key in LESSONS for width in (1280, 1920)])
 def test_lesson_notebook_passes_with_reference_answers(
-    notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, record_property, key: str, width: int
+    notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, record_property: RecordProperty, key: str, width: int
 ) -> None:
     began = time.monotonic()
     notebook = open_page(with_answers(notebooks, key), width=width)
@@ -142,7 +142,7 @@ def test_lesson_notebook_is_readable_in_the_dark_theme(
 @pytest.mark.long
 @pytest.mark.parametrize("key", list(LESSONS))
 def test_lesson_notebook_without_answers_shows_what_is_missing(
-    notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, record_property, key: str
+    notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, record_property: RecordProperty, key: str
 ) -> None:
     began = time.monotonic()
     notebook = open_page(f"academy/{BOOKS[key]}")

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from confluent_kafka import Producer
-from fix_browser import KERNEL, NotebookPage, Notebooks, OpenPage
+from fix_browser import KERNEL, NotebookPage, Notebooks, OpenPage, RecordProperty
 from fix_engine import create_topic, produce, read_all, wait_for
 from playwright.sync_api import Page, expect
 
@@ -47,7 +47,7 @@ CLICK = """async label => {
 
 
 def test_first_notebook_shows_a_figure_and_a_console_that_answers(
-    notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, record_property
+    notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, record_property: RecordProperty
 ) -> None:
     began = time.monotonic()
     notebook = open_page()

@@ -40,7 +40,7 @@ def only(found: Explanation, scope: str, key: str) -> Effective:
     return value
 
 
-def test_explain_value_has_its_line_or_is_a_default(file: Path):
+def test_explain_value_has_its_line_or_is_a_default(file: Path) -> None:
     found = explain(file)
     lanes = only(found, "LEFT->RIGHT", "drlib.lanes")
     assert (lanes.value, lanes.line, lanes.written) == ("7", 6, "LEFT->RIGHT.drlib.lanes")
@@ -56,7 +56,7 @@ def test_explain_value_has_its_line_or_is_a_default(file: Path):
     assert only(found, "RIGHT", "bootstrap.servers").value == "127.0.0.1:19094"
 
 
-def test_explain_lists_every_key_once_per_scope(file: Path):
+def test_explain_lists_every_key_once_per_scope(file: Path) -> None:
     found = explain(file)
     for scope in ("LEFT->RIGHT", "RIGHT->LEFT"):
         listed = [value.key for value in found.values if value.scope == scope]
@@ -67,7 +67,7 @@ def test_explain_lists_every_key_once_per_scope(file: Path):
     assert [value.key for value in found.values if not value.meaning] == []
 
 
-def test_explain_shows_references_and_hides_secrets(file: Path):
+def test_explain_shows_references_and_hides_secrets(file: Path) -> None:
     found = explain(file)
     assert only(found, "LEFT->RIGHT", "topics").value == "${env:DRLIB_TEST_NOT_SET}, pay"
     assert only(found, "LEFT", "ssl.key.password").value == "[hidden]"
@@ -86,12 +86,12 @@ def test_explain_shows_references_and_hides_secrets(file: Path):
         ("A.ssl.key.password", "", ""),
     ],
 )
-def test_shown_hides_secrets(key: str, text: str, printed: str):
+def test_shown_hides_secrets(key: str, text: str, printed: str) -> None:
     assert shown(key, text) == printed
     assert is_secret(key) == (printed != text or "password" in key)
 
 
-def test_explain_key_lists_every_place_where_it_counts(file: Path):
+def test_explain_key_lists_every_place_where_it_counts(file: Path) -> None:
     assert {v.scope for v in explain(file, "topics").values} == {"LEFT->RIGHT", "RIGHT->LEFT"}
     assert [v.scope for v in explain(file, "LEFT->RIGHT.topics").values] == ["LEFT->RIGHT"]
     assert {v.key for v in explain(file, "client.id").values} == {
@@ -107,14 +107,14 @@ def test_explain_key_lists_every_place_where_it_counts(file: Path):
     assert "never under a cluster" in placed.text
 
 
-def test_explain_unknown_key_is_refused(file: Path):
+def test_explain_unknown_key_is_refused(file: Path) -> None:
     with pytest.raises(UsageError, match="Did you mean topics"):
         explain(file, "topic")
     with pytest.raises(UsageError, match="Leave the key out"):
         explain(file, "weather")
 
 
-def test_config_explain_command_prints_a_table_and_json(file: Path):
+def test_config_explain_command_prints_a_table_and_json(file: Path) -> None:
     def drlib(*arguments: str) -> str:
         command = [sys.executable, "-m", "drlib.cli", "config", "explain", str(file), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout

@@ -28,13 +28,13 @@ FLOW = Flow("A", "B")
         (".x", "", "x", "x"),
     ],
 )
-def test_default_policy_matches_java(topic: str, source: str | None, upstream: str | None, original: str):
+def test_default_policy_matches_java(topic: str, source: str | None, upstream: str | None, original: str) -> None:
     assert DEFAULT.source_of(topic) == source
     assert DEFAULT.upstream_topic(topic) == upstream
     assert DEFAULT.original_topic(topic) == original
 
 
-def test_remote_topic_uses_the_separator():
+def test_remote_topic_uses_the_separator() -> None:
     assert DEFAULT.remote_topic("A", "orders") == "A.orders"
     assert TWO.remote_topic("A", "orders") == "A__orders"
     assert TWO.source_of("A__orders.v1") == "A"
@@ -51,7 +51,9 @@ def test_remote_topic_uses_the_separator():
         (IDENTITY, "A.checkpoints.internal", "mm2-offset-syncs.B.internal", "__drlib-journal.A.internal"),
     ],
 )
-def test_internal_names_follow_the_separator_unless_switched_off(policy, checkpoints, syncs, journal):
+def test_internal_names_follow_the_separator_unless_switched_off(
+    policy: DefaultReplicationPolicy, checkpoints: str, syncs: str, journal: str
+) -> None:
     assert policy.heartbeats_topic == "heartbeats"
     assert policy.checkpoints_topic("A") == checkpoints
     assert policy.offset_syncs_topic("B") == syncs
@@ -74,29 +76,29 @@ def test_internal_names_follow_the_separator_unless_switched_off(policy, checkpo
         ("internal", False),
     ],
 )
-def test_is_internal_topics_of_brokers_and_replicators(topic: str, internal: bool):
+def test_is_internal_topics_of_brokers_and_replicators(topic: str, internal: bool) -> None:
     assert DEFAULT.is_internal(topic) is internal
 
 
-def test_is_internal_follows_the_separator():
+def test_is_internal_follows_the_separator() -> None:
     assert UNDERSCORE.is_internal("mm2-offsets_CLUSTER_internal")
     assert not UNDERSCORE.is_internal("mm2-offsets.CLUSTER.internal")
     assert not TWO_DOTTED.is_internal("mm2-offsets__CLUSTER__internal")
 
 
-def test_is_cycle_any_number_of_hops_away():
+def test_is_cycle_any_number_of_hops_away() -> None:
     assert DEFAULT.is_cycle("B.orders", "B")
     assert DEFAULT.is_cycle("C.B.orders", "B")
     assert not DEFAULT.is_cycle("C.orders", "B")
     assert not DEFAULT.is_cycle("orders", "B")
 
 
-def test_is_cycle_name_with_the_flows_own_source():
+def test_is_cycle_name_with_the_flows_own_source() -> None:
     assert DEFAULT.is_cycle("A.orders", "B", "A")
     assert not DEFAULT.is_cycle("A.orders", "B")
 
 
-def test_identity_policy_keeps_names_except_heartbeats():
+def test_identity_policy_keeps_names_except_heartbeats() -> None:
     assert IDENTITY.remote_topic("A", "orders") == "orders"
     assert IDENTITY.source_of("orders") == "A"
     assert IDENTITY.upstream_topic("B.orders") == "B.orders"
@@ -107,12 +109,12 @@ def test_identity_policy_keeps_names_except_heartbeats():
     assert IDENTITY.is_heartbeats("B.A.heartbeats")
 
 
-def test_identity_policy_detects_cycles_of_heartbeats_only():
+def test_identity_policy_detects_cycles_of_heartbeats_only() -> None:
     assert IDENTITY.is_cycle("B.heartbeats", "B")
     assert not IDENTITY.is_cycle("B.orders", "B")
 
 
-def test_should_mirror_selected_or_heartbeats_and_not_internal_or_cycle():
+def test_should_mirror_selected_or_heartbeats_and_not_internal_or_cycle() -> None:
     def mirrors(topic: str, chosen: bool, heartbeats: bool = True) -> bool:
         return should_mirror(DEFAULT, FLOW, topic, lambda _: chosen, heartbeats_replication=heartbeats)
 
@@ -127,12 +129,12 @@ def test_should_mirror_selected_or_heartbeats_and_not_internal_or_cycle():
     assert not mirrors("__drlib-journal.C.internal", True)
 
 
-def test_downstream_topic_from_the_target_gets_its_original_name():
+def test_downstream_topic_from_the_target_gets_its_original_name() -> None:
     assert DEFAULT.downstream_topic(FLOW, "B.orders") == "orders"
     assert DEFAULT.downstream_topic(FLOW, "orders") == "A.orders"
     assert IDENTITY.downstream_topic(FLOW, "orders") == "orders"
 
 
-def test_empty_separator_is_refused():
+def test_empty_separator_is_refused() -> None:
     with pytest.raises(UsageError, match="separator is empty"):
         DefaultReplicationPolicy(separator="")

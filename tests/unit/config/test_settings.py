@@ -30,7 +30,7 @@ def load(tmp_path: Path) -> Load:
     return write_and_load
 
 
-def test_settings_defaults_are_those_of_mirror_maker(load: Load):
+def test_settings_defaults_are_those_of_mirror_maker(load: Load) -> None:
     settings = load()
     assert list(settings.clusters) == ["LEFT", "RIGHT"]
     assert settings.clusters["RIGHT"].bootstrap_servers == ("127.0.0.1:19093", "127.0.0.1:19094")
@@ -44,12 +44,12 @@ def test_settings_defaults_are_those_of_mirror_maker(load: Load):
     assert settings.notices == ()
 
 
-def test_disabled_flow_still_emits_heartbeats(load: Load):
+def test_disabled_flow_still_emits_heartbeats(load: Load) -> None:
     assert load().flow("RIGHT", "LEFT").emit_heartbeats
     assert not load("RIGHT->LEFT.emit.heartbeats.enabled = false").flow("RIGHT", "LEFT").emit_heartbeats
 
 
-def test_every_flow_key_reaches_its_field(load: Load):
+def test_every_flow_key_reaches_its_field(load: Load) -> None:
     flow = load(
         """
 topics = orders, pay.*
@@ -125,13 +125,13 @@ LEFT->RIGHT.producer.override.client.id = quota-b
     assert flow.offset_syncs_topic == "mm2-offset-syncs.LEFT.internal"
 
 
-def test_identity_policy_has_the_flows_source(load: Load):
+def test_identity_policy_has_the_flows_source(load: Load) -> None:
     text = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     assert load(text).flow("LEFT", "RIGHT").policy == IdentityReplicationPolicy(source_alias="LEFT")
     assert load(text).flow("RIGHT", "LEFT").policy == IdentityReplicationPolicy(source_alias="RIGHT")
 
 
-def test_flow_key_overrides_the_top_and_is_not_read_under_a_cluster(load: Load):
+def test_flow_key_overrides_the_top_and_is_not_read_under_a_cluster(load: Load) -> None:
     lines = (
         "offset.lag.max = 3",
         "LEFT.offset.lag.max = 4",
@@ -143,7 +143,7 @@ def test_flow_key_overrides_the_top_and_is_not_read_under_a_cluster(load: Load):
     assert [n.key for n in load("\n".join(lines)).notices] == ["LEFT.offset.lag.max", "RIGHT.offset.lag.max"]
 
 
-def test_client_id_order_is_flow_then_cluster_then_connector(load: Load):
+def test_client_id_order_is_flow_then_cluster_then_connector(load: Load) -> None:
     lines = (
         "LEFT->RIGHT.consumer.client.id = a",
         "LEFT.consumer.client.id = b",
@@ -157,19 +157,19 @@ def test_client_id_order_is_flow_then_cluster_then_connector(load: Load):
     assert settings.notices == ()
 
 
-def test_drlib_key_order_is_flow_target_source_top(load: Load):
+def test_drlib_key_order_is_flow_target_source_top(load: Load) -> None:
     lines = ("drlib.lanes = 3", "LEFT.drlib.lanes = 4", "RIGHT.drlib.lanes = 5", "LEFT->RIGHT.drlib.lanes = 6")
     for count, expected in enumerate((3, 4, 5, 6), 1):
         assert load("\n".join(lines[:count])).flow("LEFT", "RIGHT").lanes == expected
     assert load("\n".join(lines)).flow("RIGHT", "LEFT").lanes == 4
 
 
-def test_negative_interval_switches_the_task_off(load: Load):
+def test_negative_interval_switches_the_task_off(load: Load) -> None:
     flow = load("emit.heartbeats.interval.seconds = -1").flow("LEFT", "RIGHT")
     assert not flow.emit_heartbeats
 
 
-def test_flow_selects_topics_groups_and_configs(load: Load):
+def test_flow_selects_topics_groups_and_configs(load: Load) -> None:
     flow = load("topics = orders.*").flow("LEFT", "RIGHT")
     assert flow.mirrors_topic("orders")
     assert flow.mirrors_topic("heartbeats")
@@ -181,7 +181,7 @@ def test_flow_selects_topics_groups_and_configs(load: Load):
     assert not flow.mirrors_config("min.insync.replicas")
 
 
-def test_blank_filters_select_nothing(load: Load):
+def test_blank_filters_select_nothing(load: Load) -> None:
     flow = load("topics =\ngroups =").flow("LEFT", "RIGHT")
     assert not flow.mirrors_topic("orders")
     assert not flow.mirrors_group("g")
@@ -212,7 +212,7 @@ def test_blank_filters_select_nothing(load: Load):
         ("topics = ${vault:a:b}", "no provider vault"),
     ],
 )
-def test_invalid_value_is_refused_with_file_and_line(load: Load, text: str, why: str):
+def test_invalid_value_is_refused_with_file_and_line(load: Load, text: str, why: str) -> None:
     with pytest.raises(UsageError) as refused:
         load(text)
     assert why in refused.value.why
@@ -220,7 +220,7 @@ def test_invalid_value_is_refused_with_file_and_line(load: Load, text: str, why:
     assert refused.value.remedy
 
 
-def test_missing_or_shared_servers_are_refused(load: Load):
+def test_missing_or_shared_servers_are_refused(load: Load) -> None:
     with pytest.raises(UsageError, match="clusters is not set"):
         load(head="topics = a\n")
     with pytest.raises(UsageError, match=r"B\.bootstrap\.servers is not set"):
@@ -229,7 +229,7 @@ def test_missing_or_shared_servers_are_refused(load: Load):
         load(head="clusters = A, B\nbootstrap.servers = h:1\n")
 
 
-def test_alias_with_a_period(load: Load):
+def test_alias_with_a_period(load: Load) -> None:
     head = "clusters = eu, eu.west\neu.bootstrap.servers = h:1\neu.west.bootstrap.servers = h:2\n"
     settings = load("eu.west->eu.enabled = true", head=head)
     assert settings.clusters["eu.west"].bootstrap_servers == ("h:2",)
@@ -238,7 +238,7 @@ def test_alias_with_a_period(load: Load):
 
 def test_references_are_resolved_when_used_and_never_printed(
     load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     secrets = tmp_path / "secrets.properties"
     secrets.write_text("lanes = 7\nbad = hush\n")
     monkeypatch.setenv("DRLIB_TEST_TOPICS", "orders")
@@ -259,6 +259,6 @@ def test_references_are_resolved_when_used_and_never_printed(
         load(f"drlib.lanes = ${{file:{secrets}:other}}")
 
 
-def test_flow_unknown_clusters_are_refused(load: Load):
+def test_flow_unknown_clusters_are_refused(load: Load) -> None:
     with pytest.raises(UsageError, match="LEFT, RIGHT"):
         load().flow("LEFT", "MIDDLE")

@@ -67,9 +67,12 @@ def test_clock_invalid_file_is_refused(tmp_path: Path) -> None:
 def test_still_to_send_searches_by_record_timestamp(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the time it was sent a record of a slow clock would not be found, and be sent again."""
     asked: list[int] = []
-    monkeypatch.setattr(
-        in_doubt, "find_on_mirror", lambda at, topic, ids, oldest_ms, stopping: asked.append(oldest_ms) or {}
-    )
+
+    def find_nothing(at: object, topic: object, ids: object, oldest_ms: int, stopping: object) -> dict[str, object]:
+        asked.append(oldest_ms)
+        return {}
+
+    monkeypatch.setattr(in_doubt, "find_on_mirror", find_nothing)
     flight = Flight(0, "0", "AA1", 0, "AA", b"{}", 0)
     doubts = [Sent(flight, 10 * HOUR_MS, 9 * HOUR_MS, 0), Sent(flight, 10 * HOUR_MS + 1, 10 * HOUR_MS + 1, 0)]
     pointer = Pointer(2, "RIGHT", "127.0.0.1:1", "LEFT.")

@@ -17,7 +17,7 @@ from drlib.model import TopicPartition
 A, B = ClusterSettings("west", ("127.0.0.1:1",)), ClusterSettings("east", ("127.0.0.1:2",))
 
 
-def test_settings_for_uses_cluster_ids_and_keeps_names():
+def test_settings_for_uses_cluster_ids_and_keeps_names() -> None:
     settings = settings_for(CopyRequest(A, B, ("orders.*",)), "idA", "idB")
     (flow,) = settings.enabled_flows
     assert str(flow.flow) == "idA->idB"
@@ -28,7 +28,7 @@ def test_settings_for_uses_cluster_ids_and_keeps_names():
     assert not flow.mirrors_group("any")
 
 
-def test_settings_for_prefix_changes_topic_names_only():
+def test_settings_for_prefix_changes_topic_names_only() -> None:
     (flow,) = settings_for(CopyRequest(A, B, (".*",), prefix="old"), "idA", "idB").flows
     assert flow.policy.remote_topic("idA", "orders") == "old.orders"
     assert flow.policy.journal_topic("idA") == "__drlib-journal.idA.internal"
@@ -38,12 +38,12 @@ def test_settings_for_prefix_changes_topic_names_only():
     "topic", ["__consumer_offsets", "mm2-configs.A.internal", "heartbeats", "A.heartbeats", "A.checkpoints.internal"]
 )
 @pytest.mark.parametrize("prefix", [None, "old"])
-def test_settings_for_excludes_internal_topics(topic: str, prefix: str | None):
+def test_settings_for_excludes_internal_topics(topic: str, prefix: str | None) -> None:
     (flow,) = settings_for(CopyRequest(A, B, (".*",), prefix=prefix), "idA", "idB").flows
     assert not flow.mirrors_topic(topic)
 
 
-def test_remaining_counts_from_the_log_start():
+def test_remaining_counts_from_the_log_start() -> None:
     full, empty, begun = (TopicPartition("t", number) for number in range(3))
     starts, ends = {full: 10, empty: 50, begun: 0}, {full: 30, empty: 50, begun: 8}
     assert remaining(starts, ends, {}) == {full: 20, begun: 8}
@@ -51,7 +51,7 @@ def test_remaining_counts_from_the_log_start():
     assert remaining(starts, ends, {full: 31, begun: 9}) == {}
 
 
-def test_cluster_argument_is_an_address_or_an_alias():
+def test_cluster_argument_is_an_address_or_an_alias() -> None:
     assert parse_cluster("h:1, g:2", "--from", None) == ClusterSettings("h:1, g:2", ("h:1", "g:2"))
     for text in ("west", "h:", ":1", "h:0", "h:1,g", ""):
         with pytest.raises(UsageError, match="--from"):
@@ -67,16 +67,16 @@ def test_cluster_argument_is_an_address_or_an_alias():
         (["--from", "127.0.0.1:1", "--to", "127.0.0.1:2", "--topics", "a", "--prefix", "a b"], "--prefix 'a b'"),
     ],
 )
-def test_copy_invalid_command_line_is_refused(arguments: list[str], words: str):
+def test_copy_invalid_command_line_is_refused(arguments: list[str], words: str) -> None:
     assert words in told(drlib("copy", *arguments), 2)
 
 
-def test_prepare_names_both_unreachable_clusters():
+def test_prepare_names_both_unreachable_clusters() -> None:
     line = told(drlib("copy", "--from", "127.0.0.1:1", "--to", "127.0.0.1:2", "--topics", "a"), 11)
     assert "127.0.0.1:1 and 127.0.0.1:2 cannot be reached" in line
 
 
-def test_cluster_argument_client_file_sets_security(tmp_path: Path):
+def test_cluster_argument_client_file_sets_security(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(
         "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nacks=all\nbootstrap.servers=elsewhere:1\n"
@@ -96,7 +96,7 @@ def test_cluster_argument_client_file_sets_security(tmp_path: Path):
         ("ssl.engine.factory.class=my.Own", "is not allowed"),
     ],
 )
-def test_cluster_argument_invalid_client_file_is_refused_with_its_line(tmp_path: Path, line: str, words: str):
+def test_cluster_argument_invalid_client_file_is_refused_with_its_line(tmp_path: Path, line: str, words: str) -> None:
     file = tmp_path / "client.properties"
     file.write_text(f"# mine\n{line}\n")
     arguments = ("--from", "127.0.0.1:1", "--from-config", str(file), "--to", "127.0.0.1:2", "--topics", "a")
@@ -105,14 +105,14 @@ def test_cluster_argument_invalid_client_file_is_refused_with_its_line(tmp_path:
     assert f"{file}:2" in said
 
 
-def test_cluster_argument_alias_rejects_a_client_file(tmp_path: Path):
+def test_cluster_argument_alias_rejects_a_client_file(tmp_path: Path) -> None:
     file = tmp_path / "mm2.properties"
     file.write_text("clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:2\n")
     arguments = ("--from", "A", "--from-config", str(file), "--to", "B", "--topics", "a", str(file))
     assert "--from-config does not go with the alias A" in told(drlib("copy", *arguments), 2)
 
 
-def test_copy_lanes_missing_briefly_do_not_stop_it():
+def test_copy_lanes_missing_briefly_do_not_stop_it() -> None:
     now = 100.0
     request = CopyRequest(A, B, ("t",))
     copy = Copy(request, settings_for(request, "idA", "idB"), {}, {}, now=lambda: now)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -124,7 +125,7 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
 
 
 @given(st.lists(st.dictionaries(st.text(min_size=1).filter(lambda key: key not in {"self", "event"}), SCALARS)))
-def test_journal_values_round_trip(tmp_path_factory: pytest.TempPathFactory, found: list[dict]) -> None:
+def test_journal_values_round_trip(tmp_path_factory: pytest.TempPathFactory, found: list[dict[str, Any]]) -> None:
     path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
     journal = DrillJournal(path)
     for data in found:

@@ -129,4 +129,4 @@ def test_scorecard_malformed_file_is_refused(changes: dict[str, object]) -> None
 
 def test_scorecard_is_frozen() -> None:
     with pytest.raises(ValidationError):
-        card().verdict = F  # type: ignore[misc]
+        card().verdict = F

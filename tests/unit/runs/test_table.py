@@ -2,10 +2,11 @@
 
 import sample_scorecard as sample
 
+from drlib.runs.journal import Scalar
 from drlib.runs.table import PLOTLY, Table
 from drlib.ui.figures.figures import rto_figure
 
-ROWS = [
+ROWS: list[dict[str, Scalar]] = [
     {"group": "arrivals", "records": 1234567, "exact": True, "seconds": 1.5},
     {"group": "a", "records": None, "exact": False, "seconds": 0.25},
 ]
@@ -34,7 +35,7 @@ def test_table_missing_value_is_unknown() -> None:
 
 def test_table_html_is_escaped() -> None:
     evil = "<script>alert('x')</script>&\""
-    html = Table(evil, [{evil: evil}], evil)._repr_mimebundle_()["text/html"]
+    html = str(Table(evil, [{evil: evil}], evil)._repr_mimebundle_()["text/html"])
     assert "<script" not in html
     assert html.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&amp;&quot;") == 4
 
@@ -42,7 +43,7 @@ def test_table_html_is_escaped() -> None:
 def test_table_bundle_has_text_and_html() -> None:
     table = Table("Positions", ROWS)
     assert table._repr_mimebundle_()["text/plain"] == repr(table)
-    assert table._repr_mimebundle_()["text/html"].count("<tr>") == 3
+    assert str(table._repr_mimebundle_()["text/html"]).count("<tr>") == 3
 
 
 def test_table_bundle_has_text_html_and_figure() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,7 @@ def test_abort_on_a_full_disk_still_stops(tmp_path: Path) -> None:
 
 def test_wait_tolerates_short_silence_and_reports_a_lasting_one(tmp_path: Path) -> None:
     silent = Unreachable("LEFT gave no answer", "connection refused", "Look.")
-    answers = iter([silent, True])
+    answers: Iterator[Unreachable | bool] = iter([silent, True])
 
     def once() -> bool:
         answer = next(answers)

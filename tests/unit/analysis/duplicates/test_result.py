@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.analysis.duplicates.result import MOST_STEPS, WIDTHS_MS, Cause, DuplicateReport, Verdict, judge, step_for
+from drlib.analysis.duplicates.result import MOST_STEPS, WIDTHS_MS, Cause, DuplicateReport, judge, step_for
+from drlib.runs.check import Verdict
 
 
 @pytest.mark.parametrize("cause", [Cause.REPLICATOR, Cause.PRODUCER, Cause.FAILOVER])

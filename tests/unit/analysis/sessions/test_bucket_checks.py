@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ AT = TopicPartition("orders", 0)
 ALL_EQUAL = BucketReport((PartitionBuckets(AT, 5, 5, 100, 100, 0, 0),), (), ReadEnds(1, 1))
 
 
-def with_one(state: BucketState, topic: str = "orders", **more: int) -> BucketReport:
+def with_one(state: BucketState, topic: str = "orders", **more: Any) -> BucketReport:
     found = BucketFinding(Bucket(TopicPartition(topic, 0), 60_000, None, None), state, Difference.FEWER, "it is so")
     counts = PartitionBuckets(AT, 6, 5, 100, 100, 0, 0)
     return BucketReport((counts,), (found,), ReadEnds(1, 1), **more)

@@ -109,8 +109,8 @@ def test_plan_wrong_parameter_starts_nothing(tmp_path: Path, file: Path, pair: s
 def test_plan_unreachable_clusters_are_named(
     tmp_path: Path, file: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(Cluster.__init__.__kwdefaults__, "timeout_s", 0.5)  # nobody will answer later either
-    step = {"title": "Create it"}
+    monkeypatch.setitem(Cluster.__init__.__kwdefaults__ or {}, "timeout_s", 0.5)  # nobody will answer later either
+    step: dict[str, Any] = {"title": "Create it"}
     if command == ("run",):  # the readiness gate would be asked first, and is passed over
         book = runbook(tmp_path, drill={"mode": "emergency"}, **step)
         line = refused(tmp_path, 11, *command, book, file, "--skip-gate", "the data centre burns")

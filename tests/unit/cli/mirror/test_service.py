@@ -31,7 +31,7 @@ def parsed(text: str) -> configparser.ConfigParser:
     return parser
 
 
-def test_unit_is_hardened_notifies_and_has_a_watchdog(tmp_path: Path):
+def test_unit_is_hardened_notifies_and_has_a_watchdog(tmp_path: Path) -> None:
     file = write(tmp_path)
     service = parsed(unit_for(file, "drlib-mirror"))["Service"]
     assert service["Type"] == "notify"
@@ -47,7 +47,7 @@ def test_unit_is_hardened_notifies_and_has_a_watchdog(tmp_path: Path):
     assert parsed(unit_for(file, "drlib-mirror"))["Unit"]["Description"] == "drlib mirror of LEFT to RIGHT"
 
 
-def test_unit_names_referenced_files_and_no_secret(tmp_path: Path):
+def test_unit_names_referenced_files_and_no_secret(tmp_path: Path) -> None:
     file = write(
         tmp_path,
         FILE + "LEFT.ssl.key.password = ${file:/etc/kafka/pw.properties:key}\n"
@@ -60,7 +60,7 @@ def test_unit_names_referenced_files_and_no_secret(tmp_path: Path):
     assert "hush" not in unit
 
 
-def test_unit_percent_sign_in_path_is_escaped(tmp_path: Path):
+def test_unit_percent_sign_in_path_is_escaped(tmp_path: Path) -> None:
     file = write(tmp_path, name="100%h.properties")
     assert parsed(unit_for(file, "m"))["Service"]["LoadCredential"].endswith("/100%%h.properties")
 
@@ -74,13 +74,13 @@ def test_unit_percent_sign_in_path_is_escaped(tmp_path: Path):
         (FILE + "topicz = a\n", "m", "Did you mean"),
     ],
 )
-def test_unit_unusable_input_is_refused(tmp_path: Path, text: str, name: str, words: str):
+def test_unit_unusable_input_is_refused(tmp_path: Path, text: str, name: str, words: str) -> None:
     with pytest.raises(UsageError) as refused:
         unit_for(write(tmp_path, text), name)
     assert words in str(refused.value)
 
 
-def test_systemd_itself_has_nothing_to_say_against_it(tmp_path: Path):
+def test_systemd_itself_has_nothing_to_say_against_it(tmp_path: Path) -> None:
     file = write(tmp_path)
     command = [sys.executable, "-m", "drlib.cli", "service", "systemd", str(file), "--name", "drlib-west"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout

@@ -21,7 +21,7 @@ def java_table() -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("patterns", "name", "answer"), java_table())
-def test_matches_agrees_with_java(patterns: str, name: str, answer: str):
+def test_matches_agrees_with_java(patterns: str, name: str, answer: str) -> None:
     try:
         ours = str(matches(split_list(patterns), name)).lower()
     except UsageError:
@@ -72,20 +72,20 @@ def test_matches_agrees_with_java(patterns: str, name: str, answer: str):
         ("[a&&&b]", "nothing on one side"),
     ],
 )
-def test_translate_unsupported_construct_is_refused_by_name(pattern: str, construct: str):
+def test_translate_unsupported_construct_is_refused_by_name(pattern: str, construct: str) -> None:
     with pytest.raises(UsageError) as refused:
         matches((pattern,), "x")
     assert construct in refused.value.why
     assert pattern in refused.value.what
 
 
-def test_matches_empty_list_chooses_nothing():
+def test_matches_empty_list_chooses_nothing() -> None:
     assert split_list("  ") == ()
     assert not matches((), "")
     assert not matches((), "orders")
 
 
-def test_selection_exclude_beats_include():
+def test_selection_exclude_beats_include() -> None:
     topics = Selection((".*",), split_list(TOPICS_EXCLUDE_DEFAULT))
     assert topics.chosen("orders")
     assert topics.chosen("audit.internal")
@@ -97,7 +97,7 @@ def test_selection_exclude_beats_include():
 
 
 @pytest.mark.parametrize("pattern", ["(a|aa)+b", "(a|aa)*b, orders", "(a|a)*b, a+", "(?>(a|aa)+b)", "(?:(a|aa)+b)\\1"])
-def test_matches_catastrophic_pattern_is_refused_within_the_time_limit(pattern: str):
+def test_matches_catastrophic_pattern_is_refused_within_the_time_limit(pattern: str) -> None:
     """Each of these would try more ways than there are seconds."""
     began = time.process_time()
     with pytest.raises(UsageError, match="take too long") as refused:
@@ -106,7 +106,7 @@ def test_matches_catastrophic_pattern_is_refused_within_the_time_limit(pattern: 
     assert time.process_time() - began < 5
 
 
-def test_validate_catastrophic_pattern_is_refused_before_a_name_meets_it():
+def test_validate_catastrophic_pattern_is_refused_before_a_name_meets_it() -> None:
     with pytest.raises(UsageError, match="take too long"):
         validate(("orders", "(x|xx)+y"))
 
@@ -115,7 +115,7 @@ def test_validate_catastrophic_pattern_is_refused_before_a_name_meets_it():
     "pattern",
     ["(a+)+b", "(.*)*x", "(a?){40}a{40}b", ".*a.*a.*a.*a.*b", "(?i)(A+)+b", "((ab)*)*c", "(a++)*(a+)+b"],
 )
-def test_matches_nested_repetitions_end_with_an_answer(pattern: str):
+def test_matches_nested_repetitions_end_with_an_answer(pattern: str) -> None:
     began = time.process_time()
     validate((pattern,))
     assert not matches((pattern,), "a" * 249)
@@ -123,7 +123,7 @@ def test_matches_nested_repetitions_end_with_an_answer(pattern: str):
     assert time.process_time() - began < 5
 
 
-def test_matches_thousands_of_names_and_topics_quickly():
+def test_matches_thousands_of_names_and_topics_quickly() -> None:
     patterns = (*(f"topic-{number}" for number in range(2000)), "(a+)+b", ".*-v[0-9]+")
     assert matches(patterns, "topic-1999")
     began = time.process_time()
@@ -131,12 +131,12 @@ def test_matches_thousands_of_names_and_topics_quickly():
     assert time.process_time() - began < 5
 
 
-def test_split_list_a_group_may_reach_over_a_comma_as_in_java():
+def test_split_list_a_group_may_reach_over_a_comma_as_in_java() -> None:
     assert matches(split_list("(orders,(a+)+b)"), "orders")
     assert matches(split_list("(orders,(a+)+b)"), "aab")
     assert matches(split_list("(?i)(a+)+b,orders"), "ORDERS")
 
 
-def test_compile_list_refuses_a_pattern_of_2001_letters():
+def test_compile_list_refuses_a_pattern_of_2001_letters() -> None:
     with pytest.raises(UsageError, match="2001 letters"):
         matches(("a" * 2001,), "a")

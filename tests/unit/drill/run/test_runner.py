@@ -17,8 +17,9 @@ from drlib.drill.plan.plan import Call, Change, Danger, Drill, Expectation, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.plan.states import DrillState
 from drlib.drill.run import planning
+from drlib.drill.run.outcome import Result
 from drlib.drill.run.permissions import Permissions
-from drlib.drill.run.runner import Result, Runner
+from drlib.drill.run.runner import Runner
 from drlib.drill.run.step_thread import ABORT_S
 from drlib.drill.step.action import Action, Answer, Changes, Evidence, reach
 from drlib.errors import (

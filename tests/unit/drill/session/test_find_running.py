@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,8 @@ def run_in(runs: Path, name: str, lab: Path, *events: tuple[str, dict[str, str]]
         hypothesis=(),
         steps=tuple(Step(name=name, title=name.title(), action=Call("nothing")) for name in ("one", "two")),
     )
-    planning.write(planning.make_plan(drill, {"one": _Nothing(), "two": _Nothing()}), folder)
+    actions: dict[str, Any] = {"one": _Nothing(), "two": _Nothing()}
+    planning.write(planning.make_plan(drill, actions), folder)
     Request(runbook=Path("d.yaml"), lab_dir=lab).write(folder)
     journal = DrillJournal(folder / JOURNAL)
     for event, data in events:

@@ -283,7 +283,10 @@ def test_waiting_cell_continues_after_the_button(stage: Stage) -> None:
 
 
 def test_waiting_cell_continues_after_the_line_in_the_file(stage: Stage) -> None:
-    with BoardUser(stage, lambda _: (stage.run_dir / "approved").write_text("two by Bob\n") and None):
+    def write_approval(_: ApprovalButtons) -> None:
+        (stage.run_dir / "approved").write_text("two by Bob\n")
+
+    with BoardUser(stage, write_approval):
         drill = stage.open()
         drill.board()
         drill.finish()

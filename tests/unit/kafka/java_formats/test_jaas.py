@@ -25,7 +25,7 @@ SCRAM = f"{PACKAGE}.scram.ScramLoginModule"
         (f"{SCRAM} required;", {}),
     ],
 )
-def test_jaas_parse_matches_kafka(text: str, options: dict[str, str]):
+def test_jaas_parse_matches_kafka(text: str, options: dict[str, str]) -> None:
     assert jaas.parse(text, "LEFT.sasl.jaas.config").options == options
 
 
@@ -42,7 +42,7 @@ def test_jaas_parse_matches_kafka(text: str, options: dict[str, str]):
         (f"{PLAIN} required username=a; {SCRAM} required password=hush;", "more than one"),
     ],
 )
-def test_jaas_parse_invalid_text_is_refused_without_quoting_it(text: str, why: str):
+def test_jaas_parse_invalid_text_is_refused_without_quoting_it(text: str, why: str) -> None:
     with pytest.raises(UsageError) as refused:
         jaas.parse(text, "LEFT.sasl.jaas.config")
     assert refused.value.what.startswith("LEFT.sasl.jaas.config")

@@ -19,7 +19,7 @@ name=\u00fc\
 """
 
 
-def test_parse_grammar_and_line_numbers():
+def test_parse_grammar_and_line_numbers() -> None:
     assert parse(TEXT, Path("x")).entries == (
         Entry(2, "clusters", "A, B"),
         Entry(5, "topics", "one,two"),
@@ -29,17 +29,17 @@ def test_parse_grammar_and_line_numbers():
     )
 
 
-def test_parse_windows_line_ends_count_once():
+def test_parse_windows_line_ends_count_once() -> None:
     assert [entry.line for entry in parse("a=1\r\n\r\nb=2\rc=3", Path("x")).entries] == [1, 3, 4]
 
 
-def test_effective_last_of_two_lines_counts():
+def test_effective_last_of_two_lines_counts() -> None:
     file = parse("a=1\na=2", Path("x"))
     assert len(file.entries) == 2
     assert file.effective()["a"] == Entry(2, "a", "2")
 
 
-def test_read_unreadable_file_is_usage_error(tmp_path: Path):
+def test_read_unreadable_file_is_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         read(tmp_path / "none.properties")
     (tmp_path / "latin").write_bytes(b"a=\xfc")

@@ -19,7 +19,7 @@ CLIENT_FINAL = f"c=biws,r={NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUh
 SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-def test_scram_sha_256_matches_the_vector_of_rfc_7677():
+def test_scram_sha_256_matches_the_vector_of_rfc_7677() -> None:
     exchange = scram("SCRAM-SHA-256", "user", "pencil", NONCE)
     assert next(exchange) == f"n,,n=user,r={NONCE}".encode()
     assert exchange.send(SERVER_FIRST.encode()) == CLIENT_FINAL.encode()
@@ -28,7 +28,7 @@ def test_scram_sha_256_matches_the_vector_of_rfc_7677():
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_scram_server_with_the_right_signature_is_accepted(mechanism: ScramMechanism):
+def test_scram_server_with_the_right_signature_is_accepted(mechanism: ScramMechanism) -> None:
     name = mechanism.removeprefix("SCRAM-").replace("-", "").lower()
     exchange = scram(mechanism, "a=b,c", "pässword", "abc")
     first = next(exchange).decode()
@@ -57,7 +57,7 @@ def test_scram_server_with_the_right_signature_is_accepted(mechanism: ScramMecha
         (SERVER_FIRST, b"e=invalid-proof", "signature"),
     ],
 )
-def test_scram_server_with_a_wrong_signature_is_refused(first: str, final: bytes, why: str):
+def test_scram_server_with_a_wrong_signature_is_refused(first: str, final: bytes, why: str) -> None:
     with pytest.raises(BadServer, match=why):
         _log_in(first.encode(), final)
 
@@ -69,14 +69,14 @@ def _log_in(first: bytes, final: bytes) -> None:
     exchange.send(final)
 
 
-def test_plain_sends_one_message():
+def test_plain_sends_one_message() -> None:
     exchange = plain("alice", "wörd")
     assert next(exchange) == "\0alice\0wörd".encode()
     with pytest.raises(StopIteration):
         exchange.send(b"")
 
 
-def test_bearer_sends_extensions_and_answers_an_error():
+def test_bearer_sends_extensions_and_answers_an_error() -> None:
     token = oauth.Token("t.o.k", "alice", 0.0, 10.0)
     exchange = bearer(token, {"pool": "7"})
     assert next(exchange) == b"n,,\x01auth=Bearer t.o.k\x01pool=7\x01\x01"
@@ -84,7 +84,7 @@ def test_bearer_sends_extensions_and_answers_an_error():
     assert "t.o.k" not in repr(token)
 
 
-def test_unsecured_token_has_times_and_claims_without_signature():
+def test_unsecured_token_has_times_and_claims_without_signature() -> None:
     source = UnsecuredJws({"sub": "alice", "scope": ("a", "b")}, lifetime_s=100.0)
     token = oauth.unsecured(source, 1000.0)
     head, claims, signature = token.value.split(".")

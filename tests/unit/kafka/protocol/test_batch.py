@@ -52,12 +52,12 @@ def expected(name: str, reader: str = "records") -> list[Record]:
 
 
 def verify_all(raw: bytearray) -> None:
-    for header, view in iter_batches(raw):
+    for header, view in iter_batches(memoryview(raw)):
         verify(view, header)
 
 
 def rewrite_all(raw: bytearray) -> None:
-    for header, view in iter_batches(raw):
+    for header, view in iter_batches(memoryview(raw)):
         rewrite(view, header, **IDENTITY)
 
 

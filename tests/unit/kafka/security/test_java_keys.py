@@ -20,12 +20,12 @@ CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n"
 
 
-def test_read_without_keys_is_plaintext():
+def test_read_without_keys_is_plaintext() -> None:
     assert read("LEFT", {}) == Security()
     assert librdkafka(Security()) == {"security.protocol": "PLAINTEXT"}
 
 
-def test_read_pem_stores_from_file_and_inline(tmp_path: Path):
+def test_read_pem_stores_from_file_and_inline(tmp_path: Path) -> None:
     store = tmp_path / "all.pem"
     store.write_text(f"said before\n{KEY}{CERTIFICATE}{CERTIFICATE}")
     keys = {"security.protocol": "ssl", "ssl.truststore.type": "PEM", "ssl.keystore.type": "pem"}
@@ -53,7 +53,7 @@ def test_read_pem_stores_from_file_and_inline(tmp_path: Path):
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_read_user_and_password_by_reference(mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_read_user_and_password_by_reference(mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secrets = tmp_path / "secrets.properties"
     secrets.write_text("word = hush\n")
     monkeypatch.setenv("DRLIB_TEST_USER", "alice")
@@ -77,7 +77,7 @@ def test_read_user_and_password_by_reference(mechanism: str, tmp_path: Path, mon
         ClusterSettings("LEFT", ("h:1",), keys).confluent()
 
 
-def test_read_bearer_tokens_unsecured_and_from_endpoint():
+def test_read_bearer_tokens_unsecured_and_from_endpoint() -> None:
     keys = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
     unsecured = (
         f'{BEARER} required unsecuredLoginStringClaim_sub="alice" unsecuredLoginNumberClaim_n="2" '
@@ -132,7 +132,7 @@ def test_read_bearer_tokens_unsecured_and_from_endpoint():
         ({"security.protocol": "SSL", "ssl.truststore.certificates": CERTIFICATE}, "type is JKS"),
     ],
 )
-def test_read_invalid_key_is_refused_by_name(keys: dict[str, str], why: str):
+def test_read_invalid_key_is_refused_by_name(keys: dict[str, str], why: str) -> None:
     with pytest.raises(UsageError) as refused:
         read("LEFT", {"security.protocol": "SASL_PLAINTEXT", **keys})
     assert why in str(refused.value)
@@ -140,7 +140,7 @@ def test_read_invalid_key_is_refused_by_name(keys: dict[str, str], why: str):
     assert "hush" not in str(refused.value)
 
 
-def test_read_store_of_another_type_names_the_conversion(tmp_path: Path):
+def test_read_store_of_another_type_names_the_conversion(tmp_path: Path) -> None:
     jks, jceks, pem = (tmp_path / f"trust.{ending}" for ending in ("jks", "jceks", "pem"))
     jks.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     jceks.write_bytes(b"\xce\xce\xce\xce\0\0\0\2")
@@ -158,7 +158,7 @@ def test_read_store_of_another_type_names_the_conversion(tmp_path: Path):
         read("LEFT", {**keys, "ssl.truststore.location": str(jks), "ssl.truststore.type": "PEM"})
 
 
-def test_every_connection_is_made_with_the_clusters_security():
+def test_every_connection_is_made_with_the_clusters_security() -> None:
     """Code that builds a client from settings by hand forgets TLS and logins sooner or later."""
     package = ROOT / "drlib"
     makers = {str(path.relative_to(package)) for path in package.rglob("*.py") if " ClusterClient(" in path.read_text()}

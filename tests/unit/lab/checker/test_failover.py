@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,7 +174,7 @@ def test_check_older_record_in_local_topic_is_out_of_order() -> None:
         ({"partition": 0, "offset": 3}, "partition, was 1"),
     ],
 )
-def test_check_altered_record_fails(change: dict[str, object], what: str) -> None:
+def test_check_altered_record_fails(change: dict[str, Any], what: str) -> None:
     changed = tuple(replace(row, **change) if row.id == "5" else row for row in MIRRORED)
     report = check(replace(CLEAN, mirrored=changed))
     assert ALTERED in with_verdict(report, Verdict.FAIL)
@@ -293,7 +294,7 @@ def test_check_record_in_doubt_sent_again_passes() -> None:
         ({"missing": ("arrivals.history",)}, {WHOLE}),
     ],
 )
-def test_check_missing_evidence_is_unknown(gap: dict[str, object], unknown: set[str]) -> None:
+def test_check_missing_evidence_is_unknown(gap: dict[str, Any], unknown: set[str]) -> None:
     report = check(replace(CLEAN, **gap))
     assert unknown <= with_verdict(report, Verdict.UNKNOWN)
     assert with_verdict(report, Verdict.FAIL) == set()

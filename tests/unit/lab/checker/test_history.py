@@ -71,7 +71,7 @@ def test_history_without_end_line_is_open() -> None:
 
 
 def test_digest_differs_for_different_content() -> None:
-    contents = [
+    contents: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]] = [
         (b"k", b"v", [("id", b"1")], 5),
         (None, b"v", [("id", b"1")], 5),
         (b"", b"v", [("id", b"1")], 5),

@@ -73,6 +73,7 @@ def test_outage_beyond_retention_loses_records() -> None:
 
 def test_falls_off_after_slow_mirror_loses_records() -> None:
     after = falls_off_after(10e6, 8e6, 7200, 86400)
+    assert after is not None
     assert after == pytest.approx((86400 - 7200) / 0.2)
     # second by second: what it reads next was written at 7200 + t*0.2 before now
     behind = 7200.0

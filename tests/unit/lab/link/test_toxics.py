@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +59,6 @@ def test_toxics_in_flight_bytes_follow_bandwidth_delay_product() -> None:
 
 
 @pytest.mark.parametrize("given_", [{"delay_ms": -1}, {"bandwidth": -1}])
-def test_toxics_negative_values_are_refused(given_: dict[str, float]) -> None:
+def test_toxics_negative_values_are_refused(given_: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="cannot have"):
         Toxics(**given_)

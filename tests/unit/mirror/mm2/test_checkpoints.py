@@ -26,16 +26,16 @@ def checkpoint(up: int, down: int, group: str = "g") -> Checkpoint:
         (99, -1, False, "not translatable"),
     ],
 )
-def test_should_emit_after_a_checkpoint_of_100_at_200(up: int, down: int, emitted: bool, rule: str):
+def test_should_emit_after_a_checkpoint_of_100_at_200(up: int, down: int, emitted: bool, rule: str) -> None:
     assert should_emit(checkpoint(up, down), checkpoint(100, 200)) is emitted, rule
 
 
-def test_should_emit_first_translatable_checkpoint():
+def test_should_emit_first_translatable_checkpoint() -> None:
     assert should_emit(checkpoint(5, 0), None)
     assert not should_emit(checkpoint(5, -1), None)
 
 
-def test_checkpoint_store_keeps_written_checkpoints_per_group():
+def test_checkpoint_store_keeps_written_checkpoints_per_group() -> None:
     store = CheckpointStore([checkpoint(100, 200)])
     candidates = (checkpoint(100, 200), checkpoint(100, 200, "other"))
     assert store.to_emit(candidates) == (candidates[1],)

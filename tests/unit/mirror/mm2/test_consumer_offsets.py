@@ -34,34 +34,34 @@ def value(version: int, metadata: str = "meta") -> bytes:
 
 @pytest.mark.parametrize("key_version", [0, 1])
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
-def test_decode_every_version_of_a_commit(key_version: int, version: int):
+def test_decode_every_version_of_a_commit(key_version: int, version: int) -> None:
     expected = GroupCommit("grüppe", "orders", 7, 42, "meta", 1700)
     assert decode(key(key_version), value(version)) == expected
 
 
-def test_decode_bytes_of_a_broker():
+def test_decode_bytes_of_a_broker() -> None:
     # OffsetCommitValue version 4 with a tagged field from some later Kafka behind it.
     written = bytes.fromhex("0004000000000000002a00000003010000018bcfe56800010501ff")
     assert decode(key(), written) == GroupCommit("grüppe", "orders", 7, 42, "", 1700000000000)
 
 
-def test_decode_metadata_longer_than_one_length_byte():
+def test_decode_metadata_longer_than_one_length_byte() -> None:
     long = "m" * 300
     commit = decode(key(), value(4, long))
     assert commit is not None
     assert commit.metadata == long
 
 
-def test_decode_null_value_is_a_deleted_position():
+def test_decode_null_value_is_a_deleted_position() -> None:
     assert decode(key(), None) == GroupCommit("grüppe", "orders", 7, None)
 
 
 @pytest.mark.parametrize("version", [2, 3, 8, 20])
-def test_decode_other_key_versions_are_not_commits(version: int):
+def test_decode_other_key_versions_are_not_commits(version: int) -> None:
     assert decode(struct.pack(">h", version) + text("g"), b"anything") is None
 
 
-def test_decode_record_without_key_is_not_a_commit():
+def test_decode_record_without_key_is_not_a_commit() -> None:
     assert decode(None, b"") is None
 
 
@@ -77,13 +77,13 @@ def test_decode_record_without_key_is_not_a_commit():
         (key(), b""),
     ],
 )
-def test_decode_truncated_record_is_malformed(broken_key: bytes, broken_value: bytes):
+def test_decode_truncated_record_is_malformed(broken_key: bytes, broken_value: bytes) -> None:
     with pytest.raises(MalformedRecord):
         decode(broken_key, broken_value)
 
 
 @given(st.binary(max_size=30), st.binary(max_size=30))
-def test_decode_any_bytes_are_a_commit_or_malformed(tail: bytes, written: bytes):
+def test_decode_any_bytes_are_a_commit_or_malformed(tail: bytes, written: bytes) -> None:
     try:
         found = decode(b"\x00\x01" + tail, written)
     except MalformedRecord:

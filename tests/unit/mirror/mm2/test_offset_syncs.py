@@ -11,7 +11,7 @@ from drlib.model import TopicPartition
 TP = TopicPartition("topic", 0)
 
 
-def test_acked_first_is_due_and_next_is_pending():
+def test_acked_first_is_due_and_next_is_pending() -> None:
     writer = OffsetSyncWriter(2)
     assert writer.acked(TP, 0, 1)
     assert not writer.acked(TP, 1, 2)
@@ -19,7 +19,7 @@ def test_acked_first_is_due_and_next_is_pending():
     assert writer.take_due() == ()
 
 
-def test_commit_makes_the_newest_pending_pair_due():
+def test_commit_makes_the_newest_pending_pair_due() -> None:
     writer = OffsetSyncWriter(50)
     writer.acked(TP, 0, 100)
     writer.acked(TP, 1, 101)
@@ -41,13 +41,13 @@ def test_commit_makes_the_newest_pending_pair_due():
         (1, 111, True, "10 stale with a lag of 10"),
     ],
 )
-def test_acked_each_rule_alone(up: int, down: int, due: bool, rule: str):
+def test_acked_each_rule_alone(up: int, down: int, due: bool, rule: str) -> None:
     writer = OffsetSyncWriter(10)
     writer.acked(TP, 0, 100)
     assert writer.acked(TP, up, down) is due, rule
 
 
-def test_acked_due_pair_replaces_the_pending_one():
+def test_acked_due_pair_replaces_the_pending_one() -> None:
     writer = OffsetSyncWriter(10)
     for up, down in ((0, 0), (1, 1), (5, 2)):
         writer.acked(TP, up, down)
@@ -55,13 +55,13 @@ def test_acked_due_pair_replaces_the_pending_one():
     assert writer.take_due() == (OffsetSync(TP, 5, 2),)
 
 
-def test_acked_run_contiguous_records_are_due_every_lag_plus_one():
+def test_acked_run_contiguous_records_are_due_every_lag_plus_one() -> None:
     writer = OffsetSyncWriter(100)
     due = [up for up in range(1000) if writer.acked(TP, up, up)]
     assert due == [0, 101, 202, 303, 404, 505, 606, 707, 808, 909]
 
 
-def test_forget_makes_the_next_record_the_first():
+def test_forget_makes_the_next_record_the_first() -> None:
     writer = OffsetSyncWriter(100)
     writer.acked(TP, 0, 0)
     writer.forget(TP)
@@ -75,7 +75,7 @@ def test_forget_makes_the_next_record_the_first():
         st.tuples(st.integers(0, 3), st.integers(-5, 5), st.integers(0, 40), st.sampled_from(["", "commit", "take"]))
     ),
 )
-def test_acked_run_equals_single_records(lag: int, runs):
+def test_acked_run_equals_single_records(lag: int, runs: list[tuple[int, int, int, str]]) -> None:
     whole, single = OffsetSyncWriter(lag), OffsetSyncWriter(lag)
     up = down = 20
     for gap, shift, count, then in runs:

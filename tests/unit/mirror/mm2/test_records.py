@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from drlib.mirror.mm2.records import Checkpoint, Heartbeat, MalformedRecord, OffsetSync
 from drlib.model import TopicPartition
 
+AnyRecord = Heartbeat | Checkpoint | OffsetSync
 NAMES = st.text(max_size=60)
 OFFSETS = st.integers(-(2**63), 2**63 - 1)
 PARTITIONS = st.builds(TopicPartition, NAMES, st.integers(0, 2**31 - 1))
@@ -24,7 +25,7 @@ PARTITIONS = st.builds(TopicPartition, NAMES, st.integers(0, 2**31 - 1))
         (OffsetSync(TopicPartition("t", 3), 150, 251), "00017400000003", "000000000000009600000000000000fb"),
     ],
 )
-def test_record_bytes_are_those_of_the_java_classes(record, key: str, value: str):
+def test_record_bytes_are_those_of_the_java_classes(record: AnyRecord, key: str, value: str) -> None:
     assert record.key().hex() == key
     assert record.value().hex() == value
     assert type(record).decode(bytes.fromhex(key), bytes.fromhex(value)) == record
@@ -38,13 +39,15 @@ def test_record_bytes_are_those_of_the_java_classes(record, key: str, value: str
     ),
     st.binary(max_size=5),
 )
-def test_decode_returns_the_record_and_skips_trailing_bytes(record, tail: bytes):
+def test_decode_returns_the_record_and_skips_trailing_bytes(record: AnyRecord, tail: bytes) -> None:
     assert type(record).decode(record.key() + tail, record.value() + tail) == record
 
 
 @pytest.mark.parametrize("kind", [Heartbeat, Checkpoint, OffsetSync])
 @given(key=st.one_of(st.none(), st.binary(max_size=40)), value=st.one_of(st.none(), st.binary(max_size=40)))
-def test_decode_any_bytes_are_a_record_or_malformed(kind, key, value):
+def test_decode_any_bytes_are_a_record_or_malformed(
+    kind: type[AnyRecord], key: bytes | None, value: bytes | None
+) -> None:
     try:
         found = kind.decode(key, value)
     except MalformedRecord:
@@ -52,7 +55,7 @@ def test_decode_any_bytes_are_a_record_or_malformed(kind, key, value):
     assert isinstance(found, kind)
 
 
-def test_decode_tombstone_short_value_or_unknown_version_is_malformed():
+def test_decode_tombstone_short_value_or_unknown_version_is_malformed() -> None:
     beat = Heartbeat("A", "B", 1)
     for key, value in (
         (beat.key(), None),
@@ -65,6 +68,6 @@ def test_decode_tombstone_short_value_or_unknown_version_is_malformed():
             Heartbeat.decode(key, value)
 
 
-def test_encode_string_over_32767_bytes_is_refused():
+def test_encode_string_over_32767_bytes_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 32767 bytes"):
         Checkpoint("g" * 32768, TopicPartition("t", 0), 0, 0).key()

@@ -180,7 +180,7 @@ def oldest(**given: int | None) -> int | None:
     return oldest_unmirrored_ms(
         lag=known.pop("lag", 1) or 0,
         mirrored=known.pop("mirrored", 50) or 0,
-        **known,  # type: ignore[arg-type]
+        **known,
     )
 
 

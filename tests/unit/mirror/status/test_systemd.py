@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from drlib.mirror.status.systemd import ServiceManager
 
 
 @pytest.fixture
-def systemd(tmp_path: Path):
+def systemd(tmp_path: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "notify"))
         listener.setblocking(False)
@@ -26,7 +27,7 @@ def heard(listener: socket.socket) -> list[str]:
             return found
 
 
-def test_service_manager_ready_watchdog_twice_an_interval_and_stopping(systemd: socket.socket):
+def test_service_manager_ready_watchdog_twice_an_interval_and_stopping(systemd: socket.socket) -> None:
     environment = {"NOTIFY_SOCKET": systemd.getsockname(), "WATCHDOG_USEC": "2000000", "WATCHDOG_PID": str(os.getpid())}
     manager = ServiceManager.from_environment(environment)
     assert manager.watchdog_s == 2.0
@@ -37,7 +38,7 @@ def test_service_manager_ready_watchdog_twice_an_interval_and_stopping(systemd: 
     assert [message.split("\n")[0] for message in heard(systemd)] == ["READY=1", *["WATCHDOG=1"] * 3, "STOPPING=1"]
 
 
-def test_service_manager_abstract_socket():
+def test_service_manager_abstract_socket() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         name = f"drlib-test-{os.getpid()}"
         listener.bind(f"\0{name}")
@@ -55,14 +56,14 @@ def test_service_manager_abstract_socket():
         {"WATCHDOG_USEC": "1000"},
     ],
 )
-def test_service_manager_without_socket_does_nothing(environment: dict[str, str]):
+def test_service_manager_without_socket_does_nothing(environment: dict[str, str]) -> None:
     manager = ServiceManager.from_environment(environment)
     manager.ready("x")
     manager.alive(1.0, "x")
     manager.stopping()
 
 
-def test_service_manager_watchdog_of_another_process_is_ignored(systemd: socket.socket):
+def test_service_manager_watchdog_of_another_process_is_ignored(systemd: socket.socket) -> None:
     environment = {"NOTIFY_SOCKET": systemd.getsockname(), "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"}
     ServiceManager.from_environment(environment).alive(1.0, "x")
     assert heard(systemd) == []

@@ -1,6 +1,7 @@
 """Parameters are refused, with what to do about it, before anything starts."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_notebook import write_notebook
@@ -101,7 +102,7 @@ def test_parse_pair_given_twice_is_refused(known: dict[str, parameters.Parameter
         {"password": "env:P"},
     ],
 )
-def test_check_valid_values_are_unchanged(known: dict[str, parameters.Parameter], given: dict) -> None:
+def test_check_valid_values_are_unchanged(known: dict[str, parameters.Parameter], given: dict[str, Any]) -> None:
     assert parameters.check(given, known) == given
 
 
@@ -122,7 +123,9 @@ def test_check_valid_values_are_unchanged(known: dict[str, parameters.Parameter]
         ({"names": ["a", "token=hunter2"]}, "looks like a secret"),
     ],
 )
-def test_check_wrong_values_are_refused(known: dict[str, parameters.Parameter], given: dict, told: str) -> None:
+def test_check_wrong_values_are_refused(
+    known: dict[str, parameters.Parameter], given: dict[str, Any], told: str
+) -> None:
     with pytest.raises(UsageError) as refused:
         parameters.check(given, known)
     assert told in str(refused.value)

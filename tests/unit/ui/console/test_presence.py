@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from drlib.ui.console.presence import AWAY_S, LOOK_S, Attention, Presence, connections_here
@@ -24,7 +22,7 @@ class Front:
 
 
 @pytest.fixture
-def front() -> Iterator[Front]:
+def front() -> Front:
     return Front()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -78,14 +79,14 @@ def watching(cluster: Cluster, tmp_path: Path) -> Watching:
 
 
 @pytest.fixture
-def widget(cluster: Cluster, watching: Watching):
+def widget(cluster: Cluster, watching: Watching) -> Iterator[ConsoleWidget]:
     found = ConsoleWidget(watching)  # type: ignore[arg-type]
     yield found
     cluster.gate.set()
     found.close()
 
 
-def until(holds) -> None:
+def until(holds: Callable[[], object]) -> None:
     deadline = Deadline(5)
     while not holds():
         assert not deadline.passed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from drlib.kafka.protocol.acls import Operation, PatternType, Permission, TopicAcl
@@ -10,7 +12,7 @@ from drlib.mirror.sync.rules.acls import COPIED, mirrored, missing
 ALLOW, DENY = Permission.ALLOW, Permission.DENY
 
 
-def acl(operation: Operation, permission: Permission, topic: str = "orders", **more) -> TopicAcl:
+def acl(operation: Operation, permission: Permission, topic: str = "orders", **more: Any) -> TopicAcl:
     return TopicAcl(topic, "User:bob", "*", operation, permission, **more)
 
 

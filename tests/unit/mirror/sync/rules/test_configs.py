@@ -35,7 +35,9 @@ def values(own: dict[str, str]) -> list[ConfigValue]:
         (S.UNKNOWN, True, {}, set()),
     ],
 )
-def test_desired_action_by_config_source(source, from_source, own, unset) -> None:
+def test_desired_action_by_config_source(
+    source: ConfigSource, from_source: bool, own: dict[str, str], unset: set[str]
+) -> None:
     found = desired([ConfigValue("retention.ms", "5", source)], copied, defaults_from_source=from_source)
     assert found == DesiredConfig(own, frozenset(unset))
 
@@ -86,7 +88,9 @@ settings = st.dictionaries(st.sampled_from(NAMES), st.text(max_size=3))
 
 
 @given(settings, settings, st.booleans())
-def test_changes_applied_leaves_no_change_and_keeps_excluded_names(source, target, from_source) -> None:
+def test_changes_applied_leaves_no_change_and_keeps_excluded_names(
+    source: dict[str, str], target: dict[str, str], from_source: bool
+) -> None:
     wanted = desired(values(source), copied, defaults_from_source=from_source)
     after = dict(target)
     for change in changes(wanted, values(target)):

@@ -53,7 +53,9 @@ def wanted(target: int | None, source: int = 100, kind: TranslationKind = K.EXAC
         (wanted(0, kind=K.NEVER_MIRRORED), 3, 50, None, SyncDecision.AHEAD),
     ],
 )
-def test_decide_position_by_translation_and_positions(want, committed, end, written, decision) -> None:
+def test_decide_position_by_translation_and_positions(
+    want: TranslatedPosition, committed: int | None, end: int | None, written: Written | None, decision: SyncDecision
+) -> None:
     assert decide_position(want, committed, end, written) is decision
 
 
@@ -95,7 +97,9 @@ def test_decide_group_with_members_is_live_and_forgotten(state: GroupState) -> N
 
 
 @pytest.mark.parametrize("moved", [{P: 60}, {P: 40}, {P: 50, Q: 3}])
-def test_decide_moved_position_makes_group_live_until_unchanged_for_ten_runs(moved) -> None:
+def test_decide_moved_position_makes_group_live_until_unchanged_for_ten_runs(
+    moved: dict[TopicPartition, int],
+) -> None:
     memory = GroupMemory({P: 50}, {P: Written(100, 50)})
     found = run(GroupState.EMPTY, 70, moved, memory)
     for _ in range(UNCHANGED_RUNS - 1):
@@ -184,7 +188,9 @@ steps = st.lists(
 
 
 @given(steps)
-def test_decide_any_history_keeps_the_rules(history) -> None:
+def test_decide_any_history_keeps_the_rules(
+    history: list[tuple[GroupState, int, TranslationKind, int, int | None, str]],
+) -> None:
     """Source and target offsets are the same here, so a position of the target is one of the source."""
     committed: dict[TopicPartition, int] = {}
     memory: GroupMemory | None = None
