@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,7 +18,7 @@ from drlib.errors import MissingDependency
 from drlib.files import write_whole
 
 DAYS: Final = 825
-HERE: Final = ("IP:127.0.0.1", "DNS:localhost")
+HERE: Final = ("IP:127.0.0.1", "DNS:localhost")  # subject alternative names
 _CURVE: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 
 
@@ -44,21 +43,18 @@ class Authority:
         _openssl("req", "-x509", *_CURVE, "-keyout", str(key), "-out", str(certificate), *subject)
         certificate.rename(self.certificate)
 
-    def issue(self, name: str, *, hosts: Sequence[str] = HERE, days: int = DAYS) -> Path:
-        """One PEM file with the private key (PKCS8), the certificate for `hosts`, and the authority's.
-
-        `hosts` are subject alternative names in openssl's syntax. `days` -1 gives an expired one.
-        """
+    def issue(self, name: str) -> Path:
+        """One PEM file with the private key (PKCS8), the certificate for this machine's names, and the authority's."""
         self.prepare()
         made = self.folder / f"{name}.pem"
         if made.exists():
             return made
         key, request, signed, extensions = (self.folder / f"{name}.{end}" for end in ("key", "csr", "crt", "ext"))
-        write_whole(extensions, f"subjectAltName={','.join(hosts)}\nextendedKeyUsage=serverAuth,clientAuth\n")
+        write_whole(extensions, f"subjectAltName={','.join(HERE)}\nextendedKeyUsage=serverAuth,clientAuth\n")
         _openssl("req", *_CURVE, "-keyout", str(key), "-out", str(request), "-subj", f"/CN={name}")
         authority = ("-CA", str(self.certificate), "-CAkey", str(self.folder / "ca.key"), "-CAcreateserial")
         _openssl(
-            *("x509", "-req", "-in", str(request), *authority, "-days", str(days)),
+            *("x509", "-req", "-in", str(request), *authority, "-days", str(DAYS)),
             *("-extfile", str(extensions), "-out", str(signed)),
         )
         write_whole(made, key.read_text() + signed.read_text() + self.certificate.read_text())

@@ -12,12 +12,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import trustme
 from deadline import Deadline
 
 from drlib.drill.actions.hooks.hook import KEPT, CommandHook, Evidence, HookContext, HttpHook, Outcome
 from drlib.drill.actions.hooks.run import run
 from drlib.errors import UsageError
-from drlib.lab.brokers.certificates import Authority
 from drlib.lab.ports import free_ports
 from drlib.runs.journal import DrillJournal, read
 
@@ -251,13 +251,14 @@ def test_http_hook_busy_server_is_retried_if_idempotent(serve: Callable[..., Ser
 
 
 def test_http_hook_untrusted_or_foreign_certificate_is_refused(serve: Callable[..., Server], tmp_path: Path) -> None:
-    authority = Authority(tmp_path / "authority")
+    authority, trusted = trustme.CA(), tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(trusted)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(authority.issue("server", hosts=("DNS:localhost",)))
+    authority.issue_cert("localhost").configure_cert(context)
     server = serve(context)
-    assert post(server.url("/", "localhost"), ca=authority.certificate).ok
+    assert post(server.url("/", "localhost"), ca=trusted).ok
     stranger = post(server.url("/", "localhost"))
     assert (stranger.outcome, "certificate verify failed" in stranger.reason) == (Outcome.NOT_DONE, True)
-    other_host = post(server.url("/"), ca=authority.certificate)
+    other_host = post(server.url("/"), ca=trusted)
     assert (other_host.outcome, "IP address mismatch" in other_host.reason) == (Outcome.NOT_DONE, True)
     assert len(server.requests) == 1

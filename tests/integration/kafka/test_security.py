@@ -17,11 +17,14 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import javaproperties
 import pytest
+import trustme
+from cryptography.hazmat.primitives import serialization
 from fix_engine import Engine, create_topic, produce, read_all
 
 from drlib.errors import UsageError
@@ -30,7 +33,6 @@ from drlib.kafka.java_formats.properties import read as read_properties
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.errors import Fault, SecurityFault
-from drlib.lab.brokers.certificates import Authority
 from drlib.lab.brokers.cluster import Cluster
 from drlib.lab.brokers.security import BROKER, USER, LabSecurity
 from drlib.lab.lab import Lab
@@ -60,25 +62,48 @@ CASES = [
 BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 
 
-@pytest.fixture(scope="module")
-def strangers(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """An authority that no broker of the lab trusts; it issued two certificates that some of them present."""
-    authority = Authority(tmp_path_factory.mktemp("strangers"))
-    authority.issue("expired", days=-1)
-    authority.issue("elsewhere", hosts=("DNS:elsewhere.example",))
-    return authority
+@dataclass(frozen=True, slots=True)
+class Strangers:
+    """PEM files of an authority that no broker of the lab trusts. Two listeners present its certificates."""
+
+    authority: Path
+    expired: Path
+    elsewhere: Path
+    client: Path
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory, strangers: Authority) -> Iterator[Lab]:
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> Strangers:
+    folder, authority = tmp_path_factory.mktemp("strangers"), trustme.CA()
+
+    def store(name: str, host: str, not_after: datetime | None = None) -> Path:
+        """A key store as Java reads it: the private key in PKCS #8, the certificate, its authority's."""
+        leaf = authority.issue_cert(host, not_after=not_after)
+        key = serialization.load_pem_private_key(leaf.private_key_pem.bytes(), None)
+        form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        chain = (*(blob.bytes() for blob in leaf.cert_chain_pems), authority.cert_pem.bytes())
+        (folder / f"{name}.pem").write_bytes(b"".join((key.private_bytes(*form), *chain)))
+        return folder / f"{name}.pem"
+
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    return Strangers(
+        authority=folder / "ca.pem",
+        expired=store("expired", "127.0.0.1", datetime.now(UTC) - timedelta(days=1)),
+        elsewhere=store("elsewhere", "elsewhere.example"),
+        client=store("client", "127.0.0.1"),
+    )
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory, strangers: Strangers) -> Iterator[Lab]:
     extra = {
         "listener.name.mutual.ssl.client.auth": "required",
         "listener.name.only_scram.sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "listener.name.short.connections.max.reauth.ms": str(SESSION_MS),
     }
-    for name in ("expired", "elsewhere"):
+    for name, store in (("expired", strangers.expired), ("elsewhere", strangers.elsewhere)):
         extra[f"listener.name.{name}.ssl.keystore.type"] = "PEM"
-        extra[f"listener.name.{name}.ssl.keystore.location"] = str(strangers.issue(name))
+        extra[f"listener.name.{name}.ssl.keystore.location"] = str(store)
     with Lab(tmp_path_factory.mktemp("secured"), extra=extra, security=SECURITY) as lab:
         yield lab
 
@@ -227,10 +252,10 @@ def test_cluster_handle_supports_every_mechanism(secured: Lab) -> None:
             assert cluster.cluster_id() == left.cluster_id
 
 
-async def test_invalid_certificates_raise_distinct_faults(secured: Lab, strangers: Authority) -> None:
+async def test_invalid_certificates_raise_distinct_faults(secured: Lab, strangers: Strangers) -> None:
     left = secured.clusters["LEFT"]
-    trusting = {"ssl_truststore_location": str(strangers.certificate)}
-    foreign = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(strangers.issue("client"))}
+    trusting = {"ssl_truststore_location": str(strangers.authority)}
+    foreign = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(strangers.client)}
     expected = [
         (reach(left, "EXPIRED", **trusting), Fault.CERTIFICATE_EXPIRED, "its certificate has expired"),
         (reach(left, "ELSEWHERE", **trusting), Fault.WRONG_HOST_NAME, "for another host name"),
