@@ -156,14 +156,18 @@ class NotebookPage:
 def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebooks]:
     assert CHROMIUM.exists(), "this test needs Debian's chromium: apt-get install -y chromium"
     project = tmp_path_factory.mktemp("notebooks")
-    for folder in ("notebooks", "runbooks"):
-        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns(".*"))
+    _copy_notebooks(project)
     with Lab(project / ".lab") as lab, server(project) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:
             yield Notebooks(project, lab, address, browser)
         finally:
             browser.close()
+
+
+def _copy_notebooks(project: Path) -> None:
+    for folder in ("notebooks", "runbooks"):
+        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns(".*"), dirs_exist_ok=True)
 
 
 class server:  # noqa: N801  # a context manager that reads as one
@@ -201,8 +205,10 @@ OpenPage = Callable[..., NotebookPage]
 def open_page(notebooks: Notebooks, tmp_path: Path) -> Iterator[OpenPage]:
     """Pages that are closed after the test, their kernels ended; `end.png` is what the last one looked like.
 
-    Every cluster runs, with room and right clocks, and every link is whole before a test begins.
+    Before a test begins, every cluster runs, with room and right clocks, every link is whole, and the notebooks are those of
+    the repository: JupyterLab saves what an earlier test left open, with outputs of widgets that ended with their kernel.
     """
+    _copy_notebooks(notebooks.project)
     notebooks.lab.proxy.clear()
     clocks.set_all_right(notebooks.lab.root)
     for alias, cluster in notebooks.lab.clusters.items():
