@@ -46,10 +46,10 @@ def lab_line(directory: Path) -> str:
     from drlib.lab.lab import Lab
 
     try:
-        found = Lab.attach(directory)
+        lab = Lab.attach(directory)
     except UsageError:
         return f"No lab is running in {directory}: the notebooks start one, or run `drlib lab up --dir {directory}`."
-    down = [alias for alias, cluster in found.clusters.items() if not cluster.alive]
+    down = [alias for alias, cluster in lab.clusters.items() if not cluster.alive]
     if down:
         return f"The lab in {directory}: {', '.join(down)} is not running. Restart it: `drlib lab down`, then `drlib lab up`."
-    return f"The lab in {directory} is running: {', '.join(found.clusters)}."
+    return f"The lab in {directory} is running: {', '.join(lab.clusters)}."

@@ -78,8 +78,8 @@ class PointerWatcher:
         self._checked = now
         try:
             stat = self._path.stat()
-            seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-            if seen == self._seen:
+            identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if identity == self._seen:
                 return self._pointer
             fresh = read(self._path)
         except FileNotFoundError:
@@ -91,7 +91,7 @@ class PointerWatcher:
                 raise
             self._doubt = str(error)
             return self._pointer
-        self._seen = seen
+        self._seen = identity
         if self._pointer is None or fresh.version >= self._pointer.version:
             self._pointer = fresh
             self._doubt = ""

@@ -126,7 +126,7 @@ def publish(
     if refused:
         raise _conflict(pointer, refused, ())
     where: list[str] = []
-    for settings in sorted(clusters, key=lambda one: one.alias):
+    for settings in sorted(clusters, key=lambda cluster: cluster.alias):
         if settings.alias not in claims:
             continue
         try:
@@ -235,7 +235,7 @@ def _ask(
     answers: dict[str, Answer] = {}
     silent: dict[str, DrlibError] = {}
     with ThreadPoolExecutor(max(1, len(clusters)), "pointer") as pool:
-        for settings, asked in [(one, pool.submit(ask, one)) for one in clusters]:
+        for settings, asked in [(cluster, pool.submit(ask, cluster)) for cluster in clusters]:
             try:
                 answers[settings.alias] = asked.result()
             except DrlibError as error:

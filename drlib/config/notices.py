@@ -118,8 +118,8 @@ def _refuse_slip(file: PropertiesFile, entry: Entry, scope: str, key: str, alias
             "unknown key",
             f"The keys of drlib are {', '.join(known)}.",
         )
-    alias, _, rest = key.partition(".")
-    if not scope and rest in keys.CLUSTER_KEYS:
+    alias, _, setting = key.partition(".")
+    if not scope and setting in keys.CLUSTER_KEYS:
         close = difflib.get_close_matches(alias.upper(), [known.upper() for known in aliases], n=1)
         hint = next((f"Did you mean {known}? " for known in aliases if close and known.upper() == close[0]), "")
         raise UsageError(

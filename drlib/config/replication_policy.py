@@ -123,9 +123,9 @@ class DefaultReplicationPolicy(ReplicationPolicy):
         return f"{source_alias}{self.separator}{topic}"
 
     def source_of(self, topic: str) -> str | None:
-        first, separator, rest = topic.partition(self.separator)
+        first, separator, original = topic.partition(self.separator)
         # Java's split drops empty strings at the end, so `A.` and `A..` are local topics there, and `..x` is not.
-        return first if separator and rest.replace(self.separator, "") else None
+        return first if separator and original.replace(self.separator, "") else None
 
     def upstream_topic(self, topic: str) -> str | None:
         source = self.source_of(topic)

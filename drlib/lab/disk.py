@@ -59,4 +59,4 @@ class Disk:
         resource.prlimit(self._pid(), resource.RLIMIT_FSIZE, (_NO_ROOM, resource.RLIM_INFINITY))
 
     def _pid(self) -> int:
-        return next(one.pid for one in self._lab.registry.records() if one.name == self._broker.name)
+        return next(process.pid for process in self._lab.registry.records() if process.name == self._broker.name)

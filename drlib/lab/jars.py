@@ -170,7 +170,10 @@ def resolve_lock(*, on_event: Callable[[str], None] = lambda _: None) -> tuple[J
         context = _context(Path(incoming))
         kinds: dict[str, set[str]] = {}
         inputs, transitive = context.resolver.resolve([context.create_dependency(root_) for root_ in _KAFKA_ROOTS])
-        for dependency in [*inputs, *(one for one in transitive if one.scope in ("compile", "runtime"))]:
+        for dependency in [
+            *inputs,
+            *(candidate for candidate in transitive if candidate.scope in ("compile", "runtime")),
+        ]:
             coordinate = f"{dependency.groupId}:{dependency.artifactId}:{dependency.version}"
             kinds.setdefault(coordinate, set()).update({"kafka", "mm2"})
         # Alone: as a root it would impose its parent's dependency management (another jackson, snappy) on Kafka's.

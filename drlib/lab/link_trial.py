@@ -148,7 +148,7 @@ class LinkTrial:
         until = time.monotonic() + _PATIENCE_S
         with Cluster(self._lab.clusters[TARGET].settings()) as cluster:
             while time.monotonic() < until:
-                if not all(one.alive for one in self._lab.status() if one.name in self._names):
+                if not all(process.alive for process in self._lab.status() if process.name in self._names):
                     break
                 done = 0
                 if copy[0].topic in cluster.topics([copy[0].topic]):
@@ -191,18 +191,20 @@ class LinkTrial:
         """The sum of the clients' rates in bytes per second, each measured after its first response."""
         source = wire_client(self._lab.clusters[SOURCE].settings("LINK"), client_id="drlib-trial")
         try:
-            found = (await source.metadata([self.topic])).topics[self.topic]
-            raise_for(found.error_code, f"reading {self.topic}")
+            metadata = (await source.metadata([self.topic])).topics[self.topic]
+            raise_for(metadata.error_code, f"reading {self.topic}")
             wanted = [TopicPartition(self.topic, n % self.partitions) for n in range(clients)]
-            first = await source.connection(found.partitions[0].leader, "waiting-0")
+            first = await source.connection(metadata.partitions[0].leader, "waiting-0")
             ends = await requests.list_offsets(first, sorted(set(wanted)), -1)
 
             async def one(number: int) -> float:
                 partition = wanted[number]
-                connection = await source.connection(found.partitions[partition.partition].leader, f"waiting-{number}")
+                connection = await source.connection(
+                    metadata.partitions[partition.partition].leader, f"waiting-{number}"
+                )
                 position, got, began = 0, 0, 0.0
                 while not began or time.perf_counter() - began < RUN_S:
-                    asked = [FetchPartition(found.topic_id, partition.partition, position, request)]
+                    asked = [FetchPartition(metadata.topic_id, partition.partition, position, request)]
                     answer = await requests.fetch_future(
                         connection, asked, max_wait_ms=0, min_bytes=1, max_bytes=request, read_committed=True
                     )

@@ -101,7 +101,7 @@ class ProcessRegistry:
                 previous.wait()  # it has ended, as checked above; this collects its exit status
             self._children[name] = child
             if not die_with_parent:
-                _OUTLIVING[:] = [*(one for one in _OUTLIVING if one.poll() is None), child]
+                _OUTLIVING[:] = [*(process for process in _OUTLIVING if process.poll() is None), child]
             stat = _stat(child.pid)
             # A child that ended already is a zombie until waited for, so it has a stat.
             assert stat is not None

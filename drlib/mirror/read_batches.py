@@ -43,18 +43,18 @@ async def until_listed(client: ClusterClient, wanted: Mapping[str, int], *, dead
 
     A controller answers before all brokers know a new topic; until then they report it as unknown.
     """
-    rest = dict(wanted)
+    remaining = dict(wanted)
     deadline = time.monotonic() + deadline_s
-    while rest:
-        metadata = await client.metadata(sorted(rest))
+    while remaining:
+        metadata = await client.metadata(sorted(remaining))
         for name, topic in metadata.topics.items():
             led = sum(p.leader >= 0 for p in topic.partitions.values())
-            if not topic.error_code and led >= rest[name]:
-                del rest[name]
-        if not rest or time.monotonic() > deadline:
+            if not topic.error_code and led >= remaining[name]:
+                del remaining[name]
+        if not remaining or time.monotonic() > deadline:
             break
         await asyncio.sleep(LISTED_POLL_S)
-    return set(rest)
+    return set(remaining)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,12 @@ class PastRun:
 
 def read_runs(runs_dir: Path) -> tuple[PastRun, ...]:
     """Every run in `runs_dir`, oldest first; none when there is no such folder."""
-    found = []
+    runs = []
     for path in sorted(runs_dir.iterdir()) if runs_dir.is_dir() else ():
         match = _NAME.fullmatch(path.name)
         if match is not None and path.is_dir() and not path.is_symlink():
-            found.append(_run(path, match[2], match[1]))
-    return tuple(found)
+            runs.append(_run(path, match[2], match[1]))
+    return tuple(runs)
 
 
 def _run(path: Path, runbook: str, begun: str) -> PastRun:

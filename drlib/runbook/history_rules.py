@@ -64,10 +64,10 @@ class Standing:
 
 def trend(values: Sequence[float | None]) -> Trend:
     """Of measurements, oldest first; smaller is better."""
-    found = [value for value in values if value is not None]
-    if len(found) < 3 or values[-1] is None:
+    measured = [value for value in values if value is not None]
+    if len(measured) < 3 or values[-1] is None:
         return Trend(Direction.UNKNOWN)
-    before, last = median(found[:-1]), found[-1]
+    before, last = median(measured[:-1]), measured[-1]
     if before == 0:
         return Trend(Direction.STEADY, 0.0) if last == 0 else Trend(Direction.WORSE)
     change = (last - before) / before
@@ -78,8 +78,8 @@ def trend(values: Sequence[float | None]) -> Trend:
 
 def standing(runbook: str, outcomes: Iterable[Outcome], *, every_hours: int | None, now_ms: int) -> Standing:
     """`outcomes` of any runbooks, in any order."""
-    mine = sorted((one for one in outcomes if one.runbook == runbook), key=lambda one: (one.started_ms, one.run))
-    drills = [one for one in mine if one.counts]
+    mine = sorted((run for run in outcomes if run.runbook == runbook), key=lambda run: (run.started_ms, run.run))
+    drills = [run for run in mine if run.counts]
     due = None
     if every_hours is not None:
         due = drills[-1].started_ms + every_hours * HOUR_MS if drills else 0
@@ -87,8 +87,8 @@ def standing(runbook: str, outcomes: Iterable[Outcome], *, every_hours: int | No
         runbook,
         len(mine),
         mine[-1] if mine else None,
-        trend([one.rto_seconds for one in drills]),
-        trend([one.rpo_records for one in drills]),
+        trend([run.rto_seconds for run in drills]),
+        trend([run.rpo_records for run in drills]),
         due,
         due is not None and due <= now_ms,
     )

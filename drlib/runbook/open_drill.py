@@ -146,9 +146,9 @@ def find(runbook: str | Path) -> Path:
     if path.suffix in {".yaml", ".yml"} or path.exists():
         return path
     for above in (Path.cwd(), *Path.cwd().parents):
-        found = above / "runbooks" / f"{path.name}.yaml"
-        if found.is_file():
-            return found
+        candidate = above / "runbooks" / f"{path.name}.yaml"
+        if candidate.is_file():
+            return candidate
     return Path("runbooks") / f"{path.name}.yaml"
 
 
@@ -180,9 +180,9 @@ def _asked(
     parameters: Mapping[str, Value | None],
 ) -> Request:
     """What a notebook asks for, so that the command line can abort its run, take it up and roll it back."""
-    found = asked or Request(runbook=book.file, parameters=notebook_parameters.known(book.notebook, parameters))
+    requested = asked or Request(runbook=book.file, parameters=notebook_parameters.known(book.notebook, parameters))
     place = {"properties": properties, "lab_dir": lab_dir}
-    return found.model_copy(update={name: Path(value).absolute() for name, value in place.items() if str(value)})
+    return requested.model_copy(update={name: Path(value).absolute() for name, value in place.items() if str(value)})
 
 
 def _readiness(opened: Opened, asked: Request) -> str:
@@ -200,10 +200,10 @@ def _workplace(
     if target.properties:
         path = target.properties.absolute()
         clusters = load_mirror_settings(path).clusters
-        found = DrillContext(clusters=clusters, flow=wanted.flow, run_dir=place, properties=path)
+        context = DrillContext(clusters=clusters, flow=wanted.flow, run_dir=place, properties=path)
         for alias in (wanted.flow.source, wanted.flow.target):
-            found.cluster(alias)
-        return found, lambda: None
+            context.cluster(alias)
+        return context, lambda: None
     if not target.lab_dir:
         raise UsageError(
             f"drill {wanted.name}", "no clusters were given", "Give lab_dir, or properties with your clusters."
@@ -211,7 +211,7 @@ def _workplace(
     lab, own = _lab(target.lab_dir, wants, start_lab)
     file = lab.root / "connect-mirror-maker.properties"
     clusters = {a: ClusterSettings(a, tuple(c.bootstrap.split(","))) for a, c in lab.clusters.items()}
-    found = DrillContext(
+    context = DrillContext(
         clusters=clusters,
         flow=wanted.flow,
         run_dir=place,
@@ -219,7 +219,7 @@ def _workplace(
         lab=lab,
         pointer=lab.root / POINTER_NAME,
     )
-    return found, lab.down if own else lambda: None
+    return context, lab.down if own else lambda: None
 
 
 def _lab(root: Path, wants: LabSection, start: bool) -> tuple[Lab, bool]:

@@ -50,11 +50,11 @@ _DEAD_S: Final = 20.0  # a kernel whose parent was killed ends within this
 _OURS: Final = ("run_dir", "lab_dir", "properties", "runbook", "skip_gate")  # parameters a run sets itself
 
 
-def targeted(target: ClusterTarget, given: Mapping[str, Value]) -> ClusterTarget:
+def targeted(target: ClusterTarget, arguments: Mapping[str, Value]) -> ClusterTarget:
     """`target`, or what the notebook's own parameters `properties` and `lab_dir` were given as."""
     if target != ClusterTarget():
         return target
-    return ClusterTarget.of(str(given.get("properties", "")), str(given.get("lab_dir", "")))
+    return ClusterTarget.of(str(arguments.get("properties", "")), str(arguments.get("lab_dir", "")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +66,16 @@ class Granted:
     skip_gate: str | None = None
 
 
-def look(book: Runbook, given: Mapping[str, Value], target: ClusterTarget) -> Plan:
+def look(book: Runbook, arguments: Mapping[str, Value], target: ClusterTarget) -> Plan:
     """What the drill would change now. Saves nothing and changes nothing."""
-    target = targeted(target, given)
-    with tempfile.TemporaryDirectory() as nowhere, _opened(book, given, target, Path(nowhere)) as opened:
+    target = targeted(target, arguments)
+    with tempfile.TemporaryDirectory() as nowhere, _opened(book, arguments, target, Path(nowhere)) as opened:
         return planning.make_plan(opened.drill, opened.actions)
 
 
 def keep(
     book: Runbook,
-    given: Mapping[str, Value],
+    arguments: Mapping[str, Value],
     target: ClusterTarget,
     *,
     runs_dir: Path,
@@ -86,13 +86,13 @@ def keep(
 
     `through_gate`: the run follows at once, so the gate is asked now. A folder that could not be filled goes again.
     """
-    target = targeted(target, given)
+    target = targeted(target, arguments)
     refuse_unknown(book.name, book.drill.steps if book.drill else (), granted.approved)
     run = folders.create(runs_dir, book.name)
     try:
         asked = Request(
             runbook=book.file,
-            parameters=dict(given),
+            parameters=dict(arguments),
             properties=target.properties.absolute() if target.properties else None,
             lab_dir=target.lab_dir.absolute() if target.lab_dir else None,
             approved=granted.approved,
@@ -102,7 +102,7 @@ def keep(
         if target == ClusterTarget():  # the notebook knows
             asked.write(run.path)
             return run.path
-        with _opened(book, given, target, run.path) as opened:
+        with _opened(book, arguments, target, run.path) as opened:
             gate.refuse_skip(opened.drill.mode, granted.skip_gate)
             if through_gate:
                 _refuse_untyped(opened, granted.cluster_ids)
@@ -127,17 +127,19 @@ def by_hash(runs_dir: Path, digits: str) -> Path:
             f"it needs at least {DIGITS} digits of the plan's hash",
             "Copy them from drlib plan.",
         )
-    found = [path.parent for path in sorted(runs_dir.glob(f"*/{planning.PLAN_FILE}")) if _hash(path).startswith(digits)]
-    if len({_hash(path / planning.PLAN_FILE) for path in found}) > 1:
+    matching = [
+        path.parent for path in sorted(runs_dir.glob(f"*/{planning.PLAN_FILE}")) if _hash(path).startswith(digits)
+    ]
+    if len({_hash(path / planning.PLAN_FILE) for path in matching}) > 1:
         raise UsageError(f"plan {digits}", "more than one plan begins with these digits", "Give more digits.")
-    new = [path for path in found if not (path / JOURNAL).exists()]
+    new = [path for path in matching if not (path / JOURNAL).exists()]
     if new:
         return new[-1]
-    if found:
+    if matching:
         raise UsageError(
             f"plan {digits}",
-            f"it was already started in {found[-1].name}",
-            f"Continue it: drlib run --resume {found[-1]}. Or make a new plan.",
+            f"it was already started in {matching[-1].name}",
+            f"Continue it: drlib run --resume {matching[-1]}. Or make a new plan.",
         )
     raise UsageError(f"plan {digits}", f"no such plan in {runs_dir}", "Make one: drlib plan RUNBOOK.")
 
@@ -294,38 +296,38 @@ def _refuse_untyped(opened: Opened, cluster_ids: Iterable[str]) -> None:
 def missing_approval(folder: Path) -> str:
     """The first step of the run in `folder` that waits for an approval; empty when none does."""
     lines = journal.read(folder / JOURNAL) if (folder / JOURNAL).exists() else ()
-    given = drill_progress.fold(notes_of(lines)).approved
-    return next(iter(drill_progress.missing_approvals(planning.read(folder).drill, given)), "")
+    approved = drill_progress.fold(notes_of(lines)).approved
+    return next(iter(drill_progress.missing_approvals(planning.read(folder).drill, approved)), "")
 
 
 def refuse_unknown(name: str, steps: Iterable[Step | StepSection], approved: Iterable[str]) -> None:
     """Raises `UsageError` for an approval of a step that there is none of, or that waits for none."""
     waiting = [step.name for step in steps if step.approval]
-    for one in approved:
-        if one not in waiting:
-            near = get_close_matches(one, waiting, 1)
+    for approval in approved:
+        if approval not in waiting:
+            near = get_close_matches(approval, waiting, 1)
             hint = (
                 f"Did you mean {near[0]}?" if near else f"Steps that wait for approval: {', '.join(waiting) or 'none'}."
             )
-            raise UsageError(f"--approve {one}", f"{name} has no such step that waits for approval", hint)
+            raise UsageError(f"--approve {approval}", f"{name} has no such step that waits for approval", hint)
 
 
 @contextlib.contextmanager
-def _opened(book: Runbook, given: Mapping[str, Value], target: ClusterTarget, run_dir: Path) -> Iterator[Opened]:
-    opened = opening.prepare(book, run_dir, target, values(book, given), start_lab=False)
+def _opened(book: Runbook, arguments: Mapping[str, Value], target: ClusterTarget, run_dir: Path) -> Iterator[Opened]:
+    opened = opening.prepare(book, run_dir, target, values(book, arguments), start_lab=False)
     try:
         yield opened
     finally:
         opened.close()
 
 
-def values(book: Runbook, given: Mapping[str, Value]) -> dict[str, Value]:
+def values(book: Runbook, arguments: Mapping[str, Value]) -> dict[str, Value]:
     """The notebook's parameters: its defaults, the runbook's values and objectives, then those given."""
     known = parameters.declared(book.notebook)
     aims = {name: value for name, value in book.objectives.model_dump().items() if value is not None}
-    defaults = {name: found.default for name, found in known.items() if found.default is not None}
-    found = {**defaults, **aims, **parameters.check(book.parameters, known), **parameters.check(given, known)}
-    return {name: value for name, value in found.items() if name not in _OURS}
+    defaults = {name: merged.default for name, merged in known.items() if merged.default is not None}
+    merged = {**defaults, **aims, **parameters.check(book.parameters, known), **parameters.check(arguments, known)}
+    return {name: value for name, value in merged.items() if name not in _OURS}
 
 
 def _book(asked: Request) -> Runbook:

@@ -78,9 +78,9 @@ def seal(folder: Path) -> Path:
 def broken(folder: Path) -> tuple[str, ...]:
     """Names that are missing, not what the manifest says, or not in it at all."""
     listed = {line[66:]: line[:64] for line in (folder / MANIFEST).read_text().splitlines()}  # 64 hex digits, 2 spaces
-    found = {_name(path, folder): path for path in _entries(folder) if path.is_file()}
-    changed = [name for name, digest in listed.items() if name not in found or _digest(found[name]) != digest]
-    return (*changed, *sorted(found.keys() - listed.keys()))
+    files = {_name(path, folder): path for path in _entries(folder) if path.is_file()}
+    changed = [name for name, digest in listed.items() if name not in files or _digest(files[name]) != digest]
+    return (*changed, *sorted(files.keys() - listed.keys()))
 
 
 def _entries(folder: Path) -> Iterator[Path]:

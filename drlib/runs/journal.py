@@ -85,10 +85,10 @@ class DrillJournal:
             "previous": self._previous,
         }
         digest = _digest(body)
-        rest = (json.dumps({**body, "hash": digest}) + "\n").encode()
+        line = (json.dumps({**body, "hash": digest}) + "\n").encode()
         try:
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
+            while line:
+                line = line[os.write(self._file, line) :]
             os.fsync(self._file)
         except OSError as error:  # half a line may be there: the next to open the journal removes it
             raise JournalFull(self.path, error) from error
@@ -112,7 +112,7 @@ def verify(path: Path) -> Verified:
 
 def _read(path: Path) -> tuple[tuple[Line, ...], int, bool]:
     """The lines, how many bytes of the file they are, and whether a torn one follows."""
-    found: list[Line] = []
+    lines: list[Line] = []
     previous, whole = FIRST, 0
     raw = path.read_bytes()
     for number, text in enumerate(raw.splitlines(keepends=True), 1):
@@ -124,12 +124,12 @@ def _read(path: Path) -> tuple[tuple[Line, ...], int, bool]:
             line = Line(body["seq"], body["at"], body["event"], body["data"], body["previous"], digest)
         except (ValueError, KeyError, AttributeError, TypeError):
             raise JournalTampered(path, number) from None
-        if line.previous != previous or digest != _digest(body) or line.seq != len(found):
+        if line.previous != previous or digest != _digest(body) or line.seq != len(lines):
             raise JournalTampered(path, number)
         previous = digest
         whole += len(text)
-        found.append(line)
-    return tuple(found), whole, whole < len(raw)
+        lines.append(line)
+    return tuple(lines), whole, whole < len(raw)
 
 
 def _digest(body: Mapping[str, object]) -> str:

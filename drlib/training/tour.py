@@ -58,14 +58,14 @@ class Tour:
         rows: list[dict[str, Scalar]] = []
         for alias, cluster in self._lab.clusters.items():
             with Cluster(cluster.settings()) as handle:
-                found, topics = handle.cluster_id(), len(handle.topics())
+                cluster_id, topics = handle.cluster_id(), len(handle.topics())
             rows.append(
                 {
                     "cluster": alias,
                     "applications connect to": cluster.bootstrap,
                     "the mirror, over the link": cluster.link_bootstrap,
                     "topics": topics,
-                    "ID": found,
+                    "ID": cluster_id,
                 }
             )
         return Table("A real Kafka cluster each, and a link between them that can be cut, slowed and counted", rows)
@@ -102,13 +102,13 @@ class Tour:
                 producer.produce(self._topic, key=f"key-{number % 50}", value=f"hello {number}")
                 producer.poll(0)
         self._mirrors.start(self._abort)
-        here = self._read(FLOW.source, self._topic)
-        self._wait("everything is on RIGHT", lambda: len(self._read(FLOW.target, self._copy)) >= len(here))
-        there = self._read(FLOW.target, self._copy)
+        source_records = self._read(FLOW.source, self._topic)
+        self._wait("everything is on RIGHT", lambda: len(self._read(FLOW.target, self._copy)) >= len(source_records))
+        target_records = self._read(FLOW.target, self._copy)
         rows: list[dict[str, Scalar]] = []
         for number in range(PARTITIONS):
-            ours = [_content(record) for record in here if record.partition.partition == number]
-            theirs = [_content(record) for record in there if record.partition.partition == number]
+            ours = [_content(record) for record in source_records if record.partition.partition == number]
+            theirs = [_content(record) for record in target_records if record.partition.partition == number]
             rows.append(
                 {
                     "partition": number,
@@ -133,17 +133,17 @@ class Tour:
         for item in translate_groups(self._mirrors.settings, FLOW, [GROUP], source_alive=True):
             if item.source.topic != self._topic or item.translation.offset is None:
                 continue
-            here = self._next_record(FLOW.source, item.source, item.source_offset)
-            there = self._next_record(FLOW.target, item.target, item.translation.offset)
+            source_record = self._next_record(FLOW.source, item.source, item.source_offset)
+            target_record = self._next_record(FLOW.target, item.target, item.translation.offset)
             rows.append(
                 {
                     "partition": item.source.partition,
                     "on LEFT": item.source_offset,
                     "on RIGHT": item.translation.offset,
                     "meaning": item.translation.kind.value,
-                    "next on LEFT": here,
-                    "next on RIGHT": there,
-                    "the same record": here == there,
+                    "next on LEFT": source_record,
+                    "next on RIGHT": target_record,
+                    "the same record": source_record == target_record,
                 }
             )
         return Table(

@@ -92,17 +92,17 @@ class JupyterLab:
         prepare(self._state)
         port = self._port or free_ports(1)[0]
         self._folder = tempfile.TemporaryDirectory(prefix="drlib-notebook-")  # 0700, gone with the server
-        here = Path(self._folder.name)
-        self._registry = ProcessRegistry(here)
+        run_dir = Path(self._folder.name)
+        self._registry = ProcessRegistry(run_dir)
         try:
             self._registry.start(
                 _NAME,
-                command(port, browser=self._browser, state=self._state, run=here, arguments=self._arguments),
-                log=here / "jupyterlab.log",
-                env=environment(self._state, here / "runtime"),
+                command(port, browser=self._browser, state=self._state, run=run_dir, arguments=self._arguments),
+                log=run_dir / "jupyterlab.log",
+                env=environment(self._state, run_dir / "runtime"),
                 cwd=self.project,
             )
-            self.url = self._wait(here / "runtime", port)
+            self.url = self._wait(run_dir / "runtime", port)
         except BaseException:
             self.close()
             raise
@@ -203,10 +203,10 @@ def environment(state: Path, runtime: Path) -> dict[str, str]:
 def _token(file: Path) -> str | None:
     """The token in the server's own note of itself; None while it is being written."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        server = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return str(found["token"]) if isinstance(found, dict) and "token" in found else None
+    return str(server["token"]) if isinstance(server, dict) and "token" in server else None
 
 
 def _answers(url: str) -> bool:

@@ -278,8 +278,8 @@ class _Audit:
         hashes = [expression.alias(name) for name, expression in field_hashes().items()]
         aborted = self.uncommitted.select("partition", *hashes).distinct().withColumn("aborted", sf.lit(True))
         marked = records.join(aborted, ["partition", *FIELDS], "left")
-        what = sf.when(sf.col("aborted"), sf.lit("aborted on the source")).otherwise(sf.lit("not on the source"))
-        self._report(marked, Fault.INVENTED, what)
+        reason = sf.when(sf.col("aborted"), sf.lit("aborted on the source")).otherwise(sf.lit("not on the source"))
+        self._report(marked, Fault.INVENTED, reason)
 
     def _missing(self, lost: DataFrame) -> None:
         unknown = is_before("source", {p: t.first_source for p, t in self.tallies.items() if self.target_start.get(p)})

@@ -81,14 +81,14 @@ class _StagedAudit:
                 *(_select_partitions(side, split_again) for side in (self.source, self.target)), split=False
             )
         equal = {number: each for number, each in agreements.items() if each.whole}
-        rest = [number for number in agreements if number not in equal]
+        unequal = [number for number in agreements if number not in equal]
         prefixes = {
             number: each for number, each in agreements.items() if not each.whole and self._can_skip_prefix(each)
         }
-        compared = self.compare(rest, prefixes) if rest else None
+        compared = self.compare(unequal, prefixes) if unequal else None
         if compared is not None and prefixes and _needs_whole(compared, prefixes):
             prefixes = {}
-            compared = self.compare(rest, prefixes)
+            compared = self.compare(unequal, prefixes)
         if compared is not None and compared.source_records is None:
             return compared
         rows = [_equal_partition(number, each.records) for number, each in equal.items()]
@@ -137,9 +137,9 @@ class _StagedAudit:
             before = _ranks(self.spark, self.source, upstream, source_ends)
             after = _ranks(self.spark, self.target, downstream, target_ends)
             for each, source_rank, target_rank in zip(checkpoints, before, after, strict=True):
-                rest = judged.get((each.group, each.partition))
-                re_read = max(source_rank - target_rank, 0) + ((rest.re_read or 0) if rest else 0)
-                skipped = max(target_rank - source_rank, 0) + ((rest.skipped or 0) if rest else 0)
+                verdict = judged.get((each.group, each.partition))
+                re_read = max(source_rank - target_rank, 0) + ((verdict.re_read or 0) if verdict else 0)
+                skipped = max(target_rank - source_rank, 0) + ((verdict.skipped or 0) if verdict else 0)
                 judged[each.group, each.partition] = CheckpointAudit(
                     each.group, each.partition, each.upstream_offset, each.offset, re_read, skipped
                 )

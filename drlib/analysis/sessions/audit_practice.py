@@ -75,8 +75,8 @@ class AuditPractice:
         self.mirrors.start(abort)
         wait_on_lab(abort, "everything is mirrored", self._all_mirrored, _PATIENCE_S, self.lab.root)
         positions = self._read_half(abort)
-        what = f"the positions of {GROUP} are on {self.flow.target}"
-        wait_on_lab(abort, what, lambda: self._checkpoints_are_exact(positions), _PATIENCE_S, self.lab.root)
+        condition = f"the positions of {GROUP} are on {self.flow.target}"
+        wait_on_lab(abort, condition, lambda: self._checkpoints_are_exact(positions), _PATIENCE_S, self.lab.root)
         self.mirrors.stop()
         if plant:
             self._copy_twice()
@@ -92,8 +92,8 @@ class AuditPractice:
         """Commit half of each partition of the orders for the group; returns those positions."""
         positions = {partition: end // 2 for partition, end in self._ends().items() if partition.topic == ORDERS.name}
         source = self.lab.clusters[self.flow.source]
-        what = f"the positions of {GROUP} are committed on {self.flow.source}"
-        wait_on_lab(abort, what, lambda: place_group(source, GROUP, positions), _PATIENCE_S, self.lab.root)
+        condition = f"the positions of {GROUP} are committed on {self.flow.source}"
+        wait_on_lab(abort, condition, lambda: place_group(source, GROUP, positions), _PATIENCE_S, self.lab.root)
         return positions
 
     def _checkpoints_are_exact(self, positions: dict[TopicPartition, int]) -> bool:

@@ -43,8 +43,10 @@ def plan(
     from drlib.ui.terminal.plan import plan_of
 
     book = model.load(runbook)
-    given = parameters.parse(parameter or [], parameters.declared(book.notebook))
-    kept = drills.keep(book, given, _somewhere(drills.targeted(ClusterTarget(file, lab_dir), given)), runs_dir=runs_dir)
+    arguments = parameters.parse(parameter or [], parameters.declared(book.notebook))
+    kept = drills.keep(
+        book, arguments, _somewhere(drills.targeted(ClusterTarget(file, lab_dir), arguments)), runs_dir=runs_dir
+    )
     made = planning.read(kept)
     out = Console(highlight=False)
     out.print(plan_of(made))
@@ -130,8 +132,8 @@ def run(
                 "Give a running lab: --lab-dir DIR.",
             )
         book = model.load(runbook)
-        given = parameters.parse(parameter or [], parameters.declared(book.notebook))
-        made = drills.look(book, given, _somewhere(drills.targeted(target, given)))
+        arguments = parameters.parse(parameter or [], parameters.declared(book.notebook))
+        made = drills.look(book, arguments, _somewhere(drills.targeted(target, arguments)))
         drills.refuse_unknown(made.drill.name, made.drill.steps, granted.approved)
         Console(highlight=False).print(plan_of(made))
         return

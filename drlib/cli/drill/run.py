@@ -56,17 +56,17 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted) -> int:
     require("notebooks", RUN)
     runbook = load(path)
     known = parameters.declared(runbook.notebook)
-    given = parameters.parse(pairs, known)
+    arguments = parameters.parse(pairs, known)
     if runbook.drill is None:
-        given = _of_analysis(runbook.name, given, wanted, takes=frozenset(known))
-    resolve(runbook, given)
+        arguments = _of_analysis(runbook.name, arguments, wanted, takes=frozenset(known))
+    resolve(runbook, arguments)
     print(f"{runbook.title}\n")
     with terminal_progress() as progress:
         tell = _teller(progress)
 
         def ready(target: ClusterTarget) -> RunResult:
-            run, lab_dir = _prepared(runbook, given, wanted, target), target.lab_dir
-            return execute(runbook, given, runs_dir=wanted.runs_dir, lab_dir=lab_dir, on_progress=tell, run=run)
+            run, lab_dir = _prepared(runbook, arguments, wanted, target), target.lab_dir
+            return execute(runbook, arguments, runs_dir=wanted.runs_dir, lab_dir=lab_dir, on_progress=tell, run=run)
 
         try:
             result = (
@@ -78,15 +78,15 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted) -> int:
     return _told(result)
 
 
-def _of_analysis(name: str, given: Mapping[str, Value], wanted: Wanted, takes: frozenset[str]) -> dict[str, Value]:
-    """`given`, and where an analysis looks, as a parameter of its notebook; that runs elsewhere, so the path is whole."""
+def _of_analysis(name: str, arguments: Mapping[str, Value], wanted: Wanted, takes: frozenset[str]) -> dict[str, Value]:
+    """`arguments`, and where an analysis looks, as a parameter of its notebook; that runs elsewhere, so the path is whole."""
     target = wanted.target
     asked = {name for name, value in (("properties", target.properties), ("lab_dir", target.lab_dir)) if value}
     if wanted.granted != NOTHING or not asked <= takes:
         raise UsageError(f"runbook {name}", "it has no drill, so options of drills do not apply", "Leave them out.")
     if target.properties is None:
-        return dict(given)
-    return {**given, "properties": str(target.properties.absolute())}
+        return dict(arguments)
+    return {**arguments, "properties": str(target.properties.absolute())}
 
 
 def run_plan(folder: Path, asked: Request, granted: Granted) -> int:
@@ -125,11 +125,13 @@ def _again(folder: Path, runbook: Runbook, asked: Request) -> int:
     return _told(result)
 
 
-def _prepared(runbook: Runbook, given: Mapping[str, Value], wanted: Wanted, target: ClusterTarget) -> RunFolder | None:
+def _prepared(
+    runbook: Runbook, arguments: Mapping[str, Value], wanted: Wanted, target: ClusterTarget
+) -> RunFolder | None:
     """The run's folder, with its plan where it is known which clusters it is for; None for a runbook without a drill."""
     if runbook.drill is None:
         return None
-    kept = drills.keep(runbook, given, target, runs_dir=wanted.runs_dir, granted=wanted.granted, through_gate=True)
+    kept = drills.keep(runbook, arguments, target, runs_dir=wanted.runs_dir, granted=wanted.granted, through_gate=True)
     return RunFolder(kept, kept.name)
 
 
@@ -176,11 +178,11 @@ def _in_lab(
 ) -> RunResult:
     root = wanted.runs_dir.absolute().parent / f".lab-{os.getpid()}-{secrets.token_hex(2)}"
     root.parent.mkdir(parents=True, exist_ok=True)
-    here = Lab(root, aliases, on_event=stage)
+    lab = Lab(root, aliases, on_event=stage)
     with _signals_interrupt():
         try:
             stage(f"starting clusters {' and '.join(aliases)}")
-            here.up()
+            lab.up()
             return ready(ClusterTarget(lab_dir=root))
         except KeyboardInterrupt:
             raise Aborted(
@@ -189,7 +191,7 @@ def _in_lab(
         finally:
             with _signals_ignored():
                 stage("stopping the lab")
-                _end(here)
+                _end(lab)
 
 
 def _end(lab: Lab) -> None:
@@ -198,7 +200,7 @@ def _end(lab: Lab) -> None:
         lab.down()
     except (DrlibError, OSError) as error:  # TimeoutError among them: a process outlived SIGKILL
         print(f"drlib: {error}", file=sys.stderr)
-    if alive := [f"{one.name} (pid {one.pid})" for one in lab.status() if one.alive]:
+    if alive := [f"{process.name} (pid {process.pid})" for process in lab.status() if process.alive]:
         print(
             f"drlib: {', '.join(alive)} could not be stopped: the lab's folder {lab.root} is kept. "
             f"Stop what is left with: drlib lab down --dir {lab.root}",

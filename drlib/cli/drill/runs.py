@@ -36,16 +36,16 @@ def runs(
     books = {book.name: book for book in (model.load(path) for path in sorted(runbooks.glob("*.yaml")))}
     now_ms = clock.now_ms()
     names = sorted({run.outcome.runbook for run in past} | {n for n, book in books.items() if book.schedule})
-    stands = [_standing(name, books.get(name), past, now_ms) for name in names]
+    standings = [_standing(name, books.get(name), past, now_ms) for name in names]
     if as_json:
-        document = {"runs": [_row(run) for run in past[-limit:]], "runbooks": [asdict(stand) for stand in stands]}
+        document = {"runs": [_row(run) for run in past[-limit:]], "runbooks": [asdict(stand) for stand in standings]}
         print(json.dumps(document, indent=2))
     else:
         console = Console()
         console.print(_runs(past[-limit:]) if past else f"No run in {runs_dir}.", highlight=False)
-        if stands:
-            console.print(_stands(stands))
-    missed = [s.runbook for s in stands if s.overdue or (s.last is not None and s.last.verdict == "fail")]
+        if standings:
+            console.print(_stands(standings))
+    missed = [s.runbook for s in standings if s.overdue or (s.last is not None and s.last.verdict == "fail")]
     if check and missed:
         raise ReadinessError(
             f"{', '.join(missed)}: due to run",
@@ -86,38 +86,38 @@ def _runs(past: tuple[PastRun, ...]) -> Table:
     for name in ("started, UTC", "runbook", "verdict", "RTO s", "RPO records", "RPO s"):
         table.add_column(name, justify="right" if name.startswith("R") else "left")
     for run in past:
-        one = run.outcome
+        outcome = run.outcome
         table.add_row(
-            f"{formats.utc(one.started_ms):%Y-%m-%d %H:%M}",
-            one.runbook,
-            Text(one.verdict if not run.problem else f"{one.verdict}: {run.problem}"),
-            "-" if one.rto_seconds is None else f"{one.rto_seconds:.2f}",
-            "-" if one.rpo_records is None else f"{one.rpo_records:,}",
-            "-" if one.rpo_seconds is None else f"{one.rpo_seconds:.2f}",
+            f"{formats.utc(outcome.started_ms):%Y-%m-%d %H:%M}",
+            outcome.runbook,
+            Text(outcome.verdict if not run.problem else f"{outcome.verdict}: {run.problem}"),
+            "-" if outcome.rto_seconds is None else f"{outcome.rto_seconds:.2f}",
+            "-" if outcome.rpo_records is None else f"{outcome.rpo_records:,}",
+            "-" if outcome.rpo_seconds is None else f"{outcome.rpo_seconds:.2f}",
         )
     return table
 
 
-def _stands(stands: list[Standing]) -> Table:
+def _stands(standings: list[Standing]) -> Table:
     table = Table(title="Runbooks", title_justify="left")
     for name in ("runbook", "runs", "last verdict", "RTO", "RPO", "next due, UTC"):
         table.add_column(name, justify="right" if name == "runs" else "left")
-    for one in stands:
-        last = one.last.verdict if one.last is not None else "never run"
-        table.add_row(one.runbook, str(one.runs), last, _trend(one.rto), _trend(one.rpo), _due(one))
+    for each in standings:
+        last = each.last.verdict if each.last is not None else "never run"
+        table.add_row(each.runbook, str(each.runs), last, _trend(each.rto), _trend(each.rpo), _due(each))
     return table
 
 
-def _due(one: Standing) -> Text:
-    if one.due_ms is None:
+def _due(item: Standing) -> Text:
+    if item.due_ms is None:
         return Text("no schedule", style="dim")
-    if one.overdue:
-        since = "never run" if one.due_ms == 0 else f"since {formats.utc(one.due_ms):%Y-%m-%d %H:%M}"
+    if item.overdue:
+        since = "never run" if item.due_ms == 0 else f"since {formats.utc(item.due_ms):%Y-%m-%d %H:%M}"
         return Text(f"OVERDUE, {since}", style="red")
-    return Text(f"{formats.utc(one.due_ms):%Y-%m-%d %H:%M}")
+    return Text(f"{formats.utc(item.due_ms):%Y-%m-%d %H:%M}")
 
 
-def _trend(found: Trend) -> str:
-    if found.direction is Direction.UNKNOWN:
+def _trend(trend: Trend) -> str:
+    if trend.direction is Direction.UNKNOWN:
         return "-"
-    return found.direction.value if found.change is None else f"{found.direction.value} ({found.change:+.0%})"
+    return trend.direction.value if trend.change is None else f"{trend.direction.value} ({trend.change:+.0%})"

@@ -48,7 +48,7 @@ def size(
     if as_json:
         document: dict[str, object] = {**asdict(sizing.size), "outages": [asdict(each) for each in sizing.outages]}
         if trial is not None:
-            document["measured"] = [asdict(one) for one in trial.tried.found]
+            document["measured"] = [asdict(measurement) for measurement in trial.tried.found]
         print(json.dumps(document, indent=2))
     else:
         sections = [sizing.link(), sizing.needs(), sizing.after_outages()]

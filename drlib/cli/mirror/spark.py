@@ -33,7 +33,7 @@ def on_spark(
             "Ask the clusters with 'drlib status FILE'; --metrics 0.0.0.0:0 adds each worker's own detail.",
         )
     addresses(master)
-    given = parse_settings(pairs)
+    spark_conf = parse_settings(pairs)
     console = Console(stderr=True)
     for notice in load_mirror_settings(file).notices:
         console.print(f"{file}:{notice.line}: {notice.key}: {notice.text}", style="yellow", highlight=False)
@@ -46,7 +46,7 @@ def on_spark(
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     mirror_on_spark(
-        SparkMirrorOptions(file, master, 1 if workers is None else workers, memory_bytes, metrics, given),
+        SparkMirrorOptions(file, master, 1 if workers is None else workers, memory_bytes, metrics, spark_conf),
         start_session=spark_session,
         report=report,
         on_state=on_state,

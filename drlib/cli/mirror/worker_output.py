@@ -26,8 +26,8 @@ class StatePrinter:
             key = (event.name, f"{event.entity}{event.opened_ms}{event.resolved_ms}")
             if key not in self._shown:
                 self._shown.add(key)
-                word, then = ("resolved", "") if event.resolved_ms else ("open", f" {event.remedy}")
-                self._print(f"{word}: {event.name} {event.entity}: {event.detail}.{then}")
+                label, remedy = ("resolved", "") if event.resolved_ms else ("open", f" {event.remedy}")
+                self._print(f"{label}: {event.name} {event.entity}: {event.detail}.{remedy}")
 
     def _print(self, line: str) -> None:
         self._console.print(f"{self._prefix}{line}", highlight=False, markup=False, soft_wrap=True)

@@ -68,9 +68,9 @@ class Call:
 
     def argument(self, name: str) -> str | int | float | bool | tuple[str, ...]:
         """Raises KeyError when there is none of that name."""
-        for found in self.arguments:
-            if found.name == name:
-                return found.value
+        for argument in self.arguments:
+            if argument.name == name:
+                return argument.value
         raise KeyError(name)
 
 
@@ -214,12 +214,12 @@ def parse(text: str) -> Plan:
 def contradictions(steps: Iterable[StepPlan]) -> tuple[Moved, ...]:
     """Entities that two steps saw differently: something moved while the plan was made."""
     seen: dict[str, Value] = {}
-    found = []
+    differing = []
     for planned in steps:
         for fact in planned.observed:
             if not same_value(seen.setdefault(fact.entity, fact.value), fact.value):
-                found.append(Moved(fact.entity, seen[fact.entity], fact.value))
-    return tuple(found)
+                differing.append(Moved(fact.entity, seen[fact.entity], fact.value))
+    return tuple(differing)
 
 
 def same_value(one: Value, other: Value) -> bool:

@@ -231,8 +231,10 @@ def decide(drill: Drill, notes: Iterable[Note]) -> Next:
         undo = _undo(drill, now)
         if undo is not None:
             return undo
-        stands = standing(drill, now)
-        return End(RunOutcome(Outcome.DEVIATED if stands and outcome is Outcome.PASSED else outcome, stands))
+        standing_steps = standing(drill, now)
+        return End(
+            RunOutcome(Outcome.DEVIATED if standing_steps and outcome is Outcome.PASSED else outcome, standing_steps)
+        )
     return End(RunOutcome(outcome, standing(drill, now)))
 
 
@@ -337,9 +339,9 @@ def rollback_due(drill: Drill, outcome: Outcome) -> bool:
             return drill.mode is Mode.PRACTICE or (drill.mode is Mode.PLANNED and unfinished)
 
 
-def missing_approvals(drill: Drill, given: Collection[str]) -> tuple[str, ...]:
+def missing_approvals(drill: Drill, approved: Collection[str]) -> tuple[str, ...]:
     """The steps that still need an approval, in order."""
-    return tuple(step.name for step in drill.steps if step.approval and step.name not in given)
+    return tuple(step.name for step in drill.steps if step.approval and step.name not in approved)
 
 
 def destructive(drill: Drill) -> tuple[Step, ...]:

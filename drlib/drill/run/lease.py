@@ -237,10 +237,10 @@ class Lease:
                 consumer.poll(_POLL_S)
                 self._serve()
         except KafkaException as error:
-            found = as_drlib_error(error, self._target, f"holding the lease of {self.flow}")
-            self._lost = self._lost or str(found)
+            refusal = as_drlib_error(error, self._target, f"holding the lease of {self.flow}")
+            self._lost = self._lost or str(refusal)
             if not joined.done():
-                joined.set_exception(found)
+                joined.set_exception(refusal)
         finally:
             self._lost = self._lost or ("" if self._stop.is_set() else "its thread ended")
             while not self._requests.empty():

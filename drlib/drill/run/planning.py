@@ -54,7 +54,7 @@ def compare(plan: Plan, actions: Mapping[str, Action]) -> None:
 
 def stale_plan(name: str, moved: tuple[Moved, ...]) -> StalePlan:
     """What to raise when `moved` is not as the plan of drill `name` expects."""
-    return StalePlan(f"the plan of {name} is stale", "; ".join(str(one) for one in moved), "Make a new plan.")
+    return StalePlan(f"the plan of {name} is stale", "; ".join(str(change) for change in moved), "Make a new plan.")
 
 
 def write(plan: Plan, folder: Path) -> Path:

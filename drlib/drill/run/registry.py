@@ -95,8 +95,8 @@ def find(table: Table[Kind], name: str, where: str) -> type[Kind]:
     if not isinstance(entry, str):
         return entry
     module, _, attribute = entry.partition(":")
-    found: type[Kind] = getattr(import_module(f"drlib.drill.{module}"), attribute)
-    return found
+    kind: type[Kind] = getattr(import_module(f"drlib.drill.{module}"), attribute)
+    return kind
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def parse_drill(drill: Drill, actions: Table[DrillAction] = ACTIONS, probes: Tab
     """Raises `UsageError` for a name that is not in the tables, and for arguments that are wrong. Touches no cluster."""
     return ParsedDrill(
         {step.name: _parsed(actions, step.action, f"step {step.name}") for step in drill.steps},
-        {one.title: _parsed(probes, one.probe, f"hypothesis '{one.title}'") for one in drill.hypothesis},
+        {probe.title: _parsed(probes, probe.probe, f"hypothesis '{probe.title}'") for probe in drill.hypothesis},
     )
 
 

@@ -282,10 +282,10 @@ class Runner:
     def _probe(self, step: str) -> None:
         changes = self.plan.of(step).changes
         try:
-            found, evidence = self._actions[step].probe(changes), ""
+            reach, evidence = self._actions[step].probe(changes), ""
         except Exception as error:
-            found, evidence = Reach.UNKNOWN, _one_line(error)
-        self._note(Noted.PROBED, step, detail=found, evidence=evidence)
+            reach, evidence = Reach.UNKNOWN, _one_line(error)
+        self._note(Noted.PROBED, step, detail=reach, evidence=evidence)
 
     def _act(self, step: str, again: bool) -> None:
         self._confirm()
@@ -332,7 +332,7 @@ class Runner:
 
 def notes_of(lines: Collection[journal.Line]) -> tuple[Note, ...]:
     """A journal's lines as far as they decide what is next. Raises `UsageError` for a line this release does not know."""
-    found = []
+    notes = []
     for line in lines:
         try:
             event = Noted(line.event)
@@ -342,8 +342,8 @@ def notes_of(lines: Collection[journal.Line]) -> tuple[Note, ...]:
                 f"line {line.seq + 1} is a '{line.event}'",
                 "Use the release that wrote it.",
             ) from None
-        found.append(Note(event, str(line.data.get("step") or ""), str(line.data.get("detail") or "")))
-    return tuple(found)
+        notes.append(Note(event, str(line.data.get("step") or ""), str(line.data.get("detail") or "")))
+    return tuple(notes)
 
 
 def _one_line(error: Exception) -> str:

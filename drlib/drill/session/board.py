@@ -100,11 +100,11 @@ class Board(Protocol):
 
 def steps_of(drill: Drill, lines: Sequence[Line], now: datetime) -> tuple[StepStand, ...]:
     """Where every step of `drill` is, as its journal's `lines` say; `now` is UTC."""
-    stands = {step.name: StepStand(step.name, step.title, Stand.WAITING) for step in drill.steps}
+    step_stands = {step.name: StepStand(step.name, step.title, Stand.WAITING) for step in drill.steps}
     began: dict[str, datetime] = {}
     for line in lines:
         name = str(line.data.get("step") or "")
-        if name not in stands:
+        if name not in step_stands:
             continue
         at = datetime.fromisoformat(line.at)
         began.setdefault(name, at)
@@ -120,11 +120,11 @@ def steps_of(drill: Drill, lines: Sequence[Line], now: datetime) -> tuple[StepSt
                 stand = Stand.UNDONE
             case _:
                 continue
-        seconds = stands[name].seconds if stand is Stand.UNDONE else (at - began[name]).total_seconds()
-        stands[name] = StepStand(name, stands[name].title, stand, seconds)
+        seconds = step_stands[name].seconds if stand is Stand.UNDONE else (at - began[name]).total_seconds()
+        step_stands[name] = StepStand(name, step_stands[name].title, stand, seconds)
     return tuple(
         StepStand(s.name, s.title, s.stand, (now - began[s.name]).total_seconds()) if s.stand is Stand.RUNNING else s
-        for s in stands.values()
+        for s in step_stands.values()
     )
 
 

@@ -50,10 +50,10 @@ def find(runs_dir: Path, target: ClusterTarget) -> Run | None:
         alive = folder_lock.held(folder, LOCK)
         if (newest is not None and not alive) or not _at(folder, target):
             continue
-        found = _run(folder, alive)
-        if found is not None and alive:
-            return found
-        newest = newest or found
+        run = _run(folder, alive)
+        if run is not None and alive:
+            return run
+        newest = newest or run
     return newest
 
 
@@ -83,9 +83,9 @@ def _at(folder: Path, target: ClusterTarget) -> bool:
         return False
     if asked is None:
         return False
-    here = asked.lab_dir if target.lab_dir is not None else asked.properties
+    run_place = asked.lab_dir if target.lab_dir is not None else asked.properties
     wanted = target.lab_dir or target.properties
-    return here is not None and wanted is not None and here.resolve() == wanted.resolve()
+    return run_place is not None and wanted is not None and run_place.resolve() == wanted.resolve()
 
 
 def _run(folder: Path, alive: bool) -> Run | None:

@@ -82,23 +82,23 @@ def _gate(lines: Sequence[Line]) -> list[Check]:
 
 
 def _steady(drill: Drill, lines: Sequence[Line]) -> list[Check]:
-    found = []
+    checks = []
     for when in ("before", "after") if drill.hypothesis else ():
         name = f"steady state {when} the drill"
         for line in reversed(lines):
             if line.data.get("detail") != when:
                 continue
             if line.event == Noted.HYPOTHESIS_HELD:
-                titles = ", ".join(one.title for one in drill.hypothesis)
-                found.append(Check(name=name, verdict=Verdict.PASS, evidence=titles))
+                titles = ", ".join(expectation.title for expectation in drill.hypothesis)
+                checks.append(Check(name=name, verdict=Verdict.PASS, evidence=titles))
                 break
             if line.event == Noted.HYPOTHESIS_FAILED:
                 evidence = f"{line.data['expectation']}: {line.data['evidence']}"
-                found.append(Check(name=name, verdict=Verdict.FAIL, evidence=evidence))
+                checks.append(Check(name=name, verdict=Verdict.FAIL, evidence=evidence))
                 break
         else:
-            found.append(Check(name=name, verdict=Verdict.UNKNOWN, evidence="it was not looked at"))
-    return found
+            checks.append(Check(name=name, verdict=Verdict.UNKNOWN, evidence="it was not looked at"))
+    return checks
 
 
 def _ended(lines: Sequence[Line], error: BaseException | None) -> Check:

@@ -122,7 +122,7 @@ class DrillSession:
     def hypothesis(self) -> Table:
         """Check that the steady state holds before anything is done. Raises `HypothesisFailed`."""
         self._go(HYPOTHESIS)
-        rows: list[dict[str, Scalar]] = [{"expectation": one.title, "holds": True} for one in self.drill.hypothesis]
+        rows: list[dict[str, Scalar]] = [{"expectation": each.title, "holds": True} for each in self.drill.hypothesis]
         return Table("Steady state", rows, "" if rows else "This drill has no hypothesis.")
 
     def until(self, step: str, *, optional: bool = False) -> Table:
@@ -130,14 +130,14 @@ class DrillSession:
 
         Raises `UsageError` for no such step, and what `Runner.run` raises.
         """
-        found = next((one for one in self.drill.steps if one.name == step), None)
-        if found is None:
+        chosen = next((candidate for candidate in self.drill.steps if candidate.name == step), None)
+        if chosen is None:
             if optional:
                 return Table(f"{step} is no part of {self.drill.name}", [])
-            known = ", ".join(one.name for one in self.drill.steps)
+            known = ", ".join(candidate.name for candidate in self.drill.steps)
             raise UsageError(f"step {step}", f"{self.drill.name} has no such step", f"Its steps are: {known}.")
         self._go(step)
-        return self._shown(found)
+        return self._shown(chosen)
 
     def finish(self) -> Table:
         """Do the rest, check the hypothesis again, clean up where the strategy says so, and show the verdict.
@@ -147,7 +147,7 @@ class DrillSession:
         self._go(FINISH)
         card = session_score.scorecard(self._plan, self.workplace.run_dir)
         rows: list[dict[str, Scalar]] = [
-            {"check": one.name, "verdict": one.verdict.value, "evidence": one.evidence} for one in card.checks
+            {"check": check.name, "verdict": check.verdict.value, "evidence": check.evidence} for check in card.checks
         ]
         self.close()
         return Table(f"Verdict: {card.verdict.value}", rows)
@@ -284,8 +284,8 @@ class DrillSession:
         if not isinstance(self._error, ApprovalMissing) or not self._over:
             return None
         folder = self.workplace.run_dir
-        lines, given = journal.read(folder / JOURNAL), approvals.read(folder)
-        return waits_of(self._plan, lines, self._permissions.approved, given, attended=self._attended)
+        lines, approved = journal.read(folder / JOURNAL), approvals.read(folder)
+        return waits_of(self._plan, lines, self._permissions.approved, approved, attended=self._attended)
 
     def _until_over(self) -> None:
         """After an abort: the run ends in two seconds, and a rollback as long as its undos take."""
@@ -365,11 +365,11 @@ class DrillSession:
 
 
 def _evidence(lines: tuple[Line, ...], step: str) -> dict[str, Scalar]:
-    found: dict[str, Scalar] = {}
+    evidence: dict[str, Scalar] = {}
     for line in lines:
         if line.event == Noted.STEP_SUCCEEDED and line.data.get("step") == step:
-            found = {name: value for name, value in line.data.items() if name not in {"step", "detail"}}
-    return found
+            evidence = {name: value for name, value in line.data.items() if name not in {"step", "detail"}}
+    return evidence
 
 
 def _value(value: Scalar) -> Scalar:

@@ -84,21 +84,25 @@ class DrillCall(BaseModel):
     @classmethod
     def parse(cls, call: Call, where: str) -> Self:
         """The call's arguments, checked. Raises `UsageError` naming `where`, the action and the argument."""
-        given = {argument.name: argument.value for argument in call.arguments}
-        for name in given:
+        arguments = {argument.name: argument.value for argument in call.arguments}
+        for name in arguments:
             if name not in cls.model_fields:
                 known = f"It takes {', '.join(cls.model_fields)}." if cls.model_fields else "It takes no arguments."
                 raise UsageError(
                     f"{where}: {call.name}: {name}", "it has no such argument", nearest(name, cls.model_fields, known)
                 )
-        present = {name: value for name, value in given.items() if value not in wanted(cls.model_fields[name]).empty}
+        present = {
+            name: value for name, value in arguments.items() if value not in wanted(cls.model_fields[name]).empty
+        }
         try:
             return cls.model_validate(present)
         except UsageError as error:
             raise UsageError(f"{where}: {error.what}", error.why, error.remedy) from None
         except ValidationError as error:
             name = str(error.errors()[0]["loc"][0])
-            raise cls._refused(f"{where}: {call.name}", name, given.get(name) if name in present else None) from None
+            raise cls._refused(
+                f"{where}: {call.name}", name, arguments.get(name) if name in present else None
+            ) from None
 
     @classmethod
     def _refused(cls, what: str, name: str, value: Value | None) -> UsageError:

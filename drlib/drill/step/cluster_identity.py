@@ -13,8 +13,8 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 
 def cluster_id(cluster: ClusterSettings) -> str:
     """Asked over a handle of its own. Raises `Unreachable`."""
-    with Cluster(cluster) as there:
-        return there.cluster_id()
+    with Cluster(cluster) as admin:
+        return admin.cluster_id()
 
 
 def identity(cluster: ClusterSettings) -> Fact:

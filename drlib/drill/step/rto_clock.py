@@ -52,8 +52,8 @@ def seconds(run_dir: Path) -> RtoSeconds:
     marks = {stage: at(run_dir, stage) for stage in STAGES}
 
     def between(first: str, last: str) -> float | None:
-        one, other = marks[first], marks[last]
-        return None if one is None or other is None else round((other - one) / 1000, 3)
+        begin, end = marks[first], marks[last]
+        return None if begin is None or end is None else round((end - begin) / 1000, 3)
 
     stages = {stage: between(before, stage) for before, stage in itertools.pairwise(STAGES)}
     return RtoSeconds(**stages, total=between("fault", "verify"))

@@ -48,10 +48,10 @@ def write_rows(run_dir: Path, step: str, rows: Iterable[Row]) -> None:
 def read_rows(run_dir: Path, step: str) -> Sequence[Row]:
     """What `step` keeps to show; empty when it keeps nothing."""
     try:
-        found: list[Row] = json.loads(_path(run_dir, step, "rows").read_text())
+        rows: list[Row] = json.loads(_path(run_dir, step, "rows").read_text())
     except FileNotFoundError:
         return ()
-    return found
+    return rows
 
 
 def write_part(run_dir: Path, step: str, part: ScorecardPart) -> None:
@@ -71,14 +71,14 @@ def joined(parts: Iterable[ScorecardPart]) -> ScorecardPart:
     """`parts` in the order of their steps, as one."""
     whole = ScorecardPart()
     for part in parts:
-        given = {name: getattr(part, name) for name in part.model_fields_set if getattr(part, name) is not None}
+        values = {name: getattr(part, name) for name in part.model_fields_set if getattr(part, name) is not None}
         update = {
             name: (*getattr(whole, name), *value)
             if isinstance(value, tuple)
             else {**whole.environment, **value}
             if isinstance(value, dict)
             else value
-            for name, value in given.items()
+            for name, value in values.items()
         }
         whole = whole.model_copy(update=update)
     return whole

@@ -123,18 +123,18 @@ def appear(observed: Sequence[Fact]) -> Changes:
 
 def appeared(observed: Sequence[Fact], changes: Changes) -> Reach:
     """Is any of it there by now? What is there is started or made again without harm, so it is never all done."""
-    there = {fact.entity for fact in observed if fact.value is not None}
-    return Reach.PARTLY if any(change.entity in there for change in changes) else Reach.UNTOUCHED
+    existing = {fact.entity for fact in observed if fact.value is not None}
+    return Reach.PARTLY if any(change.entity in existing for change in changes) else Reach.UNTOUCHED
 
 
 def disappear(applications: LabApplications, changes: Changes) -> None:
     """Undo `appear`: stop the processes, then delete the topics. Safe to repeat."""
     gone = [change.entity.split(" ") for change in changes if change.before is None]
-    applications.stop(*(words[1] for words in gone if words[0] == "process"))
+    applications.stop(*(state[1] for state in gone if state[0] == "process"))
     by_cluster: dict[str, list[str]] = {}
-    for words in gone:
-        if words[0] == "topic":
-            by_cluster.setdefault(words[3], []).append(words[1])
+    for state in gone:
+        if state[0] == "topic":
+            by_cluster.setdefault(state[3], []).append(state[1])
     for alias, doomed in by_cluster.items():
         with Cluster(applications.lab.clusters[alias].settings()) as cluster:
             for topic in doomed:

@@ -75,14 +75,17 @@ class ApplicationCounts:
         self._mirrored: dict[tuple[str, int], int] = {}
 
     def __call__(self) -> Counts:
-        for one in (*self._producers, *(one for those in self._readers.values() for one in those)):
-            one.read_on()
+        for application in (
+            *self._producers,
+            *(application for those in self._readers.values() for application in those),
+        ):
+            application.read_on()
         consumed = {
-            group: sum(one.consumed for one in those)
+            group: sum(application.consumed for application in those)
             for group, those in self._readers.items()
-            if any(one.begun for one in those)
+            if any(application.begun for application in those)
         }
-        return Counts(sum(one.acked for one in self._producers), self._everywhere(), consumed)
+        return Counts(sum(application.acked for application in self._producers), self._everywhere(), consumed)
 
     def _everywhere(self) -> int:
         """Records that every flow of their cluster has mirrored."""
@@ -92,10 +95,10 @@ class ApplicationCounts:
             except UsageError:
                 continue  # it is being started again
             for flow in flows:
-                for one in flow.partitions:
-                    if one.topic == self._topic:
-                        at = (flow.flow, one.partition)
-                        self._mirrored[at] = max(self._mirrored.get(at, 0), one.mirrored)
+                for progress in flow.partitions:
+                    if progress.topic == self._topic:
+                        at = (flow.flow, progress.partition)
+                        self._mirrored[at] = max(self._mirrored.get(at, 0), progress.mirrored)
         least: dict[tuple[str, int], int] = {}
         for (flow_name, partition), mirrored in self._mirrored.items():
             at = (flow_name.partition("->")[0], partition)

@@ -31,8 +31,8 @@ def shown(key: str, text: str) -> str:
     if not is_secret(key):
         return text
     references = [match.group(0) for match in _REFERENCE.finditer(text)]
-    rest = _REFERENCE.sub("", text).strip()
-    return " ".join([*([HIDDEN] if rest else []), *references])
+    plain = _REFERENCE.sub("", text).strip()
+    return " ".join([*([HIDDEN] if plain else []), *references])
 
 
 def resolve(text: str, where: str) -> str:

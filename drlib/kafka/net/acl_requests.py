@@ -103,6 +103,6 @@ async def delete_topic_acls(conn: Connection, acls: Sequence[TopicAcl]) -> list[
     )
     errors: list[BrokerError | None] = []
     for acl, result in zip(acls, answer.filter_results, strict=True):
-        failed = next((one for one in (result, *result.matching_acls) if one.error_code), None)
+        failed = next((part for part in (result, *result.matching_acls) if part.error_code), None)
         errors.append(failed and BrokerError(failed.error_code, f"deleting {acl}", failed.error_message))
     return errors

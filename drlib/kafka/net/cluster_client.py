@@ -110,14 +110,14 @@ class _Topics:
 class WrongCluster(UsageError):
     """The addresses lead to another cluster than before, or than the expected one."""
 
-    def __init__(self, where: str, meant: str, found: str, *, alias: str = "", journal: str = "") -> None:
-        self.meant, self.found = meant, found
+    def __init__(self, where: str, expected: str, actual: str, *, alias: str = "", journal: str = "") -> None:
+        self.meant, self.found = expected, actual
         name, prefix = (f"cluster {alias}", f"{alias}.") if alias else ("the cluster", "")
         begun = f", with which the journal {journal} was begun" if journal else ""
-        consent = f"set {prefix}drlib.cluster.id = {found}" if journal else f"correct {prefix}drlib.cluster.id"
+        consent = f"set {prefix}drlib.cluster.id = {actual}" if journal else f"correct {prefix}drlib.cluster.id"
         super().__init__(
             f"{name} at {where} is not the one that is meant",
-            f"its cluster ID is {found} and not {meant}{begun}",
+            f"its cluster ID is {actual} and not {expected}{begun}",
             f"Correct {prefix}bootstrap.servers; if the cluster was replaced on purpose, {consent}.",
         )
 

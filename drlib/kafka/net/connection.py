@@ -318,10 +318,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._frame, self._at = frame, have
             else:
                 self._answer(frame)
-        rest = self._filled - at
-        if at and rest:
-            self._scratch[:rest] = bytes(self._scratch[at : self._filled])
-        self._filled = rest
+        unread = self._filled - at
+        if at and unread:
+            self._scratch[:unread] = bytes(self._scratch[at : self._filled])
+        self._filled = unread
 
     def _answer(self, frame: memoryview) -> None:
         if not self._pending:

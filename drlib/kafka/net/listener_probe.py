@@ -46,12 +46,12 @@ async def explain(
             listener = await ask(host, port)
     except (OSError, TimeoutError):
         return None
-    words = {"protocol": wanted, "mechanisms": names(listener.mechanisms)}
+    values = {"protocol": wanted, "mechanisms": names(listener.mechanisms)}
     if listener.protocol is None or listener.protocol is wanted:
         return None
     if listener.protocol.encrypted != wanted.encrypted:
-        return fault(Fault.PLAINTEXT_TO_TLS if listener.protocol.encrypted else Fault.TLS_TO_PLAINTEXT, peer, **words)
-    return fault(Fault.SASL_REQUIRED if listener.protocol.authenticated else Fault.SASL_NOT_OFFERED, peer, **words)
+        return fault(Fault.PLAINTEXT_TO_TLS if listener.protocol.encrypted else Fault.TLS_TO_PLAINTEXT, peer, **values)
+    return fault(Fault.SASL_REQUIRED if listener.protocol.authenticated else Fault.SASL_NOT_OFFERED, peer, **values)
 
 
 async def ask(host: str, port: int) -> Listener:

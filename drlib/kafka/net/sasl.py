@@ -120,14 +120,14 @@ async def authenticate(
     Raises `SecurityFault`, `BrokerError`, `ConnectionLost`.
     """
     peer, security = connection.peer, login.security
-    words = {"protocol": security.protocol, "mechanism": security.mechanism}
+    values = {"protocol": security.protocol, "mechanism": security.mechanism}
     exchange = exchange or await login.exchange()
     handshake = SaslHandshakeRequest[versions.version("SaslHandshake")](mechanism=security.mechanism)
     offered = await connection.request(handshake, timeout_s)
     if offered.error_code == ILLEGAL_SASL_STATE:
-        raise fault(Fault.SASL_NOT_OFFERED, peer, **words)
+        raise fault(Fault.SASL_NOT_OFFERED, peer, **values)
     if offered.error_code == UNSUPPORTED_SASL_MECHANISM:
-        raise fault(Fault.UNSUPPORTED_MECHANISM, peer, **words, mechanisms=names(offered.mechanisms))
+        raise fault(Fault.UNSUPPORTED_MECHANISM, peer, **values, mechanisms=names(offered.mechanisms))
     raise_for(offered.error_code, f"the SASL handshake with {peer}")
     authenticate_request = SaslAuthenticateRequest[versions.version("SaslAuthenticate")]
     lifetime_ms = 0
@@ -137,7 +137,7 @@ async def authenticate(
             answer = await connection.request(authenticate_request(auth_bytes=message), timeout_s)
             if answer.error_code == SASL_AUTHENTICATION_FAILED:
                 detail = (answer.error_message or "it gave no reason").rstrip(".")
-                raise fault(Fault.WRONG_CREDENTIALS, peer, **words, detail=detail)
+                raise fault(Fault.WRONG_CREDENTIALS, peer, **values, detail=detail)
             raise_for(answer.error_code, f"logging in at {peer}", answer.error_message)
             lifetime_ms = int(answer.session_lifetime_ms)
             message = exchange.send(bytes(answer.auth_bytes or b""))

@@ -140,12 +140,12 @@ _TEXTS: Final = {
 }
 
 
-def fault(kind: Fault, peer: str, **words: object) -> SecurityFault:
-    """The fault `kind` at `peer` (host:port); `words` fill the texts: protocol, mechanism, mechanisms, detail."""
+def fault(kind: Fault, peer: str, **values: object) -> SecurityFault:
+    """The fault `kind` at `peer` (host:port); `values` fill the texts: protocol, mechanism, mechanisms, detail."""
     why, remedy = _TEXTS[kind]
-    detail = words.pop("because", None)
-    text = why.format(peer=peer, **words) + (f" ({detail})" if detail else "")
-    return SecurityFault(kind, f"broker {peer} can't be used", text, remedy.format(peer=peer, **words))
+    detail = values.pop("because", None)
+    text = why.format(peer=peer, **values) + (f" ({detail})" if detail else "")
+    return SecurityFault(kind, f"broker {peer} can't be used", text, remedy.format(peer=peer, **values))
 
 
 def of_tls(error: BaseException | None, peer: str, protocol: str, *, presented: bool) -> SecurityFault | None:

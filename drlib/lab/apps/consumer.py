@@ -59,10 +59,10 @@ def settle(
     mirror never had will not be delivered either: it counts as processed if the commit was applied.
     """
     batch = tuple(records)
-    found = {r: mirrored.get(record_id(r)) for r in batch}
-    before = {r for r, seen in found.items() if seen is not None and seen.offset < positions.get(seen.partition, 0)}
-    taken = all(seen is None or r in before for r, seen in found.items())
-    return tuple(r for r in batch if r in before or (taken and found[r] is None))
+    copies = {r: mirrored.get(record_id(r)) for r in batch}
+    before = {r for r, copy in copies.items() if copy is not None and copy.offset < positions.get(copy.partition, 0)}
+    taken = all(copy is None or r in before for r, copy in copies.items())
+    return tuple(r for r in batch if r in before or (taken and copies[r] is None))
 
 
 def read_plan(spec: specs.ConsumerSpec, pointer: Pointer) -> ReadPlan:
@@ -191,7 +191,7 @@ class ConsumerRun:
             mirrored = find_on_mirror(pointer.bootstrap, remote, ids, oldest_ms, self._stop)
             if mirrored is None:
                 return
-            partitions = {TopicPartition(remote, seen.partition) for seen in mirrored.values()}
+            partitions = {TopicPartition(remote, copy.partition) for copy in mirrored.values()}
             positions = {p.partition: offset for p, offset in consumer.committed(partitions).items()}
             processed = settle(doubt.records, mirrored, positions)
             # Where some of the batch will be delivered again, its commit was not applied.

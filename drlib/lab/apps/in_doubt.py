@@ -48,6 +48,6 @@ def still_to_send(
     if mirrored is None:
         return []
     for sent in doubts:
-        if (found := mirrored.get(sent.flight.id)) is not None:
-            history.append(sent.row(pointer.active, remote, ProducedStatus.MIRRORED, found.partition, found.offset))
+        if (copy := mirrored.get(sent.flight.id)) is not None:
+            history.append(sent.row(pointer.active, remote, ProducedStatus.MIRRORED, copy.partition, copy.offset))
     return [sent.flight for sent in doubts if sent.flight.id not in mirrored]

@@ -144,9 +144,9 @@ def run(path: Path, stop: Stop) -> None:
                 transactions.Transactions(spec, stop, history).run()
 
 
-def _chain(first: list[Flight], rest: Iterator[Flight]) -> Iterator[Flight]:
+def _chain(first: list[Flight], others: Iterator[Flight]) -> Iterator[Flight]:
     yield from first
-    yield from rest
+    yield from others
 
 
 if __name__ == "__main__":

@@ -138,20 +138,20 @@ class Vault:
 
         if not any(protocol.authenticated for protocol in self.security.listeners.values()):
             return
-        word = read_properties(self.passwords).effective()[USER].value.encode()
+        password = read_properties(self.passwords).effective()[USER].value.encode()
         admin = AdminClient({"bootstrap.servers": internal, "log_level": 0, **self.broker_client()})
         kinds: Iterable[Any] = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
         for kind in kinds:  # a request can change each user once
-            wanted = UserScramCredentialUpsertion(USER, ScramCredentialInfo(kind, 4096), word)
+            wanted = UserScramCredentialUpsertion(USER, ScramCredentialInfo(kind, 4096), password)
             admin.alter_user_scram_credentials([wanted])[USER].result(30)
 
         def known() -> bool:
             """Whether the broker has read the credentials from the controller's log."""
             try:
-                found = admin.describe_user_scram_credentials([USER])[USER].result(10)
+                description = admin.describe_user_scram_credentials([USER])[USER].result(10)
             except KafkaException:
                 return False
-            return len(found.scram_credential_infos) == 2
+            return len(description.scram_credential_infos) == 2
 
         if not wait_until(known, 30):
             raise Unreachable(

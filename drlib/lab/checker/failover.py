@@ -170,8 +170,8 @@ def _altered(
 
 
 def _missing_at_target(produced: Iterable[Produced], target: str, local: Iterable[Mirrored]) -> list[str]:
-    there = {row.id for row in local}
-    return [name for name in _acked(produced, target) if name not in there]
+    present = {row.id for row in local}
+    return [name for name in _acked(produced, target) if name not in present]
 
 
 def _rpo_seconds(

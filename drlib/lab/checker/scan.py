@@ -116,14 +116,14 @@ def _start(consumer: Consumer, topic: str, since_ms: int | None, until: float) -
     """Assign every partition with records to read; their ends by partition."""
     while True:
         try:
-            seen = consumer.list_topics(topic, timeout=2).topics[topic]
+            metadata = consumer.list_topics(topic, timeout=2).topics[topic]
             break
         except KafkaException as error:
             if time.monotonic() > until:
                 raise Unreachable(f"no metadata of {topic}", error.args[0].str(), "Read the broker's log") from None
     starts: list[TopicPartition] = []
     ends: dict[int, int] = {}
-    for partition in seen.partitions:
+    for partition in metadata.partitions:
         low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
         if high > low:
             ends[partition] = high

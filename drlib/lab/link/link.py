@@ -80,10 +80,10 @@ class Link:
     def change(self, direction: str, toxics: dict[str, object]) -> None:
         if direction not in get_args(Direction):
             raise ValueError(f"unknown direction {direction}")
-        given = {key: value for key, value in toxics.items() if value is not None}
+        changed = {key: value for key, value in toxics.items() if value is not None}
         for name, shaper in (("requests", self.requests), ("responses", self.responses)):
             if direction in (name, "both"):
-                shaper.change(replace(shaper.toxics, **given))  # type: ignore[arg-type]
+                shaper.change(replace(shaper.toxics, **changed))  # type: ignore[arg-type]
         for half in tuple(self.halves):
             half.reconsider()
             if half.other is not None and not half.other.open:

@@ -111,10 +111,10 @@ def decode(key: bytes, value: bytes) -> Entry:
     if value[0] != FORMAT:
         raise JournalCorrupt(f"its value has format {value[0]}, this version reads {FORMAT}")
     try:
-        identity, rest = Fields(key, 2), Fields(value, 1)
-        entry = declared.read(identity, rest)
+        identity, body = Fields(key, 2), Fields(value, 1)
+        entry = declared.read(identity, body)
         identity.done()
-        rest.done()
+        body.done()
     except ValueError as error:
         raise JournalCorrupt(f"kind {key[1]}: {error}") from error
     return entry

@@ -74,10 +74,10 @@ def decide(source: Sequence[Mark], target: Sequence[Mark], committed: int | None
     for mark in ahead:
         copies[mark.digest] -= 1
     doubtful = 0
-    for seen, mark in enumerate(after[len(ahead) :], 1):
+    for compared, mark in enumerate(after[len(ahead) :], 1):
         if copies[mark.digest] > 0:
             copies[mark.digest] -= 1
-            doubtful = seen
+            doubtful = compared
         elif not mark.may_be_aborted:
             break
     return Decision(max(begin, proven + 1), doubtful, len(ahead))

@@ -146,17 +146,17 @@ class LagMonitor:
 
     def acked(self, stream: PartitionStream, item: PlannedBatch) -> None:
         """A batch was acknowledged by the target."""
-        seen = self._of(stream.source)
-        seen.records += item.batch.count
-        seen.bytes += item.batch.size
-        seen.last_mirrored_ms, seen.covered = item.max_timestamp, item.covers
-        seen.latency.add(time.time() * 1000 - item.max_timestamp)
+        measured = self._of(stream.source)
+        measured.records += item.batch.count
+        measured.bytes += item.batch.size
+        measured.last_mirrored_ms, measured.covered = item.max_timestamp, item.covers
+        measured.latency.add(time.time() * 1000 - item.max_timestamp)
 
     def progressed(self, stream: PartitionStream) -> None:
         """A batch was fetched."""
-        if stream.queue and (newest := stream.queue[-1]) is not (seen := self._of(stream.source)).newest:
-            seen.newest = newest
-            seen.age.add(time.time() * 1000 - newest.max_timestamp)
+        if stream.queue and (newest := stream.queue[-1]) is not (measured := self._of(stream.source)).newest:
+            measured.newest = newest
+            measured.age.add(time.time() * 1000 - newest.max_timestamp)
 
     # -- what status shows ---------------------------------------------------------------------------------------
 
@@ -165,18 +165,18 @@ class LagMonitor:
 
     def log(self, stream: PartitionStream) -> tuple[int, int, int]:
         """Start and end of the source's log from the newest response, and its time; -1 for unknown."""
-        seen = self._of(stream.source)
-        return max(stream.log_start, seen.start), max(stream.high_watermark, seen.end), seen.as_of_ms
+        measured = self._of(stream.source)
+        return max(stream.log_start, measured.start), max(stream.high_watermark, measured.end), measured.as_of_ms
 
     def counted(self, partition: TopicPartition) -> tuple[int, int]:
         """Records and bytes mirrored since the worker started."""
-        seen = self._of(partition)
-        return seen.records, seen.bytes
+        measured = self._of(partition)
+        return measured.records, measured.bytes
 
     def spreads(self, partition: TopicPartition) -> tuple[Spread | None, Spread | None]:
         """Replication latency and record age."""
-        seen = self._of(partition)
-        return seen.latency.spread(), seen.age.spread()
+        measured = self._of(partition)
+        return measured.latency.spread(), measured.age.spread()
 
     def rates(self) -> tuple[float | None, float | None]:
         """Records and bytes per second of the flow in this worker."""
@@ -210,22 +210,22 @@ class LagMonitor:
         open_events: set[tuple[str, str]] = set()
         total_records = total_bytes = 0
         for stream in streams:
-            seen = self._of(stream.source)
-            if seen.topic_id is None:
-                seen.topic_id = stream.key.topic_id
-            elif seen.topic_id != stream.key.topic_id:  # re-created: the earlier state is of another log
-                seen = self._seen[stream.source] = _Measurement(
-                    stream.key.topic_id, records=seen.records, bytes=seen.bytes
+            measured = self._of(stream.source)
+            if measured.topic_id is None:
+                measured.topic_id = stream.key.topic_id
+            elif measured.topic_id != stream.key.topic_id:  # re-created: the earlier state is of another log
+                measured = self._seen[stream.source] = _Measurement(
+                    stream.key.topic_id, records=measured.records, bytes=measured.bytes
                 )
-            self._measure(stream, seen, now, now_ms, open_events)
-        for seen in self._seen.values():
-            total_records += seen.records
-            total_bytes += seen.bytes
+            self._measure(stream, measured, now, now_ms, open_events)
+        for measured in self._seen.values():
+            total_records += measured.records
+            total_bytes += measured.bytes
         if now - self._window_started > WINDOW_S:
             self._window_started = now
-            for seen in self._seen.values():
-                seen.latency.next_window()
-                seen.age.next_window()
+            for measured in self._seen.values():
+                measured.latency.next_window()
+                measured.age.next_window()
         self._totals.append((now, total_records, total_bytes))
         while len(self._totals) > 2 and self._totals[1][0] < now - WINDOW_S / 3:
             self._totals.popleft()
@@ -237,53 +237,53 @@ class LagMonitor:
     def _measure(
         self,
         stream: PartitionStream,
-        seen: _Measurement,
+        measured: _Measurement,
         now: float,
         now_ms: int,
         open_events: set[tuple[str, str]],
     ) -> None:
-        before = seen.samples[-1] if seen.samples else None
+        before = measured.samples[-1] if measured.samples else None
         if not self._is_stale(stream):
-            seen.as_of_ms = now_ms
-        seen.answers, seen.pulse = stream.responses, stream.long_poll
-        seen.pulse_answers = stream.long_poll.responses if stream.long_poll is not None else 0
-        end = seen.end = max(stream.high_watermark, seen.end)
+            measured.as_of_ms = now_ms
+        measured.answers, measured.pulse = stream.responses, stream.long_poll
+        measured.pulse_answers = stream.long_poll.responses if stream.long_poll is not None else 0
+        end = measured.end = max(stream.high_watermark, measured.end)
         mirrored = self._oldest_to_mirror(stream)
         if end < 0:
             return
-        if mirrored == end and before is not None and before.mirrored == before.end == end and seen.outlook.idle:
-            seen.samples[-1] = Sample(now, mirrored, end)  # idle, like most partitions most of the time
+        if mirrored == end and before is not None and before.mirrored == before.end == end and measured.outlook.idle:
+            measured.samples[-1] = Sample(now, mirrored, end)  # idle, like most partitions most of the time
             return
-        start = max(stream.log_start, seen.start)  # what expired says nothing about the rest
+        start = max(stream.log_start, measured.start)  # what expired says nothing about the rest
         oldest = oldest_unmirrored_ms(
             lag=end - mirrored,
             queued_ms=_first_timestamp(stream) if stream.mirrored >= start else None,
-            probed_ms=seen.probed[1] if seen.probed is not None and seen.probed[0] == mirrored else None,
+            probed_ms=measured.probed[1] if measured.probed is not None and measured.probed[0] == mirrored else None,
             mirrored=mirrored,
             end_before=None if before is None else before.end,
             measured_before_ms=self._measured_ms,
-            last_mirrored_ms=seen.last_mirrored_ms if seen.covered >= start else None,
+            last_mirrored_ms=measured.last_mirrored_ms if measured.covered >= start else None,
         )
-        seen.outlook = forecast(
-            seen.samples,
+        measured.outlook = forecast(
+            measured.samples,
             Sample(now, mirrored, end),
             window_s=WINDOW_S,
             now_ms=now_ms,
             oldest_ms=oldest,
-            record_bytes=seen.bytes / seen.records if seen.records else seen.record_bytes,
+            record_bytes=measured.bytes / measured.records if measured.records else measured.record_bytes,
             retention=self._retention.known.get(stream.source.topic),
             warning_s=self._settings.retention_warning_s,
         )
-        if seen.outlook.warning:
+        if measured.outlook.warning:
             entity = str(stream.source)
-            self._events.open("RetentionAhead", entity, f"{seen.outlook.warning} (source offset {mirrored})")
+            self._events.open("RetentionAhead", entity, f"{measured.outlook.warning} (source offset {mirrored})")
             open_events.add(("RetentionAhead", entity))
 
     def _of(self, partition: TopicPartition) -> _Measurement:
-        seen = self._seen.get(partition)
-        if seen is None:
-            seen = self._seen[partition] = _Measurement()
-        return seen
+        measured = self._seen.get(partition)
+        if measured is None:
+            measured = self._seen[partition] = _Measurement()
+        return measured
 
     # -- querying the source -------------------------------------------------------------------------------------
 
@@ -304,28 +304,28 @@ class LagMonitor:
                 mirrored = self._oldest_to_mirror(stream)
                 connection = await self._source.connection(await self._leader(stream.source), "forecast")
                 batch = await first_batch(connection, stream.key.topic_id, stream.source, mirrored)
-                seen = self._of(stream.source)
-                seen.probed = (mirrored, -1 if batch is None else batch[0])
-                seen.record_bytes = None if batch is None else batch[1]
+                measured = self._of(stream.source)
+                measured.probed = (mirrored, -1 if batch is None else batch[0])
+                measured.record_bytes = None if batch is None else batch[1]
         except (DrlibError, TimeoutError, OSError, KeyError):
             self._leaders.clear()  # gone or moved: the lanes report it
         return cost
 
     def _is_stale(self, stream: PartitionStream) -> bool:
         """True where no fetch response came since the last measurement, neither its own nor one shared with others."""
-        seen = self._of(stream.source)
+        measured = self._of(stream.source)
         pulse = stream.long_poll
-        return stream.responses == seen.answers and (
-            pulse is None or pulse is not seen.pulse or pulse.responses == seen.pulse_answers
+        return stream.responses == measured.answers and (
+            pulse is None or pulse is not measured.pulse or pulse.responses == measured.pulse_answers
         )
 
     def _wants_probe(self, stream: PartitionStream) -> bool:
-        seen = self._of(stream.source)
+        measured = self._of(stream.source)
         mirrored = self._oldest_to_mirror(stream)
-        if not seen.samples or seen.samples[-1].mirrored != mirrored:
+        if not measured.samples or measured.samples[-1].mirrored != mirrored:
             return False  # it advances: the batches mirrored give its age
-        known = _first_timestamp(stream) is not None or (seen.probed is not None and seen.probed[0] == mirrored)
-        return not known and max(stream.high_watermark, seen.end) > mirrored
+        known = _first_timestamp(stream) is not None or (measured.probed is not None and measured.probed[0] == mirrored)
+        return not known and max(stream.high_watermark, measured.end) > mirrored
 
     async def _read_log_ends(self, streams: Iterable[PartitionStream]) -> None:
         by_node: dict[int, list[TopicPartition]] = {}
@@ -338,9 +338,9 @@ class LagMonitor:
                 requests.list_offsets(connection, partitions, requests.EARLIEST),
             )
             for partition in partitions:
-                seen = self._of(partition)
-                seen.end, seen.start = ends[partition], starts[partition]
-                seen.as_of_ms = clock.now_ms()
+                measured = self._of(partition)
+                measured.end, measured.start = ends[partition], starts[partition]
+                measured.as_of_ms = clock.now_ms()
 
     def _oldest_to_mirror(self, stream: PartitionStream) -> int:
         """The oldest source offset that can still be mirrored; earlier unmirrored records have expired."""

@@ -315,9 +315,9 @@ def not_enough_brokers(key: str, factor: int, alias: str, brokers: int, topic: s
     )
 
 
-def _wrong(settings: ClusterSettings, meant: str, found: str, *, journal: str = "") -> WrongCluster:
+def _wrong(settings: ClusterSettings, expected: str, actual: str, *, journal: str = "") -> WrongCluster:
     where = ", ".join(settings.bootstrap_servers)
-    return WrongCluster(where, meant, found, alias=settings.alias, journal=journal)
+    return WrongCluster(where, expected, actual, alias=settings.alias, journal=journal)
 
 
 def _all_unreachable(findings: Sequence[DrlibError]) -> Unreachable:

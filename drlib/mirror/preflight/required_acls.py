@@ -48,12 +48,12 @@ def missing(wanted: Right, granted: Iterable[str]) -> Right | None:
 
 def command(right: Right, principal: str, bootstrap: Sequence[str]) -> str:
     """The command line that grants `right` to `principal` at the cluster behind `bootstrap`."""
-    words = ["kafka-acls.sh", "--bootstrap-server", ",".join(bootstrap), "--add", "--allow-principal", principal]
+    arguments = ["kafka-acls.sh", "--bootstrap-server", ",".join(bootstrap), "--add", "--allow-principal", principal]
     for operation in right.operations:
-        words += ["--operation", _camel(operation)]
-    words += ["--cluster"] if right.kind == "cluster" else [f"--{right.kind}", right.name]
-    words += ["--resource-pattern-type", "prefixed"] if right.prefixed else []
-    return shlex.join(words)
+        arguments += ["--operation", _camel(operation)]
+    arguments += ["--cluster"] if right.kind == "cluster" else [f"--{right.kind}", right.name]
+    arguments += ["--resource-pattern-type", "prefixed"] if right.prefixed else []
+    return shlex.join(arguments)
 
 
 def _camel(operation: str) -> str:

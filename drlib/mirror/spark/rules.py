@@ -55,10 +55,10 @@ def parse_settings(pairs: Sequence[str]) -> Mapping[str, str]:
 
 
 def settings(
-    master: str, workers: int, memory_bytes: int, given: Mapping[str, str], python_path: str
+    master: str, workers: int, memory_bytes: int, conf: Mapping[str, str], python_path: str
 ) -> Mapping[str, str]:
     """Spark's settings for `workers` of `memory_bytes` each. `python_path`: PYTHONPATH of this process, "" for none."""
-    cores = given.get("spark.executor.cores", "1")
+    cores = conf.get("spark.executor.cores", "1")
     tasks = int(cores) if cores.isdigit() else 1
     made = {
         "spark.ui.enabled": "true",
@@ -71,7 +71,7 @@ def settings(
         made["spark.cores.max"] = str(workers)  # otherwise an application takes all cores
     if python_path:
         made["spark.executorEnv.PYTHONPATH"] = python_path
-    return made | dict(given)
+    return made | dict(conf)
 
 
 def advertised_address(address: str, own: str) -> str:

@@ -56,15 +56,16 @@ def _post(alert: Alert, body: dict[str, Scalar], context: HookContext) -> tuple[
     """What came of it, and why it was not delivered."""
     try:
         hook = HttpHook(name="alert", url=alert.url, headers=alert.headers, body=body, timeout_s=alert.timeout_seconds)
-        found = hook_run.run(hook, context)
+        evidence = hook_run.run(hook, context)
     except UsageError as problem:
         return {"outcome": "not done", "reason": str(problem)}, str(problem)
-    return dict(found.scalars()), "" if found.ok else _why(found)
+    return dict(evidence.scalars()), "" if evidence.ok else _why(evidence)
 
 
-def _why(found: Evidence) -> str:
-    code = "" if found.code is None else f", status {found.code}"
-    return f"the alert to {found.target} was {found.outcome.value}{code}{': ' + found.reason if found.reason else ''}"
+def _why(evidence: Evidence) -> str:
+    code = "" if evidence.code is None else f", status {evidence.code}"
+    reason = f": {evidence.reason}" if evidence.reason else ""
+    return f"the alert to {evidence.target} was {evidence.outcome.value}{code}{reason}"
 
 
 def _keep(run_dir: Path, evidence: dict[str, Scalar]) -> None:

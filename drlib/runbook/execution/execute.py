@@ -54,15 +54,15 @@ class RunResult:
         return self.scorecard.verdict
 
 
-def resolve(runbook: Runbook, given: Mapping[str, Value]) -> dict[str, Value]:
+def resolve(runbook: Runbook, arguments: Mapping[str, Value]) -> dict[str, Value]:
     """The parameters a run will have: the runbook's, then those given. Raises `UsageError`."""
     known = parameters.declared(runbook.notebook)
-    return {**parameters.check(runbook.parameters, known), **parameters.check(given, known)}
+    return {**parameters.check(runbook.parameters, known), **parameters.check(arguments, known)}
 
 
 def execute(
     runbook: Runbook,
-    given: Mapping[str, Value],
+    arguments: Mapping[str, Value],
     *,
     runs_dir: Path,
     lab_dir: Path | None,
@@ -82,14 +82,14 @@ def execute(
     ):  # an installation that lacks one must not leave a folder behind
         import_module(needed)
     known = parameters.declared(runbook.notebook)
-    values = resolve(runbook, given)
+    values = resolve(runbook, arguments)
     alone = nullcontext() if run is None else folders.executing(run.path)
     run = run or folders.create(runs_dir, runbook.name)
     own: dict[str, Value | None] = {
         "run_dir": str(run.path),
         "runbook": str(runbook.file) if runbook.drill else None,
         "lab_dir": str(lab_dir.absolute()) if lab_dir else None,
-        **{name: aim for name, aim in runbook.objectives.model_dump().items() if name not in given},
+        **{name: aim for name, aim in runbook.objectives.model_dump().items() if name not in arguments},
     }
     values.update({name: value for name, value in own.items() if name in known and value is not None})
     stop = stop or Stop()

@@ -81,26 +81,26 @@ def on_calendar(cron: Cron) -> str:
 
 
 def _times(field: str, least: int) -> str:
-    found = []
+    times = []
     for item in field.split(","):
         match = _ITEM.fullmatch(item)
         assert match is not None  # `parse_cron` looked
         span, step = match[1], match[2]
         if span == "*":
-            found.append("*" if step is None else f"{least:02d}/{step}")
+            times.append("*" if step is None else f"{least:02d}/{step}")
         else:
             first, _, last = span.partition("-")
             text = f"{int(first):02d}..{int(last):02d}" if last else f"{int(first):02d}"
-            found.append(text if step is None else f"{text}/{step}")
-    return ",".join(found)
+            times.append(text if step is None else f"{text}/{step}")
+    return ",".join(times)
 
 
 def _weekdays(field: str) -> str:
-    found: list[str] = []
+    names: list[str] = []
     for item in field.split(","):
         match = _ITEM.fullmatch(item)
         assert match is not None  # `parse_cron` looked
         first, _, last = ("0-6" if match[1] == "*" else match[1]).partition("-")
         numbers = range(int(first), int(last or first) + 1, int(match[2] or 1))
-        found += [_DAYS[n] for n in numbers]
-    return ",".join(dict.fromkeys(found))
+        names += [_DAYS[n] for n in numbers]
+    return ",".join(dict.fromkeys(names))

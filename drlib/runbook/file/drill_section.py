@@ -67,8 +67,11 @@ def drill(section: DrillSection, name: str, objectives: Objectives, parameters: 
             rollback=section.rollback,
             objectives=objectives,
             hypothesis=tuple(
-                Expectation(one.title, _call(one.probe, one.arguments, parameters, f"hypothesis '{one.title}'"))
-                for one in section.hypothesis
+                Expectation(
+                    probe.title,
+                    _call(probe.probe, probe.arguments, parameters, f"hypothesis '{probe.title}'"),
+                )
+                for probe in section.hypothesis
             ),
             steps=tuple(
                 Step(
@@ -87,11 +90,11 @@ def drill(section: DrillSection, name: str, objectives: Objectives, parameters: 
 
 
 def _call(name: str, arguments: Mapping[str, Value], parameters: Mapping[str, Value], where: str) -> Call:
-    found = []
+    parsed = []
     for key, value in arguments.items():
         filled = _filled(value, parameters, f"{where}: {key}")
-        found.append(Argument(key, tuple(str(part) for part in filled) if isinstance(filled, list) else filled))
-    return Call(name, tuple(found))
+        parsed.append(Argument(key, tuple(str(part) for part in filled) if isinstance(filled, list) else filled))
+    return Call(name, tuple(parsed))
 
 
 def _filled(value: Value, parameters: Mapping[str, Value], where: str) -> Value:

@@ -96,9 +96,9 @@ def load(path: Path) -> Runbook:
             raise UsageError(f"{path}: file", "there is no such key", "Take it out.")
         book = Runbook.model_validate(document)
     except ValidationError as error:
-        found = error.errors()
-        misspelt = [one for one in found if one["type"] == "extra_forbidden"]  # which is why another is missing
-        raise _refused(path, (misspelt or found)[0]) from None
+        faults = error.errors()
+        misspelt = [fault for fault in faults if fault["type"] == "extra_forbidden"]  # which is why another is missing
+        raise _refused(path, (misspelt or faults)[0]) from None
     notebook = (path.parent / book.notebook).resolve()
     if not notebook.is_file():
         raise UsageError(

@@ -85,37 +85,37 @@ def declared(notebook: Path) -> dict[str, Parameter]:
 
 def parse(pairs: Sequence[str], known: Mapping[str, Parameter]) -> dict[str, Value]:
     """`NAME=VALUE`, each read as its parameter's type; a list is separated by commas. Raises `UsageError`."""
-    given: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
             raise UsageError(f"parameter '{pair}'", "it has no '='", "Write it as NAME=VALUE.")
         check_name(name, known)
         _refuse_secret(name, text)
-        if name in given:
+        if name in values:
             raise UsageError(f"parameter {name}", "it is given twice", "Give it once; a list is separated by commas.")
-        given[name] = _parsed(name, text, known[name])
-    return given
+        values[name] = _parsed(name, text, known[name])
+    return values
 
 
-def check(given: Mapping[str, Value], known: Mapping[str, Parameter]) -> dict[str, Value]:
+def check(values: Mapping[str, Value], known: Mapping[str, Parameter]) -> dict[str, Value]:
     """Values of a runbook against the notebook that takes them. Raises `UsageError`."""
-    for name, value in given.items():
+    for name, value in values.items():
         check_name(name, known)
         for part in value if isinstance(value, list) else [value]:
             _refuse_secret(name, part)
         if not _fits(value, known[name]):
             raise _mistyped(name, value, known[name])
-    return dict(given)
+    return dict(values)
 
 
-def known(notebook: Path, given: Mapping[str, Value | None]) -> dict[str, Value]:
-    """Those of `given` that `notebook` takes; none when it cannot be read. Raises `UsageError` for a secret."""
+def known(notebook: Path, values: Mapping[str, Value | None]) -> dict[str, Value]:
+    """Those of `values` that `notebook` takes; none when it cannot be read. Raises `UsageError` for a secret."""
     try:
         takes = declared(notebook)
     except UsageError:
         return {}
-    return check({name: value for name, value in given.items() if name in takes and value is not None}, takes)
+    return check({name: value for name, value in values.items() if name in takes and value is not None}, takes)
 
 
 def check_name(name: str, known: Mapping[str, Parameter]) -> None:
@@ -143,10 +143,10 @@ def _parameters(notebook: str, source: str) -> Iterator[tuple[str, Parameter]]:
             default = ast.literal_eval(node.value) if node.value is not None else None
         except ValueError:
             raise _unreadable(notebook, node.lineno, f"the default of {name} is not a literal") from None
-        found = _parameter(annotation, default)
-        if found is None:
+        parameter = _parameter(annotation, default)
+        if parameter is None:
             raise _unreadable(notebook, node.lineno, f"{name} is not a str, int, float, bool or list of these")
-        yield name, found
+        yield name, parameter
 
 
 def _parameter(annotation: ast.expr | None, default: Value | None) -> Parameter | None:
@@ -163,8 +163,8 @@ def _parameter(annotation: ast.expr | None, default: Value | None) -> Parameter 
         or (match[2] is not None and (match[2] not in KINDS or match[1] != "list"))
     ):
         return None
-    found = Parameter(KINDS[match[1]], KINDS[match[2]] if match[2] else None, optional, default)
-    return found if default is None or _fits(default, found) else None
+    parameter = Parameter(KINDS[match[1]], KINDS[match[2]] if match[2] else None, optional, default)
+    return parameter if default is None or _fits(default, parameter) else None
 
 
 def _fits(value: Value | None, parameter: Parameter) -> bool:

@@ -45,15 +45,15 @@ def times(book: Runbook) -> Cron:
             "it does not say how often to run",
             "Add `schedule: {every: 30d}` to it.",
         )
-    found = calendar.parse_cron(book.schedule.cron) if book.schedule.cron else None
-    found = found or calendar.usual_cron(calendar.every_hours(book.schedule.every))
-    if found is None:
+    cron = calendar.parse_cron(book.schedule.cron) if book.schedule.cron else None
+    cron = cron or calendar.usual_cron(calendar.every_hours(book.schedule.every))
+    if cron is None:
         raise UsageError(
             f"runbook {book.name}: every {book.schedule.every}",
             "a scheduler's calendar cannot say that",
             "Add the times: `schedule: {every: ..., cron: '0 3 1 * *'}`.",
         )
-    return found
+    return cron
 
 
 def _cron(book: Runbook, argv: Sequence[str]) -> str:
@@ -72,7 +72,7 @@ def _systemd(book: Runbook, argv: Sequence[str]) -> str:
     except ValueError as error:
         raise UsageError(f"runbook {book.name}: its schedule", str(error), "Restrict one of the two days.") from None
     unit = f"drlib-{book.name}"
-    words = " ".join(_word(part) for part in argv)
+    command = " ".join(_word(part) for part in argv)
     return f"""\
 # {book.title}
 # Two files. Put them into /etc/systemd/system/, then: systemctl daemon-reload && systemctl enable --now {unit}.timer
@@ -85,7 +85,7 @@ After=network-online.target
 [Service]
 Type=oneshot
 WorkingDirectory={_word(str(_home(book)))}
-ExecStart={words}
+ExecStart={command}
 # A run stops within seconds of SIGTERM, with its folder finished.
 TimeoutStopSec=60
 TimeoutStartSec=infinity

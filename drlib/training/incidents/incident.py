@@ -264,9 +264,9 @@ def choose_cause(cause: str, where: str = "", how: str = "") -> InjectedCause:
     """Complete a cause with its first place and variant where none is given. Raises `UsageError`."""
     require_cause(cause)
     definition = CAUSES[cause]
-    for option, given, known in (("--where", where, definition.wheres), ("--how", how, definition.hows)):
-        if given and given not in known:
-            raise UsageError(f"{cause} {option} {given}", "this cause does not have it", f"Use {', '.join(known)}.")
+    for option, value, known in (("--where", where, definition.wheres), ("--how", how, definition.hows)):
+        if value and value not in known:
+            raise UsageError(f"{cause} {option} {value}", "this cause does not have it", f"Use {', '.join(known)}.")
     return InjectedCause(cause, where or definition.wheres[0], how or definition.hows[0])
 
 

@@ -66,8 +66,8 @@ class ApprovalButtons:
         self.box = ipywidgets.HBox([self.name, self.approve, self.abort, self.said])
         self.approve.on_click(self._approved)
         self.abort.on_click(self._aborted)
-        for one in (self.name, self.approve, self.abort):
-            answer_while_busy(one)
+        for widget in (self.name, self.approve, self.abort):
+            answer_while_busy(widget)
 
     def show(self, waits: Waits | None) -> None:
         self.box.layout.display = "none" if waits is None else "flex"
@@ -159,15 +159,15 @@ class Picture:
 
     def __repr__(self) -> str:
         steps = [f"{MARKS[s.stand]} {s.name}: {_stand(s)}" for s in self.state.steps]
-        seen = (": ".join(pair) for pair in _seen(self.state))
-        return "\n".join([self._title(), *steps, *seen, *_waits(self.state.waits), *self._note()])
+        lines = (": ".join(pair) for pair in _seen(self.state))
+        return "\n".join([self._title(), *steps, *lines, *_waits(self.state.waits), *self._note()])
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         steps = "".join(
             f"<tr><td>{MARKS[s.stand]}</td><td>{escape(s.title)}</td><td>{escape(_stand(s))}</td></tr>"
             for s in self.state.steps
         )
-        seen = "".join(f"<tr><th scope='row'>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in _seen(self.state))
+        rows = "".join(f"<tr><th scope='row'>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in _seen(self.state))
         waits = "".join(f"<p>{escape(text)}</p>" for text in _waits(self.state.waits))
         note = "".join(f"<p>{escape(text)}</p>" for text in self._note())
         page = (
@@ -175,7 +175,7 @@ class Picture:
             f"<b>{escape(self._title())}</b>"
             '<div style="display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start">'
             f"<table><caption>Steps</caption>{steps}</table>"
-            f"<table><caption>Flow and groups</caption>{seen}</table></div>{waits}{note}</div>"
+            f"<table><caption>Flow and groups</caption>{rows}</table></div>{waits}{note}</div>"
         )
         return {"text/plain": repr(self), "text/html": page}
 

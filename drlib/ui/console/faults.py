@@ -157,9 +157,9 @@ FAULTS: Final = (
 
 def fault(name: str) -> Fault:
     """Raises `UsageError` for none of that name."""
-    for one in FAULTS:
-        if one.name == name:
-            return one
+    for candidate in FAULTS:
+        if candidate.name == name:
+            return candidate
     raise UsageError(f"fault {name}", "there is no such fault", f"The faults are: {', '.join(f.name for f in FAULTS)}.")
 
 

@@ -76,7 +76,7 @@ class Console:
             self.widget.close()
         self.watching.close()
         with _LOCK:
-            _open[:] = [one for one in _open if one is not self]
+            _open[:] = [console for console in _open if console is not self]
 
 
 def open_console(
@@ -95,8 +95,8 @@ def open_console(
         raise UsageError("a lab and a properties file", "a console shows one of them", "Give only one.")
     runs = Path(runs_dir) if str(runs_dir) else _runs()
     if file is not None:
-        found = [str(one.flow) for one in load_mirror_settings(file).flows if one.enabled]
-        if not found:
+        enabled = [str(setting.flow) for setting in load_mirror_settings(file).flows if setting.enabled]
+        if not enabled:
             raise UsageError(f"nothing to show of {file}", "no flow is enabled", "Set 'A->B.enabled = true'.")
         return Console(Subject(None, file.absolute(), runs))
     lab = Lab.attach(Path(lab_dir) if str(lab_dir) else _lab_dir())

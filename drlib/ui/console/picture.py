@@ -154,7 +154,7 @@ def _headline(state: ConsoleState) -> str:
 
 
 def _topology(state: ConsoleState) -> Iterator[str]:
-    seen = {cluster.alias: cluster for cluster in state.clusters}
+    by_alias = {cluster.alias: cluster for cluster in state.clusters}
     drawn = set()
     for view in state.flows:
         source, _, target = view.flow.partition("->")
@@ -162,14 +162,14 @@ def _topology(state: ConsoleState) -> Iterator[str]:
         mark, look = FLOW_LOOKS.get(view.state, ("?", ODD))
         yield (
             f'<div class="row" role="group" aria-label="{escape(f"flow {view.flow}: {view.state}, {_behind(view)}")}">'
-            f"{_box(source, seen.get(source))}"
+            f"{_box(source, by_alias.get(source))}"
             f'<div class="arrow">{_chip(mark, view.state, look)}<br>{escape(_behind(view))}'
             f'<br><span class="dim">{escape(_workers(view))}</span></div>'
-            f"{_box(target, seen.get(target))}</div>"
+            f"{_box(target, by_alias.get(target))}</div>"
         )
-    rest = [cluster for cluster in state.clusters if cluster.alias not in drawn]
-    if rest:
-        yield f'<div class="row">{"".join(_box(cluster.alias, cluster) for cluster in rest)}</div>'
+    others = [cluster for cluster in state.clusters if cluster.alias not in drawn]
+    if others:
+        yield f'<div class="row">{"".join(_box(cluster.alias, cluster) for cluster in others)}</div>'
 
 
 def _box(alias: str, cluster: ClusterSeen | None) -> str:

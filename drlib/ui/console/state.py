@@ -112,8 +112,8 @@ class ConsoleState:
 def topics_of(view: FlowView) -> tuple[TopicLag, ...]:
     """A flow's lag by topic, those furthest behind first, unknown before all."""
     by_topic: dict[str, list[int]] = {}
-    for number, found in enumerate(view.partitions):
-        by_topic.setdefault(found.topic, []).append(number)
+    for number, partition in enumerate(view.partitions):
+        by_topic.setdefault(partition.topic, []).append(number)
     rows = []
     for topic, numbers in by_topic.items():
         mine = [view.partitions[n] for n in numbers]
@@ -144,9 +144,9 @@ def clusters_of_lab(
     behind_ms: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[ClusterSeen, ...]:
     """`brokers`: names of each alias's brokers; `behind_ms`: how far clocks at an alias are behind."""
-    by_name = {one.name: one for one in processes}
-    by_link = {one.name: one for one in links}
-    found = []
+    by_name = {item.name: item for item in processes}
+    by_link = {item.name: item for item in links}
+    clusters = []
     for alias, names in brokers.items():
         states = {name: _word(by_name.get(name)) for name in names}
         distinct = set(states.values())
@@ -155,31 +155,33 @@ def clusters_of_lab(
         link_states = {link_words(by_link[name]) for name in states if name in by_link}
         behind = behind_ms.get(alias, 0)
         clock = f"clocks {formats.duration(behind / 1000)} behind" if behind else ""
-        found.append(
+        clusters.append(
             ClusterSeen(alias, word, detail, "; ".join(sorted(link_states)) if link_states else "link unknown", clock)
         )
-    return tuple(found)
+    return tuple(clusters)
 
 
 def clusters_of_surveys(surveys: Iterable[Survey]) -> tuple[ClusterSeen, ...]:
     """Clusters by whether they answered: one that did not answer for one flow is silent."""
-    found: dict[str, ClusterSeen] = {}
+    clusters: dict[str, ClusterSeen] = {}
     for survey in surveys:
         source, _, target = survey.flow.partition("->")
         for alias, error in ((source, survey.source_error), (target, survey.target_error)):
-            if alias not in found or error:
-                found[alias] = ClusterSeen(alias, SILENT if error else ANSWERS, error)
-    return tuple(found[alias] for alias in sorted(found))
+            if alias not in clusters or error:
+                clusters[alias] = ClusterSeen(alias, SILENT if error else ANSWERS, error)
+    return tuple(clusters[alias] for alias in sorted(clusters))
 
 
 def link_words(link: LinkState) -> str:
     """What a link does to its traffic, in words."""
     if link.cut:
         return "cut"
-    there, back = _toxics(link.requests), _toxics(link.responses)
-    if there == back:
-        return f"{there}, both ways" if there else "healthy"
-    said = [f"{what} {way}" for what, way in ((there, "to the broker"), (back, "from the broker")) if what]
+    to_broker, from_broker = _toxics(link.requests), _toxics(link.responses)
+    if to_broker == from_broker:
+        return f"{to_broker}, both ways" if to_broker else "healthy"
+    said = [
+        f"{toxics} {way}" for toxics, way in ((to_broker, "to the broker"), (from_broker, "from the broker")) if toxics
+    ]
     return ", ".join(said)
 
 
@@ -214,8 +216,8 @@ def _word(process: ProcessStatus | None) -> str:
     return PAUSED if process.paused else RUNS
 
 
-def _toxics(found: Toxics) -> str:
-    parts = ["silent"] if found.blackhole else []
-    parts += [f"{found.delay_ms:g} ms late"] if found.delay_ms else []
-    parts += [f"{found.bandwidth / 1e6:g} MB/s at most"] if found.bandwidth else []
+def _toxics(toxics: Toxics) -> str:
+    parts = ["silent"] if toxics.blackhole else []
+    parts += [f"{toxics.delay_ms:g} ms late"] if toxics.delay_ms else []
+    parts += [f"{toxics.bandwidth / 1e6:g} MB/s at most"] if toxics.bandwidth else []
     return ", ".join(parts)

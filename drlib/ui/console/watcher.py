@@ -147,11 +147,11 @@ class Watching:
         lab = self.lab()
         if lab is None:
             return [self.subject.properties] if self.subject.properties is not None else []
-        workers = [(one.alive, lab.root / f"{one.name}.properties") for one in lab.status()]
-        there = [(alive, path) for alive, path in workers if path.is_file()]
-        running_ = [path for alive, path in there if alive]
+        workers = [(process.alive, lab.root / f"{process.name}.properties") for process in lab.status()]
+        existing = [(alive, path) for alive, path in workers if path.is_file()]
+        running_ = [path for alive, path in existing if alive]
         default = lab.root / DEFAULT_FILE
-        return running_ or [path for _, path in there] or ([default] if default.is_file() else [])
+        return running_ or [path for _, path in existing] or ([default] if default.is_file() else [])
 
     def _source_errors(self) -> dict[str, str]:
         """By alias, why a cluster of the lab is not polled: none of its brokers can answer."""
@@ -159,18 +159,18 @@ class Watching:
 
     def _told(self) -> list[status.WorkerStatus]:
         """The last status file of each of the lab's running workers."""
-        found: list[status.WorkerStatus] = []
+        statuses: list[status.WorkerStatus] = []
         lab = self.lab()
         if lab is None:
-            return found
-        for one in lab.status():
-            path = lab.root / f"{one.name}.status.json"
-            if one.alive and path.with_name(f"{one.name}.properties").is_file():
+            return statuses
+        for process in lab.status():
+            path = lab.root / f"{process.name}.status.json"
+            if process.alive and path.with_name(f"{process.name}.properties").is_file():
                 try:
-                    found.append(status.read(path))
+                    statuses.append(status.read(path))
                 except UsageError:
                     continue  # not written yet
-        return found
+        return statuses
 
     def _clusters(self, unseen: list[str]) -> tuple[ClusterSeen, ...]:
         if self.subject.lab is None:

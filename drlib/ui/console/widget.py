@@ -50,7 +50,7 @@ class ConsoleWidget:
         self.cluster = ipywidgets.Dropdown(
             options=list(self._lab.clusters) if self._lab else [], description="Cluster", layout={"width": "220px"}
         )
-        self.buttons = {one.name: _fault_button(one) for one in faults.FAULTS}
+        self.buttons = {fault.name: _fault_button(fault) for fault in faults.FAULTS}
         self.plan = ipywidgets.HTML()
         self.typed = ipywidgets.Text(
             continuous_update=False,  # one message: a click must not overtake the letters
@@ -212,8 +212,10 @@ def _button(label: str, tooltip: str) -> Any:
     return ipywidgets.Button(description=label, tooltip=tooltip, layout={"width": "auto"})
 
 
-def _fault_button(one: faults.Fault) -> Any:
-    return _button(f"{one.label}\u2026" if one.dangerous else one.label, one.changes.format(alias="the cluster chosen"))
+def _fault_button(fault: faults.Fault) -> Any:
+    return _button(
+        f"{fault.label}\u2026" if fault.dangerous else fault.label, fault.changes.format(alias="the cluster chosen")
+    )
 
 
 def _note(text: str) -> str:

@@ -33,15 +33,15 @@ def pulse_figure(drill: DrillSession) -> go.Figure:
     Rates beyond `MOST` times an application's median, as after a pause, are cut off. Left out are applications that were
     there for less than a quarter of the time.
     """
-    found = {path.stem: _moments(read_history(path)) for path in _histories(drill)}
-    longest = max((_span_ms(moments) for moments in found.values()), default=0)
-    found = {name: moments for name, moments in found.items() if moments and _span_ms(moments) * 4 >= longest}
-    if not found:
+    moments_of = {path.stem: _moments(read_history(path)) for path in _histories(drill)}
+    longest = max((_span_ms(moments) for moments in moments_of.values()), default=0)
+    moments_of = {name: moments for name, moments in moments_of.items() if moments and _span_ms(moments) * 4 >= longest}
+    if not moments_of:
         return figures.empty("Records per second by application", "No application has recorded anything yet.")
-    figure = make_subplots(rows=len(found), shared_xaxes=True, vertical_spacing=0.02)
+    figure = make_subplots(rows=len(moments_of), shared_xaxes=True, vertical_spacing=0.02)
     base = figures.blank("Records per second by application", height=0)
-    figure.update_layout(base.layout).update_layout(height=int(ROW * len(found)) + 130, margin={"l": 200})
-    for row, (name, moments) in enumerate(sorted(found.items()), 1):
+    figure.update_layout(base.layout).update_layout(height=int(ROW * len(moments_of)) + 130, margin={"l": 200})
+    for row, (name, moments) in enumerate(sorted(moments_of.items()), 1):
         steps = Counter(at // STEP_MS for at in moments)
         span = range(min(steps), max(steps) + 1)
         figure.add_scatter(
@@ -61,7 +61,7 @@ def pulse_figure(drill: DrillSession) -> go.Figure:
     for mark in _marks(drill):
         figure.add_vline(x=formats.iso(mark.at_ms), line={"color": figures.VERMILLION, "dash": "dash", "width": 1.5})
         figures.label(figure, mark.name, formats.iso(mark.at_ms), 1.0, yref="paper", yanchor="bottom")
-    figure.update_xaxes(title="UTC", row=len(found), col=1)
+    figure.update_xaxes(title="UTC", row=len(moments_of), col=1)
     return figure
 
 
@@ -69,7 +69,7 @@ def order_figure(drill: DrillSession, groups: tuple[str, str] = ("ordered", "ord
     """One key as each group read it: the number of the record against the order it came in. The key is the one that came
     most out of order; a line that falls is a record read after a later one, and a hollow mark is one from another topic."""
     rows = {group: _consumed(drill, group) for group in groups}
-    wrong = Counter(one.key for found in rows.values() for one in key_order([found]).violations)
+    wrong = Counter(violation.key for reads in rows.values() for violation in key_order([reads]).violations)
     if not wrong:
         return figures.empty("One key, read in order or not", "No key was read out of order.")
     key, _ = wrong.most_common(1)[0]

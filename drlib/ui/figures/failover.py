@@ -42,14 +42,14 @@ def failover_figure(drill: DrillSession) -> go.Figure:
     run_dir = drill.workplace.run_dir
     fault = moments.at(run_dir, "fault")
     histories = {path.stem: read_history(path) for path in sorted((run_dir / "history").glob("*.jsonl"))}
-    histories = {name: one for name, one in histories.items() if one.consumed or one.produced}
+    histories = {name: history for name, history in histories.items() if history.consumed or history.produced}
     if fault is None or not histories:
         why = "No application recorded anything." if fault is not None else "The source has not died in this run."
         return figures.empty(TITLE, why)
     marks = _marks(drill, fault)
     first, last = fault - BEFORE_MS, max([fault, *(mark.at_ms for mark in marks)]) + AFTER_MS
     lines = _lines(histories, _samples(drill), fault)
-    lanes = {name: _served(one) for name, one in _lanes(histories).items()}
+    lanes = {name: _served(history) for name, history in _lanes(histories).items()}
     upper = _UPPER / (_UPPER + _LANE * len(lanes) + 20)
     figure = make_subplots(rows=2, shared_xaxes=True, row_heights=[upper, 1 - upper], vertical_spacing=0.09)
     figure.update_layout(figures.blank(TITLE, height=0).layout)
@@ -69,58 +69,60 @@ def failover_figure(drill: DrillSession) -> go.Figure:
 
 def _samples(drill: DrillSession) -> list[tuple[int, int]]:
     """(moment, records mirrored), twice a second."""
-    return [(one.at_ms, one.mirrored) for one in sampler.read(drill.workplace.run_dir)]
+    return [(sample.at_ms, sample.mirrored) for sample in sampler.read(drill.workplace.run_dir)]
 
 
 def _marks(drill: DrillSession, fault: int) -> list[Mark]:
     """What happened from the fault on, up to where the source comes back."""
     run_dir = drill.workplace.run_dir
-    found = [mark for step in drill.drill.steps for mark in details.read_part(run_dir, step.name).marks]
-    found = sorted((m for m in found if fault - BEFORE_MS <= m.at_ms <= fault + LONGEST_MS), key=lambda m: m.at_ms)
-    end = next((n for n, mark in enumerate(found) if mark.name.endswith("restarted")), len(found))
-    return found[:end]
+    marks = [mark for step in drill.drill.steps for mark in details.read_part(run_dir, step.name).marks]
+    marks = sorted((m for m in marks if fault - BEFORE_MS <= m.at_ms <= fault + LONGEST_MS), key=lambda m: m.at_ms)
+    end = next((n for n, mark in enumerate(marks) if mark.name.endswith("restarted")), len(marks))
+    return marks[:end]
 
 
 def _lines(
     histories: dict[str, History], mirrored: Sequence[tuple[int, int]], fault: int
 ) -> dict[str, list[tuple[int, int]]]:
     """By name (moment, records) that add up, 0 being what was acknowledged at the fault; of the topic groups read."""
-    read = {row.topic for one in histories.values() for row in one.consumed}
+    read = {row.topic for history in histories.values() for row in history.consumed}
     sent = [
         (row.acked_ms, row.id)
-        for one in histories.values()
-        for row in one.produced
+        for history in histories.values()
+        for row in history.produced
         if row.status is ProducedStatus.ACKED and row.topic in read
     ]
     zero = sum(at <= fault for at, _ in sent)
-    found = {"acknowledged": _sums(sent, zero)}
+    lines = {"acknowledged": _sums(sent, zero)}
     if mirrored:
-        found["mirrored"] = [(at, count - zero) for at, count in mirrored]
-    groups = sorted({row.group for one in histories.values() for row in one.consumed})
+        lines["mirrored"] = [(at, count - zero) for at, count in mirrored]
+    groups = sorted({row.group for history in histories.values() for row in history.consumed})
     for group in groups:
-        rows_of = [(r.at_ms, r.id) for one in histories.values() for r in one.consumed if r.group == group]
-        found[f"read by {group}"] = _sums(rows_of, zero)
-    return found
+        rows_of = [(r.at_ms, r.id) for history in histories.values() for r in history.consumed if r.group == group]
+        lines[f"read by {group}"] = _sums(rows_of, zero)
+    return lines
 
 
 def _sums(events: Sequence[tuple[int, str]], zero: int) -> list[tuple[int, int]]:
     """How many different records there were by the end of each step."""
-    seen: set[str] = set()
-    found: list[tuple[int, int]] = []
+    records: set[str] = set()
+    sums: list[tuple[int, int]] = []
     for at, record in sorted(events):
-        seen.add(record)
+        records.add(record)
         step = -(-at // STEP_MS) * STEP_MS
-        if found and found[-1][0] == step:
-            found.pop()
-        found.append((step, len(seen) - zero))
-    return found
+        if sums and sums[-1][0] == step:
+            sums.pop()
+        sums.append((step, len(records) - zero))
+    return sums
 
 
 def _lanes(histories: dict[str, History]) -> dict[str, History]:
     """The applications that have to do with what groups read."""
-    read = {row.topic for one in histories.values() for row in one.consumed}
+    read = {row.topic for history in histories.values() for row in history.consumed}
     return {
-        name: one for name, one in histories.items() if one.consumed or any(row.topic in read for row in one.produced)
+        name: history
+        for name, history in histories.items()
+        if history.consumed or any(row.topic in read for row in history.produced)
     }
 
 
@@ -178,7 +180,7 @@ def _within(points: Sequence[tuple[int, int]], first: int, last: int) -> list[tu
 
 def _draw_lanes(figure: go.Figure, lanes: dict[str, tuple[ServedInterval, ...]], first: int, last: int) -> None:
     every = [stretch for served in lanes.values() for stretch in served]
-    places = sorted({one.where for one in every if one.from_ms <= last and one.to_ms >= first})
+    places = sorted({interval.where for interval in every if interval.from_ms <= last and interval.to_ms >= first})
     colours = dict(
         zip(places, (figures.SKY, figures.ORANGE, figures.GREEN, figures.YELLOW, figures.PURPLE) * 9, strict=False)
     )

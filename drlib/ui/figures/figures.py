@@ -117,9 +117,9 @@ def partitions_figure(card: Scorecard) -> go.Figure:
         return empty("Partitions", "No offsets of partitions were recorded.")
     shown = _worst(card.partitions)
     names = [_plain(f"{p.topic}-{p.partition}") for p in shown]
-    rest = len(card.partitions) - len(shown)
+    hidden = len(card.partitions) - len(shown)
     title = "How far each partition was mirrored" + (
-        f" (the {len(shown)} furthest behind; {rest} more)" if rest else ""
+        f" (the {len(shown)} furthest behind; {hidden} more)" if hidden else ""
     )
     figure = blank(title, height=130 + 26 * len(shown))
     figure.add_bar(

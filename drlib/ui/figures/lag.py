@@ -38,18 +38,18 @@ def lag_figure(report: LagReport, *, groups: bool = False) -> go.Figure:
     if not series:
         return figures.empty(title, "No lag was measured.")
     most = ""
-    if any(one.lower_bound is not None for one in series):
-        both = "at most (thick) and for certain (thin)" if any(one.lower_bounds for one in series) else "at most"
+    if any(line.lower_bound is not None for line in series):
+        both = "at most (thick) and for certain (thin)" if any(line.lower_bounds for line in series) else "at most"
         most = f"{both}, from MirrorMaker 2's offset syncs"
     figure = figures.blank(f"{title}: age of the next record to read{', ' * bool(most)}{most}", height=_HEIGHT)
     ends = []
-    for one, (colour, dash) in zip(series, _LINES, strict=False):
-        seconds = [max(FLOOR_S, point.age_s) for point in one.points]
-        name = f"{one.reader} on {one.cluster}, {one.partition}" if groups else str(one.partition)
-        _draw(figure, name, one.points, {"color": colour, "width": 2, "dash": dash})
-        ends.append((log10(seconds[-1]), f"{name}: {_said(one)}", colour))
-        if one.lower_bounds:
-            _draw(figure, f"{name}, for certain", one.lower_bounds, {"color": colour, "width": 1, "dash": dash})
+    for line, (colour, dash) in zip(series, _LINES, strict=False):
+        seconds = [max(FLOOR_S, point.age_s) for point in line.points]
+        name = f"{line.reader} on {line.cluster}, {line.partition}" if groups else str(line.partition)
+        _draw(figure, name, line.points, {"color": colour, "width": 2, "dash": dash})
+        ends.append((log10(seconds[-1]), f"{name}: {_said(line)}", colour))
+        if line.lower_bounds:
+            _draw(figure, f"{name}, for certain", line.lower_bounds, {"color": colour, "width": 1, "dash": dash})
     limits = _limits(series)
     low, high = _range(series, [seconds for seconds, _, _ in limits])
     _name_ends(figure, ends, low, high)
@@ -66,7 +66,7 @@ def lag_figure(report: LagReport, *, groups: bool = False) -> go.Figure:
 
 def worst(series: Sequence[Series], most: int = MOST) -> tuple[Series, ...]:
     """Those with the oldest unread record at any time, the oldest first."""
-    return tuple(sorted(series, key=lambda one: -max((point.age_s for point in one.points), default=0.0))[:most])
+    return tuple(sorted(series, key=lambda line: -max((point.age_s for point in line.points), default=0.0))[:most])
 
 
 def _draw(figure: go.Figure, name: str, points: Sequence[Point], line: dict[str, object]) -> None:
@@ -83,24 +83,24 @@ def _draw(figure: go.Figure, name: str, points: Sequence[Point], line: dict[str,
     )
 
 
-def _said(one: Series) -> str:
-    last = one.points[-1]
-    if one.lower_bound is not None and last.records:
-        return f"{one.lower_bound.records:,} to {last.records:,} records, at most {formats.short_duration(last.age_s)}"
+def _said(line: Series) -> str:
+    last = line.points[-1]
+    if line.lower_bound is not None and last.records:
+        return f"{line.lower_bound.records:,} to {last.records:,} records, at most {formats.short_duration(last.age_s)}"
     return f"{formats.short_duration(last.age_s)}, {last.records:,} records" if last.records else "nothing behind"
 
 
 def _limits(series: Sequence[Series]) -> list[tuple[float, str, str]]:
-    objectives = {one.limits.objective_s for one in series if one.limits.objective_s}
-    found = [(each, f"objective {formats.short_duration(each)}", figures.INK) for each in sorted(objectives)]
-    for kept in sorted({one.limits.retention_s for one in series if one.limits.retention_s}):
-        topics = sorted({one.partition.topic for one in series if one.limits.retention_s == kept})
-        found.append((kept, f"retention {formats.short_duration(kept)} of {', '.join(topics)}", figures.VERMILLION))
-    return found
+    objectives = {line.limits.objective_s for line in series if line.limits.objective_s}
+    limits = [(each, f"objective {formats.short_duration(each)}", figures.INK) for each in sorted(objectives)]
+    for kept in sorted({line.limits.retention_s for line in series if line.limits.retention_s}):
+        topics = sorted({line.partition.topic for line in series if line.limits.retention_s == kept})
+        limits.append((kept, f"retention {formats.short_duration(kept)} of {', '.join(topics)}", figures.VERMILLION))
+    return limits
 
 
 def _range(series: Sequence[Series], limits: Sequence[float]) -> tuple[float, float]:
-    highest = max([FLOOR_S * 100, *limits, *(point.age_s for one in series for point in one.points)])
+    highest = max([FLOOR_S * 100, *limits, *(point.age_s for line in series for point in line.points)])
     return log10(FLOOR_S) - 0.05, log10(highest) + 0.25
 
 

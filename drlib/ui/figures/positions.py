@@ -49,65 +49,67 @@ def positions_figure(drill: DrillSession) -> go.Figure:
         return figures.empty(title, why)
     history = read_history(*files)
     moved_ms = max(move.as_of_ms for move in moves) if (fault := moments.at(run_dir, "fault")) is None else fault
-    found: list[Standing] = []
+    standings: list[Standing] = []
     for topic, mirror in sorted({(move.source.topic, move.target.topic) for move in moves}):
         known = {
-            (one.group, one.partition): one
-            for one in resumed_groups(history, flow.source, flow.target, topic, mirror, moved_ms)
+            (resumed.group, resumed.partition): resumed
+            for resumed in resumed_groups(history, flow.source, flow.target, topic, mirror, moved_ms)
         }
         mine = [move for move in moves if move.source.topic == topic]
-        found += [_moved(move, known.get((move.group, move.source))) for move in mine]
+        standings += [_moved(move, known.get((move.group, move.source))) for move in mine]
         moved = {(move.group, move.source) for move in mine}
-        found += [_read("no position was mirrored", one, late=True) for key, one in known.items() if key not in moved]
-    return standing_figure(title, found)
+        standings += [
+            _read("no position was mirrored", resumed, late=True) for key, resumed in known.items() if key not in moved
+        ]
+    return standing_figure(title, standings)
 
 
 def checkpoints_figure(audit: NightlyAudit) -> go.Figure:
     """Of an audit: each group's checkpoints against the copies they point at."""
-    found = [
-        Standing(f"{one.group}: {one.partition}", one.re_read, one.skipped, _checked(one.re_read, one.skipped))
+    standings = [
+        Standing(f"{each.group}: {each.partition}", each.re_read, each.skipped, _checked(each.re_read, each.skipped))
         for result in audit.results.values()
-        for one in result.checkpoints
+        for each in result.checkpoints
     ]
-    return standing_figure("Checkpoints, compared with the records they point to", found)
+    return standing_figure("Checkpoints, compared with the records they point to", standings)
 
 
-def standing_figure(title: str, found: Sequence[Standing]) -> go.Figure:
-    """`found` as rows; a picture that says so where there are none."""
-    if not found:
+def standing_figure(title: str, standings: Sequence[Standing]) -> go.Figure:
+    """`standings` as rows; a picture that says so where there are none."""
+    if not standings:
         return figures.empty(title, "No group has a position to compare.")
-    shown = sorted(found, key=_urgency)[:MOST]
-    rest = len(found) - len(shown)
-    shown.sort(key=lambda one: one.name)
+    shown = sorted(standings, key=_urgency)[:MOST]
+    hidden = len(standings) - len(shown)
+    shown.sort(key=lambda standing: standing.name)
     figure = figures.blank(
-        title + (f" (the {MOST} furthest off; {rest} more)" if rest else ""), height=150 + _ROW * len(shown)
+        title + (f" (the {MOST} furthest off; {hidden} more)" if hidden else ""), height=150 + _ROW * len(shown)
     )
-    names = [one.name for one in shown]
+    names = [standing.name for standing in shown]
     for field, sign, colour in (("again", -1, figures.ORANGE), ("skipped", 1, figures.VERMILLION)):
         figure.add_bar(
-            x=[sign * (getattr(one, field) or 0) for one in shown],
+            x=[sign * (getattr(standing, field) or 0) for standing in shown],
             y=names,
             orientation="h",
             width=0.5,
             marker={"color": colour},
-            customdata=[one.words for one in shown],
+            customdata=[standing.words for standing in shown],
             hovertemplate="%{y}<br>%{customdata}<extra></extra>",
         )
     for symbol, colour, chosen in (
-        ("circle", figures.BLUE, [one for one in shown if one.again == 0 and one.skipped == 0]),
-        ("circle-open", "#7b8794", [one for one in shown if one.again is None]),
+        ("circle", figures.BLUE, [standing for standing in shown if standing.again == 0 and standing.skipped == 0]),
+        ("circle-open", "#7b8794", [standing for standing in shown if standing.again is None]),
     ):
         figure.add_scatter(
             x=[0] * len(chosen),
-            y=[one.name for one in chosen],
+            y=[standing.name for standing in chosen],
             mode="markers",
             marker={"symbol": symbol, "size": 11, "color": colour, "line": {"width": 2}},
             hoverinfo="skip",
         )
-    left = max([one.again or 0 for one in shown])
-    right = max([one.skipped or 0 for one in shown])
-    for one in shown:
-        figures.label_end(figure, one.words, one.name, size=12)
+    left = max([standing.again or 0 for standing in shown])
+    right = max([standing.skipped or 0 for standing in shown])
+    for standing in shown:
+        figures.label_end(figure, standing.words, standing.name, size=12)
     room = max((left + right) * 0.06, 0.6)
     figure.add_vline(x=0, line={"color": figures.INK, "width": 1})
     figure.update_xaxes(
@@ -119,7 +121,7 @@ def standing_figure(title: str, found: Sequence[Standing]) -> go.Figure:
     figure.update_yaxes(
         type="category", autorange="reversed", showgrid=True, tickmode="array", tickvals=names, tickfont={"size": 12}
     )
-    widest, said = max(map(len, names)), max(len(one.words) for one in shown)
+    widest, said = max(map(len, names)), max(len(standing.words) for standing in shown)
     figure.update_layout(
         barmode="overlay",
         margin={"t": 50, "l": 24 + int(figures.CHARACTER * widest), "r": 24 + int(6.6 * said)},
@@ -160,8 +162,8 @@ def _checked(again: int | None, skipped: int | None) -> str:
     return ", ".join(parts) or "exact"
 
 
-def _urgency(one: Standing) -> tuple[int, int, str]:
-    if one.again is None or one.skipped is None:
-        return (1, 0, one.name)
-    off = one.again + one.skipped
-    return (0 if one.skipped else 1 if off else 2, -off, one.name)
+def _urgency(standing: Standing) -> tuple[int, int, str]:
+    if standing.again is None or standing.skipped is None:
+        return (1, 0, standing.name)
+    off = standing.again + standing.skipped
+    return (0 if standing.skipped else 1 if off else 2, -off, standing.name)

@@ -83,7 +83,7 @@ def render(
             counts=_counts(card),
             verdict=words.VERDICTS[card.verdict],
             duration=(card.finished_ms - card.started_ms) / 1000 if card.started_ms and card.finished_ms else None,
-            stages=[(name, what, getattr(card.rto_seconds, name)) for name, what in words.STAGES.items()],
+            stages=[(name, meaning, getattr(card.rto_seconds, name)) for name, meaning in words.STAGES.items()],
             timed=any(getattr(card.rto_seconds, name) is not None for name in words.STAGES),
             **({} if card.kind is Kind.ANALYSIS else _pictures(card, drawings)),
             lost=card.lost_examples[:MOST_LOST],
@@ -124,7 +124,7 @@ def _sections(card: Scorecard) -> list[tuple[str, str]]:
 
 def _counts(card: Scorecard) -> list[tuple[str, str]]:
     """What was counted of records, as (what, how many); an analysis shows what it was asked for."""
-    found = {
+    counts = {
         "Produced": card.records.produced,
         "Mirrored": card.records.mirrored,
         "Lost": card.records.lost,
@@ -132,7 +132,7 @@ def _counts(card: Scorecard) -> list[tuple[str, str]]:
         "Out of order": card.records.out_of_order,
     }
     drill = card.kind is Kind.DRILL
-    return [(name, formats.count(n)) for name, n in found.items() if drill or n is not None]
+    return [(name, formats.count(n)) for name, n in counts.items() if drill or n is not None]
 
 
 def _pictures(card: Scorecard, drawings: Drawings) -> dict[str, str]:
@@ -146,13 +146,13 @@ def _pictures(card: Scorecard, drawings: Drawings) -> dict[str, str]:
 
 def digests(folder: Path) -> tuple[tuple[str, int, str], ...]:
     """(name, bytes, SHA-256) of each file beside the report, by name; hidden files and links are left out."""
-    found = []
+    rows = []
     for path in sorted(folder.iterdir()):
         if path.name in NOT_HASHED or path.name.startswith(".") or path.is_symlink() or not path.is_file():
             continue
         with path.open("rb") as file:
-            found.append((path.name, path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()))
-    return tuple(found)
+            rows.append((path.name, path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()))
+    return tuple(rows)
 
 
 def _rest(card: Scorecard) -> int | None:

@@ -51,11 +51,15 @@ def throughput_figure(link: LinkSpec, *, rate: float | None = None, tried: Tried
     if rate:
         _line(figure, sizes, rate / 1e6, f"the flow: {rate / 1e6:.3g} MB/s", figures.GREEN, "dot")
     if tried is not None:
-        single = [one for one in tried.waiting if one.clients == 1]
+        single = [measurement for measurement in tried.waiting if measurement.clients == 1]
         _marks(
-            figure, [one.request for one in single], [one.rate / 1e6 for one in single], "diamond", figures.VERMILLION
+            figure,
+            [measurement.request for measurement in single],
+            [measurement.rate / 1e6 for measurement in single],
+            "diamond",
+            figures.VERMILLION,
         )
-        best = max(tried.mirrored, key=lambda one: one.rate, default=None)
+        best = max(tried.mirrored, key=lambda measurement: measurement.rate, default=None)
         if best is not None:
             _marks(figure, [sizes[-2]], [best.rate / 1e6], "square", figures.BLUE)
     figure.update_xaxes(
@@ -75,20 +79,20 @@ def workers_figure(tried: Tried) -> go.Figure:
         return figures.empty("Throughput by workers and lanes", "Nothing was measured.")
     figure = figures.blank(f"drlib mirror over {said_link(tried.link)}, by workers and lanes", height=340)
     names = [
-        f"{one.workers} worker{'s' * (one.workers > 1)}, {one.lanes} lane{'s' * (one.lanes > 1)}"
-        for one in tried.mirrored
+        f"{run.workers} worker{'s' * (run.workers > 1)}, {run.lanes} lane{'s' * (run.lanes > 1)}"
+        for run in tried.mirrored
     ]
     figure.add_bar(
         x=names,
-        y=[one.rate / 1e6 for one in tried.mirrored],
-        text=[f"{one.rate / 1e6:.3g} MB/s measured" for one in tried.mirrored],
+        y=[run.rate / 1e6 for run in tried.mirrored],
+        text=[f"{run.rate / 1e6:.3g} MB/s measured" for run in tried.mirrored],
         textposition="inside",
         marker={"color": figures.SKY},
         width=0.6,
         hovertemplate="%{x}<br>%{y:.3g} MB/s measured<extra></extra>",
     )
-    for number, one in enumerate(tried.mirrored):
-        predicted = ours(tried.link, one.workers)[0] / 1e6
+    for number, run in enumerate(tried.mirrored):
+        predicted = ours(tried.link, run.workers)[0] / 1e6
         figure.add_shape(
             type="line",
             x0=number - 0.4,
@@ -109,15 +113,15 @@ def outage_figure(sized: Size, retention_s: float) -> go.Figure:
         return figures.empty(title, "Never: the mirror reaches less than the flow has.")
     figure = figures.blank(title, height=360)
     lengths = [retention_s * 1.5 * n / 60 for n in range(61)]
-    found = [after_outage(each, sized.rate, sized.reach, retention_s) for each in lengths]
+    outages = [after_outage(each, sized.rate, sized.reach, retention_s) for each in lengths]
     figure.add_scatter(
-        x=[each.seconds / 3600 for each in found],
-        y=[(each.catch_up_s or 0.0) / 3600 for each in found],
+        x=[each.seconds / 3600 for each in outages],
+        y=[(each.catch_up_s or 0.0) / 3600 for each in outages],
         mode="lines",
         line={"color": figures.BLUE, "width": 2},
         hovertemplate="after %{x:.3g} h<br>%{y:.3g} h to catch up<extra></extra>",
     )
-    last = found[40]
+    last = outages[40]
     _label(figure, last.seconds / 3600, (last.catch_up_s or 0) / 3600, "time to catch up", above=True, log=False)
     figure.add_vline(x=retention_s / 3600, line={"color": figures.VERMILLION, "width": 2, "dash": "dash"})
     text = f"retention {formats.short_duration(retention_s)}: records are lost beyond"

@@ -21,11 +21,11 @@ class Tried:
 
     @property
     def waiting(self) -> tuple[Measured, ...]:
-        return tuple(one for one in self.found if one.clients)
+        return tuple(measurement for measurement in self.found if measurement.clients)
 
     @property
     def mirrored(self) -> tuple[Measured, ...]:
-        return tuple(one for one in self.found if one.workers)
+        return tuple(measurement for measurement in self.found if measurement.workers)
 
 
 def said_link(link: LinkSpec) -> str:

@@ -161,13 +161,15 @@ class Trial:
         link = self.tried.link
         rows = [
             {
-                "answer": said_power(one.request),
-                "clients": one.clients,
-                "predicted": formats.rate(sequential(link, one.request, one.clients)),
-                "measured": formats.rate(one.rate),
-                "measured / predicted": round(one.rate / sequential(link, one.request, one.clients), 2),
+                "answer": said_power(measurement.request),
+                "clients": measurement.clients,
+                "predicted": formats.rate(sequential(link, measurement.request, measurement.clients)),
+                "measured": formats.rate(measurement.rate),
+                "measured / predicted": round(
+                    measurement.rate / sequential(link, measurement.request, measurement.clients), 2
+                ),
             }
-            for one in self.tried.waiting
+            for measurement in self.tried.waiting
         ]
         return Table(f"Clients that wait, over {said_link(link)}", rows)
 
@@ -177,13 +179,13 @@ class Trial:
         usual = usual_request(1)
         rows: list[Mapping[str, object]] = [
             {
-                "workers": one.workers,
-                "lanes": one.lanes,
-                "predicted": formats.rate(ours(link, one.workers)[0]),
-                "measured": formats.rate(one.rate),
-                "clients that wait, to reach it": clients_needed(link, usual, min(one.rate, link.bandwidth)),
+                "workers": measurement.workers,
+                "lanes": measurement.lanes,
+                "predicted": formats.rate(ours(link, measurement.workers)[0]),
+                "measured": formats.rate(measurement.rate),
+                "clients that wait, to reach it": clients_needed(link, usual, min(measurement.rate, link.bandwidth)),
             }
-            for one in self.tried.mirrored
+            for measurement in self.tried.mirrored
         ]
         note = (
             f"Clients that wait: processes x threads, each with answers of {said_power(int(usual))} "
@@ -212,10 +214,10 @@ def measured(lab_dir: Path, link: LinkSpec, *, partitions: int = 4, megabytes: i
     lab, own = Lab.attach_or_up(lab_dir)
     try:
         with LinkTrial(lab, link, partitions=partitions, megabytes=megabytes) as trial:
-            found = [trial.waiting(request) for request in TRIED]
-            found.append(trial.waiting(256 * KIB, partitions))
-            found += [trial.mirrored(workers, lanes) for workers, lanes in WORKERS_LANES]
-        return Trial(Tried(link, tuple(found)))
+            measurements = [trial.waiting(request) for request in TRIED]
+            measurements.append(trial.waiting(256 * KIB, partitions))
+            measurements += [trial.mirrored(workers, lanes) for workers, lanes in WORKERS_LANES]
+        return Trial(Tried(link, tuple(measurements)))
     finally:
         if own:
             lab.down()

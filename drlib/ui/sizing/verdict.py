@@ -50,7 +50,7 @@ def measured_as_predicted(
     link: LinkSpec, waiting: Sequence[Measured], mirrored: Sequence[Measured]
 ) -> tuple[Check, ...]:
     """Of what was tried on the lab's link: the best of each kind against its own prediction."""
-    found = []
+    checks = []
     for name, tried in (
         (
             "clients that wait do what was predicted",
@@ -62,14 +62,14 @@ def measured_as_predicted(
             continue
         rate, predicted = max(tried, key=lambda pair: pair[0] / pair[1])
         verdict = Verdict.PASS if rate >= HELD * predicted else Verdict.UNKNOWN
-        found.append(
+        checks.append(
             Check(
                 name=name,
                 verdict=verdict,
                 evidence=f"{formats.rate(rate)} of {formats.rate(predicted)} on the lab's link",
             )
         )
-    return tuple(found)
+    return tuple(checks)
 
 
 def write(run_dir: Path, checks: Sequence[Check], began_ms: int) -> Verdict:

@@ -76,14 +76,14 @@ def _steps(plan: Plan) -> Table:
 
 
 def _marks(step: Step) -> list[tuple[str, str]]:
-    found = []
+    lines = []
     if step.danger is Danger.DESTRUCTIVE:
-        found.append(("  DESTRUCTIVE", "bold red"))
+        lines.append(("  DESTRUCTIVE", "bold red"))
     if step.approval:
-        found.append(("  waits for approval", "bold yellow"))
+        lines.append(("  waits for approval", "bold yellow"))
     if not step.undoable and step.danger is not Danger.NONE:
-        found.append(("  cannot be undone", "yellow"))
-    return found
+        lines.append(("  cannot be undone", "yellow"))
+    return lines
 
 
 def _rest(plan: Plan) -> Table:
@@ -91,7 +91,7 @@ def _rest(plan: Plan) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    expected = "\n".join(formats.one_line(one.title) for one in drill.hypothesis) or "none"
+    expected = "\n".join(formats.one_line(expectation.title) for expectation in drill.hypothesis) or "none"
     table.add_row("Steady state", Text(expected))
     table.add_row("Objectives", Text(_objectives(drill.objectives)))
     table.add_row("Rolls back", Text(rolls_back(plan)))

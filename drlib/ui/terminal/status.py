@@ -128,12 +128,12 @@ def _partitions(view: FlowView, rows: int) -> RenderableType:
     worst = sorted(view.partitions, key=_urgency)
     for partition in worst[:rows]:
         table.add_row(*_partition(partition))
-    rest = worst[rows:]
-    if not rest:
+    hidden = worst[rows:]
+    if not hidden:
         return table
-    lagging = sum(1 for p in rest if p.lag or not p.known)
+    lagging = sum(1 for p in hidden if p.lag or not p.known)
     which = f"{lagging:,} of them with lag" if lagging else "none of them with lag"
-    return Group(table, Text(f"and {len(rest):,} more partitions, {which}", style="dim"))
+    return Group(table, Text(f"and {len(hidden):,} more partitions, {which}", style="dim"))
 
 
 def _urgency(p: PartitionStatus) -> tuple[object, ...]:

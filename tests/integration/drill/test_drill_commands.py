@@ -148,7 +148,7 @@ def test_rollback_after_a_deviation_restores_everything(stage: Stage) -> None:
     argv = [sys.executable, "-c", "import sys; print('no room'); sys.exit(3)"]
     book = stage.runbook(call={"arguments": {"argv": argv}, "danger": "none"})
     told = stage.drlib("run", book, *stage.on_lab(), code=6)
-    assert "exit code 3, expected 0; it said: no room" in told
+    assert "exit code 3, expected 0; its output: no room" in told
     assert stage.now() == (True, {0: 5, 1: 7}, {0: 3})
     assert "everything it changed is undone" in stage.drlib("run", "--rollback", stage.run_folder())
     assert stage.now() == BEFORE

@@ -29,13 +29,13 @@ class WriteFence:
 
 
 def write_fence(
-    topics: Collection[str], principals: Collection[str], there: Iterable[TopicAcl], *, open_to_all: bool
+    topics: Collection[str], principals: Collection[str], existing: Iterable[TopicAcl], *, open_to_all: bool
 ) -> WriteFence:
-    """What it takes that none of `principals` writes to `topics`, where the rules `there` hold.
+    """What it takes that none of `principals` writes to `topics`, where the rules `existing` hold.
 
     `open_to_all`: topics without a rule are open to everybody, and are to stay so but for writing.
     """
-    known = frozenset(there)
+    known = frozenset(existing)
     bare = tuple(topic for topic in sorted(topics) if not any(concerns(rule, topic) for rule in known))
     wanted = {
         TopicAcl(topic, principal, _ANY_HOST, Operation.WRITE, Permission.DENY)

@@ -37,8 +37,8 @@ class WriteRules:
 
     def make(self, rules: Sequence[TopicAcl]) -> None:
         """Keep them and make them. Raises `BrokerError` for the first that is refused."""
-        here = cluster_id(self._cluster)
-        details.write_rows(self._run_dir, self._file, [{"cluster_id": here, **row_of(rule)} for rule in rules])
+        this_cluster = cluster_id(self._cluster)
+        details.write_rows(self._run_dir, self._file, [{"cluster_id": this_cluster, **row_of(rule)} for rule in rules])
         create_rules(self._cluster, rules)
 
     def lift_own(self) -> int:
@@ -51,22 +51,22 @@ class WriteRules:
 
     def _of_all(self) -> dict[Path, tuple[TopicAcl, ...]]:
         folders = [path for path in self._run_dir.parent.iterdir() if path.is_dir()]
-        found = {folder: details.read_rows(folder, self._file) for folder in sorted(folders)}
-        if not any(found.values()):
+        rows_of = {folder: details.read_rows(folder, self._file) for folder in sorted(folders)}
+        if not any(rows_of.values()):
             return {}
-        here = cluster_id(self._cluster)
+        this_cluster = cluster_id(self._cluster)
         return {
-            folder: tuple(rule_of(row) for row in rows if row["cluster_id"] == here)
-            for folder, rows in found.items()
-            if any(row["cluster_id"] == here for row in rows)
+            folder: tuple(rule_of(row) for row in rows if row["cluster_id"] == this_cluster)
+            for folder, rows in rows_of.items()
+            if any(row["cluster_id"] == this_cluster for row in rows)
         }
 
-    def _lift(self, found: Mapping[Path, Sequence[TopicAcl]]) -> int:
-        for folder, rules in found.items():
+    def _lift(self, rules_of: Mapping[Path, Sequence[TopicAcl]]) -> int:
+        for folder, rules in rules_of.items():
             delete_rules(self._cluster, rules[::-1])  # what lets in goes last
             if rules:
                 details.write_rows(folder, self._file, [])
-        return sum(map(len, found.values()))
+        return sum(map(len, rules_of.values()))
 
 
 def row_of(rule: TopicAcl) -> dict[str, Scalar]:

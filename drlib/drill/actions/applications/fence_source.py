@@ -77,8 +77,8 @@ class FenceSource(FlowArguments, DrillAction):
         return f"producers that follow the pointer at {self.flow.source}"
 
     def observe(self) -> Sequence[Fact]:
-        found = self.pointer.read().pointer
-        held = found is not None and _for_good(found) and found.active == self.flow.source
+        pointer = self.pointer.read().pointer
+        held = pointer is not None and _for_good(pointer) and pointer.active == self.flow.source
         rights = (Fact(self._rights, "as they are"),) if self.deny_write else ()
         return (Fact(self.entity, "held" if held else "write"), *rights)
 
@@ -91,9 +91,9 @@ class FenceSource(FlowArguments, DrillAction):
         wanted = {self.entity: "held"}
         if self.deny_write:
             wanted[self._rights] = f"denied to {', '.join(self.deny_principals)}"
-            found = who_answers([self.source_cluster])[self.flow.source]
-            if isinstance(found, ClusterMetadata):
-                self._fence(found)
+            answer = who_answers([self.source_cluster])[self.flow.source]
+            if isinstance(answer, ClusterMetadata):
+                self._fence(answer)
         return tuple(
             Change(fact.entity, fact.value, wanted[fact.entity])
             for fact in observed
@@ -107,15 +107,15 @@ class FenceSource(FlowArguments, DrillAction):
         if now is not None and not _for_good(now):
             self.pointer.write(now, replace(now, version=now.version + 1, hold=True, hold_limit_s=0.0))
         held = "held" if now is not None else "there is no pointer, so no application was held"
-        found = who_answers([self.source_cluster])[source]
-        if isinstance(found, Unreachable):
+        answer = who_answers([self.source_cluster])[source]
+        if isinstance(answer, Unreachable):
             todo = f"Keep producers away from {source}, settle its unreplicated records (failback drill), keep the pointer."
             self.show([question_row("fenced", f"no: {source} does not answer"), question_row("when it returns", todo)])
-            return {"fenced": False, "producers": held, "source": f"no answer: {found.why}", "when_it_returns": todo}
+            return {"fenced": False, "producers": held, "source": f"no answer: {answer.why}", "when_it_returns": todo}
         if self.deny_write:
-            self._finish_in_flight(found, abort)
-            self._deny(found)
-        ends = self._until_still(found, abort)
+            self._finish_in_flight(answer, abort)
+            self._deny(answer)
+        ends = self._until_still(answer, abort)
         busy = self._until_left(abort)
         rows: list[Mapping[str, Scalar]] = [
             {"topic": p.topic, "partition": p.partition, "ends at": end} for p, end in sorted(ends.items())
@@ -146,22 +146,22 @@ class FenceSource(FlowArguments, DrillAction):
     def cluster_id(self) -> str:
         return cluster_id(self.source_cluster)
 
-    def _mirrored(self, found: ClusterMetadata) -> Mapping[str, TopicMetadata]:
+    def _mirrored(self, metadata: ClusterMetadata) -> Mapping[str, TopicMetadata]:
         flow = self.flow
         chosen = self.context.mirror_settings().flow(flow.source, flow.target)
         return {
             name: topic
-            for name, topic in found.topics.items()
+            for name, topic in metadata.topics.items()
             if chosen.mirrors_topic(name) and not chosen.policy.is_heartbeats(name)
         }
 
-    def _partitions(self, found: ClusterMetadata) -> list[TopicPartition]:
-        return [TopicPartition(name, n) for name, topic in self._mirrored(found).items() for n in topic.partitions]
+    def _partitions(self, metadata: ClusterMetadata) -> list[TopicPartition]:
+        return [TopicPartition(name, n) for name, topic in self._mirrored(metadata).items() for n in topic.partitions]
 
-    def _fence(self, found: ClusterMetadata) -> WriteFence:
+    def _fence(self, metadata: ClusterMetadata) -> WriteFence:
         """The rules to make. Raises `UsageError` for topics that have none yet, and where no topic is meant."""
         alias = self.flow.source
-        topics = [name for name in self._mirrored(found) if matches(self.deny_write, name)]
+        topics = [name for name in self._mirrored(metadata) if matches(self.deny_write, name)]
         if not topics:
             raise UsageError(
                 f"{self.name}: deny_write",
@@ -181,14 +181,14 @@ class FenceSource(FlowArguments, DrillAction):
             )
         return fence
 
-    def _deny(self, found: ClusterMetadata) -> None:
+    def _deny(self, metadata: ClusterMetadata) -> None:
         """Make the rules; taken up after a kill, those that were decided then."""
         kept = self.rules.kept()
-        self.rules.make(kept or self._fence(found).make)
+        self.rules.make(kept or self._fence(metadata).make)
 
-    def _finish_in_flight(self, found: ClusterMetadata, abort: Abort) -> None:
+    def _finish_in_flight(self, metadata: ClusterMetadata, abort: Abort) -> None:
         """Until nothing was written for a moment, or `grace_s` are over: a producer that follows the pointer is not refused."""
-        partitions = self._partitions(found)
+        partitions = self._partitions(metadata)
         give_up = time.monotonic() + self.grace_s
         with Cluster(self.source_cluster) as cluster:
             ends, since = cluster.log_ends(partitions), time.monotonic()
@@ -198,9 +198,9 @@ class FenceSource(FlowArguments, DrillAction):
                 if now != ends:
                     ends, since = now, time.monotonic()
 
-    def _until_still(self, found: ClusterMetadata, abort: Abort) -> Mapping[TopicPartition, int]:
+    def _until_still(self, metadata: ClusterMetadata, abort: Abort) -> Mapping[TopicPartition, int]:
         """Raises `Deviated` naming who still writes."""
-        flow, partitions = self.flow, self._partitions(found)
+        flow, partitions = self.flow, self._partitions(metadata)
         give_up = time.monotonic() + self.deadline_s
         with Cluster(self.source_cluster) as cluster:
             ends, since = cluster.log_ends(partitions), time.monotonic()

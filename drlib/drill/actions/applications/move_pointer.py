@@ -41,8 +41,8 @@ class MovePointer(FlowArguments, DrillAction):
         return PointerPlace(self.context, self.step, self.application)
 
     def observe(self) -> Sequence[Fact]:
-        found = self.pointer.read().pointer
-        return (Fact(self.pointer.entity, None if found is None else found.active), identity(self.target_cluster))
+        pointer = self.pointer.read().pointer
+        return (Fact(self.pointer.entity, None if pointer is None else pointer.active), identity(self.target_cluster))
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         now = {fact.entity: fact.value for fact in observed}[self.pointer.entity]

@@ -62,8 +62,8 @@ class PointerPlace:
             except FileNotFoundError:
                 return Read(None, {})
         answering, silent = self._who()
-        found = read_pointer(answering, self._application)
-        return Read(found.pointer, silent | {alias: error.why for alias, error in found.silent.items()})
+        newest = read_pointer(answering, self._application)
+        return Read(newest.pointer, silent | {alias: error.why for alias, error in newest.silent.items()})
 
     def write(self, before: Pointer | None, after: Pointer) -> Mapping[str, str]:
         """Keep both, and make `after` the newest; returns who did not get it, and why.
@@ -84,10 +84,10 @@ class PointerPlace:
 
     def kept(self) -> Moved | None:
         """What the step wrote, or was about to when it was killed."""
-        found = {row["which"]: row["pointer"] for row in details.read_rows(self._place.run_dir, self._file)}
-        if not isinstance(found.get("after"), str):
+        rows = {row["which"]: row["pointer"] for row in details.read_rows(self._place.run_dir, self._file)}
+        if not isinstance(rows.get("after"), str):
             return None
-        before, after = found["before"], str(found["after"])
+        before, after = rows["before"], str(rows["after"])
         return Moved(
             pointers.decode(before.encode(), self._file) if isinstance(before, str) else None,
             pointers.decode(after.encode(), self._file),

@@ -121,8 +121,8 @@ class MoveApplications(MoveArguments, DrillAction):
         return self._pointers.entity
 
     def observe(self) -> Sequence[Fact]:
-        found = self._pointers.read().pointer
-        return (Fact(self.entity, None if found is None else found.active),)
+        pointer = self._pointers.read().pointer
+        return (Fact(self.entity, None if pointer is None else pointer.active),)
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         """Nothing where they are there already. Raises `UsageError` where they are on neither of the two clusters."""
@@ -150,18 +150,21 @@ class MoveApplications(MoveArguments, DrillAction):
         previous = group_writing.committed_positions(target, groups)
         ahead = PrecomputedMoves.compute(settings, known, group_positions(settings, moving.source, groups), previous)
         written: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-        with BulkAdmin(settings.clusters[moving.source]) as here, Cluster(settings.clusters[moving.target]) as there:
-            topics = mirrored_topics(here, settings.flow(moving.source, moving.target))
+        with (
+            BulkAdmin(settings.clusters[moving.source]) as source_admin,
+            Cluster(settings.clusters[moving.target]) as target_admin,
+        ):
+            topics = mirrored_topics(source_admin, settings.flow(moving.source, moving.target))
             every = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
-            local = _local(there, topics)
+            local = _local(target_admin, topics)
             before = self._pointer()
             began, began_ms = time.monotonic(), clock.now_ms()
             held = self._write(before, hold=True, limit_s=limit_s)
             try:
                 while True:
-                    still = self._stand_still(settings, here, every, known, groups, held, began, abort)
+                    still = self._stand_still(settings, source_admin, every, known, groups, held, began, abort)
                     if (
-                        here.log_ends(known.mirror_ends) != known.mirror_ends
+                        source_admin.log_ends(known.mirror_ends) != known.mirror_ends
                     ):  # others still write on the cluster gone to
                         known = read_flow_pair(settings, moving)
                     source_positions, target_positions = self._positions(settings, groups)
@@ -177,19 +180,19 @@ class MoveApplications(MoveArguments, DrillAction):
                         if move.offset is not None:
                             offset = CommittedOffset(move.offset, move.metadata)
                             written.setdefault(move.group, {})[move.target] = offset
-                    cutover = _cutover(settings, moving, there, topics)
-                    ends = there.log_ends(local)
+                    cutover = _cutover(settings, moving, target_admin, topics)
+                    ends = target_admin.log_ends(local)
                     self._refuse_late(began, limit_s)
                     lifted = WriteRules(self.context.run_dir, settings.clusters[moving.target]).lift()
-                    if here.log_ends(every) == still.found.ends:
+                    if source_admin.log_ends(every) == still.found.ends:
                         break
             except BaseException:
                 self._write(before, hold=False)
                 raise
             self._move(settings, moving, cutover)
             moved_s = time.monotonic() - began
-            first_s = _first(there, ends, began, abort)
-            behind_us = _written_since(here, still.found.ends)
+            first_s = _first(target_admin, ends, began, abort)
+            behind_us = _written_since(source_admin, still.found.ends)
         self.show(position_rows(moves, moving))
         self._keep(began_ms, moved_s, first_s)
         return {
@@ -228,14 +231,14 @@ class MoveApplications(MoveArguments, DrillAction):
 
     def _pointer(self) -> Pointer:
         """Raises `UsageError` where there is none, so that no application would be held."""
-        found = self._pointers.read().pointer
-        if found is None:
+        pointer = self._pointers.read().pointer
+        if pointer is None:
             raise UsageError(
                 self.name,
                 "there is no pointer that applications follow",
                 "Publish one that names the cluster they use: drlib.publish_pointer.",
             )
-        return found
+        return pointer
 
     def _write(self, was: Pointer, *, hold: bool, limit_s: float = 0.0) -> int:
         """The cluster `was` names, held or not, under the next version, which is returned."""
@@ -273,7 +276,7 @@ class MoveApplications(MoveArguments, DrillAction):
     def _stand_still(
         self,
         settings: MirrorSettings,
-        here: BulkAdmin,
+        source: BulkAdmin,
         every: Sequence[TopicPartition],
         known: FlowPairState,
         groups: Sequence[str],
@@ -286,17 +289,17 @@ class MoveApplications(MoveArguments, DrillAction):
         Raises `Deviated` naming what still does after `held_s` seconds, `Aborted`.
         """
         moving = self.flow
-        ends, since = here.log_ends(every), time.monotonic()
+        ends, since = source.log_ends(every), time.monotonic()
         while True:
             quiet = time.monotonic() - since >= self.quiet_s
             why = still_sending(self.context, held) if quiet else "records still arrive"
-            why = why or self._reads_still(here, tuple(known.mirror_ends), groups, ends)
+            why = why or self._reads_still(source, tuple(known.mirror_ends), groups, ends)
             if not why:
-                found = replication_lag(settings, moving, here, every)
-                if found.missing:
-                    why = f"the mirror has not copied {found.offsets} offsets yet"
-                elif found.ends == ends:
-                    return _Still(found, time.monotonic() - began)
+                lag = replication_lag(settings, moving, source, every)
+                if lag.missing:
+                    why = f"the mirror has not copied {lag.offsets} offsets yet"
+                elif lag.ends == ends:
+                    return _Still(lag, time.monotonic() - began)
             if time.monotonic() - began > self.held_s:
                 raise Deviated(
                     f"the applications stay at {moving.source}",
@@ -304,29 +307,29 @@ class MoveApplications(MoveArguments, DrillAction):
                     "Check that every application honours the pointer's hold, then try again.",
                 )
             abort.wait(_LOOK_S)
-            now = here.log_ends(every)
+            now = source.log_ends(every)
             if now != ends:
                 ends, since = now, time.monotonic()
 
     def _reads_still(
         self,
-        here: BulkAdmin,
+        source: BulkAdmin,
         mirrors: Sequence[TopicPartition],
         groups: Sequence[str],
         ends: Mapping[TopicPartition, int],
     ) -> str:
         """Which group does, in words; empty when none does."""
-        states = here.group_states(groups)
+        states = source.group_states(groups)
         busy = [g for g in groups if states[g] not in (GroupState.EMPTY, GroupState.ABSENT)]
         if not busy:
             return ""
-        readable = {**ends, **here.log_ends(mirrors)}
-        for group, positions in here.committed(busy).items():
+        readable = {**ends, **source.log_ends(mirrors)}
+        for group, positions in source.committed(busy).items():
             if isinstance(positions, DrlibError):
                 raise positions
             topics = {p.topic for p in positions}
             if not any(p.topic in topics for p in readable):  # none of ours, or one that has not committed yet
-                topics = {p.topic for member in here.group_members(group) for p in member.assignment}
+                topics = {p.topic for member in source.group_members(group) for p in member.assignment}
             unread = [p for p, end in readable.items() if p.topic in topics and end and _at(positions, p) < end]
             if unread:
                 return f"group {group} has members that have still to read {unread[0]}"
@@ -352,40 +355,40 @@ def _at(positions: Mapping[TopicPartition, CommittedOffset], partition: TopicPar
     return positions[partition].offset if partition in positions else -1
 
 
-def _local(there: Cluster, topics: Mapping[str, int]) -> list[TopicPartition]:
+def _local(target: Cluster, topics: Mapping[str, int]) -> list[TopicPartition]:
     """The partitions of the same topics on the cluster gone to, where producers will write."""
-    return [TopicPartition(t.name, n) for t in there.topics(topics).values() for n in range(t.partitions)]
+    return [TopicPartition(t.name, n) for t in target.topics(topics).values() for n in range(t.partitions)]
 
 
 def _cutover(
-    settings: MirrorSettings, moving: Flow, there: Cluster, topics: Mapping[str, int]
+    settings: MirrorSettings, moving: Flow, target: Cluster, topics: Mapping[str, int]
 ) -> dict[str, tuple[int, ...]]:
     """Where reading each mirror is finished: at its end now. Empty for a topic that was never mirrored."""
     policy = settings.flow(moving.source, moving.target).policy
     remotes = {policy.remote_topic(moving.source, topic): count for topic, count in topics.items()}
-    found = there.topics(remotes)
-    ends = there.log_ends(TopicPartition(t.name, n) for t in found.values() for n in range(t.partitions))
+    existing = target.topics(remotes)
+    ends = target.log_ends(TopicPartition(t.name, n) for t in existing.values() for n in range(t.partitions))
     return {
-        name: tuple(ends[TopicPartition(name, n)] for n in range(found[name].partitions)) if name in found else ()
+        name: tuple(ends[TopicPartition(name, n)] for n in range(existing[name].partitions)) if name in existing else ()
         for name in remotes
     }
 
 
-def _written_since(here: Cluster, ends: Mapping[TopicPartition, int]) -> int | None:
+def _written_since(source: Cluster, ends: Mapping[TopicPartition, int]) -> int | None:
     """Records that a committed reader finds behind `ends` now; None when the cluster does not say."""
     try:
-        now = here.log_ends(ends)
+        now = source.log_ends(ends)
         grown = {p: Range(end, now[p]) for p, end in ends.items() if now[p] > end}
-        return sum(1 for _ in here.read(grown)) if grown else 0
+        return sum(1 for _ in source.read(grown)) if grown else 0
     except DrlibError:
         return None
 
 
-def _first(there: Cluster, ends: Mapping[TopicPartition, int], began: float, abort: Abort) -> float | None:
+def _first(target: Cluster, ends: Mapping[TopicPartition, int], began: float, abort: Abort) -> float | None:
     """Seconds from `began` until the first record is written; None when none is."""
     deadline = time.monotonic() + _FIRST_S
     while ends and time.monotonic() < deadline and not abort.requested:
-        if there.log_ends(ends) != ends:
+        if target.log_ends(ends) != ends:
             return time.monotonic() - began
         time.sleep(_LOOK_S)
     return None

@@ -212,14 +212,14 @@ def rows(tail: UnreplicatedRecords) -> list[dict[str, Scalar]]:
 def _examples(tail: UnreplicatedRecords) -> list[dict[str, Scalar]]:
     return [
         {
-            "topic": one.partition.topic,
-            "partition": one.partition.partition,
-            "offset": one.offset,
-            "timestamp ms": one.timestamp_ms,
-            "key": one.key,
-            "bytes": one.bytes,
+            "topic": example.partition.topic,
+            "partition": example.partition.partition,
+            "offset": example.offset,
+            "timestamp ms": example.timestamp_ms,
+            "key": example.key,
+            "bytes": example.bytes,
         }
-        for one in tail.examples
+        for example in tail.examples
     ]
 
 
@@ -240,12 +240,12 @@ def _other(
     """How many records only the target has, which flow back and are no tail that needs deciding; or why that is unknown."""
     back = place.flow.reverse
     try:
-        found = find_unreplicated(settings, back, topics, wait=abort.wait)
+        unreplicated = find_unreplicated(settings, back, topics, wait=abort.wait)
     except Aborted:
         raise
     except DrlibError as error:
         return None, str(error)
-    return found.records, ""
+    return unreplicated.records, ""
 
 
 def _said(records: Mapping[str, int]) -> str:

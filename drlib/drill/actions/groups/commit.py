@@ -47,44 +47,44 @@ def log_bounds(cluster: ClusterSettings, partitions: Iterable[TopicPartition]) -
 
 
 def write(
-    cluster: ClusterSettings, moves: Sequence[PositionMove], found: Mapping[str, Positions] | None = None
+    cluster: ClusterSettings, moves: Sequence[PositionMove], positions: Mapping[str, Positions] | None = None
 ) -> None:
-    """Commit what was decided, each group in one request; `found` are the committed offsets, where they were read just now.
+    """Commit what was decided, each group in one request; `positions` are the committed offsets, where they were read just now.
 
     Raises `Deviated` for an offset that was changed by others, `GroupNotEmpty`, or the first group's error.
     """
-    found = committed_positions(cluster, {move.group for move in moves}) if found is None else found
+    positions = committed_positions(cluster, {move.group for move in moves}) if positions is None else positions
     wanted: dict[str, dict[TopicPartition, CommittedOffset]] = {}
     moved = []
     for move in moves:
-        now = _offset(found, move)
+        now = _offset(positions, move)
         if move.offset is None or now == move.offset:
             continue
         if now != move.before:
             moved.append(move)
         wanted.setdefault(move.group, {})[move.target] = CommittedOffset(move.offset, move.metadata)
     if moved:
-        raise changed_by_others(cluster, moved, found)
+        raise changed_by_others(cluster, moved, positions)
     _commit(cluster, wanted)
 
 
 def read_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
     """Raises `Deviated` for an offset that is not what was decided."""
-    found = committed_positions(cluster, {move.group for move in moves})
-    moved = [move for move in moves if move.offset is not None and _offset(found, move) != move.offset]
+    positions = committed_positions(cluster, {move.group for move in moves})
+    moved = [move for move in moves if move.offset is not None and _offset(positions, move) != move.offset]
     if moved:
-        raise changed_by_others(cluster, moved, found)
+        raise changed_by_others(cluster, moved, positions)
 
 
 def reached(cluster: ClusterSettings, moves: Sequence[PositionMove] | None) -> Reach:
     """How far `write` came with `moves`, None where nothing was decided; all written counts as partly, as it is read back."""
     if moves is None:
         return Reach.UNTOUCHED
-    found = committed_positions(cluster, {move.group for move in moves})
+    positions = committed_positions(cluster, {move.group for move in moves})
     wanted = [move for move in moves if move.offset is not None]
-    if any(_offset(found, move) not in (move.before, move.offset) for move in wanted):
+    if any(_offset(positions, move) not in (move.before, move.offset) for move in wanted):
         return Reach.UNKNOWN
-    if all(_offset(found, move) == move.before != move.offset for move in wanted):
+    if all(_offset(positions, move) == move.before != move.offset for move in wanted):
         return Reach.UNTOUCHED if wanted else Reach.PARTLY
     return Reach.PARTLY
 
@@ -92,16 +92,16 @@ def reached(cluster: ClusterSettings, moves: Sequence[PositionMove] | None) -> R
 def put_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
     """Restore what was committed before. Raises `Deviated` for what was changed by others, `GroupNotEmpty` for members."""
     written = [move for move in moves if move.offset is not None]
-    found = committed_positions(cluster, {move.group for move in written})
-    moved = [move for move in written if _offset(found, move) not in (move.before, move.offset)]
+    positions = committed_positions(cluster, {move.group for move in written})
+    moved = [move for move in written if _offset(positions, move) not in (move.before, move.offset)]
     if moved:
-        raise changed_by_others(cluster, moved, found)
+        raise changed_by_others(cluster, moved, positions)
     back: dict[str, dict[TopicPartition, CommittedOffset]] = {}
     for move in written:
         if move.before is not None:
             back.setdefault(move.group, {})[move.target] = CommittedOffset(move.before, move.before_metadata)
     _commit(cluster, back)
-    _remove(cluster, [move for move in written if move.before is None], found)
+    _remove(cluster, [move for move in written if move.before is None], positions)
 
 
 def refuse_in_use(cluster: ClusterSettings, groups: Collection[str]) -> None:
@@ -136,33 +136,33 @@ def _commit(cluster: ClusterSettings, wanted: Mapping[str, Positions]) -> None:
     _raise_first(answers)
 
 
-def _remove(cluster: ClusterSettings, moves: Sequence[PositionMove], found: Mapping[str, Positions]) -> None:
+def _remove(cluster: ClusterSettings, moves: Sequence[PositionMove], positions: Mapping[str, Positions]) -> None:
     """Remove offsets that were not committed before: a group that had no others is deleted with them."""
     by_group: dict[str, set[TopicPartition]] = {}
     for move in moves:
         by_group.setdefault(move.group, set()).add(move.target)
     with Cluster(cluster) as admin:
         for group, partitions in by_group.items():
-            if not found[group].keys() - partitions:
+            if not positions[group].keys() - partitions:
                 admin.delete_group(group)
-            elif some := sorted(partitions & found[group].keys()):
+            elif some := sorted(partitions & positions[group].keys()):
                 delete_offsets(cluster, group, some, TIMEOUT_S)
 
 
 def changed_by_others(
-    cluster: ClusterSettings, moves: Sequence[PositionMove], found: Mapping[str, Positions]
+    cluster: ClusterSettings, moves: Sequence[PositionMove], positions: Mapping[str, Positions]
 ) -> Deviated:
     move = moves[0]
     return Deviated(
         f"{len(moves)} positions on {cluster.alias} are left as they are",
         f"{move.group} was at {move.before} in {move.target}, was to be at {move.offset}, and is at "
-        f"{_offset(found, move)}: another client changed it",
+        f"{_offset(positions, move)}: another client changed it",
         f"Find out who uses {move.group} on {cluster.alias}.",
     )
 
 
-def _offset(found: Mapping[str, Positions], move: PositionMove) -> int | None:
-    position = found[move.group].get(move.target)
+def _offset(positions: Mapping[str, Positions], move: PositionMove) -> int | None:
+    position = positions[move.group].get(move.target)
     return None if position is None else position.offset
 
 

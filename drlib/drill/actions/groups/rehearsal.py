@@ -89,16 +89,16 @@ class ReadCanary(ReadOnlyTargetAction):
         mine = [m for m in moves if m.offset is not None and matches(self.groups, m.group.removeprefix(prefix))]
         read = self._read(self.target_cluster, {(m.target, m.offset or 0) for m in mine}, abort)
         try:
-            wanted = self._read(self.source_cluster, {(m.source, m.source_offset) for m in mine}, abort)
+            source_records = self._read(self.source_cluster, {(m.source, m.source_offset) for m in mine}, abort)
             silence = ""
         except (Unreachable, UsageError) as error:
-            wanted, silence = {}, str(error)
+            source_records, silence = {}, str(error)
         rows: list[dict[str, Scalar]] = []
         wrong: list[str] = []
         for move in mine:
-            found = read[move.target, move.offset or 0]
-            expected = wanted.get((move.source, move.source_offset))
-            verdict = _compared(move, found, expected)
+            records = read[move.target, move.offset or 0]
+            expected = source_records.get((move.source, move.source_offset))
+            verdict = _compared(move, records, expected)
             if verdict.startswith("wrong"):
                 wrong.append(f"{move.group.removeprefix(prefix)} in {move.target} at {move.offset}: {verdict}")
             rows.append(
@@ -108,13 +108,13 @@ class ReadCanary(ReadOnlyTargetAction):
                     "partition": move.target.partition,
                     "from": move.offset,
                     "meaning": move.kind.value,
-                    "records read": len(found),
+                    "records read": len(records),
                     "compared": verdict,
                 }
             )
         self.show(rows)
         compared = sum(row["compared"] == "the same" for row in rows)
-        total = sum(len(found) for found in read.values())
+        total = sum(len(records) for records in read.values())
         verdict = Verdict.FAIL if wrong else Verdict.UNKNOWN if silence or not total else Verdict.PASS
         evidence = "; ".join(wrong[:3]) or silence or f"{total} records, {compared} of {len(rows)} positions compared"
         self.score(ScorecardPart(checks=(Check(name=CHECK, verdict=verdict, evidence=evidence),)))
@@ -130,10 +130,10 @@ class ReadCanary(ReadOnlyTargetAction):
         self, cluster: ClusterSettings, starts: set[tuple[TopicPartition, int]], abort: Abort
     ) -> dict[tuple[TopicPartition, int], list[Record]]:
         """The next records from each of `starts`, as many as there are and no more than wanted."""
-        found: dict[tuple[TopicPartition, int], list[Record]] = {start: [] for start in starts}
+        records: dict[tuple[TopicPartition, int], list[Record]] = {start: [] for start in starts}
         with Cluster(cluster, timeout_s=TIMEOUT_S) as handle:
-            there = handle.topics({partition.topic for partition, _ in starts})
-            missing = {partition.topic for partition, _ in starts} - there.keys()
+            existing = handle.topics({partition.topic for partition, _ in starts})
+            missing = {partition.topic for partition, _ in starts} - existing.keys()
             if missing:
                 raise UsageError(
                     f"topics {', '.join(sorted(missing))}", f"they are not on {cluster.alias}", "See: drlib status."
@@ -143,37 +143,37 @@ class ReadCanary(ReadOnlyTargetAction):
                 abort.check()
                 ranges = {p: Range(at, min(ends[p], at + self.records * _ROOM)) for p, at in turn.items()}
                 for record in handle.read(ranges):
-                    mine = found[record.partition, turn[record.partition]]
+                    mine = records[record.partition, turn[record.partition]]
                     if len(mine) < self.records:
                         mine.append(record)
-        return found
+        return records
 
 
 def _turns(starts: set[tuple[TopicPartition, int]]) -> Iterator[dict[TopicPartition, int]]:
     """Starts put together so that a partition is in each only once: one reader reads it from one place."""
-    rest = sorted(starts, key=lambda start: (start[1], start[0]))
-    while rest:
+    waiting = sorted(starts, key=lambda start: (start[1], start[0]))
+    while waiting:
         turn: dict[TopicPartition, int] = {}
         left = []
-        for partition, at in rest:
+        for partition, at in waiting:
             if partition in turn:
                 left.append((partition, at))
             else:
                 turn[partition] = at
         yield turn
-        rest = left
+        waiting = left
 
 
-def _compared(move: PositionMove, found: Sequence[Record], expected: Sequence[Record] | None) -> str:
+def _compared(move: PositionMove, records: Sequence[Record], expected: Sequence[Record] | None) -> str:
     """What is read has to be what the source has there, as far as both have it."""
     if expected is None:
         return "unknown: the source does not answer"
     if move.kind is not TranslationKind.EXACT:
         return f"not compared: {move.kind}"
-    for one, other in zip(found, expected, strict=False):
-        if _content(one) != _content(other):
-            return f"wrong: offset {one.offset} is not what the source has at {other.offset}"
-    if not found:
+    for actual, wanted in zip(records, expected, strict=False):
+        if _content(actual) != _content(wanted):
+            return f"wrong: offset {actual.offset} is not what the source has at {wanted.offset}"
+    if not records:
         return "nothing to read there yet" if not expected else "not mirrored yet"
     return "the same" if expected else "wrong: the source has nothing there"
 

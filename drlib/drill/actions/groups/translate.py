@@ -118,10 +118,10 @@ class TranslateGroups(FlowArguments, DrillAction):
     def decided(self) -> tuple[PositionMove, ...]:
         """What becomes of every position of the chosen groups. Raises `UsageError` naming what holds it up."""
         flow, settings = self.flow, self.context.mirror_settings()
-        found = translate_groups(settings, flow, source_alive=_SOURCE_ALIVE[self.positions_from])
-        chosen = [item for item in found if self._chosen(item.group)]
+        translations = translate_groups(settings, flow, source_alive=_SOURCE_ALIVE[self.positions_from])
+        chosen = [item for item in translations if self._chosen(item.group)]
         if not chosen:
-            known = ", ".join(sorted({item.group for item in found})[:10]) or "none"
+            known = ", ".join(sorted({item.group for item in translations})[:10]) or "none"
             raise UsageError(
                 f"no group to move to {flow.target}",
                 f"no group with a position on a mirrored topic matches {', '.join(self.groups)}",

@@ -105,16 +105,16 @@ class HookAction(DrillAction):
         begun_ms = clock.now_ms()
         self._remember(_Memory(begun_ms=begun_ms))
         try:
-            found = hook_run.run(self.hook, self._hook_context(), lambda: abort.requested)
+            evidence = hook_run.run(self.hook, self._hook_context(), lambda: abort.requested)
         except UsageError:
             self._remember(_Memory(begun_ms=begun_ms, outcome=Outcome.NOT_DONE))  # a secret was missing: not begun
             raise
-        self._remember(_Memory(begun_ms=begun_ms, outcome=found.outcome))
-        details.write_rows(self.context.run_dir, self.step, [found.scalars()])
-        if not found.ok:
+        self._remember(_Memory(begun_ms=begun_ms, outcome=evidence.outcome))
+        details.write_rows(self.context.run_dir, self.step, [evidence.scalars()])
+        if not evidence.ok:
             abort.check()
-            raise _failed(found)
-        return found.scalars()
+            raise _failed(evidence)
+        return evidence.scalars()
 
     def probe(self, changes: Changes) -> Reach:
         known = self._memory()
@@ -139,9 +139,9 @@ class HookAction(DrillAction):
             raise Deviated(
                 f"hook {self.step} is not undone", "the step has no undo hook", "Undo its effect yourself if needed."
             )
-        found = hook_run.run(self.undo_hook, self._hook_context())
-        if not found.ok:
-            raise _failed(found)
+        evidence = hook_run.run(self.undo_hook, self._hook_context())
+        if not evidence.ok:
+            raise _failed(evidence)
         self._remember(known.model_copy(update={"undone": True}))
 
     def cluster_id(self) -> str:
@@ -149,7 +149,7 @@ class HookAction(DrillAction):
         return cluster_id(self.context.cluster(self.cluster or self.context.flow.target))
 
     def _programs(self) -> Sequence[Fact]:
-        found = []
+        facts = []
         for hook in (self.hook, self.undo_hook):
             if not isinstance(hook, CommandHook):
                 continue
@@ -161,9 +161,9 @@ class HookAction(DrillAction):
                     f"hook {hook.name} cannot be run", f"there is no program {hook.argv[0]} here", "Correct its argv."
                 )
             fact = Fact(f"program {hook.argv[0]}", str(program))
-            if fact not in found:
-                found.append(fact)
-        return found
+            if fact not in facts:
+                facts.append(fact)
+        return facts
 
     def _hook_context(self) -> HookContext:
         """The cluster in use is what the applications' pointer says; where there is none, it is unknown."""
@@ -276,15 +276,17 @@ class CallHttp(HookAction):
         )
 
 
-def _failed(found: hooks.Evidence) -> Deviated:
-    said = " ".join(found.output.split())
-    output = f"; it said: {said[-_SHOWN:]}" if said else ""
-    what = {
+def _failed(evidence: hooks.Evidence) -> Deviated:
+    printed = " ".join(evidence.output.split())
+    output = f"; its output: {printed[-_SHOWN:]}" if printed else ""
+    outcome = {
         Outcome.REFUSED: "ended otherwise than expected",
         Outcome.NOT_DONE: "could not be called",
         Outcome.UNKNOWN: "was called, and its outcome is unknown",
-    }.get(found.outcome, str(found.outcome))
-    return Deviated(f"hook {found.name} {what}", found.reason + output, f"See what {found.target} does, then resume.")
+    }.get(evidence.outcome, str(evidence.outcome))
+    return Deviated(
+        f"hook {evidence.name} {outcome}", evidence.reason + output, f"See what {evidence.target} does, then resume."
+    )
 
 
 def _resolve_secrets(hook: Hook) -> None:

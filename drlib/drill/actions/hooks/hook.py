@@ -168,8 +168,8 @@ class Secrets:
     """The values behind references, and text without them."""
 
     def __init__(self, texts: Iterable[str], where: str) -> None:
-        found = {value for text in texts for value in references.values(text, where) if value}
-        self._values = sorted((value.encode() for value in found), key=len, reverse=True)
+        secrets = {value for text in texts for value in references.values(text, where) if value}
+        self._values = sorted((value.encode() for value in secrets), key=len, reverse=True)
 
     @property
     def longest(self) -> int:

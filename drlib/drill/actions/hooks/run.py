@@ -65,7 +65,7 @@ def run(hook: CommandHook | HttpHook, context: HookContext, stop: Callable[[], b
 def run_command(hook: CommandHook, context: HookContext, stop: Callable[[], bool]) -> Evidence:
     where = f"hook {hook.name}"
     secrets = Secrets(hook.environment.values(), where)
-    given = {name: references.resolve(value, where) for name, value in hook.environment.items()}
+    environment = {name: references.resolve(value, where) for name, value in hook.environment.items()}
     sent = tuple((name, written(name, value)) for name, value in hook.environment.items())
 
     def evidence(outcome: Outcome, code: int | None, kept: Kept, reason: str = "") -> Evidence:
@@ -80,7 +80,7 @@ def run_command(hook: CommandHook, context: HookContext, stop: Callable[[], bool
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=hook.folder,
-            env={**os.environ, **given, **context.environment()},
+            env={**os.environ, **environment, **context.environment()},
             start_new_session=True,  # so that what it starts ends with it when time is up
         )
     except OSError as error:

@@ -93,9 +93,9 @@ def ahead(positions: tuple[TargetPosition, ...], context: CheckContext) -> Judge
         skips = committed - translated
         why = f"{partition}: committed offset {committed} is {skips} ahead of the source's position, {translated}"
         why = f"{partition}: committed offset {committed} is past the log end {log_end}" if past_end else why
-        words = ("--group", group, "--topic", f"{partition.topic}:{partition.partition}", "--reset-offsets",
+        options = ("--group", group, "--topic", f"{partition.topic}:{partition.partition}", "--reset-offsets",
                  "--to-offset", str(translated), "--execute")  # fmt: skip
-        reset = context.tool("kafka-consumer-groups", context.target, *words)
+        reset = context.tool("kafka-consumer-groups", context.target, *options)
         rows.append((group, Severity.WARN, why, f"Nothing, if the group moved there. Otherwise: {reset}"))
     if rows:
         return rows

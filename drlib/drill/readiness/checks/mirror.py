@@ -126,8 +126,16 @@ def retention(status: MirrorStatus, retention_ms: Mapping[str, int] | Unanswered
 
     def raise_retention(topic: str) -> str:
         longer = str(max(warning_s * 2000, 2 * retention_ms.get(topic, 0)))
-        words = ("--entity-type", "topics", "--entity-name", topic, "--alter", "--add-config", f"retention.ms={longer}")
-        return context.tool("kafka-configs", context.source, *words)
+        options = (
+            "--entity-type",
+            "topics",
+            "--entity-name",
+            topic,
+            "--alter",
+            "--add-config",
+            f"retention.ms={longer}",
+        )
+        return context.tool("kafka-configs", context.source, *options)
 
     rows: Judgements = []
     behind = [partition for partition in status.view.partitions if partition.lag]

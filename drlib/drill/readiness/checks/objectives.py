@@ -40,13 +40,13 @@ class CheckContext:
     objectives: Objectives = Objectives()
     retention_warning_s: int = 3600
 
-    def tool(self, name: str, server: str, *words: str) -> str:
+    def tool(self, name: str, server: str, *options: str) -> str:
         """Such as `kafka-topics.sh --bootstrap-server ADDRESS ...`, quoted for a POSIX shell."""
-        return shlex.join([f"{name}.sh", "--bootstrap-server", server, *words])
+        return shlex.join([f"{name}.sh", "--bootstrap-server", server, *options])
 
-    def drlib(self, *words: str) -> str:
+    def drlib(self, *options: str) -> str:
         """`drlib COMMAND FILE ...`, quoted for a POSIX shell."""
-        return shlex.join(["drlib", words[0], self.file, *words[1:]])
+        return shlex.join(["drlib", options[0], self.file, *options[1:]])
 
 
 def passed(evidence: str) -> Judgements:
@@ -59,9 +59,9 @@ def unknown(why: str, fix: str) -> Judgements:
     return [("", Severity.UNKNOWN, why, fix)]
 
 
-def count(number: int, one: str, many: str = "") -> str:
+def count(number: int, singular: str, plural: str = "") -> str:
     """`1 record`, `12,345 records`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def is_or_are(copies: int) -> str:

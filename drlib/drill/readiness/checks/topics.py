@@ -26,13 +26,15 @@ def partitions(topics: MirrorTopics, context: CheckContext) -> Judgements:
         existing = len(topics.target[mirror].partitions)
         counts = f"{wanted} partitions, {existing} of {mirror}"
         if existing < wanted:
-            words = ("--alter", "--topic", mirror, "--partitions", str(wanted))
-            fix = f"A worker adds them at its next refresh; or: {context.tool('kafka-topics', context.target, *words)}"
+            options = ("--alter", "--topic", mirror, "--partitions", str(wanted))
+            fix = (
+                f"A worker adds them at its next refresh; or: {context.tool('kafka-topics', context.target, *options)}"
+            )
             rows.append((topic, Severity.CRITICAL, f"{counts}: the others are not mirrored", fix))
         elif existing > wanted:
             why = f"{counts}: keyed records would go to other partitions after a failover"
-            words = ("--alter", "--topic", topic, "--partitions", str(existing))
-            rows.append((topic, Severity.WARN, why, context.tool("kafka-topics", context.source, *words)))
+            options = ("--alter", "--topic", topic, "--partitions", str(existing))
+            rows.append((topic, Severity.WARN, why, context.tool("kafka-topics", context.source, *options)))
     return rows or passed(f"{count(len(topics.names), 'topic')}, each with its mirror topic and the same partitions")
 
 
@@ -47,10 +49,10 @@ def settings(drifts: tuple[SettingsDrift, ...], context: CheckContext) -> Judgem
             add = ",".join(f"{c.name}=[{c.new}]" if "," in c.new else f"{c.name}={c.new}"
                            for c in drift.changes if c.new is not None)  # fmt: skip
             drop = ",".join(c.name for c in drift.changes if c.new is None)
-            words = ["--entity-type", "topics", "--entity-name", drift.mirror, "--alter"]
-            words += (["--add-config", add] if add else []) + (["--delete-config", drop] if drop else [])
+            options = ["--entity-type", "topics", "--entity-name", drift.mirror, "--alter"]
+            options += (["--add-config", add] if add else []) + (["--delete-config", drop] if drop else [])
             why = f"to match {drift.topic}: {first_few(map(str, drift.changes))}"
-            fix = f"A worker sets it at its next sync; or: {context.tool('kafka-configs', context.target, *words)}"
+            fix = f"A worker sets it at its next sync; or: {context.tool('kafka-configs', context.target, *options)}"
             rows.append((drift.mirror, Severity.WARN, why, fix))
     return rows or passed(f"{count(len(drifts), 'topic')} compared")
 

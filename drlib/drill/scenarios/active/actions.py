@@ -160,16 +160,16 @@ class Prove(ActiveStep):
             self.wait(
                 abort,
                 "everybody has read everything",
-                lambda: all(applications.processed(testbed.readers(one)) >= due for one in self.clusters),
+                lambda: all(applications.processed(testbed.readers(alias)) >= due for alias in self.clusters),
             )
         applications.stop(*(testbed.readers(cluster) for cluster in self.clusters))
-        found = active_proof.prove(testbed, self.clusters)
-        self.show(found.rows)
+        proof = active_proof.prove(testbed, self.clusters)
+        self.show(proof.rows)
         samples = sampler.stop(self.context.run_dir)
-        self.score(ScorecardPart(records=found.records, checks=found.checks, groups=found.groups, samples=samples))
-        if found.failed:
-            raise Deviated("the proof failed", "; ".join(found.failed), "See the histories in the run's folder.")
-        return found.evidence
+        self.score(ScorecardPart(records=proof.records, checks=proof.checks, groups=proof.groups, samples=samples))
+        if proof.failed:
+            raise Deviated("the proof failed", "; ".join(proof.failed), "See the histories in the run's folder.")
+        return proof.evidence
 
 
 class LabServes(DrillProbe):

@@ -54,7 +54,7 @@ class MeasureLink(ActiveStep):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
         self._stop_more()
-        one = self._measure(abort, 1)
+        first = self._measure(abort, 1)
         for group in self._more:
             self.testbed.start_readers(self.at, group)
         ends = self.testbed.ends(self.at)
@@ -66,8 +66,8 @@ class MeasureLink(ActiveStep):
             )
         many = self._measure(abort, self.groups)
         self._stop_more()
-        self.show([one, many])
-        ratio = round(float(str(many["bytes per record"])) / float(str(one["bytes per record"])), 3)
+        self.show([first, many])
+        ratio = round(float(str(many["bytes per record"])) / float(str(first["bytes per record"])), 3)
         if ratio >= ONCE:
             raise Deviated(
                 "records crossed the link more than once",
@@ -165,12 +165,12 @@ class Kill(ActiveStep):
 
     def _moments(self) -> dict[str, list[int]]:
         """When each application of the other clusters was served: acknowledged, or its commit was."""
-        found = {}
+        moments_ms = {}
         for other in self.others:
             sent = self.testbed.applications.history(self.testbed.producer(other)).produced
-            found[f"producer on {other}"] = [row.acked_ms for row in sent if row.status is ProducedStatus.ACKED]
-            found[f"readers on {other}"] = [row.at_ms for row in self.testbed.history_of(other).consumed]
-        return found
+            moments_ms[f"producer on {other}"] = [row.acked_ms for row in sent if row.status is ProducedStatus.ACKED]
+            moments_ms[f"readers on {other}"] = [row.at_ms for row in self.testbed.history_of(other).consumed]
+        return moments_ms
 
     def _last_ms(self) -> int:
         """Until when every application has said something, or has had its time."""

@@ -48,7 +48,7 @@ def ids(bootstrap: str, topic: str) -> set[str]:
 def due(testbed: ActiveTestbed, clusters: Sequence[str]) -> int:
     """Records acknowledged anywhere, which is what the readers of each cluster have to process."""
     return check_completeness(
-        sum((testbed.applications.history(testbed.producer(one)) for one in clusters), History()).produced, ()
+        sum((testbed.applications.history(testbed.producer(cluster)) for cluster in clusters), History()).produced, ()
     ).due
 
 
@@ -68,16 +68,28 @@ def prove(testbed: ActiveTestbed, clusters: Sequence[str]) -> Proof:
         mirrored, disorder = mirrored + (report.mirrored or 0), disorder + (report.out_of_order_count or 0)
     for cluster in clusters:
         history = testbed.history_of(cluster)
-        found = check_completeness(everything.produced, history.consumed)
-        by_topic = [key_order([[row for row in history.consumed if row.topic == name]]) for name in found.by_topic]
+        completeness = check_completeness(everything.produced, history.consumed)
+        by_topic = [
+            key_order([[row for row in history.consumed if row.topic == name]]) for name in completeness.by_topic
+        ]
         wrong = sum(len(order.violations) for order in by_topic)
         rows.append(
-            _row(f"{READERS} on {cluster}", found.due, found.processed, found.missing_count, found.doubled_count)
+            _row(
+                f"{READERS} on {cluster}",
+                completeness.due,
+                completeness.processed,
+                completeness.missing_count,
+                completeness.doubled_count,
+            )
         )
         name = f"{READERS} on {cluster}"
-        groups.append(GroupScore(group=name, re_read=found.doubled_count, skipped=found.missing_count))
-        checks.append(_of_readers(cluster, found, wrong, history.gaps))
-        lost, doubled, disorder = lost + found.missing_count, doubled + found.doubled_count, disorder + wrong
+        groups.append(GroupScore(group=name, re_read=completeness.doubled_count, skipped=completeness.missing_count))
+        checks.append(_of_readers(cluster, completeness, wrong, history.gaps))
+        lost, doubled, disorder = (
+            lost + completeness.missing_count,
+            doubled + completeness.doubled_count,
+            disorder + wrong,
+        )
     loops = _loops(testbed, clusters)
     verdict = Verdict.FAIL if loops else Verdict.PASS
     evidence = ", ".join(loops) or f"on {len(clusters)} clusters only the topic and one copy for each other cluster"
@@ -87,8 +99,8 @@ def prove(testbed: ActiveTestbed, clusters: Sequence[str]) -> Proof:
     return Proof(tuple(rows), records, tuple(checks), tuple(groups), records.model_dump())
 
 
-def _row(who: str, due: int | None, there: int | None, missing: int | None, twice: int | None) -> Row:
-    return {"who": who, "due": due, "there": there, "missing": missing, "twice": twice}
+def _row(who: str, due: int | None, present: int | None, missing: int | None, twice: int | None) -> Row:
+    return {"who": who, "due": due, "there": present, "missing": missing, "twice": twice}
 
 
 def _of_flow(flow: Flow, report: CheckReport) -> Check:
@@ -98,9 +110,9 @@ def _of_flow(flow: Flow, report: CheckReport) -> Check:
     return Check(name=f"{flow} is exact", verdict=report.verdict, evidence="; ".join(bad) or summary)
 
 
-def _of_readers(cluster: str, found: Completeness, wrong: int, gaps: Sequence[str]) -> Check:
-    verdict = Verdict.FAIL if not found.complete or wrong else Verdict.UNKNOWN if gaps else Verdict.PASS
-    summary = f"{found.summary()}, {wrong} out of order"
+def _of_readers(cluster: str, completeness: Completeness, out_of_order: int, gaps: Sequence[str]) -> Check:
+    verdict = Verdict.FAIL if not completeness.complete or out_of_order else Verdict.UNKNOWN if gaps else Verdict.PASS
+    summary = f"{completeness.summary()}, {out_of_order} out of order"
     return Check(
         name=f"readers on {cluster} saw everything once", verdict=verdict, evidence="; ".join([*gaps, summary])
     )
@@ -108,7 +120,7 @@ def _of_readers(cluster: str, found: Completeness, wrong: int, gaps: Sequence[st
 
 def _flow(testbed: ActiveTestbed, flow: Flow, sent: History) -> CheckReport:
     copy = testbed.copy_of(flow.source)
-    found = tuple(scan(testbed.lab.clusters[flow.target].bootstrap, copy))
+    copied = tuple(scan(testbed.lab.clusters[flow.target].bootstrap, copy))
     return check(
         CheckInput(
             source=flow.source,
@@ -119,7 +131,7 @@ def _flow(testbed: ActiveTestbed, flow: Flow, sent: History) -> CheckReport:
             produced=sent.produced,
             consumed=(),
             committed=(),
-            mirrored=found,
+            mirrored=copied,
             torn=sent.torn,
             open=sent.open,
             missing=sent.missing,
@@ -129,8 +141,8 @@ def _flow(testbed: ActiveTestbed, flow: Flow, sent: History) -> CheckReport:
 
 def _loops(testbed: ActiveTestbed, clusters: Sequence[str]) -> list[str]:
     """Topics that came over more than one flow, or back to where they are from."""
-    found = []
+    extra_topics = []
     for cluster in clusters:
         expected = {testbed.topic, *(testbed.copy_of(other) for other in clusters if other != cluster)}
-        found += [f"{name} on {cluster}" for name in testbed.topics_on(cluster) if name not in expected]
-    return found
+        extra_topics += [f"{name} on {cluster}" for name in testbed.topics_on(cluster) if name not in expected]
+    return extra_topics

@@ -130,8 +130,8 @@ class ActiveTestbed:
     def ends(self, cluster: str) -> dict[TopicPartition, int]:
         """The log end offsets of the topic and every copy of it on `cluster`. Raises `Unreachable`."""
         with Cluster(self.lab.clusters[cluster].settings(), timeout_s=2.0) as handle:
-            found = {name: it for name, it in handle.topics().items() if self.matches(name)}
-            return handle.log_ends(TopicPartition(t.name, n) for t in found.values() for n in range(t.partitions))
+            topics = {name: it for name, it in handle.topics().items() if self.matches(name)}
+            return handle.log_ends(TopicPartition(t.name, n) for t in topics.values() for n in range(t.partitions))
 
     def has_read(self, cluster: str, group: str, ends: Mapping[TopicPartition, int]) -> bool:
         """Whether the committed offsets of `group` have reached `ends`. Raises `Unreachable`."""

@@ -88,7 +88,8 @@ class StartApplications(StateChangeAction):
         self.testbed.start_applications()
         sampler.start(self.testbed.run_dir, FlightCounts(self.testbed))
         rows: list[dict[str, Scalar]] = [
-            {"process": one.name, "pid": one.pid, "alive": one.alive} for one in self.testbed.lab.status()
+            {"process": process.name, "pid": process.pid, "alive": process.alive}
+            for process in self.testbed.lab.status()
         ]
         self.show(rows)
         return {"started": len(APPLICATIONS)}
@@ -195,8 +196,8 @@ class StopApplications(StateChangeAction):
             for group in (
                 name for name in self.applications if name in GROUPS and self.testbed.applications.runs(name)
             ):
-                what = f"{group} has read everything"
-                self.testbed.wait(what, lambda group=group: through(group), 60, abort)  # type: ignore[misc]
+                condition = f"{group} has read everything"
+                self.testbed.wait(condition, lambda group=group: through(group), 60, abort)  # type: ignore[misc]
 
     def probe(self, changes: Changes) -> Reach:
         if self.reached():

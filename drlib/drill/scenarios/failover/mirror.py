@@ -114,8 +114,10 @@ class KillMirror(EndingAction):
         at_ms = moments.once(self.context.run_dir, self._moment)
         self.mark(Mark(name="mirror killed", at_ms=at_ms, detail="SIGKILL"))
         self.lab.registry.kill(self.worker)
-        seen, pace = self.testbed.applications.done("flights"), self.testbed.traffic.records_per_second
-        self.testbed.wait("traffic goes on", lambda: self.testbed.applications.done("flights") > seen + pace, 30, abort)
+        done_before, pace = self.testbed.applications.done("flights"), self.testbed.traffic.records_per_second
+        self.testbed.wait(
+            "traffic goes on", lambda: self.testbed.applications.done("flights") > done_before + pace, 30, abort
+        )
         self.show_progress()
         return {"killed": self.worker, "at_ms": at_ms}
 

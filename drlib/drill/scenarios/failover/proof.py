@@ -118,16 +118,16 @@ class Proof:
         return [
             {
                 "topic": topic,
-                f"on {self._flow.source}": found.source_records,
-                f"on {self._flow.target}": found.target_records,
-                f"only on {self._flow.source}": found.missing,
-                "invented": found.invented,
-                "duplicated": found.duplicated,
-                "out of order": found.out_of_order,
-                "altered": found.altered,
-                "verdict": found.verdict.value,
+                f"on {self._flow.source}": audit.source_records,
+                f"on {self._flow.target}": audit.target_records,
+                f"only on {self._flow.source}": audit.missing,
+                "invented": audit.invented,
+                "duplicated": audit.duplicated,
+                "out of order": audit.out_of_order,
+                "altered": audit.altered,
+                "verdict": audit.verdict.value,
             }
-            for topic, found in self._audits.items()
+            for topic, audit in self._audits.items()
         ]
 
     def check_part(self, translations: Sequence[GroupTranslation]) -> ScorecardPart:
@@ -138,9 +138,9 @@ class Proof:
         kinds: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
         for item in translations:
             kinds.setdefault(item.group, Counter())[item.translation.kind.value] += 1
-        found = list(report.findings)
+        checks = list(report.findings)
         for group in report.groups:
-            found = [_weigh(check, group, uncrossed(group, translations)) for check in found]
+            checks = [_weigh(check, group, uncrossed(group, translations)) for check in checks]
         return ScorecardPart(
             rpo=Rpo(records=report.rpo_records, seconds=report.rpo_seconds),
             records=Records(
@@ -160,7 +160,7 @@ class Proof:
                 )
                 for g in report.groups
             ),
-            checks=tuple(found),
+            checks=tuple(checks),
             lost_examples=tuple(
                 LostExample(id=r.id, key=r.key, partition=r.partition, offset=r.offset, acked_ms=r.acked_ms)
                 for r in report.lost
@@ -175,16 +175,16 @@ class Proof:
     def audit_part(self) -> ScorecardPart:
         """The audit's part of the scorecard."""
         source, target = self._flow.source, self._flow.target
-        found = []
+        checks = []
         for topic, audit in self._audits.items():
             evidence = "; ".join(audit.reasons) or (
                 f"{audit.source_records} records on {source}, {audit.target_records} on {target}, "
                 f"{audit.missing} only on {source}"
             )
-            found.append(Check(name=f"Spark: {topic}", verdict=audit.verdict, evidence=evidence))
+            checks.append(Check(name=f"Spark: {topic}", verdict=audit.verdict, evidence=evidence))
         if self.report is not None and "flights" in self._audits:
-            found.append(_agreement(self.report, self._audits["flights"], source))
-        return ScorecardPart(checks=tuple(found), partitions=self._partitions())
+            checks.append(_agreement(self.report, self._audits["flights"], source))
+        return ScorecardPart(checks=tuple(checks), partitions=self._partitions())
 
     def _partitions(self) -> tuple[PartitionOffsets, ...]:
         audit = self._audits.get("flights")

@@ -51,8 +51,8 @@ class ReadLocally(ProofAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.proof.warm_up()
         for group in GROUPS:
-            what = f"{group} reads the local topic"
-            self.testbed.wait(what, lambda group=group: self._local(group), 90, abort)  # type: ignore[misc]
+            condition = f"{group} reads the local topic"
+            self.testbed.wait(condition, lambda group=group: self._local(group), 90, abort)  # type: ignore[misc]
         at_ms = clock.now_ms()
         self.mark(Mark(name="groups read locally", at_ms=at_ms, detail="the remote topic is read to its end"))
         self.show_progress()
@@ -60,8 +60,8 @@ class ReadLocally(ProofAction):
 
     def _local(self, group: str) -> bool:
         with Cluster(self.context.cluster(self.flow.target)) as cluster:
-            found = cluster.group_offsets(group)
-        return all(found.get(TopicPartition("flights", number)) is not None for number in range(PARTITIONS))
+            committed = cluster.group_offsets(group)
+        return all(committed.get(TopicPartition("flights", number)) is not None for number in range(PARTITIONS))
 
 
 class CheckHistories(ProofAction):

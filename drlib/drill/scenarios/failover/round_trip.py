@@ -43,8 +43,8 @@ class WaitTraffic(ReadOnlyAction, ClusterArgument):
 
         def works(name: str) -> bool:
             status = testbed.applications.status(name)
-            there = status is not None and (status.cluster, status.phase) == (alias, "running")
-            return there and testbed.applications.done(name) >= before[name] + enough[name]
+            working = status is not None and (status.cluster, status.phase) == (alias, "running")
+            return working and testbed.applications.done(name) >= before[name] + enough[name]
 
         for name in before:
             testbed.wait(f"{name} works at {alias}", lambda name=name: works(name), 60, abort)  # type: ignore[misc]

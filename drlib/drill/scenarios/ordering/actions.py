@@ -161,12 +161,14 @@ class Move(OrderingStep):
 
     def _settle(self, abort: Abort, pointer: Pointer) -> None:
         """Wait until an earlier move is over: what came with it has been read, and need not be read again."""
-        came = self.testbed.copy_of(self.flow.target)
+        remote_topic = self.testbed.copy_of(self.flow.target)
         for group in GROUPS:
             self.wait(
                 abort,
-                f"{group} has read {came} to its cutover",
-                lambda g=group: self.testbed.reached(self.flow.source, g, came, pointer.cutover.get(came, ())),  # type: ignore[misc]
+                f"{group} has read {remote_topic} to its cutover",
+                lambda g=group: self.testbed.reached(
+                    self.flow.source, g, remote_topic, pointer.cutover.get(remote_topic, ())
+                ),  # type: ignore[misc]
             )
 
     def _hold(self, abort: Abort) -> None:
@@ -194,8 +196,8 @@ class Move(OrderingStep):
     def _translate(self, abort: Abort) -> list[Row]:
         """Commit each group's positions on the target: in the copy, and in the target's own topic as far as it was read."""
         testbed, settings = self.testbed, self.testbed.mirrors(self.flow).settings
-        found = translate_groups(settings, self.flow, GROUPS, source_alive=True)
-        inexact = [item for item in found if item.source.topic == self.topic and not item.translation.exact]
+        translations = translate_groups(settings, self.flow, GROUPS, source_alive=True)
+        inexact = [item for item in translations if item.source.topic == self.topic and not item.translation.exact]
         if inexact:
             first = inexact[0]
             raise Deviated(
@@ -203,10 +205,10 @@ class Move(OrderingStep):
                 f"it is {first.translation.kind.value}",
                 "See drlib status, then resume.",
             )
-        commit_translations(settings, self.flow, found)
-        came = testbed.copy_of(self.flow.target)
+        commit_translations(settings, self.flow, translations)
+        remote_topic = testbed.copy_of(self.flow.target)
         if testbed.ends(
-            self.flow.source, came
+            self.flow.source, remote_topic
         ):  # they have been at the target before: its topic was read at the source
             read = testbed.ends(self.flow.target, self.topic)
             for group in GROUPS:
@@ -220,7 +222,7 @@ class Move(OrderingStep):
                 f"on {self.flow.target}": item.translation.offset,
                 "meaning": item.translation.kind.value,
             }
-            for item in found
+            for item in translations
         ]
 
     def _acked_there(self) -> bool:
@@ -246,16 +248,16 @@ class Prove(OrderingStep):
                 lambda: all(self._processed(group) >= due for group in GROUPS),
             )
         testbed.applications.stop(*testbed.readers)
-        found = ordering_proof.prove(testbed)
-        self.show(found.rows)
+        proof = ordering_proof.prove(testbed)
+        self.show(proof.rows)
         samples = sampler.stop(self.context.run_dir)
-        self.score(ScorecardPart(records=found.records, checks=found.checks, groups=found.groups, samples=samples))
-        if found.failed:
-            raise Deviated("the proof failed", "; ".join(found.failed), "See the histories in the run's folder.")
+        self.score(ScorecardPart(records=proof.records, checks=proof.checks, groups=proof.groups, samples=samples))
+        if proof.failed:
+            raise Deviated("the proof failed", "; ".join(proof.failed), "See the histories in the run's folder.")
         return {
             **self._longest_hold(),
-            "violations_ordered": found.violations[ORDERED],
-            "violations_ordinary": found.violations[ORDINARY],
+            "violations_ordered": proof.violations[ORDERED],
+            "violations_ordinary": proof.violations[ORDINARY],
         }
 
     def _processed(self, group: str) -> int:

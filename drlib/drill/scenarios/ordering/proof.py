@@ -49,7 +49,7 @@ def prove(testbed: OrderingTestbed) -> Proof:
     lost = doubled = 0
     for group in GROUPS:
         members = [history.consumed for history in testbed.histories(group)]
-        seen, order = check_completeness(sent.produced, testbed.consumed(group)), key_order(members)
+        completeness, order = check_completeness(sent.produced, testbed.consumed(group)), key_order(members)
         violations[group] = len(order.violations)
         rows.append(
             {
@@ -57,14 +57,14 @@ def prove(testbed: OrderingTestbed) -> Proof:
                 "records": order.records,
                 "keys": order.keys,
                 "out of order": len(order.violations),
-                "missing": seen.missing_count,
-                "twice": seen.doubled_count,
+                "missing": completeness.missing_count,
+                "twice": completeness.doubled_count,
                 "the first": _first(order),
             }
         )
-        checks += [_once(group, seen), _order(group, order)]
-        groups.append(GroupScore(group=group, re_read=seen.doubled_count, skipped=seen.missing_count))
-        lost, doubled = lost + seen.missing_count, doubled + seen.doubled_count
+        checks += [_once(group, completeness), _order(group, order)]
+        groups.append(GroupScore(group=group, re_read=completeness.doubled_count, skipped=completeness.missing_count))
+        lost, doubled = lost + completeness.missing_count, doubled + completeness.doubled_count
     records = Records(
         produced=check_completeness(sent.produced, ()).due,
         lost=lost,
@@ -94,9 +94,9 @@ def _order(group: str, order: KeyOrder) -> Check:
     return Check(name=f"group {ORDERED} sees every key in order", verdict=verdict, evidence=evidence)
 
 
-def _once(group: str, seen: Completeness) -> Check:
-    verdict = Verdict.PASS if seen.complete else Verdict.FAIL
-    return Check(name=f"group {group} processes every record once", verdict=verdict, evidence=seen.summary())
+def _once(group: str, completeness: Completeness) -> Check:
+    verdict = Verdict.PASS if completeness.complete else Verdict.FAIL
+    return Check(name=f"group {group} processes every record once", verdict=verdict, evidence=completeness.summary())
 
 
 def _whole(*histories: History) -> Check:

@@ -159,8 +159,8 @@ class OrderingTestbed:
     def positions(self, cluster: str, group: str, topic: str) -> dict[int, int]:
         """The group's positions in `topic`, by partition."""
         with Cluster(self.lab.clusters[cluster].settings(), timeout_s=2.0) as handle:
-            found = handle.group_offsets(group)
-        return {partition.partition: at.offset for partition, at in found.items() if partition.topic == topic}
+            committed = handle.group_offsets(group)
+        return {partition.partition: at.offset for partition, at in committed.items() if partition.topic == topic}
 
     def reached(self, cluster: str, group: str, topic: str, positions: Iterable[int]) -> bool:
         """Has `group` committed at least `positions` in each partition?"""

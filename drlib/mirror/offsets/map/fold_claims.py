@@ -67,8 +67,8 @@ def unfold(entries: Sequence[Entry]) -> list[Entry]:
         e for e in entries if isinstance(e, Chunk) and e.partition in folded and e.number < folded[e.partition].chunks
     ]
     taken = [e for e in entries if isinstance(e, Takeover)]
-    rest = [e for e in entries if not isinstance(e, Takeover | Chunk | Folded) and not _is_folded(e, folded)]
-    return [*taken, *sorted(chunks, key=lambda c: (c.partition, c.number)), *rest]
+    unfolded = [e for e in entries if not isinstance(e, Takeover | Chunk | Folded) and not _is_folded(e, folded)]
+    return [*taken, *sorted(chunks, key=lambda c: (c.partition, c.number)), *unfolded]
 
 
 def fold(entries: Sequence[Entry], at_least: int) -> Fold:

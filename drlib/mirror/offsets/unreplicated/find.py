@@ -113,13 +113,13 @@ def find_unreplicated(
     with BulkAdmin(settings.clusters[flow.source]) as source, Cluster(settings.clusters[flow.target]) as target:
         refuse_workers(target, flow)
         maps = read_flow_maps(settings, flow)
-        found = _mirrored(source, flow_settings, topics)
-        every = [TopicPartition(t.name, n) for t in found.values() for n in range(t.partitions)]
+        descriptions = _mirrored(source, flow_settings, topics)
+        every = [TopicPartition(t.name, n) for t in descriptions.values() for n in range(t.partitions)]
         starts = source.log_starts(every)
         ends = _settled_ends(source, every, wait, open_transactions_s)
         wanted: dict[TopicPartition, tuple[Stretch, ...]] = {}
-        known = {p: offsets for p in every if (offsets := _map(maps, found, p)) is not None}
-        same = _same_records(source, target, maps, found, known)
+        known = {p: offsets for p in every if (offsets := _map(maps, descriptions, p)) is not None}
+        same = _same_records(source, target, maps, descriptions, known)
         for partition, offsets in known.items():
             if why := tails.parting(offsets, ends[partition], same.get(partition)):
                 raise HistoryParted(partition, flow.source, why)
@@ -142,7 +142,7 @@ def find_unreplicated(
     return UnreplicatedRecords(
         flow,
         source_id,
-        {name: description.topic_id for name, description in found.items()},
+        {name: description.topic_id for name, description in descriptions.items()},
         tuple(partitions),
         _examples(tallies.values()),
         {topic: frozenset(names) for topic, names in keys.items()},
@@ -163,10 +163,10 @@ def written_since(settings: MirrorSettings, tail: UnreplicatedRecords, topic: st
     span = [p.first_ms for p in tail.of(topic) if p.first_ms is not None]
     keys, contents = set[bytes](), set[bytes]()
     with Cluster(settings.clusters[tail.flow.target]) as target:
-        found = target.topics([topic]).get(topic)
-        if found is None or not span:
+        description = target.topics([topic]).get(topic)
+        if description is None or not span:
             return Since()
-        every = [TopicPartition(topic, n) for n in range(found.partitions)]
+        every = [TopicPartition(topic, n) for n in range(description.partitions)]
         ends = target.log_ends(every, Isolation.READ_COMMITTED)
         since = target.offsets_at(every, max(0, min(span) - _CLOCKS_MS))
         starts = {**target.log_starts(every), **{p: at for p, at in since.items() if at >= 0}}
@@ -213,21 +213,21 @@ def refuse_one_way(flow_settings: FlowSettings) -> None:
 def _mirrored(
     source: Cluster, flow_settings: FlowSettings, topics: Collection[str] | None
 ) -> dict[str, TopicDescription]:
-    found = source.topics(topics)
-    if topics is not None and (missing := sorted(set(topics) - found.keys())):
+    descriptions = source.topics(topics)
+    if topics is not None and (missing := sorted(set(topics) - descriptions.keys())):
         raise UsageError(
             f"{source.settings.alias} has no topic {', '.join(missing)}", "it was deleted or misspelt", "Correct it."
         )
     return {
         name: description
-        for name, description in sorted(found.items())
+        for name, description in sorted(descriptions.items())
         if flow_settings.mirrors_topic(name) and not flow_settings.policy.is_heartbeats(name)
     }
 
 
-def _map(maps: Maps, found: Mapping[str, TopicDescription], partition: TopicPartition) -> PartitionMap | None:
+def _map(maps: Maps, descriptions: Mapping[str, TopicDescription], partition: TopicPartition) -> PartitionMap | None:
     """None where nothing of this topic was ever mirrored. Raises the reason where a map is refused."""
-    key = SourcePartition(found[partition.topic].topic_id, partition.partition)
+    key = SourcePartition(descriptions[partition.topic].topic_id, partition.partition)
     if key in maps.refused:
         raise maps.refused[key]
     return maps.by_partition.get(key)
@@ -257,7 +257,7 @@ def _same_records(
     source: Cluster,
     target: Cluster,
     maps: Maps,
-    found: Mapping[str, TopicDescription],
+    descriptions: Mapping[str, TopicDescription],
     known: Mapping[TopicPartition, PartitionMap],
 ) -> dict[TopicPartition, bool]:
     """By partition: has its last mirrored record the same content on both clusters? Left out where one no longer has it."""
@@ -266,7 +266,7 @@ def _same_records(
     mirrors: dict[TopicPartition, TopicPartition] = {}
     for partition, offsets in known.items():
         if segments := offsets.segments():
-            mirror = maps.names[found[partition.topic].topic_id].target_topic
+            mirror = maps.names[descriptions[partition.topic].topic_id].target_topic
             mirrors[partition] = TopicPartition(mirror, partition.partition)
             source_offsets[partition] = segments[-1].source_end - 1
             target_offsets[mirrors[partition]] = segments[-1].target_end - 1
@@ -288,12 +288,12 @@ def _contents(cluster: Cluster, at: Mapping[TopicPartition, int]) -> dict[TopicP
 def _positions(source: BulkAdmin, flow_settings: FlowSettings) -> dict[str, dict[TopicPartition, int]]:
     """Committed offsets of the source's groups. Raises the first group's error: no answer does not mean no position."""
     groups = [listing.group for listing in source.groups() if flow_settings.mirrors_group(listing.group)]
-    found = {}
+    group_positions = {}
     for group, positions in source.committed(groups).items():
         if isinstance(positions, DrlibError):
             raise positions
-        found[group] = {p: position.offset for p, position in positions.items()}
-    return found
+        group_positions[group] = {p: position.offset for p, position in positions.items()}
+    return group_positions
 
 
 def _at(positions: Mapping[str, Mapping[TopicPartition, int]], partition: TopicPartition) -> tuple[int, ...]:
@@ -302,9 +302,9 @@ def _at(positions: Mapping[str, Mapping[TopicPartition, int]], partition: TopicP
 
 def _examples(tallies: Collection[Tally]) -> tuple[Example, ...]:
     """Examples from every partition in turn."""
-    found: list[Example] = []
+    examples: list[Example] = []
     for turn in range(EXAMPLES):
-        found += [t.examples[turn] for t in tallies if turn < len(t.examples)]
-        if len(found) >= EXAMPLES:
+        examples += [t.examples[turn] for t in tallies if turn < len(t.examples)]
+        if len(examples) >= EXAMPLES:
             break
-    return tuple(found[:EXAMPLES])
+    return tuple(examples[:EXAMPLES])

@@ -54,8 +54,8 @@ class ReplicationLag:
 def mirrored_topics(cluster: Cluster, flow_settings: FlowSettings) -> dict[str, int]:
     """Partition counts of every source topic that the flow mirrors, without heartbeats."""
     return {
-        name: found.partitions
-        for name, found in cluster.topics().items()
+        name: description.partitions
+        for name, description in cluster.topics().items()
         if flow_settings.mirrors_topic(name) and not flow_settings.policy.is_heartbeats(name)
     }
 
@@ -87,8 +87,8 @@ def refuse_unexplained(settings: MirrorSettings, flow: Flow, topics: Mapping[str
     maps = read_flow_maps(settings, flow)
     policy = settings.flow(flow.source, flow.target).policy
     with Cluster(settings.clusters[flow.target]) as target:
-        found = target.topics([policy.remote_topic(flow.source, topic) for topic in topics])
-        every = [TopicPartition(t.name, n) for t in found.values() for n in range(t.partitions)]
+        existing = target.topics([policy.remote_topic(flow.source, topic) for topic in topics])
+        every = [TopicPartition(t.name, n) for t in existing.values() for n in range(t.partitions)]
         starts, ends = target.log_starts(every), target.log_ends(every)
     unexplained = sorted({p.topic for p in every if ends[p] > starts[p] and maps.of_target(p.topic) is None})
     if unexplained:

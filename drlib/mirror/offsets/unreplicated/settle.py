@@ -73,12 +73,12 @@ class Ledger:
 
     def next(self, source_id: str, topic_id: Any, partition: int) -> int:
         """The source offset below which everything was settled; 0 where nothing was."""
-        found = self.progress.get(ledger.partition_key(source_id, topic_id, partition))
-        return 0 if found is None else found.next
+        progress = self.progress.get(ledger.partition_key(source_id, topic_id, partition))
+        return 0 if progress is None else progress.next
 
     def last_run(self, flow: Flow) -> str | None:
-        found = self.closing.get(ledger.flow_key(flow))
-        return None if found is None else found.run
+        closing = self.closing.get(ledger.flow_key(flow))
+        return None if closing is None else closing.run
 
 
 def read_ledger(target: Cluster) -> Ledger:
@@ -121,7 +121,7 @@ def settle_unreplicated(
         target.create_topic(ledger.TOPIC, 1, factor, {"cleanup.policy": "compact"})
         partition_counts = _prepare(source, target, tail, how, factor)
         if how is Settle.RECOVER and not keep_order:
-            _refuse_compacted(target, {topic: found for topic, found in since.items() if topic in partition_counts})
+            _refuse_compacted(target, {topic: newer for topic, newer in since.items() if topic in partition_counts})
         with _Writing(settings.clusters[flow.target], tail, how, run, partition_counts) as writing:
             writing.begin(target)
             for record in read_stretches(source, writing.rest()):
@@ -199,10 +199,10 @@ class _Writing:
         self._call(self._producer.init_transactions)
         known = read_ledger(target)
         for part in self._tail.partitions:
-            found = known.progress.get(self._key(part.partition)) or Progress(next=0, how=self._how, run=self._run)
-            if all(found.next <= stretch.first for stretch in part.stretches):  # none of these was settled before
-                found = Progress(next=found.next, how=self._how, run=self._run)
-            self._progress[part.partition] = found
+            progress = known.progress.get(self._key(part.partition)) or Progress(next=0, how=self._how, run=self._run)
+            if all(progress.next <= stretch.first for stretch in part.stretches):  # none of these was settled before
+                progress = Progress(next=progress.next, how=self._how, run=self._run)
+            self._progress[part.partition] = progress
 
     def rest(self) -> dict[TopicPartition, tuple[Stretch, ...]]:
         """The offset ranges that are still to be settled."""
@@ -288,13 +288,13 @@ class _Writing:
     def _of(self, topic: str) -> int:
         return len(self._tail.of(topic))
 
-    def _produce(self, topic: str, **what: Any) -> None:
+    def _produce(self, topic: str, **record: Any) -> None:
         if not self._open:
             self._producer.begin_transaction()
             self._open = True
         while True:
             try:
-                return self._producer.produce(topic, on_delivery=self._delivered, **what)  # type: ignore[no-any-return]
+                return self._producer.produce(topic, on_delivery=self._delivered, **record)  # type: ignore[no-any-return]
             except BufferError:
                 self._producer.poll(0.1)
             except KafkaException as error:

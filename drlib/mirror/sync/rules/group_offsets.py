@@ -165,9 +165,9 @@ def _confirm_doubted(memory: GroupMemory, committed: Mapping[TopicPartition, int
     made = {tp: write for tp, write in memory.doubted.items() if committed.get(tp) == write.target}
     if not made:
         return memory
-    seen = {**memory.seen, **{tp: write.target for tp, write in made.items()}}
+    positions = {**memory.seen, **{tp: write.target for tp, write in made.items()}}
     doubted = {tp: write for tp, write in memory.doubted.items() if tp not in made}
-    return replace(memory, seen=seen, written={**memory.written, **made}, doubted=doubted)
+    return replace(memory, seen=positions, written={**memory.written, **made}, doubted=doubted)
 
 
 def _write_nothing(memory: GroupMemory | None, why: str) -> GroupDecision:
@@ -197,10 +197,10 @@ def _write(
     findings = tuple(
         Finding(name, _list(details[decision])) for decision, name in _NAMES.items() if decision in details
     )
-    seen = {**committed, **{tp: write.offset for tp, write in writes.items()}}
+    positions = {**committed, **{tp: write.offset for tp, write in writes.items()}}
     doubted = {**memory.doubted, **{tp: Written(write.source, write.offset) for tp, write in writes.items()}}
     unwritten = GroupMemory(dict(committed), unchanged, doubted=doubted)
-    return GroupDecision(writes, findings, GroupMemory(seen, after), unwritten)
+    return GroupDecision(writes, findings, GroupMemory(positions, after), unwritten)
 
 
 _NAMES: Final[Mapping[SyncDecision, str]] = {

@@ -69,7 +69,7 @@ class LagAndRetention(Lesson):
         self.require(TRAFFIC, "lesson.traffic()")
         orders, clicks = self._clock(self.topic, self._missing()), self._clock(self.clicks, self._missing_clicks())
         rows: list[Mapping[str, object]] = [
-            {"what": what, "orders": value, "clicks": clicks[what]} for what, value in orders.items()
+            {"what": measure, "orders": value, "clicks": clicks[measure]} for measure, value in orders.items()
         ]
         deleted = {"orders": self._lost(self.topic, BEFORE), "clicks": self._lost(self.clicks, CLICKS)}
         rows.append({"what": "deleted by LEFT before they were mirrored", **deleted})

@@ -123,16 +123,16 @@ class OrderAndDuplicates(MoveLesson):
 
     def apply_reference(self) -> None:
         self.start_over()
-        seen: set[bytes | None] = set()
+        values: set[bytes | None] = set()
         with (
             ActiveCluster(self.application, self.file, topic=self.pointer_topic, timeout_s=ANSWER_S) as active,
             OrderedConsumer(active, self.group, self.topic) as consumer,
         ):
             for record in consumer:
-                if record.value not in seen:
-                    seen.add(record.value)
+                if record.value not in values:
+                    values.add(record.value)
                     self.handle(record)
-                if len(seen) == self.orders:
+                if len(values) == self.orders:
                     break
             consumer.commit()
 
@@ -249,8 +249,8 @@ class OrderAndDuplicates(MoveLesson):
 
 def _number(value: bytes) -> int:
     """An order's number; -1 for any other value."""
-    word, _, number = value.partition(b" ")
-    return int(number) if word == b"order" and number.isdigit() else -1
+    kind, _, number = value.partition(b" ")
+    return int(number) if kind == b"order" and number.isdigit() else -1
 
 
 def _keys_out_of_order(handled: list[int]) -> set[int]:

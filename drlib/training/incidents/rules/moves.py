@@ -70,7 +70,7 @@ class Move:
 
 def parse_move(words: Sequence[str]) -> Move:
     """Parse `["restart-broker", "LEFT"]`, or the same in one string. Raises `UsageError` for anything not in the table."""
-    parts = [part for word in words for part in word.split()]
+    parts = [part for text in words for part in text.split()]
     if not parts:
         raise UsageError("no move was named", "there is nothing to do", "List the moves: drlib incident list")
     name, *arguments = parts

@@ -94,7 +94,7 @@ def test_hook_probe_follows_what_was_recorded(
 
 def test_hook_unexpected_exit_code_is_an_error_with_its_output(tmp_path: Path) -> None:
     step = made(tmp_path, argv=python("import sys; print('no room'); sys.exit(3)"))
-    with pytest.raises(Deviated, match=r"exit code 3, expected 0; it said: no room"):
+    with pytest.raises(Deviated, match=r"exit code 3, expected 0; its output: no room"):
         step.act(changes(step), Abort(tmp_path))
     assert remembered(tmp_path)["outcome"] == "refused"
     assert made(tmp_path, argv=python("import sys; sys.exit(3)"), expected=[0, 3])
