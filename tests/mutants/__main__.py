@@ -4,8 +4,9 @@
     python -m mutants drlib.mirror.journal         every mutant of these modules or packages
     python -m mutants --sample 300 --seed 7        another sample
 
-Each mutant runs in a process forked from one that has loaded the libraries, so that it costs its tests and little more.
-Property tests take fewer examples here. Exit code 0: every mutant was killed or is listed in equivalent.txt; 1: some survived.
+First in a session that has collected the module's tests (`session`), where a mutant costs only the tests that call it; what is
+alive after it once more in a fork that imports the mutated module. Property tests take fewer examples here. Exit code 0: every
+mutant was killed or is listed in equivalent.txt; 1: some survived.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import importlib.util
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -25,8 +27,11 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 from mutants.mutate import Mutant, mutants
 from mutants.select import ROOT, pure_modules, source, tests_of
+from mutants.session import OPTIONS, load_profile
 
 LIMIT_S = 60  # a mutant that loops is killed by its time
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
@@ -52,8 +57,29 @@ class Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self._text, str(source(self._module)), "exec"), vars(module))
 
 
+def alive_in_session(module: str, todo: Sequence[Mutant]) -> tuple[list[Mutant], list[Path]]:
+    """Those that no test notices when the code of the changed functions is exchanged, and the test files that call the module.
+
+    Raises: SystemExit where the tests fail on the unchanged module.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "mutants.session", module],
+        input="\n".join(mutant.key for mutant in todo),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    states = {text: state for state, _, text in (line.partition(" ") for line in done.stdout.splitlines())}
+    if failing := [test for test, state in states.items() if state == "failing"]:
+        raise SystemExit(f"{failing[0]} fails on the unchanged module {module}: mend it first")
+    if unknown := [mutant.key for mutant in todo if mutant.key not in states]:
+        raise SystemExit(f"the session of {module} ended early (exit {done.returncode}), before {unknown[0]}")
+    alive = [mutant for mutant in todo if states[mutant.key] == "alive"]
+    return alive, [Path(text) for text, state in states.items() if state == "file"]
+
+
 def survives(module: str, mutant: Mutant, tests: Sequence[Path]) -> bool:
-    """Does no test notice? Runs in a fork; a crash or a timeout counts as noticed."""
+    """Does no test notice when the mutated module is imported from the start? A crash or a timeout counts as noticed."""
     pid = os.fork()
     if pid == 0:
         _in_child(module, mutant, tests)
@@ -75,25 +101,19 @@ def _in_child(module: str, mutant: Mutant, tests: Sequence[Path]) -> None:
         os.dup2(silent, 1)
         os.dup2(silent, 2)
         sys.meta_path.insert(0, Loader(module, mutant.source))
-        import pytest
-        from hypothesis import settings
-
-        settings.register_profile("mutants", deadline=None, max_examples=25, derandomize=True, database=None)
-        quiet = [
-            "-x",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-            "--timeout=50",
-            "-W",
-            "ignore:Module already imported",
-            "--hypothesis-profile=mutants",
-        ]
-        code = int(pytest.main([*quiet, *map(str, tests)]))
+        load_profile()
+        code = int(pytest.main([*OPTIONS, *map(str, tests)]))
     finally:
         os._exit(code)
+
+
+def surviving(module: str, todo: Sequence[Mutant]) -> list[Mutant]:
+    """Those of one module that no unit test notices."""
+    if not tests_of(module):
+        return list(todo)
+    alive, tests = alive_in_session(module, todo)
+    own = [path for path in tests_of(module) if path in tests]
+    return [mutant for mutant in alive if not own or survives(module, mutant, own)]
 
 
 def chosen(names: Sequence[str]) -> list[str]:
@@ -125,23 +145,19 @@ def main() -> int:
     for library in ("confluent_kafka", "hypothesis", "kafka", "pydantic", "pytest"):
         importlib.import_module(library)  # once, before the forks
 
-    tests = {module: tests_of(module) for module in sorted({m for m, _ in todo})}
-    begun, survivors = time.monotonic(), []
+    begun, survivors, tried = time.monotonic(), [], 0
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2))) as pool:
-        unchanged = {
-            m: pool.submit(survives, m, Mutant("", 0, source(m).read_text()), tests[m]) for m in tests if tests[m]
-        }
-        if failing := [module for module, passes in unchanged.items() if not passes.result()]:
-            sys.exit(f"the unit tests of {', '.join(failing)} fail on the unchanged module: mend them first")
-        runs = [(m, x, pool.submit(survives, m, x, tests[m])) for m, x in todo]
-        for number, (module, mutant, alive) in enumerate(runs, 1):
-            if alive.result():
+        by_module = [(m, [x for name, x in todo if name == m]) for m in sorted({m for m, _ in todo})]
+        runs = [(m, of_module, pool.submit(surviving, m, of_module)) for m, of_module in by_module]
+        for module, of_module, run in runs:
+            for mutant in run.result():
                 survivors.append(mutant)
                 print(f"survived  {source(module).relative_to(ROOT)}:{mutant.line}  {mutant.key}", flush=True)
-            if number % 50 == 0:
-                print(
-                    f"{number} of {len(todo)}, {len(survivors)} survived, {time.monotonic() - begun:.0f} s", flush=True
-                )
+            tried += len(of_module)
+            print(
+                f"{tried} of {len(todo)}, {len(survivors)} survived, {time.monotonic() - begun:.0f} s: {module}",
+                flush=True,
+            )
     killed = len(todo) - len(survivors)
     print(f"{killed} of {len(todo)} killed, {len(picked) - len(todo)} listed as equivalent, {len(survivors)} survived")
     return 1 if survivors else 0

@@ -1,12 +1,14 @@
 """Which modules are mutated, and which test files can notice.
 
-Rules: the modules are those of the purity contract in pyproject.toml. A module's tests are the files of its name under
-tests/unit, and every other unit test file that imports it.
+Rules: the modules are those of the purity contract in pyproject.toml. A module's tests are the files of its package
+under tests/unit, and every other unit test file that imports it.
 """
 
 from __future__ import annotations
 
+import ast
 import tomllib
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,14 +37,27 @@ def source(module: str) -> Path:
 
 
 def tests_of(module: str) -> list[Path]:
-    """Test files that import `module`, the one of its own name first."""
+    """The module's own test files first, then the others of its package, then those of other packages that import it."""
     parent, _, name = module.rpartition(".")
-    wanted = (f"from {module} import", f"import {module}", f"from {parent} import {name}")
-    unit = ROOT / "tests" / "unit"
-    own = sorted(unit.joinpath(*parent.split(".")[1:]).glob(f"test_{name}*.py"))
-    others = [
+    package = ROOT.joinpath("tests", "unit", *parent.split(".")[1:])
+    own = sorted(package.glob(f"test_{name}*.py"))
+    neighbours = [path for path in sorted(package.glob("test_*.py")) if path not in own]
+    importing = [
         path
-        for path in sorted(unit.rglob("test_*.py"))
-        if path not in own and any(line.strip().startswith(wanted) for line in path.read_text().splitlines())
+        for path in sorted((ROOT / "tests" / "unit").rglob("test_*.py"))
+        if path.parent != package and module in _imported(path)
     ]
-    return own + others
+    return own + neighbours + importing
+
+
+@cache
+def _imported(path: Path) -> frozenset[str]:
+    """Dotted names of the modules, and of the names in them, that a test file imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.ImportFrom(module=str(module), names=aliases):
+                names.update([module, *(f"{module}.{alias.name}" for alias in aliases)])
+            case ast.Import(names=aliases):
+                names.update(alias.name for alias in aliases)
+    return frozenset(names)
