@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kafka.protocol.admin import DescribeGroupsRequest, DescribeQuorumRequest
+from kafka.protocol.admin import DescribeClusterRequest, DescribeGroupsRequest, DescribeQuorumRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from drlib.errors import Unreachable
@@ -33,9 +33,17 @@ _OPERATIONS: Final = {
     11: "ALTER_CONFIGS",
     12: "IDEMPOTENT_WRITE",
 }
+_CLUSTER_VERSION: Final = 0
 _GROUPS_VERSION: Final = 5  # from v6 on, a missing group is an error without operations
 _QUORUM_VERSION: Final = 1
 _METADATA_LOG: Final = "__cluster_metadata"
+
+
+async def cluster_rights(client: ClusterClient) -> frozenset[str] | None:
+    """The authorized operations on the cluster; None where the answer has none, which is unknown. Raises `Unreachable`."""
+    answer = await client.ask(DescribeClusterRequest[_CLUSTER_VERSION](include_cluster_authorized_operations=True))
+    reported = None if answer.error_code else answer.authorized_operations
+    return None if reported is None else _names(reported)
 
 
 async def topic_rights(client: ClusterClient, topics: Iterable[str]) -> dict[str, frozenset[str] | None]:

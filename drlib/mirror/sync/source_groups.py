@@ -66,11 +66,11 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """One full poll. Not `complete`: no group was listed, perhaps for lack of a right."""
+    """One full poll. `complete`: False where no group was listed and a right is missing, None where that is unknown."""
 
     positions: Sequence[tuple[str, TopicPartition, Position]]
     refused: Mapping[str, DrlibError]
-    complete: bool
+    complete: bool | None
 
 
 class GroupPositions:
@@ -191,7 +191,7 @@ class GroupPositions:
             return
         if polled.complete:
             self._events.resolve(UNLISTED, entity)
-        else:
+        elif polled.complete is False:
             self._events.open(
                 UNLISTED,
                 entity,

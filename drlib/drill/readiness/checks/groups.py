@@ -63,7 +63,10 @@ def mirrored(readers: Readers, flow: str, context: CheckContext) -> Judgements:
         rows.append((reader.group, Severity.WARN, why, fix))
     for group, why in readers.unreadable:
         rows.append((group, Severity.UNKNOWN, why, f"Grant Describe on the group: {_grant(context, group)}"))
-    if not readers.all_listed:
+    if readers.all_listed is None:
+        why = "the source did not say whether we may list every group: there may be others"
+        rows.append((flow, Severity.UNKNOWN, why, "Run the command again."))
+    elif not readers.all_listed:
         why = "the source lists only groups we may describe: there may be others"
         fix = "Grant our principal Describe on the source cluster (kafka-acls.sh --add --operation Describe --cluster)."
         rows.append((flow, Severity.UNKNOWN, why, fix))

@@ -95,7 +95,7 @@ class Readers:
     groups: int
     unmirrored: tuple[UnmirroredReader, ...]
     unreadable: tuple[tuple[str, str], ...] = ()
-    all_listed: bool = True
+    all_listed: bool | None = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class SourceGroups:
     at_ms: int
     committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]]
     unreadable: Mapping[str, DrlibError] = field(default_factory=dict)
-    all_listed: bool = True
+    all_listed: bool | None = True
     as_of_ms: Mapping[tuple[str, TopicPartition], int] = field(default_factory=dict)
 
 

@@ -14,7 +14,7 @@ from drlib.mirror.journal.fields import ClaimId, SourcePartition
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.status.worker_status import EventLog
-from drlib.mirror.sync.source_groups import GroupPositions, Position
+from drlib.mirror.sync.source_groups import UNLISTED, GroupPositions, Polled, Position
 from drlib.model import TopicPartition
 
 SOURCE, TARGET = TopicPartition("t", 0), TopicPartition("A.t", 0)
@@ -49,3 +49,18 @@ def test_emit_group_known_before_first_mirrored_record_gets_its_position(emits_f
         groups.progressed(SOURCE)
         groups.emit()
     assert written.checkpoints[-1] == (500, 501, 500)
+
+
+async def test_poll_without_a_word_on_the_right_to_list_groups_changes_no_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings: Any = SimpleNamespace(flow="A->B")
+    unused: Any = None
+    events = EventLog()
+    groups = GroupPositions(settings, unused, unused, unused, events, unused)
+    monkeypatch.setattr(groups, "_poll", lambda: Polled((), {}, complete=None))
+    await groups._poll_once()
+    assert not events.is_open(UNLISTED, "A->B")
+    events.open(UNLISTED, "A->B", "a right is missing")
+    await groups._poll_once()
+    assert events.is_open(UNLISTED, "A->B")

@@ -98,6 +98,7 @@ CASES = [
      "it reads a, b, c and 1 more", "Add a, b, c to 'LEFT->RIGHT.topics' in mm2.properties"),
     ("groups-mirrored", {"readers": Readers(1, (), (("books", "refused"),))}, "unknown", "refused", "--group books"),
     ("groups-mirrored", {"readers": Readers(1, (), (), False)}, "unknown", "may be others", "Describe"),
+    ("groups-mirrored", {"readers": Readers(1, (), (), None)}, "unknown", "did not say", "again"),
     ("positions-ahead", {"target_positions": (on_target(8, 5, 9),)}, "warn",
      "committed offset 8 is 3 ahead of the source's position, 5", "--reset-offsets --to-offset 5 --execute"),
     ("positions-ahead", {"target_positions": (on_target(9, 9, 7),)}, "warn",
