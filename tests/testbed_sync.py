@@ -8,15 +8,15 @@ from fix_engine import Engine, wait_for
 
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin import ClusterRefused, CommittedOffset
-from drlib.kafka.admin.bulk_admin import BulkAdmin
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import ConfigChange
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.status import worker_status as status
 from drlib.model import TopicPartition
 
 
-def cluster(bootstrap: str) -> BulkAdmin:
-    return BulkAdmin(ClusterSettings("ONE", (bootstrap,)))
+def cluster(bootstrap: str) -> Cluster:
+    return Cluster(ClusterSettings("ONE", (bootstrap,)))
 
 
 def events(engine: Engine, *, resolved: bool = False) -> dict[tuple[str, str], str]:

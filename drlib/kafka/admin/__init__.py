@@ -1,6 +1,6 @@
 """Blocking admin calls to one Kafka cluster, over confluent-kafka and drlib's own connections.
 
-- `cluster`: `Cluster`, the handle; `bulk_admin`: the same for many topics and groups at once
+- `cluster`: `Cluster`, the handle
 - `group_offsets`: committed offsets of many groups; `topic_acls`: ACLs; `bounded_read`: records of given ranges
 - `connect`: own connections from settings; `login_check`, `reachability`: why a cluster cannot be used
 - `descriptions`: the values returned; `errors`: librdkafka's errors as drlib's

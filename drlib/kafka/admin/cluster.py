@@ -2,8 +2,10 @@
 
 Rules: every call has a deadline (`timeout_s`) and raises a `DrlibError`. An incomplete answer, such as groups listed by some
 coordinators only, is an error and not a shorter list. Offsets are committed only for groups without members. librdkafka
-prints nothing. It retries a refused login for ever, so drlib checks the login of a secured cluster first.
+prints nothing. It retries a refused login for ever, so drlib checks the login of a secured cluster first. Where one request
+names many topics or groups, each has its own answer: an error of one does not fail the others.
 Not for: mirroring, which speaks the protocol itself (`drlib.kafka`), and not for asyncio: calls block.
+Longer than most modules: one handle has every blocking call.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 from uuid import UUID
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import ConsumerGroupState, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from confluent_kafka.admin import (
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
     ConfigResource,
     NewPartitions,
     NewTopic,
@@ -27,15 +31,19 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin import bounded_read, login_check
+from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.descriptions import (
     CommittedOffset,
+    ConfigChange,
     ConfigSource,
     ConfigValue,
     GroupListing,
     GroupMember,
+    GroupState,
     Isolation,
+    NewTopicSpec,
     Range,
     Record,
     TopicDescription,
@@ -49,10 +57,17 @@ from drlib.kafka.admin.errors import (
     code_of,
 )
 from drlib.kafka.admin.group_offsets import commit, committed
+from drlib.kafka.net.authorized_operations import cluster_rights
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
+AT_ONCE: Final = 1000  # partitions in one request; a controller takes 10,000 (`ReplicationControlManager`)
 DEFAULT_TIMEOUT_S: Final = 15.0
+_STATES: Final = {
+    ConsumerGroupState.DEAD: GroupState.ABSENT,
+    ConsumerGroupState.EMPTY: GroupState.EMPTY,
+    ConsumerGroupState.UNKNOWN: GroupState.UNKNOWN,
+}  # every other state has members
 _LEVELS: Final = {
     Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
     Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
@@ -130,16 +145,37 @@ class Cluster:
         Returns once a broker knows the topic, a moment after the controller's answer. `replication_factor` -1 is the
         broker's default.
         """
-        doing = f"creating topic {name}"
-        topic = NewTopic(name, partitions, replication_factor, config=dict(config or {}))
-        try:
-            self._result(self._call(doing, "create_topics", [topic], operation_timeout=self._timeout_s)[name])
-        except (KafkaException, TimeoutError) as error:
-            if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
-                return False
-            raise as_drlib_error(error, self.settings, doing) from error
-        self._await_propagation(name, partitions)
-        return True
+        created = self.create_topics([NewTopicSpec(name, partitions, replication_factor, config or {})])[name]
+        if isinstance(created, DrlibError):
+            raise created
+        if created:
+            self._await_propagation(name, partitions)
+        return created
+
+    def create_topics(self, wanted: Iterable[NewTopicSpec]) -> dict[str, bool | DrlibError]:
+        """Create many topics, at most `AT_ONCE` partitions per request.
+
+        Returns by name: True when it was created, False when it existed, whatever its settings, or why it was refused.
+        Raises `Unreachable` when the cluster does not answer.
+        """
+        results: dict[str, bool | DrlibError] = {}
+        for some in _portions(wanted):
+            doing = f"creating {len(some)} topics"
+            topics = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in some]
+            for name, future in self._call(doing, "create_topics", topics, operation_timeout=self._timeout_s).items():
+                try:
+                    self._result(future)
+                    results[name] = True
+                except (KafkaException, TimeoutError) as error:
+                    if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
+                        results[name] = False
+                        continue
+                    refusal = as_drlib_error(error, self.settings, f"creating topic {name}")
+                    if isinstance(refusal, Unreachable):
+                        raise refusal from error
+                    refusal.__cause__ = error
+                    results[name] = refusal
+        return results
 
     def delete_topic(self, name: str) -> bool:
         """Delete a topic with its records. True when it was deleted, False when there was none."""
@@ -172,6 +208,16 @@ class Cluster:
             except (KafkaException, TimeoutError) as error:
                 answers[resource.name] = as_drlib_error(error, self.settings, f"{doing} of {resource.name}")
         return answers
+
+    def alter_topic_settings(self, name: str, changes: Iterable[ConfigChange]) -> None:
+        """SET and DELETE incrementally, all or none of them (`IncrementalAlterConfigs`, KIP-339)."""
+        doing = f"altering the configuration of {name}"
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        for change in changes:
+            operation = AlterConfigOpType.DELETE if change.new is None else AlterConfigOpType.SET
+            resource.add_incremental_config(ConfigEntry(change.name, change.new, incremental_operation=operation))
+        for future in self._call(doing, "incremental_alter_configs", [resource]).values():
+            self._wait(future, doing)
 
     def topic_config(self, names: Iterable[str], *, inherited: bool = False) -> dict[str, dict[str, str]]:
         """What is set on each topic itself; with `inherited` also what its broker lends it. Raises for a deleted topic."""
@@ -215,6 +261,24 @@ class Cluster:
             for member in described.members
         )
 
+    def group_states(self, groups: Collection[str]) -> dict[str, GroupState | DrlibError]:
+        """The state of each group, classic or of KIP-848; ABSENT for one that does not exist."""
+        doing = "describing groups"
+        if not groups:
+            return {}
+        states: dict[str, GroupState | DrlibError] = {}
+        for group, future in self._call(doing, "describe_consumer_groups", sorted(groups)).items():
+            try:
+                described = self._result(future)
+            except (KafkaException, TimeoutError) as error:
+                if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
+                    states[group] = GroupState.ABSENT
+                else:
+                    states[group] = as_drlib_error(error, self.settings, f"describing group {group}")
+            else:
+                states[group] = _STATES.get(described.state, GroupState.ACTIVE)
+        return states
+
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset still in each log."""
         return self._offsets(partitions, OffsetSpec.earliest(), Isolation.READ_UNCOMMITTED, "reading log starts")
@@ -241,6 +305,12 @@ class Cluster:
         if listed.errors:
             raise as_drlib_error(listed.errors[0], self.settings, doing)
         return tuple(sorted((GroupListing(g.group_id, g.state.name) for g in listed.valid), key=lambda g: g.group))
+
+    def lists_every_group(self) -> bool | None:
+        """Whether drlib may describe the cluster; None where its answer leaves that open. Without that right, listings omit
+        groups that it may not describe. confluent-kafka cannot be asked: it reports no right and no answer alike."""
+        rights = blocking(self._rights())
+        return None if rights is None else "DESCRIBE" in rights
 
     def group_offsets(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
         """The committed offsets of `group`; empty when it has none or does not exist."""
@@ -300,6 +370,13 @@ class Cluster:
         return bounded_read.read(
             self.settings, self._configuration, ranges, isolation, timeout_s=self._timeout_s, logger=_QUIET
         )
+
+    async def _rights(self) -> frozenset[str] | None:
+        client = wire_client(self.settings, client_id="drlib-rights", timeout_s=self._timeout_s)
+        try:
+            return await cluster_rights(client)
+        finally:
+            await client.close()
 
     def _list_names(self, doing: str) -> list[str]:
         try:
@@ -375,6 +452,19 @@ class Cluster:
             f"its state is {state}, so it has members, which own its offsets",
             f"Stop the consumers of {group} on {self.settings.alias}, then run the command again.",
         )
+
+
+def _portions(wanted: Iterable[NewTopicSpec]) -> Iterator[list[NewTopicSpec]]:
+    some: list[NewTopicSpec] = []
+    partitions = 0
+    for topic in wanted:
+        if some and (partitions + topic.partitions > AT_ONCE):
+            yield some
+            some, partitions = [], 0
+        some.append(topic)
+        partitions += topic.partitions
+    if some:
+        yield some
 
 
 def _uuid(topic_id: Any) -> UUID:

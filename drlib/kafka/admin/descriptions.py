@@ -6,6 +6,7 @@ Not for: anything that asks a broker.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum, StrEnum
 from typing import NamedTuple
@@ -29,6 +30,16 @@ class TopicDescription:
     topic_id: UUID
     partitions: int
     internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopicSpec:
+    """A topic to create; a `replication_factor` of -1 is the broker's default."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    config: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

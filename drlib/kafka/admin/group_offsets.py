@@ -9,7 +9,7 @@ Rules:
 - A commit is sent again only where the answer proves that nothing was written. Other codes of a coordinator leave that open
   (`CoordinatorRuntime` fails what waits for its replicas with NOT_COORDINATOR), and a second try could overwrite a commit that
   another client made meanwhile.
-Not for: deciding what to commit (`drlib.mirror.sync.rules.group_offsets`), members of groups (`cluster`, `bulk_admin`).
+Not for: deciding what to commit (`drlib.mirror.sync.rules.group_offsets`), members of groups (`cluster`).
 """
 
 from __future__ import annotations

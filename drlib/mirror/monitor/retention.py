@@ -14,7 +14,7 @@ from functools import partial
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.admin.bulk_admin import BulkAdmin
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.status.forecast import Retention, retention_in
 from drlib.mirror.status.worker_status import EventLog, pause_s
@@ -63,7 +63,7 @@ class RetentionWatch:
         self._report(refused)
 
     def _read_blocking(self, topics: Collection[str]) -> dict[str, Retention | DrlibError]:
-        with BulkAdmin(self._cluster, timeout_s=ADMIN_TIMEOUT_S) as cluster:
+        with Cluster(self._cluster, timeout_s=ADMIN_TIMEOUT_S) as cluster:
             return {
                 name: config if isinstance(config, DrlibError) else retention_in(config)
                 for name, config in cluster.topic_settings(topics).items()

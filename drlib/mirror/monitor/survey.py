@@ -23,7 +23,6 @@ from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.admin.descriptions import GroupMember
@@ -201,7 +200,7 @@ class Surveyor:
 
     def _read_retention(self, topics: frozenset[str]) -> dict[str, Retention]:
         """The retention of each topic; a topic whose configuration may not be described is left out."""
-        with BulkAdmin(self._settings.clusters[self._flow.flow.source], timeout_s=CLUSTER_TIMEOUT_S) as cluster:
+        with Cluster(self._settings.clusters[self._flow.flow.source], timeout_s=CLUSTER_TIMEOUT_S) as cluster:
             answers = cluster.topic_settings(topics)
         return {name: retention_in(answer) for name, answer in answers.items() if not isinstance(answer, DrlibError)}
 

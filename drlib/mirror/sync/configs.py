@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import BulkAdmin
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import ConfigChange, ConfigValue
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -56,8 +56,8 @@ class ConfigSync:
         mirrors = {topic: self._mirror(topic) for topic in topics}
         timeout_s = self._settings.admin_timeout_ms / 1000
         with (
-            BulkAdmin(self._source, timeout_s=timeout_s) as source,
-            BulkAdmin(self._target, timeout_s=timeout_s) as target,
+            Cluster(self._source, timeout_s=timeout_s) as source,
+            Cluster(self._target, timeout_s=timeout_s) as target,
         ):
             source_configs = source.topic_settings(topics)
             target_configs = target.topic_settings(mirrors.values())
@@ -73,7 +73,7 @@ class ConfigSync:
 
     def _sync_topic(
         self,
-        target: BulkAdmin,
+        target: Cluster,
         topic: str,
         mirror: str,
         source_config: tuple[ConfigValue, ...] | DrlibError,
@@ -114,7 +114,7 @@ def refusal(target: ClusterSettings, mirror: str, refused: dict[str, DrlibError]
     return f"{causes}. Add {', '.join(refused)} to config.properties.exclude, or make the target accept the value."
 
 
-def _alter(target: BulkAdmin, topic: str, wanted: Sequence[ConfigChange]) -> list[tuple[ConfigChange, DrlibError]]:
+def _alter(target: Cluster, topic: str, wanted: Sequence[ConfigChange]) -> list[tuple[ConfigChange, DrlibError]]:
     """Alter all values in one request; if it is refused, each by itself. Returns the refused ones."""
     if not wanted:
         return []

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import BulkAdmin, NewTopicSpec
-from drlib.kafka.admin.descriptions import ConfigValue
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import ConfigValue, NewTopicSpec
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import AUTHORIZATION, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
@@ -51,7 +51,7 @@ class MirrorTopics:
         All are by source topic: `wanted` partitions of the mirror topic, and `existing` ones (0: there is no such topic).
         """
         after = dict(existing)
-        with BulkAdmin(self._source) as source, BulkAdmin(self._target) as target:
+        with Cluster(self._source) as source, Cluster(self._target) as target:
             settings = source.topic_settings(name for name in wanted if not existing[name])
             created = target.create_topics(self._new(wanted, settings))
             for name, count in wanted.items():
@@ -134,7 +134,7 @@ class MirrorTopics:
         return bool(created)
 
 
-def _created_by_another(target: BulkAdmin, mirror: str, wanted: int) -> int:
+def _created_by_another(target: Cluster, mirror: str, wanted: int) -> int:
     """Partitions of a topic that another worker has just created; 0 if the broker asked does not know it in time.
 
     `wanted` where the topic may not be described: it exists, and its lane reports the missing right.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import BulkAdmin
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fencing.lanes import lane_of
@@ -99,7 +99,7 @@ class GroupSync:
 
     def _run_blocking(self, by_group: _ByGroup) -> None:
         partitions = {partition for positions in by_group.values() for partition in positions}
-        with BulkAdmin(self._target, timeout_s=self._settings.admin_timeout_ms / 1000) as target:
+        with Cluster(self._target, timeout_s=self._settings.admin_timeout_ms / 1000) as target:
             # A mirror topic that may not be described has unknown positions; those of other topics are still known.
             topics = target.topics({partition.topic for partition in partitions}, in_sight=True)
             existing = {p for p in partitions if p.topic in topics and p.partition < topics[p.topic].partitions}
@@ -130,7 +130,7 @@ class GroupSync:
 
     def _sync_group(
         self,
-        target: BulkAdmin,
+        target: Cluster,
         group: str,
         state: GroupState | DrlibError,
         wanted: Mapping[TopicPartition, TranslatedPosition],

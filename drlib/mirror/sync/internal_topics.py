@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import BulkAdmin, NewTopicSpec
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import NewTopicSpec
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.mirror.status.worker_status import EventLog
@@ -42,7 +42,7 @@ def create_missing(cluster: ClusterSettings, topics: Sequence[NewTopicSpec], tim
     """Create the topics that do not exist yet. Blocks. Raises why one was refused."""
     if not topics:
         return
-    with BulkAdmin(cluster, timeout_s=timeout_s) as admin:
+    with Cluster(cluster, timeout_s=timeout_s) as admin:
         for answer in admin.create_topics(topics).values():
             if isinstance(answer, DrlibError):
                 raise answer

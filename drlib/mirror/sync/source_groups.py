@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.admin.bulk_admin import BulkAdmin
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, WrongCluster
@@ -210,7 +210,7 @@ class GroupPositions:
     def _poll(self) -> Polled:
         positions = []
         refused: dict[str, DrlibError] = {}
-        with BulkAdmin(self._cluster, timeout_s=POLL_TIMEOUT_S) as cluster:
+        with Cluster(self._cluster, timeout_s=POLL_TIMEOUT_S) as cluster:
             groups = [g.group for g in cluster.groups() if self._settings.mirrors_group(g.group)]
             for group in groups:
                 asked_ms = clock.now_ms()

@@ -15,8 +15,8 @@ from fix_engine import wait_for
 
 from drlib.errors import Unreachable
 from drlib.kafka.admin import Cluster, ClusterRefused, CommittedOffset, GroupNotEmpty, Isolation, OffsetsGone, Range
-from drlib.kafka.admin import bulk_admin as upkeep
-from drlib.kafka.admin.bulk_admin import BulkAdmin, NewTopicSpec
+from drlib.kafka.admin import cluster as admin
+from drlib.kafka.admin.descriptions import NewTopicSpec
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.lab.ports import free_ports
@@ -71,10 +71,10 @@ def test_cluster_describes_itself_and_its_topics(cluster: Cluster, lab: Lab, fre
 def test_create_topics_in_few_requests_with_one_answer_each(
     lab: Lab, fresh_topic: Fresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "AT_ONCE", 4)
+    monkeypatch.setattr(admin, "AT_ONCE", 4)
     names = [fresh_topic("many") for _ in range(6)]
     there, wrong = names[2], names[4]
-    with BulkAdmin(ClusterSettings("LEFT", tuple(lab.clusters["LEFT"].bootstrap.split(",")))) as handle:
+    with Cluster(ClusterSettings("LEFT", tuple(lab.clusters["LEFT"].bootstrap.split(",")))) as handle:
         handle.create_topic(there, 1, 1)
         wanted = [NewTopicSpec(n, 3, 1, {"retention.ms": "no number" if n == wrong else "86400000"}) for n in names]
         answers = handle.create_topics(wanted)

@@ -16,7 +16,7 @@ from fix_engine import Engine, Record, create_topic, produce, read_all, wait_for
 from testbed_lane import connected, journal_of, running, send, trickle, until
 
 from drlib.config.settings import load_mirror_settings
-from drlib.kafka.admin.bulk_admin import BulkAdmin
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import TopicDescription
 from drlib.kafka.net import group_requests
 from drlib.kafka.net.connection import Connection
@@ -280,12 +280,12 @@ async def test_mirror_topic_just_created_by_another_worker_is_waited_for(
     settings = load_mirror_settings(engine.properties)
     flow = settings.flow(engine.source, engine.target)
     mirrors = MirrorTopics(flow, settings.clusters[engine.source], settings.clusters[engine.target], EventLog())
-    ask, answers = BulkAdmin.topics, itertools.count()
+    ask, answers = Cluster.topics, itertools.count()
 
-    def late(self: BulkAdmin, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+    def late(self: Cluster, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
         return {} if next(answers) < 3 else ask(self, names)
 
-    monkeypatch.setattr(BulkAdmin, "topics", late)
+    monkeypatch.setattr(Cluster, "topics", late)
     assert await asyncio.to_thread(mirrors.create_or_grow, {topic: 3}, {topic: 0}) == {topic: 3}
     assert not mirrors.refused
 

@@ -51,7 +51,6 @@ from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag, Seconds, Text, Texts
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Deviated, DrlibError, UsageError
-from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState, Range
 from drlib.kafka.admin.group_offsets import Positions
@@ -151,7 +150,7 @@ class MoveApplications(MoveArguments, DrillAction):
         ahead = PrecomputedMoves.compute(settings, known, group_positions(settings, moving.source, groups), previous)
         written: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         with (
-            BulkAdmin(settings.clusters[moving.source]) as source_admin,
+            Cluster(settings.clusters[moving.source]) as source_admin,
             Cluster(settings.clusters[moving.target]) as target_admin,
         ):
             topics = mirrored_topics(source_admin, settings.flow(moving.source, moving.target))
@@ -276,7 +275,7 @@ class MoveApplications(MoveArguments, DrillAction):
     def _stand_still(
         self,
         settings: MirrorSettings,
-        source: BulkAdmin,
+        source: Cluster,
         every: Sequence[TopicPartition],
         known: FlowPairState,
         groups: Sequence[str],
@@ -313,7 +312,7 @@ class MoveApplications(MoveArguments, DrillAction):
 
     def _reads_still(
         self,
-        source: BulkAdmin,
+        source: Cluster,
         mirrors: Sequence[TopicPartition],
         groups: Sequence[str],
         ends: Mapping[TopicPartition, int],

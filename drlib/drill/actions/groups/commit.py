@@ -16,7 +16,6 @@ from typing import Final
 from drlib.drill.actions.groups.rules import LogBounds, PositionMove
 from drlib.drill.plan.progress import Reach
 from drlib.errors import Deviated, DrlibError
-from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.admin.errors import GroupNotEmpty
@@ -39,7 +38,7 @@ def committed_positions(cluster: ClusterSettings, groups: Iterable[str]) -> dict
 def log_bounds(cluster: ClusterSettings, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogBounds]:
     """Log start and log end of each partition that exists. Raises `Unreachable`."""
     wanted = set(partitions)
-    with BulkAdmin(cluster, timeout_s=TIMEOUT_S) as admin:
+    with Cluster(cluster, timeout_s=TIMEOUT_S) as admin:
         topics = admin.topics({partition.topic for partition in wanted})
         existing = {p for p in wanted if p.topic in topics and p.partition < topics[p.topic].partitions}
         starts, ends = admin.log_starts(existing), admin.log_ends(existing)
@@ -107,7 +106,7 @@ def put_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
 def refuse_in_use(cluster: ClusterSettings, groups: Collection[str]) -> None:
     """Raises `GroupNotEmpty` naming those with members. A coordinator that is still loading is asked again."""
     end = time.monotonic() + TIMEOUT_S
-    with BulkAdmin(cluster, timeout_s=TIMEOUT_S) as admin:
+    with Cluster(cluster, timeout_s=TIMEOUT_S) as admin:
         while True:
             states = admin.group_states(groups)
             failed = [state for state in states.values() if isinstance(state, DrlibError)]

@@ -15,7 +15,7 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.drill.readiness.checks.observations import Readers, TargetPosition, UnmirroredReader
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import BulkAdmin
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -37,7 +37,7 @@ class SourceGroups:
 
 def read_source_groups(cluster: ClusterSettings, flow: FlowSettings, timeout_s: float) -> SourceGroups:
     """From the source itself. Blocks; raises `Unreachable` and `ClusterRefused`."""
-    with BulkAdmin(cluster, timeout_s=timeout_s) as source:
+    with Cluster(cluster, timeout_s=timeout_s) as source:
         chosen = [listing.group for listing in source.groups() if flow.mirrors_group(listing.group)]
         answers = source.committed(chosen)
         return SourceGroups(
@@ -115,7 +115,7 @@ def read_target_positions(
     Blocks; raises `Unreachable`, `ClusterRefused`, and the refusal of the first group that cannot be read.
     """
     groups = sorted({position.group for position in translations})
-    with BulkAdmin(cluster, timeout_s=timeout_s) as target:
+    with Cluster(cluster, timeout_s=timeout_s) as target:
         states, committed = target.group_states(groups), target.committed(groups)
         ends = target.log_ends(with_leader((position.target for position in translations), metadata))
     positions = []

@@ -12,7 +12,7 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.drill.readiness.checks.observations import SettingsDrift, TopicSettings, Unanswered
 from drlib.drill.readiness.observe.ask import refusal
 from drlib.errors import DrlibError
-from drlib.kafka.admin.bulk_admin import BulkAdmin
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.load_maps import Maps
@@ -35,7 +35,7 @@ def mirrored_topics(flow: FlowSettings, source: ClusterMetadata | None, maps: Ma
 
 def read_settings(cluster: ClusterSettings, topics: Sequence[str], timeout_s: float) -> TopicSettings:
     """Blocks; raises `Unreachable`."""
-    with BulkAdmin(cluster, timeout_s=timeout_s) as handle:
+    with Cluster(cluster, timeout_s=timeout_s) as handle:
         return handle.topic_settings(topics)
 
 

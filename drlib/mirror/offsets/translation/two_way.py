@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from drlib import clock
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, UsageError
-from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, TopicDescription
 from drlib.mirror.journal.entries import SourcePartition, TopicNames
@@ -79,7 +78,7 @@ def read_flow_pair(settings: MirrorSettings, moving: Flow) -> FlowPairState:
 
 def group_positions(settings: MirrorSettings, alias: str, groups: Collection[str]) -> dict[str, Positions]:
     """Read the committed offsets of each group on cluster `alias`. Raises the first group's error."""
-    with BulkAdmin(settings.clusters[alias]) as cluster:
+    with Cluster(settings.clusters[alias]) as cluster:
         answers = cluster.committed(groups)
     error = next((answer for answer in answers.values() if isinstance(answer, DrlibError)), None)
     if error is not None:

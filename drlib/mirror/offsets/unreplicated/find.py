@@ -18,7 +18,6 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
-from drlib.kafka.admin.bulk_admin import BulkAdmin
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range, Record, TopicDescription
 from drlib.mirror.journal.entries import SourcePartition
@@ -110,7 +109,7 @@ def find_unreplicated(
     """
     flow_settings = settings.flow(flow.source, flow.target)
     refuse_one_way(flow_settings)
-    with BulkAdmin(settings.clusters[flow.source]) as source, Cluster(settings.clusters[flow.target]) as target:
+    with Cluster(settings.clusters[flow.source]) as source, Cluster(settings.clusters[flow.target]) as target:
         refuse_workers(target, flow)
         maps = read_flow_maps(settings, flow)
         descriptions = _mirrored(source, flow_settings, topics)
@@ -285,7 +284,7 @@ def _contents(cluster: Cluster, at: Mapping[TopicPartition, int]) -> dict[TopicP
     }
 
 
-def _positions(source: BulkAdmin, flow_settings: FlowSettings) -> dict[str, dict[TopicPartition, int]]:
+def _positions(source: Cluster, flow_settings: FlowSettings) -> dict[str, dict[TopicPartition, int]]:
     """Committed offsets of the source's groups. Raises the first group's error: no answer does not mean no position."""
     groups = [listing.group for listing in source.groups() if flow_settings.mirrors_group(listing.group)]
     group_positions = {}

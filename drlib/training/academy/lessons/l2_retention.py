@@ -16,7 +16,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from drlib import formats
-from drlib.kafka.admin.bulk_admin import BulkAdmin
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import ConfigChange, Record
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import TranslationKind
@@ -80,7 +80,7 @@ class LagAndRetention(Lesson):
         """Set the retention of both topics on LEFT; takes effect without a restart. Deleted records stay deleted."""
         self.require(TRAFFIC, "lesson.traffic()")
         change = ConfigChange(_KEY, None, str(int(hours * 3_600_000)))
-        with BulkAdmin(self.testbed.lab.clusters["LEFT"].settings()) as cluster:
+        with Cluster(self.testbed.lab.clusters["LEFT"].settings()) as cluster:
             for topic in (self.topic, self.clicks):
                 cluster.alter_topic_settings(topic, [change])
         return self.clocks()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.kafka.admin import bulk_admin
-from drlib.kafka.admin.bulk_admin import NewTopicSpec
+from drlib.kafka.admin import cluster
+from drlib.kafka.admin.descriptions import NewTopicSpec
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ from drlib.kafka.admin.bulk_admin import NewTopicSpec
 def test_portions_have_at_most_the_partitions_of_one_request(
     partitions: list[int], portions: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk_admin, "AT_ONCE", 4)
+    monkeypatch.setattr(cluster, "AT_ONCE", 4)
     topics = [NewTopicSpec(f"t{n}", count, -1, {}) for n, count in enumerate(partitions)]
-    divided = list(bulk_admin._portions(topics))
+    divided = list(cluster._portions(topics))
     assert [[topic.partitions for topic in some] for some in divided] == portions
     assert [topic for some in divided for topic in some] == topics
