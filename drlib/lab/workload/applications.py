@@ -11,6 +11,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from drlib.errors import UsageError
 from drlib.lab.apps import specs
@@ -18,6 +19,8 @@ from drlib.lab.apps.process import AppStatus, read_status
 from drlib.lab.checker.history import CONSUMED, History
 from drlib.lab.checker.history_files import read_history
 from drlib.lab.lab import Lab
+
+_SPEC: Final = ".spec.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,27 @@ class LabApplications:
         return self.lab.root / f"{name}.status.json"
 
     def spec_path(self, name: str) -> Path:
-        return self.lab.root / f"{name}.spec.json"
+        return self.lab.root / f"{name}{_SPEC}"
+
+    def still_sending(self, pointer: Path, version: int) -> str:
+        """What a producer that follows `pointer` has still to do before it holds at `version`, in words; empty when nothing.
+
+        A log that does not grow proves nothing of a slow producer: a record may be in its queue, or it has not seen the hold.
+        """
+        for path in sorted(self.lab.root.glob(f"*{_SPEC}")):
+            name = path.name.removesuffix(_SPEC)
+            try:
+                follows = Path(specs.load(path, specs.ProducerSpec).pointer) == pointer
+            except UsageError:
+                continue  # a consumer, whose group says it
+            status = self.status(name)
+            if not follows or status is None or status.phase == "stopped" or not self.runs(name):
+                continue
+            if status.phase != "holding" or status.pointer_version < version:
+                return f"{name} has not seen the hold yet"
+            if status.in_flight:
+                return f"{name} waits for the answer to {status.in_flight} records"
+        return ""
 
     def history(self, *names: str) -> History:
         """The histories of the applications so far, as one."""

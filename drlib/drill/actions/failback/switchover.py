@@ -32,7 +32,6 @@ from drlib.client.pointer import Pointer
 from drlib.client.pointer_topic import EVERYONE
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.applications.deny_writes import WriteRules
-from drlib.drill.actions.applications.held_producers import still_sending
 from drlib.drill.actions.applications.pointer import PointerPlace, conflict
 from drlib.drill.actions.failback.actions import (
     MoveArguments,
@@ -54,6 +53,7 @@ from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState, Range
 from drlib.kafka.admin.group_offsets import Positions
+from drlib.lab.workload.applications import LabApplications
 from drlib.mirror.offsets.translation.two_way import FlowPairState, group_positions, groups_of, read_flow_pair
 from drlib.mirror.offsets.unreplicated.lag import ReplicationLag, mirrored_topics, replication_lag
 from drlib.model import Flow, TopicPartition
@@ -291,7 +291,7 @@ class MoveApplications(MoveArguments, DrillAction):
         ends, since = source.log_ends(every), time.monotonic()
         while True:
             quiet = time.monotonic() - since >= self.quiet_s
-            why = still_sending(self.context, held) if quiet else "records still arrive"
+            why = self._still_sending(held) if quiet else "records still arrive"
             why = why or self._reads_still(source, tuple(known.mirror_ends), groups, ends)
             if not why:
                 lag = replication_lag(settings, moving, source, every)
@@ -309,6 +309,13 @@ class MoveApplications(MoveArguments, DrillAction):
             now = source.log_ends(every)
             if now != ends:
                 ends, since = now, time.monotonic()
+
+    def _still_sending(self, version: int) -> str:
+        """Which producer of a lab does, in words; the broker holds back other producers (`fence_source`)."""
+        lab, pointer = self.context.lab, self.context.pointer
+        if lab is None or pointer is None:
+            return ""
+        return LabApplications(lab, self.context.run_dir).still_sending(pointer, version)
 
     def _reads_still(
         self,

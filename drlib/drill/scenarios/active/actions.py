@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from drlib.drill.plan.plan import Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.scenarios.active import proof as active_proof
-from drlib.drill.scenarios.active.step import ActiveStep
-from drlib.drill.scenarios.active.testbed import ActiveTestbed
+from drlib.drill.scenarios.active.testbed import ActiveStep, ActiveTestbed
 from drlib.drill.step.action import Answer, Changes, DrillProbe, Evidence
 from drlib.drill.step.argument_types import Number, Text, Texts
 from drlib.drill.step.step_output import ScorecardPart

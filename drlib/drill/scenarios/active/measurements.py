@@ -8,15 +8,14 @@ Not for: starting applications that stay (`actions`).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.scenarios.active import proof as active_proof
-from drlib.drill.scenarios.active.service_gap import longest_pause_s
-from drlib.drill.scenarios.active.step import ActiveStep
-from drlib.drill.scenarios.active.testbed import READERS
+from drlib.drill.scenarios.active.testbed import READERS, ActiveStep
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Positive, Seconds, Text, Texts
 from drlib.drill.step.step_output import Row, ScorecardPart
@@ -227,3 +226,15 @@ class Revive(ActiveStep):
             ScorecardPart(marks=(Mark(name=f"{self.cluster} is back", at_ms=at_ms, detail="its applications go on"),))
         )
         return {"restarted": self.cluster}
+
+
+def longest_pause_s(moments_ms: Iterable[int], since_ms: int, until_ms: int) -> float | None:
+    """Seconds of the longest pause between `moments_ms` within `since_ms`..`until_ms`; None for an empty window.
+
+    The edges of the window count, so that a pause at its beginning or its end is included; a window without any event is one
+    pause.
+    """
+    if until_ms <= since_ms:
+        return None
+    edges = [since_ms, *sorted(at for at in moments_ms if since_ms < at < until_ms), until_ms]
+    return max(after - before for before, after in pairwise(edges)) / 1000

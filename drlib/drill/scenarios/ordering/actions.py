@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
-from drlib.client.pointer import Pointer
+from drlib.drill.actions.failback.switchover import MoveApplications
 from drlib.drill.plan.plan import Change, Fact
-from drlib.drill.plan.progress import Reach
+from drlib.drill.plan.progress import Noted, Reach
 from drlib.drill.scenarios.ordering import proof as ordering_proof
-from drlib.drill.scenarios.ordering.step import FAST, SLOW, OrderingStep
-from drlib.drill.scenarios.ordering.testbed import GROUPS, ORDERED, ORDINARY
-from drlib.drill.step import rto_clock as moments
+from drlib.drill.scenarios.ordering.testbed import GROUPS, ORDERED, ORDINARY, OrderingStep
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Count, Number
 from drlib.drill.step.step_output import Row, ScorecardPart
 from drlib.drill.testbed import lab_step, sampler
 from drlib.errors import Deviated, Unreachable, UsageError
-from drlib.lab.workload.topics import log_ends
-from drlib.mirror.offsets.translation.translate_groups import commit_translations, translate_groups
+from drlib.runs import journal
 from drlib.runs.abort import Abort
-from drlib.runs.scorecard import Mark
+from drlib.runs.journal import JOURNAL
+
+_HELD_S: Final = 25.0  # a lab's machine may be busy
+_RTO_S: Final = 30.0  # an interruption that the drill tolerates
 
 
 class Start(OrderingStep):
@@ -71,7 +73,7 @@ class Start(OrderingStep):
             testbed.point(self.flow.source)
         testbed.start_producer(self.records_per_second, self.backlog)
         for group in GROUPS:
-            testbed.start_members(group, SLOW)
+            testbed.start_members(group)
         testbed.mirrors(self.flow).start(abort)
         for group in GROUPS:
             self.wait(
@@ -101,55 +103,40 @@ class Start(OrderingStep):
 
 
 class Move(OrderingStep):
-    """Move the applications from the source to the target, with nothing left behind.
+    """Move the applications as `switchover.move` does, once both groups have read what came with an earlier move.
 
-    `rto_seconds` is from the hold to the first record acknowledged there.
+    `rto_seconds` is from the hold to the first record on the target.
     """
 
     name = "ordering.move"
 
+    @property
+    def _switchover(self) -> MoveApplications:
+        """The shipped action, with the pointer and the mirror of this drill's applications."""
+        move = MoveApplications(source=self.source, target=self.target, groups=GROUPS, held_s=_HELD_S, stopped_s=_RTO_S)
+        mirror = self.testbed.mirrors(self.flow).path
+        return move.bind(replace(self.context, properties=mirror, pointer=self.testbed.pointer_path), self.step)
+
     def observe(self) -> Sequence[Fact]:
-        return (*super().observe(), self._active())
+        return (*super().observe(), *self._switchover.observe())
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
-        before = self._active()
-        return () if before.value == self.flow.target else (Change(before.entity, before.value, self.flow.target),)
+        return self._switchover.changes(observed)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
-        testbed = self.testbed
-        pointer = testbed.pointer()
-        if pointer is None:
-            raise UsageError(f"{self.topic} has no applications", "they were not started", "Start them first.")
-        if pointer.active != self.flow.target:
-            self._settle(abort, pointer)
-            self.moment_ms("held")
-            self._hold(abort)
-            rows = self._translate(abort)
-            self.show(rows)
-            testbed.point(
-                self.flow.target,
-                prefix=f"{self.flow.source}.",
-                cutover={self.remote_topic: testbed.ends(self.flow.target, self.remote_topic)},
-            )
-        for group in GROUPS:
-            testbed.start_members(group, FAST)
-        self.wait(abort, f"records are acknowledged on {self.flow.target}", self._acked_there)
-        began_ms, until_ms = self.moment_ms("held"), self.moment_ms("acknowledged")
-        for group in GROUPS:
-            self.wait(
-                abort,
-                f"{group} reads on {self.flow.target}",
-                lambda g=group: any(testbed.applications.done(name) for name in testbed.members(g)),  # type: ignore[misc]
-            )
-        self.score(ScorecardPart(marks=(Mark(name=f"moved to {self.flow.target}", at_ms=until_ms, detail="planned"),)))
-        return {"rto_seconds": (until_ms - began_ms) / 1000}
+        came, pointer = self.testbed.copy_of(self.flow.target), self.testbed.pointer()
+        if pointer is not None and pointer.active == self.flow.source:
+            for group in GROUPS:
+                self.wait(
+                    abort,
+                    f"{group} has read {came} to its cutover",
+                    lambda g=group: self.testbed.reached(self.flow.source, g, came, pointer.cutover.get(came, ())),  # type: ignore[misc]
+                )
+        return self._switchover.act(changes, abort)
 
     def probe(self, changes: Changes) -> Reach:
-        """The pointer tells: held or moved is more than nothing, and all there is to find before the hold is nothing."""
-        now = self.testbed.pointer()
-        untouched = now is not None and now.active == self.flow.source and not now.hold
-        return Reach.UNTOUCHED if untouched else Reach.PARTLY
+        return self._switchover.probe(changes)
 
     def undo(self, changes: Changes) -> None:
         """Stop the members and send the applications back; the positions they had at the source are still there."""
@@ -158,77 +145,6 @@ class Move(OrderingStep):
             return
         self.testbed.applications.stop(*self.testbed.readers)
         self.testbed.point(self.flow.source)
-
-    def _settle(self, abort: Abort, pointer: Pointer) -> None:
-        """Wait until an earlier move is over: what came with it has been read, and need not be read again."""
-        remote_topic = self.testbed.copy_of(self.flow.target)
-        for group in GROUPS:
-            self.wait(
-                abort,
-                f"{group} has read {remote_topic} to its cutover",
-                lambda g=group: self.testbed.reached(
-                    self.flow.source, g, remote_topic, pointer.cutover.get(remote_topic, ())
-                ),  # type: ignore[misc]
-            )
-
-    def _hold(self, abort: Abort) -> None:
-        """No producer has anything on its way, everything has crossed, and no group has a member any more."""
-        testbed, source = self.testbed, self.flow.source
-        now = testbed.pointer()
-        if now is not None and not now.hold:
-            testbed.point(source, prefix=now.remote_prefix, cutover=now.cutover, hold=True)
-        self.wait(abort, "the producer holds", self._held)
-        ends = log_ends(self.lab.clusters[source], [self.topic], timeout_s=2.0)
-        mirrors = testbed.mirrors(self.flow)
-        self.wait(abort, f"{self.flow} is drained", lambda: mirrors.crossed(self.flow, ends))
-        testbed.applications.stop(*testbed.readers)
-        for group in GROUPS:
-            self.wait(
-                abort,
-                f"{group} has no members",
-                lambda g=group: not testbed.member_count(source, g),  # type: ignore[misc]
-            )
-
-    def _held(self) -> bool:
-        status = self.testbed.applications.status(self.testbed.producer)
-        return status is not None and status.phase == "holding" and not status.in_flight
-
-    def _translate(self, abort: Abort) -> list[Row]:
-        """Commit each group's positions on the target: in the copy, and in the target's own topic as far as it was read."""
-        testbed, settings = self.testbed, self.testbed.mirrors(self.flow).settings
-        translations = translate_groups(settings, self.flow, GROUPS, source_alive=True)
-        inexact = [item for item in translations if item.source.topic == self.topic and not item.translation.exact]
-        if inexact:
-            first = inexact[0]
-            raise Deviated(
-                f"the position of {first.group} in {first.source} has no exact counterpart",
-                f"it is {first.translation.kind.value}",
-                "See drlib status, then resume.",
-            )
-        commit_translations(settings, self.flow, translations)
-        remote_topic = testbed.copy_of(self.flow.target)
-        if testbed.ends(
-            self.flow.source, remote_topic
-        ):  # they have been at the target before: its topic was read at the source
-            read = testbed.ends(self.flow.target, self.topic)
-            for group in GROUPS:
-                testbed.place(self.flow.target, group, self.topic, read)
-        abort.check()
-        return [
-            {
-                "group": item.group,
-                "partition": item.source.partition,
-                f"on {self.flow.source}": item.source_offset,
-                f"on {self.flow.target}": item.translation.offset,
-                "meaning": item.translation.kind.value,
-            }
-            for item in translations
-        ]
-
-    def _acked_there(self) -> bool:
-        status = self.testbed.applications.status(self.testbed.producer)
-        ends = self.testbed.ends(self.flow.target, self.topic)
-        return status is not None and status.cluster == self.flow.target and status.phase == "running" and any(ends)
 
 
 class Prove(OrderingStep):
@@ -255,7 +171,7 @@ class Prove(OrderingStep):
         if proof.failed:
             raise Deviated("the proof failed", "; ".join(proof.failed), "See the histories in the run's folder.")
         return {
-            **self._longest_hold(),
+            **self._longest_move(),
             "violations_ordered": proof.violations[ORDERED],
             "violations_ordinary": proof.violations[ORDINARY],
         }
@@ -263,13 +179,9 @@ class Prove(OrderingStep):
     def _processed(self, group: str) -> int:
         return sum(self.testbed.applications.processed(name) for name in self.testbed.members(group))
 
-    def _longest_hold(self) -> dict[str, float]:
+    def _longest_move(self) -> dict[str, float]:
         """`rto_seconds` of the drill: the longer one of its moves."""
-        seconds = [
-            (until - held) / 1000
-            for step in self.context.run_dir.glob(f"{moments.FOLDER}/*-held")
-            for held, until in [
-                (int(step.read_text()), int(step.with_name(f"{step.name[:-5]}-acknowledged").read_text()))
-            ]
-        ]
+        lines = journal.read(self.context.run_dir / JOURNAL)
+        found = [line.data.get("rto_seconds") for line in lines if line.event == Noted.STEP_SUCCEEDED]
+        seconds = [value for value in found if isinstance(value, float)]
         return {"rto_seconds": max(seconds)} if seconds else {}

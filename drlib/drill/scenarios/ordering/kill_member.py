@@ -11,8 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from drlib.drill.scenarios.ordering.step import FAST, OrderingStep
-from drlib.drill.scenarios.ordering.testbed import ORDERED
+from drlib.drill.scenarios.ordering.testbed import ORDERED, OrderingStep
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.step_output import Row, ScorecardPart
@@ -51,7 +50,7 @@ class Disturb(OrderingStep):
         if len(rows) == 1:
             self.wait(abort, "the others have its partitions", lambda: testbed.member_count(at, ORDERED) == 1)
             self._saw(rows, "one member less", cutover)
-        testbed.start_member(doomed, ORDERED, FAST)
+        testbed.start_member(doomed, ORDERED, moved=True)
         self.wait(
             abort, f"{doomed} is back", lambda: testbed.member_count(at, ORDERED) == len(testbed.members(ORDERED))
         )

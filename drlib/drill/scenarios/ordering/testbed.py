@@ -3,15 +3,14 @@
 Rules: both groups read the same topics on the same clusters from the same translated positions. They differ in one point:
 members of the *ordered* group do not read the local topic before the group has committed the remote one up to the cutover,
 members of the *ordinary* group read one of the two topics each, concurrently. (A single consumer of both mixes them as well,
-but how much depends on what it had prefetched, which would make the control unreliable.) All follow one pointer. Members are
-stopped before positions are translated, so that no later commit overwrites a translated position.
+but how much depends on what it had prefetched, which would make the control unreliable.) All follow one pointer.
 Not for: applications of real clusters; nor deciding (`actions`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +18,9 @@ from typing import Final
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.client.read_plan import Scope
+from drlib.drill.plan.plan import Fact
+from drlib.drill.step.argument_types import Text
+from drlib.drill.testbed.lab_step import LabStep
 from drlib.drill.testbed.traffic_counts import ApplicationCounts
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.apps import specs
@@ -26,13 +28,15 @@ from drlib.lab.checker.history import Consumed, History
 from drlib.lab.lab import Lab
 from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import POLICY, LabMirrors
-from drlib.lab.workload.topics import TopicSpec, create_topics, log_ends, place_group
-from drlib.model import Flow, TopicPartition
+from drlib.lab.workload.topics import TopicSpec, create_topics, log_ends
+from drlib.model import Flow
 
 PARTITIONS: Final = 6
 ORDERED: Final = "ordered"
 ORDINARY: Final = "ordinary"
 GROUPS: Final = (ORDERED, ORDINARY)
+SLOW: Final = 200.0  # records per second of a group before the move, so that it has something left to read after it
+FAST: Final = 800.0
 SESSION_MS: Final = 3000  # short, so that a killed member's partitions are soon reassigned
 
 
@@ -84,19 +88,11 @@ class OrderingTestbed:
         except FileNotFoundError:
             return None
 
-    def point(
-        self,
-        cluster: str,
-        *,
-        prefix: str | None = None,
-        cutover: Mapping[str, tuple[int, ...]] = {},
-        hold: bool = False,
-    ) -> None:
-        """Move the applications to `cluster`, with the next version of the pointer."""
+    def point(self, cluster: str) -> None:
+        """Send the applications to `cluster`, with the next version of the pointer."""
         now = self.pointer()
         version = 1 if now is None else now.version + 1
-        bootstrap = self.lab.clusters[cluster].bootstrap
-        pointer_file.write_atomic(self.pointer_path, Pointer(version, cluster, bootstrap, prefix, dict(cutover), hold))
+        pointer_file.write_atomic(self.pointer_path, Pointer(version, cluster, self.lab.clusters[cluster].bootstrap))
 
     # -- applications ----------------------------------------------------------------------------------------------
 
@@ -115,12 +111,13 @@ class OrderingTestbed:
         )
         self.applications.start(self.producer, spec)
 
-    def start_members(self, group: str, records_per_second: float) -> None:
+    def start_members(self, group: str) -> None:
         for name in self.members(group):
-            self.start_member(name, group, records_per_second)
+            self.start_member(name, group)
 
-    def start_member(self, name: str, group: str, records_per_second: float) -> None:
+    def start_member(self, name: str, group: str, *, moved: bool = False) -> None:
         """Start one member. Ordered members share their group's rate; ordinary ones read one topic each, at that rate."""
+        share = len(self.members(group)) if group == ORDERED else 1
         own, copies = re.escape(self.topic), rf".+\.{re.escape(self.topic)}"
         pattern = None if group == ORDERED else own if name == self.members(group)[0] else copies
         spec = specs.ConsumerSpec(
@@ -128,7 +125,8 @@ class OrderingTestbed:
             history=str(self.applications.history_path(name)),
             group=group,
             topic=self.topic,
-            records_per_second=records_per_second / (len(self.members(group)) if group == ORDERED else 1),
+            records_per_second=(FAST if moved else SLOW) / share,
+            after_move_records_per_second=FAST / share,
             scope=self.scope,
             pattern=pattern,
             refresh_topics_s=1.0,
@@ -167,12 +165,35 @@ class OrderingTestbed:
         now = self.positions(cluster, group, topic)
         return all(now.get(number, 0) >= wanted for number, wanted in enumerate(positions))
 
-    def place(self, cluster: str, group: str, topic: str, positions: Iterable[int]) -> None:
-        """Commit `positions` for a group without members. Raises `GroupNotEmpty`."""
-        wanted = {TopicPartition(topic, number): offset for number, offset in enumerate(positions)}
-        place_group(self.lab.clusters[cluster], group, wanted)
-
     def member_count(self, cluster: str, group: str) -> int:
         """Members with assigned partitions."""
         with Cluster(self.lab.clusters[cluster].settings(), timeout_s=2.0) as handle:
             return sum(bool(member.assignment) for member in handle.group_members(group))
+
+
+class OrderingStep(LabStep):
+    """A step of an ordering drill."""
+
+    source: Text
+    """Alias of the cluster the applications are at."""
+    target: Text
+    """Alias of the cluster they move to."""
+    scope: Scope = Scope.TOPIC
+    """What the ordered group's members hold the local topic back for."""
+
+    @property
+    def flow(self) -> Flow:
+        return Flow(self.source, self.target)
+
+    @property
+    def testbed(self) -> OrderingTestbed:
+        return OrderingTestbed(self.lab, self.context.run_dir, self.topic, self.scope)
+
+    @property
+    def remote_topic(self) -> str:
+        """What the target calls the source's topic."""
+        return self.testbed.copy_of(self.flow.source)
+
+    def _active(self) -> Fact:
+        now = self.testbed.pointer()
+        return Fact(f"active cluster, as {self.testbed.pointer_path.name} says", None if now is None else now.active)

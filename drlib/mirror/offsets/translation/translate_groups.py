@@ -16,7 +16,7 @@ from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking, wire_client
-from drlib.kafka.admin.descriptions import CommittedOffset, Range
+from drlib.kafka.admin.descriptions import Range
 from drlib.kafka.admin.group_offsets import committed
 from drlib.kafka.admin.reachability import refuse_silence, who_answers
 from drlib.mirror.mm2.records import Checkpoint
@@ -143,24 +143,3 @@ async def _read_maps(settings: MirrorSettings, flow: Flow) -> tuple[Maps, Mappin
     ]
     with Cluster(target) as cluster:
         return maps, cluster.log_starts(mirrors)
-
-
-def commit_translations(
-    settings: MirrorSettings, flow: Flow, translations: Sequence[GroupTranslation]
-) -> Mapping[str, Mapping[TopicPartition, int]]:
-    """Commit translated offsets on the target with their metadata; returns the committed offsets of each group.
-
-    Leaves out positions that are unknown or have no counterpart. Raises the first group's error.
-    """
-    by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-    for item in translations:
-        translation = item.translation
-        if translation.offset is not None and translation.kind is not TranslationKind.UNKNOWN:
-            by_group.setdefault(item.group, {})[item.target] = CommittedOffset(translation.offset, item.metadata)
-    with Cluster(settings.clusters[flow.target]) as cluster:
-        for group, positions in by_group.items():
-            cluster.alter_group_offsets(group, positions)
-    return {
-        group: {partition: position.offset for partition, position in positions.items()}
-        for group, positions in by_group.items()
-    }

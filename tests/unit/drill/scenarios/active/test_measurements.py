@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.drill.scenarios.active.service_gap import longest_pause_s
+from drlib.drill.scenarios.active.measurements import longest_pause_s
 
 
 @pytest.mark.parametrize(
