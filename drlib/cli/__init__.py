@@ -6,8 +6,6 @@ errors exit 2; heavy packages are imported by the command that needs them. Exit 
 9 approval missing, 10 lease held, 11 unreachable, 12 stale plan.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import NoReturn
 

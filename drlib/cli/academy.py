@@ -1,7 +1,5 @@
 """`drlib academy`: shows and resets the progress of a learner."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

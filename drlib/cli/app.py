@@ -3,8 +3,6 @@
 Rules: a command parses, calls one function below and prints; decisions are made in other packages.
 """
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`drlib notebook`: JupyterLab on the project's notebooks, with the first one open, until Ctrl-C."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from pathlib import Path

@@ -7,8 +7,6 @@ is a file, or the topic on every cluster of the properties file.
 Not for: stopping producers, translating offsets or finding cutovers: a drill does this before it publishes.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Mapping

@@ -13,8 +13,6 @@ Rules:
 Not for: producers; translating offsets to the new cluster, which a drill does before the pointer moves.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import time
@@ -250,9 +248,8 @@ class OrderedConsumer:
             for partition, start in batch.starts.items():
                 self._starts.setdefault(partition, start)
             self._ends.update(batch.positions)
-            if not (
-                self._queue or self._returned or self._lost
-            ):  # control records only: the application has nothing to commit
+            # control records only: the application has nothing to commit
+            if not (self._queue or self._returned or self._lost):
                 self.commit()
         self._check_generation(member)
 

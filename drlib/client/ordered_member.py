@@ -14,15 +14,13 @@ Not for: translating positions (they are committed before this starts) or for ch
 `drlib.client.ordered_consumer`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import confluent_kafka as ck
 
@@ -228,7 +226,7 @@ class OrderedMember:
         closing.join(timeout_s)
         return not closing.is_alive()
 
-    def __enter__(self) -> OrderedMember:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -300,9 +298,8 @@ class OrderedMember:
             return CommitOutcome.ACKED
         if any(offsets.get(p, -1) < position for p, position in batch.positions.items()):
             return CommitOutcome.REFUSED
-        return (
-            CommitOutcome.UNKNOWN
-        )  # another member committed more: after this commit, or after reading the same records again
+        # another member committed more: after this commit, or after reading the same records again
+        return CommitOutcome.UNKNOWN
 
     def rewind(self, batch: Batch) -> None:
         """Seek back to the start of `batch`, in the partitions that this member still owns."""

@@ -7,8 +7,6 @@ move drains first); after `hold_limit_s` seconds they continue where they are (`
 Not for: deciding to move; storing it (`drlib.client.pointer_file`, `drlib.client.pointer_topic`).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,7 +35,7 @@ class Pointer:
     hold: bool = False
     hold_limit_s: float = 0.0
 
-    def elsewhere(self, was: Pointer) -> bool:
+    def elsewhere(self, was: "Pointer") -> bool:
         """Whether it names another cluster than `was`."""
         return self.bootstrap != was.bootstrap
 

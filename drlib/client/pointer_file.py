@@ -5,8 +5,6 @@ never a part. A writer whose version is taken is refused; a reader ignores an ol
 Not for: the contents of a pointer (`drlib.client.pointer`), nor its form in Kafka (`drlib.client.pointer_topic`).
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

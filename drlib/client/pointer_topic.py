@@ -14,8 +14,6 @@ Rules:
 Not for: following changes (`drlib.client.pointer_watch`).
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

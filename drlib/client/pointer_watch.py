@@ -6,8 +6,6 @@ seconds each cluster is checked; while one does not answer, `doubt()` names it, 
 Not for: reading it once (`drlib.client.pointer_topic.read_pointer`).
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -5,8 +5,6 @@ offsets before a cutover may be control records.
 Not for: reading (`drlib.client.ordered_member`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

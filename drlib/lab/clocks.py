@@ -7,8 +7,6 @@ waits use this machine's clock: without root a process cannot have another CLOCK
 Not for: judging a clock (`drlib.kafka.net.authorized_operations`).
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Final

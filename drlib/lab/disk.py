@@ -6,8 +6,6 @@ preallocates index files; as the limit ends with its process, a file of the lab 
 `start_broker` applies it again. Not for: other processes; their files are not limited.
 """
 
-from __future__ import annotations
-
 import resource
 from typing import Final
 

@@ -8,8 +8,6 @@ lock.
 The store is `$DRLIB_JARS`, or `~/.cache/drlib/jars`. Not for: running Java (`drlib.lab.brokers.broker`) or Spark sessions.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import hashlib

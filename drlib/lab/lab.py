@@ -5,8 +5,6 @@ Rules: any process that can read `state.json` (0600) can attach; `down` leaves n
 Not for: what runs on the clusters (`lab.workload`).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -166,9 +164,8 @@ class Lab:
             self._publish()
             if (vault := self._vault()) is not None:
                 vault.prepare()
-            for (
-                cluster
-            ) in self._clusters.values():  # launched first and awaited in threads, so that they start in parallel
+            # launched first and awaited in threads, so that they start in parallel
+            for cluster in self._clusters.values():
                 cluster.launch(self._configuration())
             with ThreadPoolExecutor(len(self._clusters)) as pool:
                 for done in [pool.submit(self._await, cluster, deadline_s) for cluster in self._clusters.values()]:

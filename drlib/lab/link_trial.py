@@ -7,8 +7,6 @@ TCP itself on a long line are not included.
 Not for: comparing engines (`make bench`), or a lab that is used at the same time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

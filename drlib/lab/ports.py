@@ -4,8 +4,6 @@ Rules: ports are below the kernel's range for outgoing connections, so that a re
 returned port was free a moment ago, so callers retry with others when it is taken.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import socket

@@ -6,8 +6,6 @@ own session, so Ctrl-C for the parent does not reach it; the register is one 060
 atomically. Linux only (`/proc`, pidfd). Not for: the purpose of a process, or whether it is ready to serve.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json

@@ -4,8 +4,6 @@ Rules: a folder of runs/ is a run when its name is one; what cannot be read is a
 reason, and is never left out. Nothing is written.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime

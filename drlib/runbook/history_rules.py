@@ -5,8 +5,6 @@ proof and resets no clock. A trend compares the last measurement with the median
 under a tenth of difference is "steady". What was not measured is None and no part of a trend.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -8,8 +8,6 @@ source, none for all that the flow mirrors. `master` is Spark's. Each raises `Us
 `Unreachable`, and `MissingDependency` when the lab cannot be started.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path

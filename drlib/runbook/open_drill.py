@@ -5,8 +5,6 @@ started, and taken down again when the drill is closed. Parameters a step names 
 the runbook's own; objectives may be given like parameters.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +23,6 @@ from drlib.drill.run import planning, registry, request
 from drlib.drill.run.lease import Lease
 from drlib.drill.run.permissions import Permissions
 from drlib.drill.run.request import ClusterTarget, Request
-from drlib.drill.run.runner import Flow
 from drlib.drill.session.session import DrillSession, Leased
 from drlib.drill.step.action import Action, Probe
 from drlib.drill.step.context import DrillContext
@@ -234,7 +231,7 @@ def _lab(root: Path, wants: LabSection, start: bool) -> tuple[Lab, bool]:
     return lab, False
 
 
-def _lease(workplace: DrillContext) -> Callable[[], AbstractContextManager[Flow | None]]:
+def _lease(workplace: DrillContext) -> Callable[[], AbstractContextManager[Lease | None]]:
     def take() -> Lease:
         resumed = (workplace.run_dir / JOURNAL).exists()
         target = workplace.cluster(workplace.flow.target)

@@ -6,8 +6,6 @@ least 12 digits of its hash, and is run once.
 Not for: executing notebooks (`drlib.runbook.execution.execute`), nor showing anything.
 """
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import shutil
@@ -16,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +27,7 @@ from drlib.drill.run.permissions import Permissions, refuse_untyped
 from drlib.drill.run.request import ClusterTarget, Request
 from drlib.drill.run.runner import LOCK, Runner, notes_of
 from drlib.drill.session import scorecard as session_score
+from drlib.drill.step.argument_types import nearest
 from drlib.errors import Aborted, DeviatedRolledBack, DrlibError, LeaseHeld, UsageError
 from drlib.lab.lab import Lab
 from drlib.runbook import open_drill as opening
@@ -151,8 +149,7 @@ def run_of(runs_dir: Path, name: Path) -> tuple[Path, Request]:
         if asked is not None:
             return path.absolute(), asked
     known = sorted(path.parent.name for path in runs_dir.glob(f"*/{request.REQUEST_FILE}"))
-    near = get_close_matches(name.name, known, 1)
-    hint = f"Did you mean {near[0]}?" if near else "drlib runs lists them."
+    hint = nearest(name.name, known, "drlib runs lists them.")
     raise UsageError(f"run {name}", f"no folder of that name has a {request.REQUEST_FILE}", hint)
 
 
@@ -305,10 +302,7 @@ def refuse_unknown(name: str, steps: Iterable[Step | StepSection], approved: Ite
     waiting = [step.name for step in steps if step.approval]
     for approval in approved:
         if approval not in waiting:
-            near = get_close_matches(approval, waiting, 1)
-            hint = (
-                f"Did you mean {near[0]}?" if near else f"Steps that wait for approval: {', '.join(waiting) or 'none'}."
-            )
+            hint = nearest(approval, waiting, f"Steps that wait for approval: {', '.join(waiting) or 'none'}.")
             raise UsageError(f"--approve {approval}", f"{name} has no such step that waits for approval", hint)
 
 

@@ -4,8 +4,6 @@ Rules: an abort is a file before it is anything else, so that it outlives a proc
 raised into the middle of I/O: steps wait with `wait`, which ends at once when an abort is asked for.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -3,8 +3,6 @@
 Not for: the verdict of a whole run and its exit code (`drlib.runs.verdict`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar

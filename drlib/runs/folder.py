@@ -4,8 +4,6 @@ Rules: folders 0700, files 0600; `manifest.sha256` is what `sha256sum -c` reads,
 not at all. Links are neither followed nor listed: what they point to is not this run's.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Iterator

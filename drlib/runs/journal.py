@@ -6,8 +6,6 @@ dropped, and `verify` says so. Lines cut off at the end do not break the chain: 
 Words are Chaos Toolkit's where it has one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -5,8 +5,6 @@ stays. Whoever only looks holds it for a moment as well, which `patience_s` outw
 Not for: the flow's lease, which holds among machines (`lease`).
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time

@@ -4,8 +4,6 @@ Rules: a number that could not be established is None, never 0; a check carries 
 differences of a monotonic clock; counts are records.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -135,6 +133,6 @@ class Scorecard(_Frozen):
         write_whole(path, self.model_dump_json(indent=2) + "\n")
 
     @classmethod
-    def read(cls, path: Path) -> Scorecard:
+    def read(cls, path: Path) -> "Scorecard":
         """Raises ValueError (pydantic's) for anything that is no scorecard."""
         return cls.model_validate_json(path.read_bytes())

@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM, handled for as long as something runs. Not for: what they then mean, which is the caller's."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ make it a pass with conditions, and so does a loss of which only the least is kn
 objective is a failed check of its own and exit code 7; any other failure 6.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Final
 

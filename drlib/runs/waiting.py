@@ -4,8 +4,6 @@ Rules: what is waited for is looked at several times a second. An undo waits wit
 Not for: a probe of the hypothesis, which gives its last answer where this raises.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ Rules: everything it shows is read from the lab at that moment; run again, it ad
 started, including the lab if it did not run before. Not for: drills, which have plans and proofs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self

@@ -1,7 +1,5 @@
 """`drlib runs` and `drlib schedule`: past runs, overdue runbooks, and a file for a scheduler."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -38,8 +36,8 @@ def runs(
     names = sorted({run.outcome.runbook for run in past} | {n for n, book in books.items() if book.schedule})
     standings = [_standing(name, books.get(name), past, now_ms) for name in names]
     if as_json:
-        document = {"runs": [_row(run) for run in past[-limit:]], "runbooks": [asdict(stand) for stand in standings]}
-        print(json.dumps(document, indent=2))
+        runs = [{**asdict(r.outcome), "folder": str(r.folder), "problem": r.problem} for r in past[-limit:]]
+        print(json.dumps({"runs": runs, "runbooks": [asdict(stand) for stand in standings]}, indent=2))
     else:
         console = Console()
         console.print(_runs(past[-limit:]) if past else f"No run in {runs_dir}.", highlight=False)
@@ -75,10 +73,6 @@ def emit(
 def _standing(name: str, book: model.Runbook | None, past: tuple[PastRun, ...], now_ms: int) -> Standing:
     every = calendar.every_hours(book.schedule.every) if book is not None and book.schedule is not None else None
     return standing(name, [run.outcome for run in past], every_hours=every, now_ms=now_ms)
-
-
-def _row(run: PastRun) -> dict[str, object]:
-    return {**asdict(run.outcome), "folder": str(run.folder), "problem": run.problem}
 
 
 def _runs(past: tuple[PastRun, ...]) -> Table:

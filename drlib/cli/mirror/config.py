@@ -1,7 +1,5 @@
 """`drlib config explain`: every effective value, where it comes from and what it means."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated
@@ -56,17 +54,9 @@ def _table(explanation: Explanation, scope: str, note: str) -> Table:
     for value in explanation.values:
         if value.scope == scope:
             origin = f"line {value.line}: {value.written}" if value.line else "default"
-            table.add_row(
-                *map(
-                    Text,
-                    (value.key, value.value, "\n".join([origin, *map(_overridden, value.overridden)]), value.meaning),
-                )
-            )
+            origins = "\n".join([origin, *(f"(not {place})" for place in value.overridden)])
+            table.add_row(*map(Text, (value.key, value.value, origins, value.meaning)))
     return table
-
-
-def _overridden(place: str) -> str:
-    return f"(not {place})"
 
 
 def _notices(explanation: Explanation) -> Table:

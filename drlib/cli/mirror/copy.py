@@ -1,7 +1,5 @@
 """`drlib copy`: copy topics from one cluster to another, named by aliases of a file or by addresses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -4,8 +4,6 @@ Rules: the table goes to stdout, or one JSON document with `--json`; the reason 
 with exit code 3.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -6,8 +6,6 @@ that the file refers to are named in comments, since only the operator knows whe
 Not for: installing, enabling or starting anything.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ Rules: connects to nothing without `--measure`. Exit code 0: the link carries th
 `--outage` loses records.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`drlib mirror --spark`: check the options and print progress. Not for: running workers (`drlib.mirror.spark.driver`)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -5,8 +5,6 @@ runs; 11 when neither cluster of a flow answers and no worker does. Workers are 
 the file, and at those in the journal's claims (a loopback address only on the machine that it belongs to).
 """
 
-from __future__ import annotations
-
 import json
 import select
 import sys
@@ -119,7 +117,7 @@ def watch(observer: StatusObserver, *, rows: int) -> int:
 
 
 @contextmanager
-def _keyboard() -> Iterator[KeyReader]:
+def _keyboard() -> "Iterator[KeyReader]":
     """Read single keys where standard input is a terminal; elsewhere the reader only waits."""
     if not sys.stdin.isatty():
         yield KeyReader(None)

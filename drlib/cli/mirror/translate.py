@@ -5,8 +5,6 @@ the reason of each stands on stderr, and Spark's form is printed only if every p
 input, so that the application can use it as it is.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Print a worker's status line by line on a terminal: changes of its state, and each event once."""
 
-from __future__ import annotations
-
 from rich.console import Console
 
 from drlib.mirror.status.worker_status import WorkerStatus

@@ -4,8 +4,6 @@ Rules: a probe only observes, with a handle of its own. What does not hold at fi
 where it takes that argument. What could not be established is `holds=None`, which is not a yes. The evidence has the numbers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ Rules: one record a flow, by key; the last one counts. A record that cannot be r
 Not for: liveness. A holder named in a record may be dead; the consumer group says who lives.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError

@@ -7,8 +7,6 @@ established is never put in a plan: `observe` raises instead.
 Not for: observing (`drlib.drill.run.planning`), and what to do next (`drlib.drill.plan.progress`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -65,13 +63,6 @@ class Call:
 
     name: str
     arguments: tuple[Argument, ...] = ()
-
-    def argument(self, name: str) -> str | int | float | bool | tuple[str, ...]:
-        """Raises KeyError when there is none of that name."""
-        for argument in self.arguments:
-            if argument.name == name:
-                return argument.value
-        raise KeyError(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

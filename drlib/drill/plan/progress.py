@@ -8,8 +8,6 @@ approval is a pause, not an end.
 Not for: doing any of it (`drlib.drill.run.runner`), and whether the plan still holds (`drlib.drill.plan.plan.stale`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum

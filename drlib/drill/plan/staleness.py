@@ -5,8 +5,6 @@ is refused before it starts, and again before each step (`drlib.errors.StalePlan
 Not for: observing (`drlib.drill.run.planning`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 from drlib.drill.plan.plan import Fact, Moved, Plan, Value, same_value

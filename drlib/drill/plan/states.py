@@ -7,8 +7,6 @@ process died keeps its state, so it is resumed or rolled back too.
 Not for: who may do it (the lease) and which steps it takes (the plan).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -157,20 +155,3 @@ def allowed(state: DrillState) -> tuple[DrillEvent, ...]:
 def active(state: DrillState) -> bool:
     """Does an activity run, or did its process die in the middle of it?"""
     return DrillEvent.SUCCEEDED in TABLE[state]
-
-
-def mermaid() -> str:
-    """The table as a Mermaid state diagram, one arrow a pair of states, in the table's order."""
-    lines = ["stateDiagram-v2", f"    [*] --> {_id(DrillState.READY)}"]
-    lines += [f"    {_id(state)}: {state}" for state in TABLE if _id(state) != state]
-    for state, moves in TABLE.items():
-        arrows: dict[DrillState, list[str]] = {}
-        for event, to in moves.items():
-            arrows.setdefault(to, []).append(event)
-        lines += [f"    {_id(state)} --> {_id(to)}: {', '.join(events)}" for to, events in arrows.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _id(state: DrillState) -> str:
-    """Mermaid takes no hyphens in a state's id."""
-    return state.replace("-", "_")

@@ -7,8 +7,6 @@ target close the gate. Only an emergency may skip it, with a reason that journal
 Not for: observing and judging (`drlib.drill.readiness.doctor`, `drlib.drill.readiness.score`).
 """
 
-from __future__ import annotations
-
 from drlib.drill.plan.plan import Mode
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.score import MINIMUM, Severity, gate, gate_without_source

@@ -10,8 +10,6 @@ Rules:
 Not for: judging observations (`drlib.drill.readiness.checks`), asking clusters (`drlib.drill.readiness.observe`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -121,7 +119,7 @@ class Readiness:
     def critical(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.severity is Severity.CRITICAL)
 
-    def as_of(self, now_ms: int) -> Readiness:
+    def as_of(self, now_ms: int) -> "Readiness":
         """The same evidence at a later moment: expired findings are unknown, unless they are critical."""
         return replace(self, at_ms=now_ms, findings=tuple(_aged(finding, now_ms) for finding in self.findings))
 

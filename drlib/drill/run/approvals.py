@@ -5,8 +5,6 @@ the file counts when the step is reached, whichever process runs it.
 Not for: approvals given with the run's request (`--approve`), which are in `run.json`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

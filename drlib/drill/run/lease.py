@@ -10,8 +10,6 @@ Not for: what a state may become (`drlib.drill.plan.states`), and fencing what a
 step says that no other run had taken over by then.
 """
 
-from __future__ import annotations
-
 import getpass
 import os
 import queue

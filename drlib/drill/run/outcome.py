@@ -5,8 +5,6 @@ is missed. Without a measurement of its own, the RTO is the time from the first 
 the journal's clock and with every pause in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,7 +46,7 @@ def close(drill: Drill, ending: RunOutcome, lines: Sequence[Line], run: str) -> 
         case Outcome.DEVIATED:
             raise (Deviated if ending.standing else DeviatedRolledBack)(what, why, further)
         case Outcome.PASSED:
-            checks = _objectives(drill, lines)
+            checks = verdicts.objective_checks(drill.objectives, *measured(lines))
             missed = [check for check in checks if check.verdict not in (Verdict.PASS, Verdict.CONDITIONS)]
             if missed:
                 why = "; ".join(f"{check.name.removeprefix(verdicts.OBJECTIVE)}: {check.evidence}" for check in missed)
@@ -105,8 +103,3 @@ def measured(lines: Sequence[Line]) -> tuple[RtoSeconds, Rpo]:
         "measured": not values.keys().isdisjoint({"rpo_records", "rpo_seconds"}),
     }
     return RtoSeconds.model_validate({"total": values.get("rto_seconds", elapsed)}), Rpo.model_validate(rpo)
-
-
-def _objectives(drill: Drill, lines: Sequence[Line]) -> tuple[Check, ...]:
-    """The drill's objectives against what its steps measured."""
-    return verdicts.objective_checks(drill.objectives, *measured(lines))

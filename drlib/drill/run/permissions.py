@@ -5,8 +5,6 @@ step's name, given as a flag or as a line of a file in the run's folder.
 Not for: waiting for an approval, which the runner does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final

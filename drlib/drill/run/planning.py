@@ -5,8 +5,6 @@ two steps observed it differently, no plan is made. The file holds the plan's ca
 and by whom.
 """
 
-from __future__ import annotations
-
 import getpass
 import json
 from collections.abc import Mapping

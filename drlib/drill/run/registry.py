@@ -2,7 +2,7 @@
 
 Rules: a class is imported when a drill names it, not before, so that a command starts without what drills need. The
 arguments of a whole drill are parsed before anything is asked of a cluster. To add an action, write its class and add its
-line here; `docs/actions.md` is made from the classes (`python -m drlib.drill.run.reference`).
+line here; `docs/actions.md` is made from the classes (`docs/make_actions.py`).
 """
 
 from __future__ import annotations

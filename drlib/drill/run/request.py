@@ -5,8 +5,6 @@ was granted. Secrets are references, as everywhere. It appears whole or not at a
 Not for: what the drill would change (`planning`), and what it did (`journal`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +58,7 @@ class Request(BaseModel):
     def target(self) -> ClusterTarget:
         return ClusterTarget(self.properties, self.lab_dir)
 
-    def granted(self, approved: Iterable[str], cluster_ids: Iterable[str]) -> Request:
+    def granted(self, approved: Iterable[str], cluster_ids: Iterable[str]) -> "Request":
         """The same, with more steps approved and more cluster IDs typed."""
         return self.model_copy(
             update={

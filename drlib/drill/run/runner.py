@@ -8,14 +8,12 @@ Every way out releases the lease.
 Not for: what the steps are (`drlib.drill.step`), making plans (`planning`), and what an ending is called (`outcome`).
 """
 
-from __future__ import annotations
-
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from drlib.drill.plan import progress as drill_progress
 from drlib.drill.plan.plan import Plan
@@ -24,6 +22,7 @@ from drlib.drill.plan.staleness import stale
 from drlib.drill.plan.states import DrillEvent, DrillState, Refused, active, move
 from drlib.drill.run import approvals, planning
 from drlib.drill.run import outcome as endings
+from drlib.drill.run.lease import Lease
 from drlib.drill.run.outcome import Result
 from drlib.drill.run.permissions import NOTHING_GRANTED, Permissions, refuse_untyped, unapproved
 from drlib.drill.run.step_thread import Stuck, working
@@ -39,24 +38,6 @@ _LOOK_S: Final = 0.05
 _LOCKED_S: Final = 0.5  # a process that only checks the lock holds it for a moment
 
 
-class Flow(Protocol):
-    """The lease of a flow, held: `drlib.drill.run.lease`."""
-
-    @property
-    def state(self) -> DrillState:
-        """The flow's state when the lease was taken, or as it was last written."""
-
-    @property
-    def run_id(self) -> str:
-        """The run that `state` is about; empty when there was none."""
-
-    def confirm(self) -> None:
-        """Raises `LeaseHeld` when it is no longer held."""
-
-    def write(self, state: DrillState) -> None:
-        """Write the flow's state. Raises `LeaseHeld` when the lease is no longer held."""
-
-
 class RunOver(UsageError):
     """The run came to its end before; `ending` is how."""
 
@@ -65,23 +46,15 @@ class RunOver(UsageError):
         self.ending = ending
 
 
-class Gate(Protocol):
-    """Decides when the next part of a run may begin: a session that runs it step by step."""
-
-    def __call__(self, where: str) -> bool:
-        """Wait until `where` may begin: `HYPOTHESIS`, a step's name, or `FINISH`. False: an abort was asked for."""
-
-
 HYPOTHESIS: Final = "hypothesis"
 FINISH: Final = "finish"
 
 
-def _always(where: str) -> bool:
-    return True
-
-
 class Runner:
-    """One run of `plan` in `folder`. `run` may be called once; another process takes it up with `resume=True`."""
+    """One run of `plan` in `folder`. `run` may be called once; another process takes it up with `resume=True`.
+
+    `gate` waits until the next part may begin (`HYPOTHESIS`, a step's name, or `FINISH`); False: an abort was asked for.
+    """
 
     def __init__(
         self,
@@ -90,9 +63,9 @@ class Runner:
         actions: Mapping[str, Action],
         probes: Mapping[str, Probe],
         *,
-        flow: Flow | None = None,  # None: a drill of a lab that no other process can reach
+        flow: Lease | None = None,  # None: a drill of a lab that no other process can reach
         permissions: Permissions = NOTHING_GRANTED,
-        gate: Gate = _always,
+        gate: Callable[[str], bool] = lambda where: True,
     ) -> None:
         self.folder = folder
         self.plan = plan

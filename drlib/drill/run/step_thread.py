@@ -4,8 +4,6 @@ Rules: a step that does not end within `ABORT_S` of an abort is left as it is. I
 process lives, so the error that is raised then (`Stuck`) ends the run without a rollback.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -4,13 +4,11 @@ Rules: the journal says where the steps are; the clusters are asked on a thread 
 what waits for a step; what could not be asked is stated, with how old the last answer is. Nothing here draws.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.plan.plan import Drill, Plan
@@ -70,32 +68,6 @@ class BoardState:
     unseen: str = ""
     note: str = ""
     waits: Waits | None = None
-
-
-class Control(Protocol):
-    """What a user of the board may do. Both return when the board shows what came of it."""
-
-    def approve(self, step: str, by: str) -> None:
-        """Approve `step` in the name of `by`. Raises `UsageError` for one that does not wait, or for no name."""
-
-    def abort_paused(self, by: str) -> None:
-        """Stop the run that waits, and roll back by its strategy."""
-
-
-class Board(Protocol):
-    """Who draws it."""
-
-    def open(self, state: BoardState, control: Control) -> None:
-        """Show it here, from now on."""
-
-    def update(self, state: Callable[[], BoardState]) -> None:
-        """Redraw it, unless that was done a moment ago; `state` is asked for only then."""
-
-    def settle(self, state: BoardState) -> None:
-        """Redraw it, whenever that was done last."""
-
-    def answers(self) -> bool:
-        """Is a page open whose buttons can be pressed while a cell runs?"""
 
 
 def steps_of(drill: Drill, lines: Sequence[Line], now: datetime) -> tuple[StepStand, ...]:

@@ -5,9 +5,6 @@ a folder says wrongly (a torn plan, a tampered journal) is reported and never gu
 Not for: beginning, resuming and rolling back (`drlib.runbook.plans`).
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -46,7 +43,8 @@ class Run:
 def find(runs_dir: Path, target: ClusterTarget) -> Run | None:
     """The run that concerns `target`; None where none was begun. Reads a few small files."""
     newest: Run | None = None
-    for folder in _newest_first(runs_dir):
+    folders = (path.parent for path in runs_dir.glob(f"*/{planning.PLAN_FILE}"))
+    for folder in sorted(folders, reverse=True)[:NEWEST]:  # names begin with the time they were made at
         alive = folder_lock.held(folder, LOCK)
         if (newest is not None and not alive) or not _at(folder, target):
             continue
@@ -69,11 +67,6 @@ def abort(run: Run, by: str) -> None:
             f"Undo it: drlib run --rollback {run.folder}",
         )
     Abort(run.folder).request(by)
-
-
-def _newest_first(runs_dir: Path) -> Sequence[Path]:
-    """Names begin with the time they were made at."""
-    return sorted((path.parent for path in runs_dir.glob(f"*/{planning.PLAN_FILE}")), reverse=True)[:NEWEST]
 
 
 def _at(folder: Path, target: ClusterTarget) -> bool:

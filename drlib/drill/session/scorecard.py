@@ -4,8 +4,6 @@ Rules: a run that did not get to its end has a check that says so, and no pass. 
 hypothesis looked at; records that were not counted are None. Objectives are checked as `endings` does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -44,7 +42,7 @@ def scorecard(plan: Plan, run_dir: Path, error: BaseException | None = None) -> 
         _ended(lines, error),
     )
     lost = 0 if whole.records is None else whole.records.lost
-    times = [_ms(line) for line in lines]
+    times = [int(datetime.fromisoformat(line.at).timestamp() * 1000) for line in lines]
     return Scorecard(
         runbook=drill.name,
         run_id=run_dir.name,
@@ -107,14 +105,7 @@ def _ended(lines: Sequence[Line], error: BaseException | None) -> Check:
         evidence = str(error) if error is not None else "it was left before its end"
         return Check(name=ENDED, verdict=Verdict.UNKNOWN, evidence=evidence)
     if ended.data["detail"] == Outcome.PASSED:
-        return Check(name=ENDED, verdict=Verdict.PASS, evidence=f"{_done(lines)} steps done")
+        done = {line.data["step"] for line in lines if line.event == Noted.STEP_SUCCEEDED}
+        return Check(name=ENDED, verdict=Verdict.PASS, evidence=f"{len(done)} steps done")
     evidence = str(error) if error is not None and not isinstance(error, ObjectiveMissed) else str(ended.data["detail"])
     return Check(name=ENDED, verdict=Verdict.FAIL, evidence=evidence)
-
-
-def _done(lines: Sequence[Line]) -> int:
-    return len({line.data["step"] for line in lines if line.event == Noted.STEP_SUCCEEDED})
-
-
-def _ms(line: Line) -> int:
-    return int(datetime.fromisoformat(line.at).timestamp() * 1000)

@@ -11,23 +11,22 @@ last page, ends that wait and leaves the pause. Elsewhere (papermill) it raises 
 Not for: making a drill from a file (`drlib.runbook.open_drill`), and what is done (`runner`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Protocol, Self
 
 from drlib.drill.plan.plan import MEANING, Plan, Step
 from drlib.drill.plan.progress import Noted
 from drlib.drill.run import approvals
 from drlib.drill.run import outcome as endings
+from drlib.drill.run.lease import Lease
 from drlib.drill.run.permissions import Permissions
-from drlib.drill.run.runner import FINISH, HYPOTHESIS, Flow, Runner, RunOver
+from drlib.drill.run.runner import FINISH, HYPOTHESIS, Runner, RunOver
 from drlib.drill.session import scorecard as session_score
-from drlib.drill.session.board import Board, BoardState, FlowWatch, Waits, steps_of, waits_of
+from drlib.drill.session.board import BoardState, FlowWatch, Waits, steps_of, waits_of
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Action, Probe
 from drlib.drill.step.context import DrillContext
@@ -39,11 +38,27 @@ from drlib.runs.journal import JOURNAL, Line, Scalar
 from drlib.runs.table import Table
 
 _LOOK_S: Final = 0.1
-Leased = Callable[[], AbstractContextManager[Flow | None]]
+Leased = Callable[[], AbstractContextManager[Lease | None]]
 
 
 class _Left(BaseException):
     """The session was closed while the run waited: it stays where it is, to be resumed."""
+
+
+class Board(Protocol):
+    """Who draws it."""
+
+    def open(self, state: BoardState, session: "DrillSession") -> None:
+        """Show it here, from now on."""
+
+    def update(self, state: Callable[[], BoardState]) -> None:
+        """Redraw it, unless that was done a moment ago; `state` is asked for only then."""
+
+    def settle(self, state: BoardState) -> None:
+        """Redraw it, whenever that was done last."""
+
+    def answers(self) -> bool:
+        """Is a page open whose buttons can be pressed while a cell runs?"""
 
 
 class DrillSession:
@@ -83,7 +98,7 @@ class DrillSession:
         self._permissions = permissions or Permissions()
         self._abort = Abort(workplace.run_dir)
 
-    def __enter__(self) -> DrillSession:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

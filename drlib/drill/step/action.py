@@ -9,8 +9,6 @@ before, whatever part was done; both are safe to repeat. A wait inside `act` is 
 Not for: which actions exist (`drlib.drill.run.registry`).
 """
 
-from __future__ import annotations
-
 import functools
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

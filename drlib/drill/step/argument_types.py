@@ -6,8 +6,6 @@ is how a notebook leaves a parameter out.
 Not for: which arguments an action has; those are the fields of its class.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import math

@@ -4,8 +4,6 @@ Rules: a plan is for the cluster it was made on, wherever an alias or an address
 plan, and what is typed before something is destroyed.
 """
 
-from __future__ import annotations
-
 from drlib.drill.plan.plan import Fact
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings

@@ -4,8 +4,6 @@ Rules: it names things and opens nothing, so that making an action touches no cl
 drill writes to besides a lab's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Rules: both default to the drill's own flow. Whether the source answers is obser
 or the other, and is part of its evidence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from drlib.drill.plan.plan import Fact

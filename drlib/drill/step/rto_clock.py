@@ -6,8 +6,6 @@ None, and so is the total until the last is.
 Not for: marks in the picture of a run, which have names of their own (`details.Part`).
 """
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Final

@@ -5,8 +5,6 @@ it or none. A step that is done again writes it again; what it says then is what
 order of the steps: a figure that is given later replaces an earlier one, lists go on.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

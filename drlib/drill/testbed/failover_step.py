@@ -4,8 +4,6 @@ Rules: `cluster` names a cluster of the lab, and defaults to the drill's source.
 Not for: active/active and ordering drills, whose actions are a `lab_step.LabStep`.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar

@@ -6,8 +6,6 @@ and names what it waits for. The applications are moved by the pointer alone.
 Not for: deciding or judging; the drill's actions and proofs do that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

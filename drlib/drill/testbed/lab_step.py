@@ -6,8 +6,6 @@ step done whose measurements could be lost.
 Not for: clusters that are no lab.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ run's folder at once, so a run that is resumed by another process keeps the earl
 process, however many steps start it; it ends with its drill.
 """
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Final
@@ -20,7 +18,7 @@ from drlib.runs.scorecard import Sample
 
 PERIOD_S: Final = 0.5
 FILE: Final = "samples.jsonl"
-_RUNNING: dict[Path, Sampler] = {}
+_RUNNING: dict[Path, "Sampler"] = {}
 _LOCK: Final = threading.Lock()
 
 

@@ -6,8 +6,6 @@ their cluster: with two targets the one with fewer counts, and a target that joi
 Not for: the sampling interval (`sampler`); nor for proofs, which use histories and logs (`lab.checker`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -10,8 +10,6 @@ Not for: translating positions; that is done before the pointer moves.
 Run as `python -m drlib.lab.apps.consumer SPEC.json`.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterable, Mapping

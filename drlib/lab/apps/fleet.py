@@ -6,8 +6,6 @@ that does not exclude that it was written: librdkafka does not tell "never sent"
 Not for: deciding what to do with records in doubt (`in_doubt`).
 """
 
-from __future__ import annotations
-
 import time
 import zlib
 from collections.abc import Callable

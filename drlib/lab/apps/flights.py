@@ -7,8 +7,6 @@ flight the year repeats, and ids continue to count.
 Not for: producing; the times of flights are event times, and the producer chooses record timestamps.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

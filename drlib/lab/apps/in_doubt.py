@@ -4,8 +4,6 @@ Rules: the search is repeated until it is answered; producing without an answer 
 could repeat or skip them. Records that the mirror holds are written to the history and not produced again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 
 from drlib.client.pointer import Pointer

@@ -3,8 +3,6 @@
 Rules: pure except for the given clock. Not for: waiting.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -5,8 +5,6 @@ stderr and its exit code; the status file is replaced atomically, at most every 
 Not for: the application's work.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

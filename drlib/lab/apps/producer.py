@@ -9,8 +9,6 @@ Not for: transactions (`transactions`).
 Run as `python -m drlib.lab.apps.producer SPEC.json`.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from itertools import islice

@@ -5,8 +5,6 @@ application writes the file. Paths are absolute or relative to the working direc
 Not for: settings that change while the application runs; those are in the pointer.
 """
 
-from __future__ import annotations
-
 import json
 import types
 from dataclasses import asdict, dataclass, fields

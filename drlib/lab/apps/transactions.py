@@ -7,8 +7,6 @@ with two reads the first could see the hold and the second the move, and a trans
 Not for: throughput.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -5,8 +5,6 @@ mirrors; a broker that does not start is reported with the end of its log; its d
 and outlive the process. Not for: choosing ports or several brokers (`cluster`), faults on the network (`lab.link`).
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import shutil

@@ -5,8 +5,6 @@ authority, which is removed with the lab's folder. Raises `MissingDependency` wh
 Not for: production certificates.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

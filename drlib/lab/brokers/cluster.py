@@ -5,8 +5,6 @@ controllers' ports are part of every broker's configuration), but only before it
 ports. Not for: faults between clusters (`lab.link`), records (`drlib.kafka.admin`).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -78,7 +76,7 @@ class Cluster:
             broker.launch()
 
     def wait_ready(
-        self, extra: Mapping[str, str], deadline_s: float, *, on_new_ports: Callable[[Cluster], None] = lambda _: None
+        self, extra: Mapping[str, str], deadline_s: float, *, on_new_ports: Callable[["Cluster"], None] = lambda _: None
     ) -> None:
         """Wait until every broker serves, moving to new ports when one was taken. Raises `BrokerFailed`.
 

@@ -4,8 +4,6 @@ Rules: Log4j writes to the process's standard output, which the lab keeps in a f
 one that is named.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

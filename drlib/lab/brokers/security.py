@@ -7,8 +7,6 @@ Source: Kafka's `listener.name.*` overrides, KIP-84 (SCRAM), KIP-421 (references
 Not for: ACLs; a lab's users may do everything.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -129,12 +127,7 @@ class Vault:
     def make_users(self, internal: str) -> None:
         """Create the SCRAM credentials of `USER` through the INTERNAL listener `internal` (host:port). Raises `Unreachable`."""
         from confluent_kafka import KafkaException
-        from confluent_kafka.admin import (
-            AdminClient,
-            ScramCredentialInfo,
-            ScramMechanism,
-            UserScramCredentialUpsertion,
-        )
+        from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
         if not any(protocol.authenticated for protocol in self.security.listeners.values()):
             return

@@ -5,8 +5,6 @@ producer gave it. Processed records that were never sent are counted: they would
 Not for: order (`key_order`), and whether the logs themselves are right (`failover`).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ the evidence is incomplete; incomplete evidence never passes.
 Not for: reading files or topics; a move there and back (`round_trip`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from drlib.lab.checker.history import (

@@ -7,8 +7,6 @@ differs from an empty one.
 Not for: files (`drlib.lab.checker.history_files` reads and writes them) or verdicts (`drlib.lab.checker.failover`).
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Iterable, Sequence
@@ -126,7 +124,7 @@ class History:
         """What makes the history incomplete, in words; empty where every file was read to its end line."""
         return history_gaps(self.torn, self.open, self.missing)
 
-    def __add__(self, other: History) -> History:
+    def __add__(self, other: "History") -> "History":
         return History(
             self.produced + other.produced,
             self.consumed + other.consumed,

@@ -5,13 +5,12 @@ its end line. A torn line of an earlier run is separated from the following ones
 Not for: durability against power loss (a killed process loses nothing that the kernel has).
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from drlib.lab.checker.history import History, Row, decode, encode, encode_end
 
@@ -59,7 +58,7 @@ class HistoryWriter:
         os.close(self._fd)
         self._fd = -1
 
-    def __enter__(self) -> HistoryWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -6,8 +6,6 @@ within the same millisecond, their order is not known: such records are counted 
 Not for: whether records are missing or came twice (`completeness`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar

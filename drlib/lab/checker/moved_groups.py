@@ -10,8 +10,6 @@ Rules:
 Not for: verdicts (`failover`).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable

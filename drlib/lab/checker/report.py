@@ -5,8 +5,6 @@ cannot be decided is UNKNOWN, never PASS.
 Not for: judging (`drlib.lab.checker.failover`, `round_trip`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 

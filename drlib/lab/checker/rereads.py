@@ -4,8 +4,6 @@ Rules: a record is identified by its id, wherever it was read; each time after t
 form one range. Not for: groups without a history (`drlib.analysis.duplicates.rewinds` uses their committed positions).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

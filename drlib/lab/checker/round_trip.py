@@ -7,8 +7,6 @@ holds; any other is a failure. Incomplete evidence is unknown and never passes.
 Not for: one move only (`failover`); reading files or topics.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable

@@ -6,8 +6,6 @@ computed from the returned bytes. Nothing is committed, no group is joined.
 Not for: following a topic.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Collection, Iterator

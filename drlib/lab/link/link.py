@@ -5,8 +5,6 @@ ends it with RST); a slow link applies back-pressure to its sender instead of fi
 control (`proxy`), the arithmetic of delay and bandwidth (`toxics`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import collections
 import contextlib
@@ -214,7 +212,7 @@ class Half(asyncio.Protocol):
                 )
                 half.transport.abort()
 
-    def _finish(self, other: Half) -> None:
+    def _finish(self, other: "Half") -> None:
         if self.open and other.open:
             if not self.eof_sent:
                 self.eof_sent = True

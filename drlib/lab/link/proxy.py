@@ -5,8 +5,6 @@ Rules: listeners and the control socket are on 127.0.0.1, and control requires t
 moving bytes (`link`), Kafka's protocol, which the proxy does not read.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hmac

@@ -4,8 +4,6 @@ Rules: a setting is in effect when its call returns; the token comes from the pr
 control socket on 127.0.0.1 alone. Not for: the proxy itself (`proxy`), deciding what a drill breaks.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Mapping

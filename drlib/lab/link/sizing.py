@@ -8,8 +8,6 @@ more expensive workload. Retention by size is left out, as it has no fixed durat
 Not for: packet loss on a long line, or a disk that is slower than the link: measure those.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

@@ -4,8 +4,6 @@ Rules: no clock, no I/O: time is an argument in seconds of any monotonic clock; 
 bandwidth is shared by all connections of one link and direction. Not for: moving bytes (`link`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final

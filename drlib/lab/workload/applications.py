@@ -6,8 +6,6 @@ to its history. An application's settings do not change while it runs.
 Not for: what they do (`lab.apps`), the pointer that they follow, and judging their histories (`lab.checker`).
 """
 
-from __future__ import annotations
-
 import signal
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -7,8 +7,6 @@ can be deleted.
 Not for: moving groups; checkpoints are emitted only where `positions` asks for them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations

@@ -6,8 +6,6 @@ producer and acknowledged when its block ends. `flights-2013` never expires: its
 Not for: remote topics; the mirror creates those.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -6,8 +6,6 @@ the run's folder (`alert.json`), where the address stands as it was referred to.
 on the terminal and never changes what the run came to. Figures, names and the error are sent; no evidence and no parameter.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Final
@@ -37,7 +35,7 @@ def send(alert: Alert, card: Scorecard, code: int, error: str, run_dir: Path) ->
         "missed": "; ".join(check.name for check in card.checks if check.verdict.value == "fail"),
     }
     evidence, why = _post(alert, body, HookContext(card.run_id, card.environment.get("flow", ""), ""))
-    _keep(run_dir, evidence)
+    write_whole(run_dir / EVIDENCE, json.dumps(evidence, indent=1, ensure_ascii=False))
     return why
 
 
@@ -66,7 +64,3 @@ def _why(evidence: Evidence) -> str:
     code = "" if evidence.code is None else f", status {evidence.code}"
     reason = f": {evidence.reason}" if evidence.reason else ""
     return f"the alert to {evidence.target} was {evidence.outcome.value}{code}{reason}"
-
-
-def _keep(run_dir: Path, evidence: dict[str, Scalar]) -> None:
-    write_whole(run_dir / EVIDENCE, json.dumps(evidence, indent=1, ensure_ascii=False))

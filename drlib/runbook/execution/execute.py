@@ -5,8 +5,6 @@ scorecard, or did not run to its end, never passes. Ctrl-C and SIGTERM end the c
 not disturb the finishing. The exit code is the failing error's own, by name, where it is one of ours.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress

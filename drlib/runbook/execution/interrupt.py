@@ -6,8 +6,6 @@ process group when the run is over (a JVM that a cell started) goes with it. The
 cell started is for the cell to end.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -8,8 +8,6 @@ Works as `papermill --engine drlib` too, without a listener: `drlib.runbook.exec
 papermill loads.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ kernel; a stop by a signal is 8 whatever it broke; a dead kernel is 6, as it is 
 exception is a defect, 1, reported with its class.
 """
 
-from __future__ import annotations
-
 import errno
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Rules: papermill loads its entry points while it is itself being imported, so no
 of the two would meet the other half made, whichever came first. The engine is `drlib.runbook.execution.notebook_client`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """Steps of a running notebook: the type of a progress listener, and the step a cell belongs to. Imports no papermill."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

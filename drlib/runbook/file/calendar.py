@@ -6,8 +6,6 @@ month and day of week are both restricted means "either" and systemd's OnCalenda
 refused, never guessed.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Final

@@ -4,8 +4,6 @@ Rules: an unknown key or value is refused with where it stands. A value written 
 that name, whole. Objectives are the runbook's own. What a step or an expectation may name is in `drlib.drill.run.registry`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final

@@ -3,15 +3,13 @@
 Rules: an unknown key is refused with a suggestion before anything starts; the notebook's path is relative to the file.
 """
 
-from __future__ import annotations
-
-import difflib
 from pathlib import Path
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
+from drlib.drill.step.argument_types import nearest
 from drlib.errors import UsageError
 from drlib.runbook.file import calendar
 from drlib.runbook.file.drill_section import DrillSection, ExpectationSection, StepSection
@@ -113,8 +111,7 @@ def _refused(path: Path, first: ErrorDetails) -> UsageError:
     known = [name for name in _section(outer).model_fields if name != "file"]
     where = f"{path}: {'.'.join([*outer, key])}"
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(key, known, 1)
-        hint = f"Did you mean {near[0]}?" if near else f"The keys there are {', '.join(known)}."
+        hint = nearest(key, known, f"The keys there are {', '.join(known)}.")
         return UsageError(where, "there is no such key", hint)
     if first["type"] == "missing":
         return UsageError(where, "it is missing", f"Add a line `{key}: ...`.")

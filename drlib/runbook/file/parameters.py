@@ -5,10 +5,7 @@ parameters cell is read first (it is parsed, never run); an unknown name or a va
 A secret is never a value: it would be written into the executed notebook. It is named as `env:NAME` or `file:PATH`.
 """
 
-from __future__ import annotations
-
 import ast
-import difflib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +15,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ValidationError
 
+from drlib.drill.step.argument_types import nearest
 from drlib.errors import UsageError
 from drlib.runbook.file.model import Value
 
@@ -121,8 +119,7 @@ def known(notebook: Path, values: Mapping[str, Value | None]) -> dict[str, Value
 def check_name(name: str, known: Mapping[str, Parameter]) -> None:
     """Raises `UsageError` with a suggestion when the notebook has no such parameter."""
     if name not in known:
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"Did you mean {near[0]}?" if near else f"It takes {', '.join(known)}."
+        hint = nearest(name, known, f"It takes {', '.join(known)}.")
         raise UsageError(f"unknown parameter {name}", "the notebook has no such parameter", hint)
 
 

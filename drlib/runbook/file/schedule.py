@@ -5,8 +5,6 @@ the scheduler keeps it, and the exit code is the run's own, so a missed objectiv
 a runbook needs is referred to and looked up where it runs.
 """
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Sequence

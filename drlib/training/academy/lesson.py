@@ -9,8 +9,6 @@ filled in, and no points given.
 Not for: the subject of a lesson (`drlib.training.academy.lessons`), nor for clusters outside a lab.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

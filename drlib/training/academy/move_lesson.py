@@ -5,8 +5,6 @@ cluster end after `ANSWER_S` seconds.
 Not for: what such a lesson teaches.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -6,8 +6,6 @@ not make this start another lab. Dry runs with reference answers are attempts of
 Not for: what a lesson does (`lesson`).
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping
 from functools import partial

@@ -5,8 +5,6 @@ meaning by colour alone. A figure without data says so.
 Not for: choosing the data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -6,8 +6,6 @@ grows until it is closed, and a lesson keeps its best result.
 Not for: asking clusters, nor files (`progress`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final

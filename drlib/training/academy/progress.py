@@ -7,8 +7,6 @@ hand, are refused. The digest has no key, so it does not protect against a learn
 Not for: deciding points (`drlib.training.academy.points`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import shlex
 from collections.abc import Callable, Iterator, Mapping

@@ -7,8 +7,6 @@ continued. Journals of flows are kept: other users of the lab may need them.
 Not for: what a lesson teaches, nor points.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping

@@ -7,8 +7,6 @@ down by `finish`; a lab that was passed in stays up.
 Not for: tables and figures (`pictures`), solving the incident (`reference_player`).
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +25,7 @@ from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
 from drlib.training.incidents.rules.moves import parse_move
 from drlib.training.incidents.rules.recovery import unresolved
 from drlib.training.incidents.rules.reveal import Reveal, build_reveal
-from drlib.training.incidents.rules.score import EventKind, Score
+from drlib.training.incidents.rules.score import EventKind
 from drlib.training.incidents.rules.seed import draw_plan
 from drlib.training.incidents.rules.symptoms import STALL_S, Observation, Symptom, detect_symptoms
 from drlib.training.incidents.watch import inject_and_record
@@ -46,7 +44,7 @@ class Incident:
     @classmethod
     def start(
         cls, folder: Path, seed: int, level: int | None = None, *, lab_dir: Path | None = None, at_once: bool = False
-    ) -> Incident:
+    ) -> "Incident":
         """Start lab, applications and mirror in the existing `folder`; the faults follow after the plan's delay.
 
         `lab_dir`: a running, unused lab to use instead of a new one. `at_once`: inject the faults without a delay. Raises
@@ -157,7 +155,8 @@ class Incident:
         if self._own_lab() and not keep_lab:
             testbed.lab.down()
         reveal = self.reveal()
-        write_whole(self.folder / "score.json", json.dumps(_score_json(reveal.score), indent=1) + "\n")
+        score = {"points": reveal.score.points, **asdict(reveal.score)}
+        write_whole(self.folder / "score.json", json.dumps(score, indent=1) + "\n")
         return reveal
 
     def reveal(self) -> Reveal:
@@ -268,7 +267,3 @@ def choose_cause(cause: str, where: str = "", how: str = "") -> InjectedCause:
         if value and value not in known:
             raise UsageError(f"{cause} {option} {value}", "this cause does not have it", f"Use {', '.join(known)}.")
     return InjectedCause(cause, where or definition.wheres[0], how or definition.hows[0])
-
-
-def _score_json(score: Score) -> dict[str, object]:
-    return {"points": score.points, **asdict(score)}

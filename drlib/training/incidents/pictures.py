@@ -6,8 +6,6 @@ names no cause.
 Not for: measuring or judging (`drlib.training.incidents.rules`).
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -6,8 +6,6 @@ incident recovered. The first public line holds a digest of the sealed plan, so 
 Not for: judging; `events` only converts both journals to the events that are judged.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import secrets

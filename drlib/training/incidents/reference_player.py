@@ -4,8 +4,6 @@ Rules: it makes only moves that any player can make, and is scored like any play
 plan, but diagnoses and repairs only causes that show a symptom, the most urgent first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Final

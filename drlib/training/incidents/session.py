@@ -5,10 +5,8 @@ work from any process that opened the same folder.
 Not for: what the calls do (`incident`), their tables and figures (`pictures`).
 """
 
-from __future__ import annotations
-
 import time
-from typing import Final
+from typing import Final, Self
 
 from drlib.errors import UsageError
 from drlib.runs.check import Check, Verdict
@@ -129,7 +127,7 @@ class IncidentSession:
         """End the incident's processes, finished or not. Safe to repeat."""
         self.incident.close()
 
-    def __enter__(self) -> IncidentSession:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,8 +3,6 @@
 Rules: an incident is a folder below `runs_dir` with an incident's journal; the newest one is used unless one is named.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -10,8 +10,6 @@ Not for: scoring.
 Run as `python -m drlib.training.incidents.watch FOLDER LAB [DELAY_S]`; without a delay it injects nothing.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import deque

@@ -17,7 +17,8 @@ from html import escape
 from typing import Any, Final
 
 from drlib.drill.run.approvals import APPROVED_FILE
-from drlib.drill.session.board import BoardState, Control, Stand, StepStand, Waits
+from drlib.drill.session.board import BoardState, Stand, StepStand, Waits
+from drlib.drill.session.session import DrillSession
 from drlib.errors import DrlibError
 from drlib.mirror.monitor.survey import Survey
 from drlib.ui.console.subshells import answer_while_busy, clicks_are_answered
@@ -49,10 +50,10 @@ def attended_kernel() -> bool:
 class ApprovalButtons:
     """A name field, a button that approves the waiting step, and one that aborts; hidden while no step waits."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, session: DrillSession) -> None:
         import ipywidgets
 
-        self._control = control
+        self._session = session
         self._step = ""
         self.name = ipywidgets.Text(value=_login(), description="Approved by", layout={"width": "280px"})
         # Without icons: a glyph would be read as a part of a button's name.
@@ -79,14 +80,14 @@ class ApprovalButtons:
 
     def _approved(self, _: object) -> None:
         try:
-            self._control.approve(self._step, self.name.value)
+            self._session.approve(self._step, self.name.value)
         except DrlibError as error:
             self.said.value = str(error)
 
     def _aborted(self, _: object) -> None:
         self.approve.disabled = self.abort.disabled = True
         self.said.value = "aborting"
-        self._control.abort_paused(f"{' '.join(self.name.value.split()) or 'unknown user'}, by the board's button")
+        self._session.abort_paused(f"{' '.join(self.name.value.split()) or 'unknown user'}, by the board's button")
 
 
 def _next(waits: Waits) -> str:
@@ -125,12 +126,12 @@ class LiveBoard:
         self._drawn = float("-inf")
         self.buttons: ApprovalButtons | None = None
 
-    def open(self, state: BoardState, control: Control) -> None:
+    def open(self, state: BoardState, session: DrillSession) -> None:
         from IPython.display import display
 
         self._handle = display(Picture(state), display_id=True)  # type: ignore[no-untyped-call]
         self._drawn = self._clock()
-        self.buttons = ApprovalButtons(control) if self._attended() else None
+        self.buttons = ApprovalButtons(session) if self._attended() else None
         if self.buttons is not None:
             display(self.buttons.box)  # type: ignore[no-untyped-call]
             self.buttons.show(state.waits)

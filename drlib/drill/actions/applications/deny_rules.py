@@ -8,8 +8,6 @@ the rest, where that was confirmed.
 Not for: asking and telling the cluster (`drlib.kafka.admin.topic_acls`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final

@@ -6,8 +6,6 @@ the ID of the cluster they are on, since an alias or an address may lead elsewhe
 Not for: which rules (`drlib.drill.actions.applications.deny_rules`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

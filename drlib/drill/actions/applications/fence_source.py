@@ -10,8 +10,6 @@ declares that the cluster admits everybody where there is no rule, and keeps it 
 Not for: records written on the former source since (failback).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

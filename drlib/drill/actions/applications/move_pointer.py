@@ -5,8 +5,6 @@ another one. A pointer that names neither cluster of the flow is a conflict, and
 Not for: what the pointer is and where it is kept (`drlib.drill.actions.applications.pointer`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from drlib.client.pointer import Pointer

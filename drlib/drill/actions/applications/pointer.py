@@ -5,8 +5,6 @@ was there before a step and what it wrote are on disk before it writes, so that 
 Not for: what a pointer is (`drlib.client.pointer`, `pointer_topic`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

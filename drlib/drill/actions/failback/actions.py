@@ -7,8 +7,6 @@ anything is written, so that a step taken up completes just that, and an undo pu
 Not for: moving the applications (`switchover`), and records that only one side has (`unreplicated_actions`).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Sequence
 
@@ -26,12 +24,7 @@ from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.mirror.offsets.map.flow_maps import worker_group
-from drlib.mirror.offsets.translation.two_way import (
-    group_positions,
-    groups_of,
-    read_flow_pair,
-    translate,
-)
+from drlib.mirror.offsets.translation.two_way import group_positions, groups_of, read_flow_pair, translate
 from drlib.mirror.offsets.unreplicated.lag import mirrored_topics, refuse_unexplained, replication_lag
 from drlib.model import Flow, GroupTranslation, TopicPartition, TranslationKind
 from drlib.runs.abort import Abort

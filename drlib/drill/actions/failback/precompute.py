@@ -6,8 +6,6 @@ Nothing is written ahead: an offset that was committed in vain would have to be 
 Not for: deciding and writing (`drlib.drill.actions.groups`), nor the queries (`drlib.mirror.offsets.translation.two_way`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -42,7 +40,7 @@ class PrecomputedMoves:
         flow_pair: FlowPairState,
         positions: Mapping[str, Positions],
         previous: Mapping[str, Positions],
-    ) -> PrecomputedMoves:
+    ) -> "PrecomputedMoves":
         """Of all groups, which have `positions` on the cluster that is left."""
         translator = Translator(settings, flow_pair)
         groups = {
@@ -53,7 +51,7 @@ class PrecomputedMoves:
 
     def refresh(
         self, settings: MirrorSettings, flow_pair: FlowPairState, positions: Mapping[str, Positions]
-    ) -> PrecomputedMoves:
+    ) -> "PrecomputedMoves":
         """The same by the maps in `flow_pair`, of groups that have `positions` now."""
         if flow_pair.reverse is not self.translator.flow_pair.reverse:  # the same query may mean something else now
             return self.compute(settings, flow_pair, positions, self.previous)

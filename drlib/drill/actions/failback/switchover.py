@@ -17,8 +17,6 @@ by producers that honour no hold, is counted once they have moved: that is the R
 More than `stopped_s` (2) of it fails the drill, though not the step: who has moved has moved.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -162,9 +160,8 @@ class MoveApplications(MoveArguments, DrillAction):
             try:
                 while True:
                     still = self._stand_still(settings, source_admin, every, known, groups, held, began, abort)
-                    if (
-                        source_admin.log_ends(known.mirror_ends) != known.mirror_ends
-                    ):  # others still write on the cluster gone to
+                    # others still write on the cluster gone to
+                    if source_admin.log_ends(known.mirror_ends) != known.mirror_ends:
                         known = read_flow_pair(settings, moving)
                     source_positions, target_positions = self._positions(settings, groups)
                     ahead = ahead.refresh(settings, replace(known, forward=still.found.maps), source_positions)

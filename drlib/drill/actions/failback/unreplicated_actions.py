@@ -8,8 +8,6 @@ run, or the source is still written. A record that is older than others of its k
 Not for: groups' positions after it (`actions`).
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ Rules: a drain in a planned move ends with nothing missing, or does not end. Wit
 can arrive, and what is known to be missing is the least the RPO can be. What is unknown is None, never a guess.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Final
 

@@ -5,8 +5,6 @@ lab's worker writes its status into a file, others answer at the address in thei
 Not for: waiting (`drain`), and what the state means (`drlib.drill.actions.failover.triage_rules`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -5,8 +5,6 @@ the answer the action refuses, and its error says what is.
 Not for: the judgement itself (`drlib.drill.actions.failover.triage_rules`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from drlib import formats

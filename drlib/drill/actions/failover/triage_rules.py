@@ -6,8 +6,6 @@ written to is never passed over: it is said, topic by topic, and fails unless a 
 Not for: asking (`drlib.drill.actions.failover.triage`), and the price, which is reported and not weighed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

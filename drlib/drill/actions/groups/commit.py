@@ -7,8 +7,6 @@ What is put back is what was committed before; a group that had nothing is delet
 Not for: deciding (`rules`), and keeping what was decided (`decided`).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final

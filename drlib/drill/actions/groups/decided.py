@@ -4,8 +4,6 @@ Rules: it is on disk, whole, before the first position is written, so that a pro
 decided and puts back what was there. One file for each target cluster and use (`groups`, `shadow`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final

@@ -7,8 +7,6 @@ comparison is unknown, which is not a pass.
 Not for: moving anything (`translate`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 

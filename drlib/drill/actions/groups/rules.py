@@ -9,8 +9,6 @@ Not for: translating (`drlib.mirror.offsets.translation`), writing (`commit`), a
 serves (`drlib.mirror.sync.rules.group_offsets`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

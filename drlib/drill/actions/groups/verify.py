@@ -4,8 +4,6 @@ Rules: a group whose position is the end of everything has nothing to read, and 
 what did not happen and where to look. The moment the wait ends is the end of the RTO.
 """
 
-from __future__ import annotations
-
 import functools
 
 from drlib.config.patterns.selection import matches

@@ -7,8 +7,6 @@ called. A hook without an undo belongs into a step that is not undoable. Capture
 references (`drlib.drill.actions.hooks.hook`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -8,8 +8,6 @@ only if it is declared idempotent.
 Not for: running one (`run`), and deciding what a failed step means; the drill does that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -7,8 +7,6 @@ redirect and uses no proxy. What failed before the connection was made was not d
 Not for: what a hook is (`drlib.drill.actions.hooks.hook`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

@@ -7,8 +7,6 @@ without a counterpart is a guess.
 Not for: weights, score and gate (`drlib.drill.readiness.score`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 

@@ -4,8 +4,6 @@ Rules: a position ahead of the mirror by no more records than the objective allo
 records and skips none. A group that reads what no flow mirrors is a warning, since it may be meant to stay.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final

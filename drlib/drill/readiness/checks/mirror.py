@@ -4,8 +4,6 @@ Rules: while the target does not answer, progress is known only from a worker th
 answer, lag is known only if the end offset of every partition is. A partition without an offset map is an event.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -4,8 +4,6 @@ Rules: commands are Kafka's own tools or drlib's, quoted for a POSIX shell; numb
 the number of entries left out.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass

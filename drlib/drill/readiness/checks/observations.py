@@ -5,8 +5,6 @@ the mirror are handed on as they were received. Offsets are Kafka offsets, times
 Not for: judging (`drlib.drill.readiness.checks.checks`), asking (`drlib.drill.readiness.observe`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

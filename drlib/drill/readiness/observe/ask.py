@@ -3,8 +3,6 @@
 Rules: every failure of a question, also an unexpected exception, becomes its answer: `Unanswered`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar

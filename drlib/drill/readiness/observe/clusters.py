@@ -4,8 +4,6 @@ Rules: a cluster that answers with another ID than the file names counts as one 
 used. Rights are those that `Preflight` checks, with its commands; while the source does not answer, those on the target.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ that was mirrored from the target exists there under its own name, so a group th
 deleted topics are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

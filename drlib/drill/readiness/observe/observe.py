@@ -4,8 +4,6 @@ Rules: the clusters' metadata first; then the journal, workers, groups, rights a
 answers.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from functools import partial

@@ -4,8 +4,6 @@ Rules: settings are compared as the worker compares them (`drlib.mirror.sync.rul
 replicas are those of the metadata that was read first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from drlib.config.flow_settings import FlowSettings

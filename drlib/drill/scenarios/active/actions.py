@@ -5,8 +5,6 @@ from the mirror. A step that shows the opposite of what it is for raises `Deviat
 Not for: moving applications: that none moves is what the drill shows.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ histories, in a window before the fault and in one as long after it. A resumed s
 Not for: starting applications that stay (`actions`).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Sequence
 from itertools import pairwise

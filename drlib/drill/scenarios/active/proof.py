@@ -5,8 +5,6 @@ Rules: histories and scans of every log by plain consumers are judged: each flow
 be decided fails the proof too, as unknown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

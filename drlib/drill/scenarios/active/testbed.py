@@ -6,8 +6,6 @@ refresh. Names are derived from topic and cluster alone, so a process that resum
 Not for: deciding and judging (`actions`, `lab.checker.completeness`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Rules: an application is a process registered with the lab, found by its name. A
 pointer that existed before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

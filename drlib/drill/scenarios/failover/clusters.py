@@ -4,8 +4,6 @@ Rules: a kill records its moment before the signal, as the RTO is counted from i
 so a dead one is known as well.
 """
 
-from __future__ import annotations
-
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence

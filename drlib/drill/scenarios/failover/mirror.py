@@ -3,8 +3,6 @@
 Rules: each worker has a number, from 1 on, and is started and killed once. A kill records its moment before the signal.
 """
 
-from __future__ import annotations
-
 import signal
 
 from drlib import clock
@@ -71,9 +69,8 @@ class StartMirror(WorkerAction):
         return {"worker": self.worker, "mirror_lag_records": testbed.mirror().lag}
 
     def probe(self, changes: Changes) -> Reach:
-        return (
-            Reach.PARTLY if self.started and changes else Reach.UNTOUCHED
-        )  # a live worker may not have caught up: act waits
+        # a live worker may not have caught up: act waits
+        return Reach.PARTLY if self.started and changes else Reach.UNTOUCHED
 
     def undo(self, changes: Changes) -> None:
         """Stop it after it has produced what it fetched."""

@@ -4,8 +4,6 @@ Rules: they change nothing. Spark is started beside what else is done (`lab.read
 process that takes the run up starts one of its own. What they find is in the run's folder, and in the scorecard.
 """
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Final

@@ -4,8 +4,6 @@ Rules: it changes nothing and asks nothing of the engine. `tail` says what was d
 tail are distinguished from losses; without it the move was planned and there must be no tail.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction

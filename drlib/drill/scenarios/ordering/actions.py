@@ -4,8 +4,6 @@ Rules: the ordinary group's result is part of the proof: where the two groups do
 Not for: judging order (`drlib.lab.checker.key_order`), and real clusters.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -161,7 +159,7 @@ class Prove(OrderingStep):
             self.wait(
                 abort,
                 "both groups have read everything",
-                lambda: all(self._processed(group) >= due for group in GROUPS),
+                lambda: all(sum(map(testbed.applications.processed, testbed.members(g))) >= due for g in GROUPS),
             )
         testbed.applications.stop(*testbed.readers)
         proof = ordering_proof.prove(testbed)
@@ -175,9 +173,6 @@ class Prove(OrderingStep):
             "violations_ordered": proof.violations[ORDERED],
             "violations_ordinary": proof.violations[ORDINARY],
         }
-
-    def _processed(self, group: str) -> int:
-        return sum(self.testbed.applications.processed(name) for name in self.testbed.members(group))
 
     def _longest_move(self) -> dict[str, float]:
         """`rto_seconds` of the drill: the longer one of its moves."""

@@ -5,8 +5,6 @@ that is. How far the group was is kept as it was seen, and never asked again by 
 Not for: judging what became of the order.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Final

@@ -4,8 +4,6 @@ Rules: only histories are judged: no record missing and none twice for either gr
 The ordinary group has to break the order; where it does not, the drill has compared nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -43,7 +41,8 @@ def prove(testbed: OrderingTestbed) -> Proof:
     """Judge a drill whose applications have stopped."""
     sent = testbed.applications.history(testbed.producer)
     rows: list[Row] = []
-    checks = [_whole(sent, *(history for group in GROUPS for history in testbed.histories(group)))]
+    histories = [sent, *(history for group in GROUPS for history in testbed.histories(group))]
+    checks = [histories_complete(sum(histories, History()).gaps)]
     groups: list[GroupScore] = []
     violations: dict[str, int] = {}
     lost = doubled = 0
@@ -97,7 +96,3 @@ def _order(group: str, order: KeyOrder) -> Check:
 def _once(group: str, completeness: Completeness) -> Check:
     verdict = Verdict.PASS if completeness.complete else Verdict.FAIL
     return Check(name=f"group {group} processes every record once", verdict=verdict, evidence=completeness.summary())
-
-
-def _whole(*histories: History) -> Check:
-    return histories_complete(sum(histories, History()).gaps)

@@ -7,8 +7,6 @@ but how much depends on what it had prefetched, which would make the control unr
 Not for: applications of real clusters; nor deciding (`actions`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Rules: the fault is a SIGKILL of the worker while it copies; the repair is to st
 something else wrote to the mirror topic are no repair: the mirror does not know them and copies theirs once more.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final

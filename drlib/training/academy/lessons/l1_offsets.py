@@ -6,8 +6,6 @@ cluster to the other. A position is judged by the records behind it on both clus
 to read on LEFT is taken from the start of the lesson, because the group can be moved on LEFT as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Final
 

@@ -7,8 +7,6 @@ because nobody knows how long the link stays down, then the link. If the learner
 orders, they are lost as well.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Final

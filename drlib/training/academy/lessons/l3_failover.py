@@ -5,8 +5,6 @@ counted from what LEFT acknowledged. The group's position is judged by the recor
 RIGHT has the record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -8,8 +8,6 @@ group has read on RIGHT is known from the lesson, because the group can be moved
 Not for: moving producers back, which a planned switchover does (notebook 03).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final

@@ -6,8 +6,6 @@ if its group has committed both topics up to their ends. Orders that their produ
 neither a mirror nor ordered reading removes them, only the application can.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property

@@ -6,8 +6,6 @@ budget. The proxy delays bytes between local connections; effects of TCP on a lo
 included.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -161,7 +159,7 @@ class TheLongLink(Lesson):
     def _check_link(self) -> CheckResult:
         links = [link for link in self.testbed.lab.proxy.links() if link.name.startswith("LEFT")]
         unchanged = all(link.requests.delay_ms + link.responses.delay_ms >= RTT_MS for link in links)
-        rates = [_effective(link.responses.bandwidth) for link in links]
+        rates = [link.responses.bandwidth or float("inf") for link in links]  # the proxy's 0 means unlimited
         sufficient = min(rates) >= RATE + BURST / CATCH_UP_S
         bandwidth = _bandwidth_text(links[0].responses.bandwidth)
         observed = f"bandwidth {bandwidth} KB/s, round trip {'unchanged' if unchanged else 'shorter than it was'}"
@@ -181,11 +179,6 @@ class TheLongLink(Lesson):
         copied = self._wait_copied(count, _PROBE_S - (time.monotonic() - started))
         observed = f"{min(count, copied):,} of {count:,} records after {time.monotonic() - started:.1f} s"
         return CheckResult(copied >= count, observed, "Order more bandwidth: lesson.order_bandwidth(...)")
-
-
-def _effective(bandwidth: float) -> float:
-    """Bytes per second; the proxy's 0 means unlimited."""
-    return bandwidth or float("inf")
 
 
 def _bandwidth_text(bandwidth: float) -> str:

@@ -6,8 +6,6 @@ process that injected it may end. Faults of a broker or a link are injected last
 Not for: recording an injection (`record`), nor undoing a fault (`moves`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final

@@ -7,8 +7,6 @@ count that could not be made is None.
 Not for: points.
 """
 
-from __future__ import annotations
-
 import contextlib
 from typing import Final
 

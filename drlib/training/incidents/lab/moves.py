@@ -5,8 +5,6 @@ carried out, which may be before it takes effect. An error says what prevented i
 Not for: recording moves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final

@@ -5,8 +5,6 @@ unreachable and is not asked further in that observation; every value that could
 Not for: detecting symptoms (`drlib.training.incidents.rules.symptoms`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -10,8 +10,6 @@ Run as `python -m drlib.training.incidents.lab.side_application ROLE BOOTSTRAP T
 in the lab's folder.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Sequence

@@ -7,8 +7,6 @@ user. Topic configurations are not synchronized, because a change of retention i
 Not for: faults (`inject`), nor moves (`moves`).
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path

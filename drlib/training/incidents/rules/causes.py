@@ -6,8 +6,6 @@ only if they share none. Times are seconds from the injection; an operator withi
 Not for: injecting a cause (`drlib.training.incidents.lab.inject`), choosing one (`seed`), judging (`score`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final

@@ -6,13 +6,11 @@ incident; whether another move is right depends on the cause (`drlib.training.in
 Not for: carrying moves out (`drlib.training.incidents.lab.moves`).
 """
 
-from __future__ import annotations
-
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from drlib.drill.step.argument_types import nearest
 from drlib.errors import UsageError
 
 SITES: Final = ("LEFT", "RIGHT")
@@ -75,8 +73,7 @@ def parse_move(words: Sequence[str]) -> Move:
         raise UsageError("no move was named", "there is nothing to do", "List the moves: drlib incident list")
     name, *arguments = parts
     if name not in MOVES:
-        matches = difflib.get_close_matches(name, MOVES, 1)
-        remedy = f"Did you mean {matches[0]}?" if matches else "List the moves: drlib incident list"
+        remedy = nearest(name, MOVES, "List the moves: drlib incident list")
         raise UsageError(f"move {name}", "there is no move of that name", remedy)
     parameters = MOVES[name].parameters
     if len(arguments) != len(parameters):

@@ -5,8 +5,6 @@ recovered. Recovery is what the clusters show, never what an operator reports or
 Not for: making observations, nor for waiting until the incident has recovered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from drlib.training.incidents.rules.causes import InjectedCause

@@ -5,8 +5,6 @@ else. `replay_schedule` says when to show each entry of a replay, at any speed.
 Not for: drawing (`drlib.training.incidents.pictures`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

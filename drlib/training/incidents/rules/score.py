@@ -8,8 +8,6 @@ each diagnosis is worth half; the limits are those of the slower cause; recovery
 Not for: measuring (`drlib.training.incidents.lab.measure`), nor for the reveal (`reveal`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -6,8 +6,6 @@ then the delay. Levels 1 to 3 have one cause of that level; 4 has two of levels 
 Not for: making the incident happen.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

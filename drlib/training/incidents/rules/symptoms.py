@@ -6,8 +6,6 @@ knows no cause. Stalls are judged over at least `STALL_S` seconds, because anyth
 Not for: obtaining observations (`drlib.training.incidents.lab.observe`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -227,10 +227,7 @@ def test_drill_practice_is_always_a_test() -> None:
     assert DRILL.command is DrillEvent.FAIL_OVER
 
 
-def test_call_argument_is_found_by_name() -> None:
-    assert CREATE.action.argument("topic") == "orders"
-    with pytest.raises(KeyError):
-        CREATE.action.argument("partitions")
+def test_step_of_another_name_is_not_in_the_plan() -> None:
     with pytest.raises(KeyError):
         PLAN.of("nothing")
 

@@ -1,6 +1,6 @@
 """The reference of all actions and probes as Markdown, made from their classes: `docs/actions.md`.
 
-python -m drlib.drill.run.reference > docs/actions.md
+python docs/make_actions.py > docs/actions.md
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HEAD: Final = """\
 # Actions and probes
 
 What the steps and the steady-state hypothesis of a runbook can name, with the arguments each takes. This page is made from
-the classes (`python -m drlib.drill.run.reference > docs/actions.md`). An argument that is unknown, missing or out of its
+the classes (`python docs/make_actions.py > docs/actions.md`). An argument that is unknown, missing or out of its
 range is refused before anything is asked of a cluster. An empty text or list counts as not given.
 """
 
