@@ -137,8 +137,9 @@ async def read_range(
     end: int,
     *,
     committed: bool = False,
+    control: bool = False,
 ) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
-    """Batches of [start, end); with `committed` without control batches and aborted transactions.
+    """Batches of [start, end); with `committed` without aborted transactions and, but for `control`, control batches.
 
     Raises `BrokerError`, or `Unreachable` when the range does not arrive in time: with `committed` also where a
     transaction stays open before the end.
@@ -154,7 +155,9 @@ async def read_range(
         filtered = AbortedFilter(response.aborted)
         before = position
         for header, view in iter_batches(response.records):
-            kept = not committed or (filtered.keep(header, view) and header.count > 0)
+            kept = (
+                not committed or (filtered.keep(header, view) and header.count > 0) or (control and header.is_control)
+            )
             if header.last_offset < position:
                 continue
             if header.base_offset >= end:

@@ -3,8 +3,8 @@
 Rules: a key is the JSON array [connector name, source partition], a value the JSON object {"offset": N}; N is the offset
 of the last record whose copy was acknowledged, so the copy goes on at N + 1. A null value deletes; of one partition the
 last record counts. Names are MM2's own (`MirrorSourceConnector`) or Strimzi's (`A->B.MirrorSourceConnector`); entries of
-other connectors are ignored. Any other record is an error, because a position that cannot be read must not be taken for
-"nothing was copied".
+other connectors are ignored. A key that cannot be read belongs to no partition and is skipped; a partition whose newest
+value cannot be read is named, because that must not be taken for "nothing was copied".
 Source: `KafkaOffsetBackingStore`, `ConnectorOffsetBackingStore`, `MirrorUtils.wrapPartition` (KIP-382).
 Not for: reading the topics (`drlib.mirror.mm2.takeover`).
 """
@@ -12,7 +12,7 @@ Not for: reading the topics (`drlib.mirror.mm2.takeover`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +32,15 @@ class ConnectRecordUnreadable(DrlibError):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredOffsets:
+    """The last copied offset by source partition; where it cannot be read, why; and what was skipped."""
+
+    offsets: Mapping[TopicPartition, int]
+    unreadable: Mapping[TopicPartition, ConnectRecordUnreadable]
+    skipped: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class SourceOffset:
     """One record: the last copied offset of a source partition of cluster `cluster`, None where it was deleted."""
 
@@ -41,36 +50,62 @@ class SourceOffset:
     offset: int | None
 
 
-def decode(key: bytes | None, value: bytes | None) -> SourceOffset | None:
-    """The entry of a MirrorSourceConnector; None for another connector's. Raises `ConnectRecordUnreadable`."""
+def decode_key(key: bytes | None) -> tuple[str, str, TopicPartition] | None:
+    """Connector, source cluster and partition; None for another connector. Raises `ConnectRecordUnreadable`."""
     try:
         connector, partition = json.loads(key or b"")
         if not str(connector).endswith(CONNECTOR):
             return None
-        stored = json.loads(value) if value is not None else None
-        offset = None if stored is None else int(stored["offset"])
         source_partition = TopicPartition(str(partition["topic"]), int(partition["partition"]))
-        return SourceOffset(str(connector), str(partition["cluster"]), source_partition, offset)
+        return str(connector), str(partition["cluster"]), source_partition
     except (ValueError, TypeError, KeyError) as error:
         raise ConnectRecordUnreadable("offsets topic", f"the record with key {key!r} is malformed ({error})") from error
 
 
-def copied(records: Iterable[tuple[bytes | None, bytes | None]], flow: Flow) -> Mapping[TopicPartition, int]:
+def decode(key: bytes | None, value: bytes | None) -> SourceOffset | None:
+    """The entry of a MirrorSourceConnector; None for another connector's. Raises `ConnectRecordUnreadable`."""
+    identity = decode_key(key)
+    if identity is None:
+        return None
+    try:
+        stored = json.loads(value) if value is not None else None
+        offset = None if stored is None else int(stored["offset"])
+        if offset is not None and offset < 0:
+            raise ValueError(f"offset {offset}")
+    except (ValueError, TypeError, KeyError) as error:
+        raise ConnectRecordUnreadable("offsets topic", f"the record with key {key!r} is malformed ({error})") from error
+    return SourceOffset(*identity, offset)
+
+
+def copied(records: Iterable[tuple[bytes | None, bytes | None]], flow: Flow) -> StoredOffsets:
     """The last copied offset of each partition of `flow`, from the (key, value) pairs of the topic in log order.
 
     Where both names have an entry the larger offset counts: either is proof of what was copied.
     """
     names = (CONNECTOR, f"{flow}.{CONNECTOR}")
-    newest: dict[tuple[str, TopicPartition], int | None] = {}
+    newest: dict[tuple[str, TopicPartition], int | ConnectRecordUnreadable | None] = {}
+    skipped: list[str] = []
     for key, value in records:
-        entry = decode(key, value)
-        if entry is not None and entry.connector in names and entry.cluster == flow.source:
-            newest[entry.connector, entry.partition] = entry.offset
-    copied_offsets: dict[TopicPartition, int] = {}
-    for (_, partition), offset in newest.items():
-        if offset is not None:
-            copied_offsets[partition] = max(offset, copied_offsets.get(partition, offset))
-    return copied_offsets
+        try:
+            identity = decode_key(key)
+        except ConnectRecordUnreadable as error:
+            skipped.append(error.why)
+            continue
+        if identity is None or identity[0] not in names or identity[1] != flow.source:
+            continue
+        try:
+            entry = decode(key, value)
+            newest[identity[0], identity[2]] = None if entry is None else entry.offset
+        except ConnectRecordUnreadable as error:
+            newest[identity[0], identity[2]] = error
+    offsets: dict[TopicPartition, int] = {}
+    unreadable: dict[TopicPartition, ConnectRecordUnreadable] = {}
+    for (_, partition), stored in newest.items():
+        if isinstance(stored, ConnectRecordUnreadable):
+            unreadable[partition] = stored
+        elif stored is not None:
+            offsets[partition] = max(stored, offsets.get(partition, stored))
+    return StoredOffsets(offsets, unreadable, skipped)
 
 
 def source_connector_enabled(records: Iterable[tuple[bytes | None, bytes | None]], flow: Flow) -> bool:

@@ -6,6 +6,10 @@ Rules:
 - Only partitions without a position in our journal are examined, after our fence. MM2's committed offset is where the
   search begins, the end of the mirror partition decides (`takeover_rules`); the result is journaled with the claim.
 - Copies in open transactions (MM2 with exactly-once source support) are waited for: only completed ones count.
+- A committed offset counts only for the topic and the mirror that it was committed for: not for a topic that was re-created
+  since (the journal knows it under another ID), nor where the mirror's log contradicts it. Without records in the mirror the
+  copy then begins at the source's log start (`TakeoverStale`), else the partition is parked (`TakeoverContradiction`).
+- A record that cannot be read is skipped, counted and reported; a partition whose offset cannot be read is parked.
 - A mirror partition too long to compare is parked with the reason.
 Not for: stopping MM2, or connectors with transforms: their copies differ from the source's records (`TakeoverUnsure`).
 """
@@ -15,13 +19,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
-from drlib.errors import LeaseHeld
+from drlib.errors import DrlibError, LeaseHeld
 from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import Connection
@@ -32,9 +36,9 @@ from drlib.kafka.protocol.fetch import TopicId
 from drlib.kafka.protocol.recode import digest
 from drlib.mirror.journal.entries import SourcePartition, Takeover
 from drlib.mirror.mm2 import connect_offsets
-from drlib.mirror.mm2.records import OffsetSync
-from drlib.mirror.mm2.takeover_rules import Mark, decide, usable_pairs, window
-from drlib.mirror.read_batches import locate, read_range
+from drlib.mirror.mm2.records import MalformedRecord, OffsetSync
+from drlib.mirror.mm2.takeover_rules import Mark, MirrorLog, contradiction, decide, usable_pairs, window
+from drlib.mirror.read_batches import holds_data, locate, read_range
 from drlib.mirror.status.worker_status import EventLog
 from drlib.model import TopicPartition
 
@@ -53,12 +57,25 @@ class MirrorTooLong(LeaseHeld):
     """A mirror partition has more records to compare than `MARKS_MAX`."""
 
 
+class TakeoverContradiction(DrlibError):
+    """MM2's committed offset and the log of a mirror partition cannot both be right."""
+
+    def __init__(self, mirror: TopicPartition, committed: int, why: str) -> None:
+        super().__init__(
+            f"{mirror} is not what MirrorMaker 2 copied up to offset {committed}",
+            f"{why}: the source topic was re-created, or the mirror lost records",
+            "Nothing was written: find out which of the two it was.",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Mm2Progress:
-    """What MM2 left: `copied`, the last committed source offset by source partition, and its syncs in written order."""
+    """What MM2 left: the last committed source offset by source partition (`copied`), the partitions whose offset cannot
+    be read, and its syncs in written order."""
 
     copied: Mapping[TopicPartition, int]
     syncs: Mapping[TopicPartition, list[tuple[int, int]]]
+    unreadable: Mapping[TopicPartition, DrlibError] = field(default_factory=dict)
 
 
 @dataclass
@@ -94,17 +111,30 @@ class TakeoverReader:
         topic = self.settings.connect_offsets_topic
         if not await _partitions(self.target, topic):
             return None
-        copied = connect_offsets.copied(
+        stored = connect_offsets.copied(
             [pair async for pair in self._topic(self.target, topic)],
             self.settings.flow,
         )
+        self._skipped(topic, stored.skipped)
         syncs: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
         holder = self.source if self.settings.offset_syncs_location == "source" else self.target
+        skipped: list[str] = []
         async for key, value in self._topic(holder, self.settings.offset_syncs_topic):
-            if key is not None and value is not None:
+            try:
                 sync = OffsetSync.decode(key, value)
+                if min(sync.partition.partition, sync.upstream_offset, sync.offset) < 0:
+                    raise MalformedRecord(f"a negative number in {sync}")
                 syncs[sync.partition].append((sync.upstream_offset, sync.offset))
-        return Mm2Progress(copied, syncs)
+            except MalformedRecord as error:
+                skipped.append(f"the record with key {key!r} ({error})")
+        self._skipped(self.settings.offset_syncs_topic, skipped)
+        return Mm2Progress(stored.offsets, syncs, stored.unreadable)
+
+    def _skipped(self, topic: str, records: Sequence[str]) -> None:
+        """Report the records of a topic of MM2's that could not be read."""
+        if records:
+            detail = f"{len(records)} records were skipped, the last of them {records[-1]}"
+            self.events.open("TakeoverRecordSkipped", topic, detail)
 
     async def examine(
         self,
@@ -113,37 +143,54 @@ class TakeoverReader:
         source: TopicPartition,
         mirror: TopicPartition,
         mirror_end: int,
+        *,
+        recreated: bool,
     ) -> Takeover | None:
         """Where `source` continues; None when nothing of it was copied. `mirror_end`: the mirror's log end at our fence.
 
-        Raises `Unreachable` while a transaction is open on the mirror, `MirrorTooLong`.
+        `recreated`: the journal knows the topic under another ID. Raises `Unreachable` while a transaction is open on the
+        mirror, `MirrorTooLong`, `TakeoverContradiction`, `ConnectRecordUnreadable`.
         """
+        if source in progress.unreadable and not recreated:
+            raise progress.unreadable[source]
         source_id, from_source, source_start, source_end = await _open(self.source, source)
         mirror_id, from_mirror, mirror_start, _ = await _open(self.target, mirror)
         committed = progress.copied.get(source)
         pairs = progress.syncs.get(source, [])
+        if recreated:
+            if committed is not None:
+                self._stale(source, committed, f"{source.topic} was re-created since")
+            return None
         if committed is not None and committed >= source_end:
-            self.events.open(
-                "TakeoverStale", str(source), f"MM2 copied up to {committed}, the log ends at {source_end}"
-            )
+            self._stale(source, committed, f"the log ends at {source_end}")
             committed, pairs = None, []
-        begin_source, begin_mirror = source_start, mirror_start
-        if committed is not None:
-            begin_source, begin_mirror = window(pairs, committed, mirror_end)
-            begin_source, begin_mirror = max(begin_source, source_start), max(begin_mirror, mirror_start)
+        window_source, window_mirror = (0, 0) if committed is None else window(pairs, committed, mirror_end)
+        begin_source, begin_mirror = max(window_source, source_start), max(window_mirror, mirror_start)
         if mirror_end - begin_mirror > MARKS_MAX:
             raise MirrorTooLong(
                 f"{mirror} cannot be taken over",
                 f"{mirror_end - begin_mirror} records would have to be compared, at most {MARKS_MAX} are",
                 "Start MirrorMaker 2 once more for over a minute, so that it commits its offsets, and stop it.",
             )
-        batches = [
-            b async for b in read_range(from_mirror, mirror_id, mirror, begin_mirror, mirror_end, committed=True)
-        ]
+        batches: list[tuple[BatchHeader, memoryview]] = []
+        control: list[int] = []
+        seen, complete = begin_mirror, begin_mirror == window_mirror
+        reading = read_range(from_mirror, mirror_id, mirror, begin_mirror, mirror_end, committed=True, control=True)
+        async for header, view in reading:
+            complete = complete and header.base_offset <= seen and header.contiguous
+            seen = header.next_offset
+            if header.is_control:
+                control += range(header.base_offset, header.next_offset)
+            else:
+                batches.append((header, view))
         # With LogAppendTime the copies do not have the source's timestamps.
         timed = not any(header.is_log_append_time for header, _ in batches)
         mirrored = [m for header, view in batches for m in _marks(header, view, timed) if m.offset >= begin_mirror]
         if not mirrored and committed is None:
+            return None
+        log = MirrorLog(mirror_end, mirrored, control, complete and seen == mirror_end)
+        if committed is not None and (why := contradiction((), log, committed, pairs)):
+            await self._refuse(source, mirror, committed, why)
             return None
         read: list[Mark] = []
         behind = 0
@@ -154,6 +201,9 @@ class TakeoverReader:
                 behind += sum(committed is None or m.offset > committed for m in new)
             if behind > len(mirrored):
                 break
+        if committed is not None and (why := contradiction(read, log, committed, pairs)):
+            await self._refuse(source, mirror, committed, why)
+            return None
         decision = decide(read, mirrored, committed, source_start)
         if committed is None and not decision.ahead:
             return None
@@ -172,6 +222,15 @@ class TakeoverReader:
             clock.now_ms(),
             usable_pairs(pairs, read, mirrored, decision.position),
         )
+
+    async def _refuse(self, source: TopicPartition, mirror: TopicPartition, committed: int, why: str) -> None:
+        """Do not use an offset that the mirror contradicts: without records there the copy begins at the log start."""
+        if await holds_data(self.target, mirror):
+            raise TakeoverContradiction(mirror, committed, why)
+        self._stale(source, committed, f"{mirror} is empty: {why}")
+
+    def _stale(self, source: TopicPartition, committed: int, why: str) -> None:
+        self.events.open("TakeoverStale", str(source), f"MM2 copied up to {committed}, {why}")
 
     async def _has_members(self, group: str) -> bool:
         metadata = await self.target.metadata([])
@@ -211,6 +270,11 @@ async def _open(client: ClusterClient, partition: TopicPartition) -> tuple[Topic
 
 def _marks(header: BatchHeader, view: memoryview, timed: bool) -> list[Mark]:
     return [
-        Mark(r.offset, digest(r.key, r.value, r.headers, r.timestamp if timed else None), header.is_transactional)
+        Mark(
+            r.offset,
+            digest(r.key, r.value, r.headers, r.timestamp if timed else None),
+            header.is_transactional,
+            r.timestamp if timed else -1,
+        )
         for r in recode.records(view)
     ]

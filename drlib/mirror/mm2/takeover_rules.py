@@ -8,6 +8,8 @@ Rules:
   the mirror was copied, and so was every record before it. Repeated content proves nothing by itself.
 - `position` follows the last record proven this way; records after it that may have been copied make it inexact, and they
   are counted. A mirror without the copy of N itself has other content than the source, and then nothing is proven.
+- A committed offset says what was copied only to the mirror that holds the copies. Syncs beyond the mirror's end, fewer
+  offsets than there are copies, or a complete mirror without anything of the source contradict it (`contradiction`).
 - Positions in the copied stretch are translated from MM2's sparse syncs: never past the first record not read, with a
   bound on what is read again, and never as exact.
 Source: `MirrorSourceTask`, `OffsetSyncStore`. Not for: reading anything (`drlib.mirror.mm2.takeover`).
@@ -29,11 +31,15 @@ Pairs = tuple[tuple[int, int], ...]  # (source offset, target offset) of the sam
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A record by its content. `may_be_aborted`: it belongs to a transaction, so a read_committed consumer may skip it."""
+    """A record by its content. `may_be_aborted`: it belongs to a transaction, so a read_committed consumer may skip it.
+
+    `timestamp`: in ms, -1 where it is not the producer's.
+    """
 
     offset: int
     digest: bytes
     may_be_aborted: bool = False
+    timestamp: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,43 @@ def decide(source: Sequence[Mark], target: Sequence[Mark], committed: int | None
         elif not mark.may_be_aborted:
             break
     return Decision(max(begin, proven + 1), doubtful, len(ahead))
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorLog:
+    """What was read of the mirror, up to its log `end` at our fence: records, and the offsets of control records.
+
+    `complete`: nothing between the beginning of the comparison and `end` was deleted or cleaned.
+    """
+
+    end: int
+    marks: Sequence[Mark]
+    control: Sequence[int]
+    complete: bool
+
+
+def contradiction(source: Sequence[Mark], mirror: MirrorLog, committed: int, pairs: Sequence[tuple[int, int]]) -> str:
+    """Why the mirror cannot be the one that holds the copies up to `committed`; "" if it may be.
+
+    `source` are the source's records as `decide` takes them, `pairs` the syncs of the partition in written order.
+    """
+    if mirror.end <= len(mirror.control):
+        return "no record was ever in it"
+    if pairs and (pairs[-1][1] >= mirror.end or pairs[-1][1] in mirror.control):
+        return f"record {pairs[-1][0]} was copied to its offset {pairs[-1][1]}, which is not there: it ends at {mirror.end}"
+    before = [mark for mark in source if mark.offset <= committed]
+    upstream, downstream = next((p for p in reversed(pairs) if p[0] <= committed), (committed, 0))
+    copies = sum(mark.offset >= upstream and not mark.may_be_aborted for mark in before)
+    room = mirror.end - downstream - sum(offset >= downstream for offset in mirror.control)
+    if copies > room:
+        return f"{copies} records were copied to offset {downstream} and after it, and {room} are there at most"
+    if not mirror.complete or not before or not mirror.marks:
+        return ""
+    contents = {mark.digest for mark in mirror.marks}
+    timestamps = {mark.timestamp for mark in mirror.marks} - {-1}  # a connector's transform usually leaves them
+    if any(mark.digest in contents or mark.timestamp in timestamps for mark in before):
+        return ""
+    return f"of {len(before)} records up to {committed} none is among the {len(mirror.marks)} in it"
 
 
 def window(pairs: Sequence[tuple[int, int]], committed: int, mirror_end: int) -> tuple[int, int]:

@@ -75,8 +75,13 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "TakenOver": Kind("a flow of MirrorMaker 2 was continued after its last copy", "Nothing to do.", lasts_s=3600.0),
     "TakeoverStale": Kind(
-        "MirrorMaker 2's committed offset is beyond the end of the source's log and is not used",
-        "Check whether the source was restored from a backup or the topic was re-created.",
+        "MirrorMaker 2's committed offset is not about the topic or the mirror that exist now, and is not used",
+        "Check whether the source was restored from a backup, or the topic or its mirror was re-created.",
+        lasts_s=DAY_S,
+    ),
+    "TakeoverRecordSkipped": Kind(
+        "a topic of MirrorMaker 2 holds records that it cannot have written; they are not used",
+        "Find out who else writes to that topic.",
         lasts_s=DAY_S,
     ),
     "TakeoverUnsure": Kind(

@@ -26,9 +26,10 @@ from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, Isolation
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.mirror.offsets.unreplicated import settle
 from drlib.mirror.offsets.unreplicated.find import HistoryParted, find_unreplicated
 from drlib.mirror.offsets.unreplicated.rules import EXAMPLES, Settle
-from drlib.mirror.offsets.unreplicated.settle import read_ledger, settle_unreplicated
+from drlib.mirror.offsets.unreplicated.settle import count_sent_again, read_ledger, settle_unreplicated
 from drlib.model import Flow, TopicPartition
 from drlib.runs import journal
 from drlib.runs.abort import Abort
@@ -206,6 +207,37 @@ def test_unreplicated_steps_report_and_quarantine_byte_for_byte(returned: Return
         find_unreplicated(returned.settings, returned.flow)
     assert engine.stop(engine.processes[-1]) == 0
     assert find_unreplicated(returned.settings, returned.flow).records == 0
+
+
+def test_unreplicated_equal_records_are_recovered_as_often_as_they_are_missing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when settling is interrupted after the one that is on both clusters."""
+    topic, tail_size, again = engine.topics, 5, 2
+    for bootstrap, times in ((engine.left, tail_size), (engine.right, again)):
+        create_topic(bootstrap, topic, PARTITIONS)
+        producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+        for _ in range(times):
+            producer.produce(topic, key=b"k", value=b"equal", partition=0)
+        assert producer.flush(30) == 0
+    settings, flow = load_mirror_settings(engine.properties), Flow(engine.source, engine.target)
+    tail = find_unreplicated(settings, flow)
+    assert tail.records == tail_size
+    assert count_sent_again(settings, tail) == again
+    monkeypatch.setattr(settle, "RECORDS", 1)
+    transactions: list[int] = []
+
+    def interrupt() -> None:
+        transactions.append(1)
+        if len(transactions) == again:  # the first of them was settled
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        settle_unreplicated(settings, tail, Settle.RECOVER, "run", check=interrupt)
+    done = settle_unreplicated(settings, tail, Settle.RECOVER, "run")
+    assert (done.recovered, done.sent_again) == (tail_size - again, again)
+    assert values(engine.right, topic) == [b"equal"] * tail_size
+    assert values(engine.right, f"drlib.tail.{flow.source}.{topic}") == [b"equal"] * again
 
 
 @pytest.mark.long

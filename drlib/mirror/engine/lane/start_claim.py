@@ -27,7 +27,8 @@ from drlib.mirror.errors import (
 )
 from drlib.mirror.journal.entries import ClaimId, Entry, Foreign, Remirrored, SourcePartition, TopicNames
 from drlib.mirror.journal.leader_epochs import epoch_below, epochs_read, taken_back
-from drlib.mirror.mm2.takeover import MirrorTooLong, Mm2Progress, TakeoverReader
+from drlib.mirror.mm2.connect_offsets import ConnectRecordUnreadable
+from drlib.mirror.mm2.takeover import MirrorTooLong, Mm2Progress, TakeoverContradiction, TakeoverReader
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.read_batches import LogEnds
@@ -71,6 +72,7 @@ class ClaimStart:
         progress = await self._mm2_progress(topics)
         remirrored = {entry.target_topic for entry in journaled if isinstance(entry, Remirrored)}
         epochs = epochs_read(journaled)
+        known = {(entry.source_topic, entry.topic_id) for entry in journaled if isinstance(entry, TopicNames)}
         for topic in topics:
             reason = self.excluded.get(topic.target)
             if isinstance(reason, MirrorUnauthorized | JournalLost):  # this claim has not fenced any of its partitions
@@ -82,11 +84,12 @@ class ClaimStart:
             if target_id is None:
                 raise ClaimAgain(self.lane, f"{topic.target} changed while it was claimed")
             self.entries.append(TopicNames(topic.topic_id, topic.source, topic.target, target_id))
+            recreated = any(source == topic.source and other != topic.topic_id for source, other in known)
             for number in topic.partitions:
                 key = SourcePartition(topic.topic_id, number)
                 copied_to = topic.target not in {*self.excluded, *remirrored}
                 if progress is not None and copied_to and self.maps.get(key).position is None:
-                    await self._take_over(progress, topic, key)
+                    await self._take_over(progress, topic, key, recreated=recreated)
                 why = self.excluded.get(topic.target) or self.maps.refused.get(key)
                 if why is None:
                     self.streams.append(self._stream(topic, key, target_id, epochs.get(key, {})))
@@ -134,12 +137,15 @@ class ClaimStart:
         keys = [SourcePartition(topic.topic_id, number) for topic in topics for number in topic.partitions]
         return await self.takeover.read_progress() if any(self.maps.get(key).position is None for key in keys) else None
 
-    async def _take_over(self, progress: Mm2Progress, topic: LaneTopic, key: SourcePartition) -> None:
+    async def _take_over(
+        self, progress: Mm2Progress, topic: LaneTopic, key: SourcePartition, *, recreated: bool
+    ) -> None:
         """Journal where to continue a partition that MirrorMaker 2 began; refuse its map where that is not known."""
         source, mirror = TopicPartition(topic.source, key.partition), TopicPartition(topic.target, key.partition)
         try:
-            taken = await self.takeover.examine(progress, key, source, mirror, self.logs.log.ends[mirror])
-        except MirrorTooLong as unclear:
+            end = self.logs.log.ends[mirror]
+            taken = await self.takeover.examine(progress, key, source, mirror, end, recreated=recreated)
+        except (MirrorTooLong, TakeoverContradiction, ConnectRecordUnreadable) as unclear:
             self.maps.refused[key] = unclear
             return
         if taken is None:

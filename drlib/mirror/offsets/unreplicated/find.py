@@ -9,6 +9,7 @@ Not for: settling them (`settle`).
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -160,7 +161,7 @@ def written_since(settings: MirrorSettings, tail: UnreplicatedRecords, topic: st
     Recovered records do not count. Contents are of such keys, and of records without a key.
     """
     span = [p.first_ms for p in tail.of(topic) if p.first_ms is not None]
-    keys, contents = set[bytes](), set[bytes]()
+    keys, contents = set[bytes](), Counter[bytes]()
     with Cluster(settings.clusters[tail.flow.target]) as target:
         description = target.topics([topic]).get(topic)
         if description is None or not span:
@@ -175,10 +176,10 @@ def written_since(settings: MirrorSettings, tail: UnreplicatedRecords, topic: st
                 continue
             name = None if record.key is None else tails.key_digest(record.key)
             if name is None or name in tail.keys.get(topic, frozenset()):
-                contents.add(tails.content_digest(record.key, record.value, record.headers))
+                contents[tails.content_digest(record.key, record.value, record.headers)] += 1
                 if name is not None:
                     keys.add(name)
-    return Since(frozenset(keys), frozenset(contents))
+    return Since(frozenset(keys), contents)
 
 
 def read_stretches(cluster: Cluster, wanted: Mapping[TopicPartition, tuple[Stretch, ...]]) -> Iterator[Record]:

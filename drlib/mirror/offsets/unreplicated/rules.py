@@ -14,6 +14,7 @@ Not for: reading clusters (`drlib.mirror.offsets.unreplicated.find`), writing th
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -149,10 +150,21 @@ def parting(offsets: PartitionMap, log_end: int, same: bool | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """What was written to the target's own topic since: digests of `keys` and of `contents`."""
+    """What was written to the target's own topic since: digests of `keys`, and of contents with how often each is there.
+
+    A record there stands for one record of the source: `fate` takes it away.
+    """
 
     keys: Collection[bytes] = frozenset()
-    contents: Collection[bytes] = frozenset()
+    contents: Counter[bytes] = field(default_factory=Counter)
+
+    def take(self, key: bytes | None, value: bytes | None, headers: Headers) -> bool:
+        """Take away one record with this content; False when there is none left."""
+        content = content_digest(key, value, headers)
+        if self.contents[content] <= 0:
+            return False
+        self.contents[content] -= 1
+        return True
 
 
 class Fate(StrEnum):
@@ -167,10 +179,13 @@ class Fate(StrEnum):
 def fate(
     how: Settle, key: bytes | None, value: bytes | None, headers: Headers, since: Since, *, keep_order: bool
 ) -> Fate:
-    """What to do with one record. `keep_order`: a record older than others of its key is set aside, not recovered."""
+    """What to do with one record. `keep_order`: a record older than others of its key is set aside, not recovered.
+
+    A record that was sent again is taken from `since`, so that of equal records only as many count as are there.
+    """
     if how is not Settle.RECOVER:
         return Fate.QUARANTINED
-    if content_digest(key, value, headers) in since.contents:
+    if since.take(key, value, headers):
         return Fate.SENT_AGAIN
     if keep_order and key is not None and key_digest(key) in since.keys:
         return Fate.SET_ASIDE

@@ -124,6 +124,7 @@ def settle_unreplicated(
             _refuse_compacted(target, {topic: newer for topic, newer in since.items() if topic in partition_counts})
         with _Writing(settings.clusters[flow.target], tail, how, run, partition_counts) as writing:
             writing.begin(target)
+            writing.take_sent_again(source, since)
             for record in read_stretches(source, writing.rest()):
                 local = since.get(record.partition.topic, Since())
                 wanted = how if record.partition.topic in partition_counts else Settle.QUARANTINE
@@ -139,13 +140,10 @@ def settle_unreplicated(
 
 def count_sent_again(settings: MirrorSettings, tail: UnreplicatedRecords) -> int:
     """Unreplicated records that their producers have sent to the target as well, which are duplicates if left on the source."""
-    since = {topic: written_since(settings, tail, topic).contents for topic in tail.topics}
+    since = {topic: written_since(settings, tail, topic) for topic in tail.topics}
     with Cluster(settings.clusters[tail.flow.source]) as source:
         wanted = {part.partition: part.stretches for part in tail.partitions if part.records}
-        return sum(
-            tails.content_digest(r.key, r.value, r.headers) in since[r.partition.topic]
-            for r in read_stretches(source, wanted)
-        )
+        return sum(since[r.partition.topic].take(r.key, r.value, r.headers) for r in read_stretches(source, wanted))
 
 
 class _Writing:
@@ -214,6 +212,22 @@ class _Writing:
             )
             for part in self._tail.partitions
         }
+
+    def take_sent_again(self, source: Cluster, since: Mapping[str, Since]) -> None:
+        """Take from `since` what an earlier call found sent again: each record there stands for one of the source only."""
+        left = {partition: progress.sent_again for partition, progress in self._progress.items()}
+        settled = {
+            part.partition: tuple(
+                Stretch(s.first, min(s.end, self._progress[part.partition].next))
+                for s in part.stretches
+                if s.first < self._progress[part.partition].next
+            )
+            for part in self._tail.partitions
+            if left[part.partition] and part.partition.topic in since
+        }
+        for record in read_stretches(source, settled):
+            if left[record.partition] and since[record.partition.topic].take(record.key, record.value, record.headers):
+                left[record.partition] -= 1
 
     @property
     def full(self) -> bool:

@@ -23,17 +23,33 @@ def test_copied_last_record_of_a_key_counts_and_null_deletes() -> None:
         (T1, None),
         (BEAT, b'{"offset":0}'),
     ]
-    assert copied(records, FLOW) == {TopicPartition("t", 0): 2499}
+    assert copied(records, FLOW).offsets == {TopicPartition("t", 0): 2499}
 
 
 def test_copied_reads_strimzi_connector_names() -> None:
-    assert copied([(STRIMZI, b'{"offset":7}')], FLOW) == {TopicPartition("t", 0): 7}
-    assert copied([(STRIMZI, b'{"offset":7}')], Flow("A", "C")) == {}
-    assert copied([(STRIMZI, b'{"offset":7}'), (T0, b'{"offset":6}')], FLOW) == {TopicPartition("t", 0): 7}
+    assert copied([(STRIMZI, b'{"offset":7}')], FLOW).offsets == {TopicPartition("t", 0): 7}
+    assert copied([(STRIMZI, b'{"offset":7}')], Flow("A", "C")).offsets == {}
+    assert copied([(STRIMZI, b'{"offset":7}'), (T0, b'{"offset":6}')], FLOW).offsets == {TopicPartition("t", 0): 7}
 
 
 def test_copied_ignores_other_sources() -> None:
-    assert copied([(T0, b'{"offset":7}')], Flow("C", "B")) == {}
+    assert copied([(T0, b'{"offset":7}')], Flow("C", "B")).offsets == {}
+
+
+def test_copied_key_that_is_not_connects_is_skipped_and_named() -> None:
+    found = copied([(b"no json", b"{}"), (T0, b'{"offset":7}'), (None, b"{}")], FLOW)
+    assert found.offsets == {TopicPartition("t", 0): 7}
+    assert len(found.skipped) == 2
+    assert "no json" in found.skipped[0]
+    assert not found.unreadable
+
+
+@pytest.mark.parametrize("value", [b"{}", b"no json", b'{"offset":-1}', b"7"])
+def test_copied_partition_with_an_unreadable_value_is_named(value: bytes) -> None:
+    found = copied([(T0, b'{"offset":7}'), (T0, value), (T1, b'{"offset":9}')], FLOW)
+    assert set(found.unreadable) == {TopicPartition("t", 0)}, "the value before it is not the newest"
+    assert found.offsets == {TopicPartition("t", 1): 9}
+    assert not copied([(T0, value), (T0, b'{"offset":7}')], FLOW).unreadable
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from drlib.kafka.protocol.recode import digest
 from drlib.mirror.journal.entries import ClaimId, Placement, Run, SourcePartition, Takeover, decode
 from drlib.mirror.mm2 import takeover_rules as takeover
-from drlib.mirror.mm2.takeover_rules import PAIRS_KEPT, Decision, Mark, decide, usable_pairs, window
+from drlib.mirror.mm2.takeover_rules import (
+    PAIRS_KEPT,
+    Decision,
+    Mark,
+    MirrorLog,
+    contradiction,
+    decide,
+    usable_pairs,
+    window,
+)
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.map.sparse_syncs import translate_sparse
 from drlib.model import Translation, TranslationKind
@@ -164,3 +173,48 @@ def test_map_own_records_after_takeover_are_exact_both_ways() -> None:
     assert offsets.forward(950, target_log_start=780) == Translation(780, TranslationKind.BOUNDED, 20)
     assert offsets.backward(800) == Translation(1002, TranslationKind.EXACT)
     assert offsets.backward(780) == Translation(901, TranslationKind.BOUNDED, 99)
+
+
+@pytest.mark.usefixtures("margin")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(histories(letters=1000), st.integers(0, 3))
+def test_contradiction_mirror_that_holds_the_copies_is_never_refused(history: History, markers: int) -> None:
+    if history.committed is None:
+        return
+    here, there = history.compared()
+    end = len(history.mirror) + markers
+    log = MirrorLog(end, there, range(len(history.mirror), end), complete=True)
+    assert contradiction(here, log, history.committed, history.syncs) == ""
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(histories(letters=1000), st.integers(1, 40), st.integers(0, 50))
+def test_contradiction_mirror_that_lost_the_last_copies_is_refused_whatever_markers_follow(
+    history: History, lost: int, markers: int
+) -> None:
+    """The offset that the newest sync names, or one that a copy up to the committed record needs, is gone."""
+    if history.committed is None or not history.syncs:
+        return
+    upstream, downstream = history.syncs[-1]
+    needed = downstream + 1 + max(0, history.committed - upstream)
+    kept = max(0, needed - lost)
+    here, _ = history.compared()
+    log = MirrorLog(kept + markers, marks(history.mirror[:kept]), range(kept, kept + markers), complete=True)
+    assert contradiction(here, log, history.committed, history.syncs)
+
+
+def test_contradiction_names_each_kind() -> None:
+    source = [Mark(n, b"%d" % n, timestamp=n) for n in range(10)]
+    copies = [Mark(n, b"%d" % n, timestamp=n) for n in range(5)]
+    markers = (0, 1, 2)
+    assert "no record" in contradiction(source, MirrorLog(3, (), markers, complete=True), 4, [])
+    assert "ends at 3" in contradiction(source, MirrorLog(3, copies[:3], (), complete=True), 4, [(3, 3)])
+    assert "3 are there" in contradiction(source, MirrorLog(3, copies[:3], (), complete=True), 4, [(0, 0)])
+    others = [Mark(n, b"other", timestamp=99) for n in range(5)]
+    assert "none is among" in contradiction(source, MirrorLog(5, others, (), complete=True), 4, [])
+    cleaned = MirrorLog(5, others, (), complete=False)
+    assert contradiction(source, cleaned, 4, []) == "", "the copies may have been cleaned away"
+    transformed = [Mark(n, b"other", timestamp=n) for n in range(5)]
+    assert contradiction(source, MirrorLog(5, transformed, (), complete=True), 4, []) == ""
+    assert contradiction(source, MirrorLog(5, copies, (), complete=True), 4, [(0, 0), (4, 4)]) == ""
+    assert contradiction((), MirrorLog(100, (), (99,), complete=False), 4, []) == "", "expired on both sides"

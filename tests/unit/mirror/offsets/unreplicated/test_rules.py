@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from small_maps import C1, TWO_RUNS, P, built
 
@@ -107,8 +109,15 @@ def test_tally_counts_all_and_shows_examples() -> None:
 def test_fate_of_a_record_follows_map_and_content(
     how: Settle, keep_order: bool, key: bytes | None, value: bytes, expected: Fate
 ) -> None:
-    since = Since({tail.key_digest(b"both")}, {tail.content_digest(b"both", b"again", [("n", b"1")])})
+    since = Since({tail.key_digest(b"both")}, Counter([tail.content_digest(b"both", b"again", [("n", b"1")])]))
     assert tail.fate(how, key, value, [("n", b"1")], since, keep_order=keep_order) is expected
+
+
+@pytest.mark.parametrize("there", [0, 1, 4, 7])
+def test_fate_of_equal_records_counts_how_many_are_there(there: int) -> None:
+    since = Since(contents=Counter({tail.content_digest(b"k", b"equal", []): there}))
+    fates = Counter(tail.fate(Settle.RECOVER, b"k", b"equal", [], since, keep_order=False) for _ in range(5))
+    assert fates == Counter({Fate.SENT_AGAIN: min(5, there), Fate.RECOVERED: max(0, 5 - there)})
 
 
 def test_recovered_record_names_its_origin() -> None:
