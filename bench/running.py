@@ -2,7 +2,7 @@
 
 Rules: a lab of its own for each workload; within it every repeat runs every engine once, each repeat beginning with
 another one; what an engine left on the clusters is removed before the next starts; a run that fails is reported with
-its reason and the others go on. Not for: numbers (`catchup`, `trickles`), files (`results`).
+its reason and the others continue. Not for: numbers (`catchup`, `trickles`), files (`results`).
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _wait_for_observation(run: Incident) -> None:
 
 
 def console(page: Page, place: Path) -> None:
-    """The console in the first notebook: a flow that mirrors, a group that would go on exactly, a plan that waits."""
+    """The console in the first notebook: a flow that mirrors, a group that would continue exactly, a plan that waits."""
     project = place / "project"
     shutil.copytree(ROOT / "notebooks", project / "notebooks", ignore=shutil.ignore_patterns(".*"))
     here = ["--expose-app-in-browser"]

@@ -249,7 +249,7 @@ def _download(coordinate: str, incoming: Path) -> Path:
             RuntimeError,
         ) as problem:  # requests' errors are OSErrors; jgo raises RuntimeError for "not found"
             if wanted.cached_path is not None:
-                Path(wanted.cached_path).unlink(missing_ok=True)  # a partial file must not be taken for the jar
+                Path(wanted.cached_path).unlink(missing_ok=True)  # a partial file must not be mistaken for the jar
             if attempt == _ATTEMPTS:
                 raise MissingDependency(
                     f"{coordinate} could not be downloaded",

@@ -2,7 +2,7 @@
 
 Rules:
 - The cluster IDs are looked up first; one cluster on both sides is refused, and so is a copy in a cycle.
-- A target topic with records that this copy did not write is refused, because the two could not be told apart afterwards.
+- A target topic with records that this copy did not write is refused, because the two could not be distinguished later.
   The journal on the target records what this copy wrote, so a second run continues where the first ended.
 - One worker: a second one with other topics would take lanes over without copying the first one's topics in them.
 - Until caught up means up to the log ends at the start, open transactions included.

@@ -1,7 +1,7 @@
 """Finds the topics and partitions to mirror, creates their mirror topics, and divides them among the lanes.
 
 Rules: topics are looked up again at every refresh. A topic that is deleted on the source, or refused by the target, is an
-event of its own and the others go on (`create_topics`). A topic that flows keeping its name would copy in a cycle is not
+event of its own and the others continue (`create_topics`). A topic that flows keeping its name would copy in a cycle is not
 mirrored. A topic that only left the source's list, but still exists by name, stays in its lane.
 """
 
@@ -55,7 +55,7 @@ class Discovery:
         return {topic.source: topic.topic_id for topics in self._shares.values() for topic in topics}
 
     def nothing_possible(self) -> DrlibError | None:
-        """Why nothing at all can be mirrored: a refusal of the target, when no lane has a topic."""
+        """Why nothing can be mirrored: a refusal of the target, when no lane has a topic."""
         if any(self._shares.values()):
             return None
         return next(iter(self._mirrors.refused.values()), None)

@@ -1,7 +1,7 @@
 """Errors that end a lane's claim or its ownership, and causes that park a mirror topic.
 
 `LaneLost`: another worker claimed the lane; it is claimed again only if the group still assigns it to us a whole session
-later. `LaneFault`: this claim cannot go on (lost connection, an unexpected response), so the lane is claimed, fenced and
+later. `LaneFault`: this claim cannot continue (lost connection, an unexpected response), so the lane is claimed, fenced and
 read back again: the one way out of every doubt, because the promise for a sequence never changes and nothing is resent
 blindly. `SourceLost`: records expired before they were mirrored, and the flow's policy is to end.
 """

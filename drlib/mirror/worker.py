@@ -3,7 +3,7 @@
 Rules: a signal stops fetching, then everything fetched is sent, acknowledged and journaled, and the process exits 0; a
 second signal ends it at once. SIGKILL is always safe: the next claim reads back what was written. One worker is one event
 loop on one core; more workers are more processes in the same group. Flows are independent: one whose cluster does not
-answer is restarted while the others go on, and so is one whose brokers are not ready yet. Cycles of flows that keep topic
+answer is restarted while the others continue, and so is one whose brokers are not ready yet. Cycles of flows that keep topic
 names are refused before anything starts.
 """
 

@@ -1,4 +1,4 @@
-"""Opening a runbook's drill in a notebook: its plan made, or the run in a folder taken up where it stands.
+"""Opening a runbook's drill in a notebook: its plan made, or the run in a folder resumed.
 
 Rules: a folder that has a plan is run by that plan and by no other; making one touches no cluster. A lab that is not up is
 started, and taken down again when the drill is closed. Parameters a step names with `${...}` are those given here, else
@@ -176,14 +176,14 @@ def _asked(
     properties: str | Path,
     parameters: Mapping[str, Value | None],
 ) -> Request:
-    """What a notebook asks for, so that the command line can abort its run, take it up and roll it back."""
+    """What a notebook asks for, so that the command line can abort its run, resume it and roll it back."""
     requested = asked or Request(runbook=book.file, parameters=notebook_parameters.known(book.notebook, parameters))
     place = {"properties": properties, "lab_dir": lab_dir}
     return requested.model_copy(update={name: Path(value).absolute() for name, value in place.items() if str(value)})
 
 
 def _readiness(opened: Opened, asked: Request) -> str:
-    """What became of the readiness gate, asked unless the run is taken up or the command line has just asked."""
+    """The result of the readiness gate, checked unless the run is resumed or the command line has just checked it."""
     if (opened.workplace.run_dir / JOURNAL).exists():
         return ""
     if asked.gate and time.time() * 1000 - asked.gate_ms < GATE_MS:

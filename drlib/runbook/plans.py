@@ -82,7 +82,7 @@ def keep(
 ) -> Path:
     """Make a run folder with the request and, where it is said which clusters it is for, the plan.
 
-    `through_gate`: the run follows at once, so the gate is asked now. A folder that could not be filled goes again.
+    `through_gate`: the run follows at once, so the gate is checked now. A folder that could not be filled is deleted.
     """
     target = targeted(target, arguments)
     refuse_unknown(book.name, book.drill.steps if book.drill else (), granted.approved)
@@ -298,7 +298,7 @@ def missing_approval(folder: Path) -> str:
 
 
 def refuse_unknown(name: str, steps: Iterable[Step | StepSection], approved: Iterable[str]) -> None:
-    """Raises `UsageError` for an approval of a step that there is none of, or that waits for none."""
+    """Raises `UsageError` for an approval of a step that does not exist or does not wait for one."""
     waiting = [step.name for step in steps if step.approval]
     for approval in approved:
         if approval not in waiting:

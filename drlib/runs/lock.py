@@ -1,7 +1,7 @@
-"""Locks of a run's folder: one process runs its plan, one executes its notebook, and anybody may look whether one does.
+"""Locks of a run's folder: one process runs its plan, one executes its notebook, and any process may test whether one does.
 
 Rules: a lock is `flock` on a file of the folder, so it ends with the process that holds it, however that ends; the file
-stays. Whoever only looks holds it for a moment as well, which `patience_s` outwaits.
+stays. A test holds the lock for a moment as well; `patience_s` is longer than that.
 Not for: the flow's lease, which holds among machines (`lease`).
 """
 

@@ -1,4 +1,4 @@
-"""What a drill came to, as `scorecard.json` says it: typed, frozen, versioned by its fields.
+"""The result of a drill, as `scorecard.json` has it: typed, frozen, versioned by its fields.
 
 Rules: a number that could not be established is None, never 0; a check carries its evidence in words. Seconds are wall-clock
 differences of a monotonic clock; counts are records.

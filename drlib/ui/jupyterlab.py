@@ -109,7 +109,7 @@ class JupyterLab:
         return self
 
     def wait(self, over: Callable[[], bool]) -> None:
-        """Until `over` says so, or the server ended by itself (File > Shut Down)."""
+        """Wait until `over` is set, or the server ended by itself (File > Shut Down)."""
         wait_until(lambda: over() or not self.alive, float("inf"), every_s=0.1)
 
     @property
@@ -168,7 +168,7 @@ def prepare(state: Path) -> None:
 
 
 def command(port: int, *, browser: bool, state: Path, run: Path, arguments: Sequence[str] = ()) -> list[str]:
-    """What is run; `run` is the folder of this start alone. Source: `jupyter lab --help-all`."""
+    """The command line; `run` is the folder of this start alone. Source: `jupyter lab --help-all`."""
     return [
         *(sys.executable, "-m", "jupyterlab"),
         f"--ServerApp.ip={HOST}",
@@ -190,7 +190,7 @@ def command(port: int, *, browser: bool, state: Path, run: Path, arguments: Sequ
 
 
 def environment(state: Path, runtime: Path) -> dict[str, str]:
-    """Besides this process's own."""
+    """Environment variables besides those of this process."""
     package = str(Path(__file__).parents[2])  # the package may be run from its source tree without being installed
     return {
         "JUPYTER_CONFIG_DIR": str(state / "config"),
@@ -201,7 +201,7 @@ def environment(state: Path, runtime: Path) -> dict[str, str]:
 
 
 def _token(file: Path) -> str | None:
-    """The token in the server's own note of itself; None while it is being written."""
+    """The token in the server's info file; None while it is being written."""
     try:
         server = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

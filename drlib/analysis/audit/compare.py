@@ -1,7 +1,7 @@
 """A mirrored topic against its source, record by record, independently of the engine that copied it.
 
-Rules: a record is identified by its partition and its `id` header, or without one by its content. Identical records are told
-apart by their order (the n-th on LEFT is the n-th on RIGHT), so what the source itself holds twice is no duplicate. Content
+Rules: a record is identified by its partition and its `id` header, or without one by its content. Identical records are
+distinguished by order (the n-th on LEFT is the n-th on RIGHT), so records that the source has twice are no duplicates. Content
 is key, value, headers in order, and timestamp, each by its own hash, so the changed field of an altered record is known. Only
 counts and a bounded list of examples are collected. Both sides are grouped by identity in one shuffle (a full outer join of
 aggregates); the only window is over the records of one partition and key.

@@ -87,7 +87,7 @@ class DuplicatesAudit(AnalysisSession):
                 "read again": _count(report, Cause.FAILOVER),
                 "cause unknown": _count(report, Cause.UNKNOWN),
                 "of a million": None if report.rate is None else round(report.rate * 1_000_000),
-                "told by": "the mirror's map" if report.exact else "content and number",
+                "known from": "the mirror's map" if report.exact else "content and number",
                 "verdict": report.verdict.value,
             }
             for topic, report in self.reports.items()

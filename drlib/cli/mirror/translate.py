@@ -1,7 +1,7 @@
 """`drlib translate`: translate positions of groups, or of applications that keep their own offsets, to the other cluster.
 
 Rules: read-only. With `--offsets` the exit code is 3 when a position is unknown or would skip records (lost, never mirrored);
-the reason of each stands on stderr, and Spark's form is printed only if every position is known. JSON has the form of the
+the reason of each is on stderr, and Spark's form is printed only if every position is known. JSON has the form of the
 input, so that the application can use it as it is.
 """
 

@@ -1,7 +1,7 @@
 """Probes of the steady-state hypothesis that any drill may use.
 
 Rules: a probe only observes, with a handle of its own. What does not hold at first may come to hold within `within_seconds`,
-where it takes that argument. What could not be established is `holds=None`, which is not a yes. The evidence has the numbers.
+where it takes that argument. What could not be checked is `holds=None`, which is no success. The evidence has numbers.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class ClusterServes(DrillProbe):
 
 
 class TopicExists(ClusterProbe):
-    """The topic exists, with as many partitions as asked for."""
+    """The topic exists, with the required number of partitions."""
 
     name = "topic.exists"
 
@@ -137,7 +137,7 @@ class GroupActive(ClusterProbe):
 
 
 class MirrorLag(DrillProbe):
-    """The mirror of the drill's flow is at most so many records behind."""
+    """The mirror of the drill's flow is at most this many records behind."""
 
     name = "mirror.lag"
 
@@ -169,7 +169,7 @@ class MirrorLag(DrillProbe):
 
 
 class ReadinessScore(DrillProbe):
-    """The flow is ready: nothing critical, and a score of so much."""
+    """The flow is ready: nothing critical, and at least this score."""
 
     name = "readiness.score"
 
@@ -185,7 +185,7 @@ class ReadinessScore(DrillProbe):
 
 
 def _within(seconds: float, abort: Abort, measure: Callable[[], Answer]) -> Answer:
-    """The first answer that is a yes, or the last one when time is up."""
+    """The first answer that holds, or the last one when time is up."""
     end = time.monotonic() + seconds
     while True:
         answer = measure()

@@ -156,7 +156,7 @@ class Plan:
             raise ValueError(f"plan of {self.drill.name}: its steps are not the drill's")
 
     def of(self, step: str) -> StepPlan:
-        """Raises KeyError for a step there is none of."""
+        """Raises KeyError for an unknown step."""
         for planned in self.steps:
             if planned.step == step:
                 return planned

@@ -6,7 +6,7 @@ Rules:
   because unknown may be either. A check without a finding is unknown.
 - Evidence ages. When it has expired, ok and warn become unknown; critical stays critical.
 - The gate is closed by a score below the minimum and by any critical finding.
-- Hence fixing a finding never lowers a score, and neither ageing nor a missing observation raises one.
+- So fixing a finding never lowers a score, and neither ageing nor a missing observation raises one.
 Not for: judging observations (`drlib.drill.readiness.checks`), asking clusters (`drlib.drill.readiness.observe`).
 """
 

@@ -13,7 +13,7 @@ from typing import Final
 from drlib.errors import UsageError
 
 APPROVED_FILE: Final = "approved"
-SOMEBODY: Final = "file"  # a line without a name
+UNNAMED: Final = "file"  # a line without a name
 _BY: Final = " by "
 
 
@@ -27,7 +27,7 @@ def read(run_dir: Path) -> Mapping[str, str]:
     for line in text.splitlines():
         step, _, by = line.strip().partition(_BY)
         if step:
-            approvals.setdefault(step.strip(), by.strip() or SOMEBODY)
+            approvals.setdefault(step.strip(), by.strip() or UNNAMED)
     return approvals
 
 

@@ -3,7 +3,7 @@
 Rules: the member that owns partition 0 of `drlib.drills.internal` in the group `drlib.drill.<flow>` holds the lease; its
 assignor is sticky, so a newcomer gets nothing and is refused, and a holder that died is out after `session_timeout_ms`.
 The state is written in transactions of the transactional ID `drlib.drill.<flow>`, which every new holder takes over: one
-that was stopped and wakes up is fenced by the broker and writes nothing. Whoever has taken the ID over asks the broker
+that was stopped and wakes up is fenced by the broker and writes nothing. The new owner of the ID asks the broker
 once more whether the partition still is its own, in case it slept between the two. The consumer and the producer live on
 one thread. Given back on every way out; a lease that was lost stays lost.
 Not for: what a state may become (`drlib.drill.plan.states`), and fencing what a step does to clusters: `confirm` before a
@@ -145,7 +145,7 @@ class Lease:
         self._write(self._record)
 
     def write(self, state: DrillState) -> None:
-        """Say where the flow stands now. Raises `LeaseLost`."""
+        """Record the flow's state. Raises `LeaseLost`."""
         now = clock.now_ms()
         self._write(LeaseRecord(state=state, run=self._run, holder=self._me, since_ms=now))
 
@@ -163,7 +163,7 @@ class Lease:
     # -- before joining --------------------------------------------------------------------------------------------
 
     def _until_nobody(self, cluster: Cluster) -> None:
-        """Nobody who is a member is disturbed by a newcomer that would not get the lease anyway.
+        """A newcomer that would not get the lease does not disturb the member that has it.
 
         A cluster that has just started has no coordinator for a moment; it is asked again for a while.
         """
@@ -261,7 +261,7 @@ class Lease:
         self._producer.init_transactions(_WRITE_S)
 
     def _serve(self) -> None:
-        """Write what was asked for. Whoever is fenced has lost it; what else goes wrong is tried again for a while."""
+        """Write the requested states. A fenced holder has lost the lease; other errors are retried for a while."""
         try:
             request = self._requests.get_nowait()
         except queue.Empty:

@@ -1,4 +1,4 @@
-"""What a run was asked to be: `run.json` in its folder, so that it can be taken up again as it was begun.
+"""What a run was asked to be: `run.json` in its folder, so that it can be resumed with the same parameters.
 
 Rules: it holds what was given and nothing that was found: the runbook's path, parameters, where the clusters are, and what
 was granted. Secrets are references, as everywhere. It appears whole or not at all, and what is granted later is added.
@@ -39,7 +39,7 @@ class ClusterTarget:
 class Request(BaseModel):
     """`parameters` are those given for this run; the runbook's own are in the runbook. Paths are absolute.
 
-    `gate` is what became of the readiness gate at `gate_ms`, in words; empty where it was not asked.
+    `gate` is the result of the readiness gate at `gate_ms`, in words; empty where it was not checked.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

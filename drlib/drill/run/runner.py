@@ -39,7 +39,7 @@ _LOCKED_S: Final = 0.5  # a process that only checks the lock holds it for a mom
 
 
 class RunOver(UsageError):
-    """The run came to its end before; `ending` is how."""
+    """The run has ended before; `ending` is how."""
 
     def __init__(self, run: str, ending: RunOutcome) -> None:
         super().__init__(f"{run} is over", f"it {endings.describe(ending)}", "Make a new plan and run that.")
@@ -51,7 +51,7 @@ FINISH: Final = "finish"
 
 
 class Runner:
-    """One run of `plan` in `folder`. `run` may be called once; another process takes it up with `resume=True`.
+    """One run of `plan` in `folder`. `run` may be called once; another process resumes it with `resume=True`.
 
     `gate` waits until the next part may begin (`HYPOTHESIS`, a step's name, or `FINISH`); False: an abort was asked for.
     """

@@ -1,5 +1,5 @@
-"""Drills for a lab alone: they break clusters on purpose and prove what became of the records.
+"""Drills for a lab only: they break clusters on purpose and account for every record.
 
-`failover`: a cluster is killed and the applications move. `active`: several clusters serve at once, one joins, one dies.
+`failover`: a cluster is killed and the applications move. `active`: several clusters serve at once, one joins, one fails.
 `ordering`: a move with and without order per key.
 """

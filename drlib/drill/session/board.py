@@ -108,7 +108,7 @@ def waits_of(
     *,
     attended: bool = False,
 ) -> Waits | None:
-    """What the board says while the run of `plan` is paused for an approval; None where none is missing.
+    """What the board shows while the run of `plan` is paused for an approval; None where none is missing.
 
     `lines`: its journal's; `granted`: steps that were approved when it was begun; `in_file`: who has approved which since.
     """

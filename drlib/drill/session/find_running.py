@@ -1,6 +1,6 @@
-"""Which drill runs now on a lab or on clusters, found by the folders of runs alone: from any process, touching nothing.
+"""Which drill runs now on a lab or on clusters, found by the folders of runs alone. Changes nothing.
 
-Rules: a run belongs to a place by its `run.json`; of several, one whose process lives comes first, else the newest. What
+Rules: a run belongs to a place by its `run.json`; of several, one whose process is alive comes first, else the newest. What
 a folder says wrongly (a torn plan, a tampered journal) is reported and never guessed around.
 Not for: beginning, resuming and rolling back (`drlib.runbook.plans`).
 """

@@ -1,7 +1,7 @@
 """The scorecard of a run, from its journal and from what its steps kept.
 
-Rules: a run that did not get to its end has a check that says so, and no pass. A drill is judged by what its steps and its
-hypothesis looked at; records that were not counted are None. Objectives are checked as `endings` does.
+Rules: a run that did not reach its end has a check that says so, and no pass. A drill is judged by what its steps and its
+hypothesis checked; records that were not counted are None. Objectives are checked as `endings` does.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ ENDED: Final = "the drill ran to its end"
 
 
 def scorecard(plan: Plan, run_dir: Path, error: BaseException | None = None) -> Scorecard:
-    """What the run in `run_dir` came to so far. `error` is what ended it, if something did."""
+    """The scorecard of the run in `run_dir` so far. `error` is what ended it, if something did."""
     lines = journal.read(run_dir / JOURNAL) if (run_dir / JOURNAL).exists() else ()
     drill = plan.drill
     whole = details.joined(details.read_part(run_dir, step.name) for step in drill.steps)
@@ -64,13 +64,13 @@ def scorecard(plan: Plan, run_dir: Path, error: BaseException | None = None) -> 
 
 
 def write(plan: Plan, run_dir: Path, error: BaseException | None) -> None:
-    """Put it into `run_dir`, where there is something to tell: a run that was refused has no journal."""
+    """Write it to `run_dir`, unless the run was refused before its start and has no journal."""
     if (run_dir / JOURNAL).exists():
         scorecard(plan, run_dir, error).write(run_dir / SCORECARD)
 
 
 def _gate(lines: Sequence[Line]) -> list[Check]:
-    """What became of the readiness gate; nothing where there was none to pass. Passed over, it is a price."""
+    """The check of the readiness gate; none where no gate applied. A skipped gate makes the verdict conditional."""
     for line in lines:
         if line.event == Noted.RUN_STARTED and (gate_result := line.data.get("readiness")):
             skipped = str(gate_result).startswith(gate.SKIPPED)

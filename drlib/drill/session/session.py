@@ -2,11 +2,11 @@
 
 Rules: the run has a thread of its own, so that the kernel stays free for a button and an interrupt; it holds lease and
 journal from the first thing done to the last. What was done is not done again: a cell that is run twice, and a run that is
-taken up after its kernel died, show what the journal and the kept details say. An interrupt while it waits aborts the run,
-which then rolls back by its strategy. `close` ends nothing: what stands can be resumed. Whatever way a run ends,
+resumed after its kernel died, show what the journal and the kept details say. An interrupt while it waits aborts the run,
+which then rolls back by its strategy. `close` undoes nothing: the run can be resumed. However a run ends,
 `scorecard.json` is written from the journal and what the steps kept.
-A missing approval is a pause: the run lets go of lease and journal, and any permitted process can resume it. The cell
-waits for the approval where a page with the board is open, and takes the run up again; an interrupt, or the end of the
+A missing approval is a pause: the run releases lease and journal, and any permitted process can resume it. The cell
+waits for the approval where a page with the board is open, and resumes the run; an interrupt, or the end of the
 last page, ends that wait and leaves the pause. Elsewhere (papermill) it raises at once.
 Not for: making a drill from a file (`drlib.runbook.open_drill`), and what is done (`runner`).
 """
@@ -172,7 +172,7 @@ class DrillSession:
         self._abort.request(by)
 
     def approve(self, step: str, by: str) -> None:
-        """Approve `step`, before which the run is paused, in the name of `by`; the cell that waits, or is run again, goes on.
+        """Approve `step`, before which the run is paused, in the name of `by`; the cell that waits, or is run again, continues.
 
         Raises `UsageError` for a step that does not wait, and for no name.
         """
@@ -191,7 +191,7 @@ class DrillSession:
         if self._waits() is None:
             return
         self._abort.request(by)
-        if self._attended:  # a cell waits with the run, and is who takes it up
+        if self._attended:  # a cell waits with the run, and resumes it
             return
         self._error = None
         self._start()
@@ -200,7 +200,7 @@ class DrillSession:
         self._draw(last=True)
 
     def close(self) -> None:
-        """Let go of lease and journal. What stands stays, and can be resumed. Safe to repeat."""
+        """Release lease and journal. Changes stay, and the run can be resumed. Safe to repeat."""
         with self._moved:
             self._closing = True
             self._moved.notify_all()
@@ -215,7 +215,7 @@ class DrillSession:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _go(self, where: str) -> None:
-        """Let the run go on through `where`, and come back when it is past it. Raises what ended the run."""
+        """Let the run continue through `where`, and return when it is past it. Raises what ended the run."""
         index = self._order.index(where)
         while True:
             if isinstance(self._error, ApprovalMissing):  # a pause: who has approved meanwhile runs the cell again
@@ -241,8 +241,8 @@ class DrillSession:
             raise UsageError("the drill was closed", "it was left after its last step", "Open it again to resume it.")
 
     def _answered(self) -> bool:
-        """Where the run is paused for an approval that can be given while a cell runs, wait for it here: was it, or was the
-        abort asked for? Not where there is no such pause, nor when it is left as it is: by an interrupt, or by everybody."""
+        """Where the run is paused for an approval that can be given while a cell runs, wait for it here; True when
+        it was approved or aborted. False where there is no such pause, and after an interrupt or when the last page closed."""
         if self._board is None or not self._shown_board or self._waits() is None:
             return False
         try:
@@ -264,7 +264,7 @@ class DrillSession:
         self._thread.start()
 
     def _look(self) -> None:
-        """Wait a moment for the run to move, and show where it is."""
+        """Wait a moment for progress of the run, and redraw the board."""
         with self._moved:
             self._moved.wait(_LOOK_S)
         self._draw()
@@ -333,7 +333,7 @@ class DrillSession:
         except BaseException as error:
             self._error = error
         finally:
-            if not isinstance(self._error, ApprovalMissing):  # that is a pause, and traffic goes on
+            if not isinstance(self._error, ApprovalMissing):  # that is a pause, and traffic continues
                 sampler.stop(self.workplace.run_dir)
             if not self._closing:
                 try:
@@ -344,7 +344,7 @@ class DrillSession:
                 self._moved.notify_all()
 
     def _said_again(self, over: RunOver) -> DrlibError | None:
-        """What the run raised when it ended, for who looks at it again."""
+        """What the run raised when it ended, for a later look."""
         try:
             endings.close(
                 self.drill, over.ending, journal.read(self.workplace.run_dir / JOURNAL), self.workplace.run_dir.name
@@ -368,7 +368,7 @@ class DrillSession:
         return not self._abort.requested
 
     def _shown(self, step: Step) -> Table:
-        """What `step` came to, from the journal and what it kept."""
+        """The result of `step`, from the journal and the details it kept."""
         rows = details.read_rows(self.workplace.run_dir, step.name)
         evidence = _evidence(journal.read(self.workplace.run_dir / JOURNAL), step.name)
         if not rows:

@@ -28,7 +28,7 @@ class DrillContext:
     pointer: Path | None = None
 
     def cluster(self, alias: str) -> ClusterSettings:
-        """Raises `UsageError` when there is none of that alias."""
+        """Raises `UsageError` for an unknown alias."""
         if alias not in self.clusters:
             known = ", ".join(sorted(self.clusters)) or "none"
             raise UsageError(

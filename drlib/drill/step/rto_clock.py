@@ -21,7 +21,7 @@ STAGES: Final = ("fault", "detect", "decide", "act", "verify")
 def mark(run_dir: Path, stage: str, at_ms: int | None = None) -> int:
     """Keep the moment (now, when None) at which `stage` ended, "fault" the first; what is kept, in ms since the epoch.
 
-    Raises ValueError for a stage there is none of.
+    Raises ValueError for an unknown stage.
     """
     if stage not in STAGES:
         raise ValueError(f"no stage {stage}")

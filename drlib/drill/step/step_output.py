@@ -1,8 +1,8 @@
 """What a step keeps besides its evidence: rows to look at, and its parts of the scorecard.
 
-Rules: one file a step and kind in the run's folder, replaced in one move, so that a process that takes the run up finds all of
+Rules: one file a step and kind in the run's folder, replaced in one move, so that a process that resumes the run finds all of
 it or none. A step that is done again writes it again; what it says then is what counts. Parts are put together in the
-order of the steps: a figure that is given later replaces an earlier one, lists go on.
+order of the steps: a figure that is given later replaces an earlier one, lists continue.
 """
 
 import json

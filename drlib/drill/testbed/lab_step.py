@@ -1,6 +1,6 @@
 """What the steps of a drill on the lab have in common.
 
-Rules: a step that is taken up after a kill is done again from its beginning, and all it does is safe to repeat: what runs
+Rules: a step that is resumed after a kill is done again from its beginning, and all it does is safe to repeat: what runs
 is not started again, a moment that was written down is kept. So a probe tells untouched from begun, and never calls a
 step done whose measurements could be lost.
 Not for: clusters that are no lab.

@@ -1,10 +1,10 @@
 """What Kafka Connect stores about a MirrorMaker 2 flow: how far each source partition was copied, and what is configured.
 
 Rules: a key is the JSON array [connector name, source partition], a value the JSON object {"offset": N}; N is the offset
-of the last record whose copy was acknowledged, so the copy goes on at N + 1. A null value deletes; of one partition the
+of the last record whose copy was acknowledged, so the copy continues at N + 1. A null value deletes; of one partition the
 last record counts. Names are MM2's own (`MirrorSourceConnector`) or Strimzi's (`A->B.MirrorSourceConnector`); entries of
 other connectors are ignored. A key that cannot be read belongs to no partition and is skipped; a partition whose newest
-value cannot be read is named, because that must not be taken for "nothing was copied".
+value cannot be read is named, because that must not be mistaken for "nothing was copied".
 Source: `KafkaOffsetBackingStore`, `ConnectorOffsetBackingStore`, `MirrorUtils.wrapPartition` (KIP-382).
 Not for: reading the topics (`drlib.mirror.mm2.takeover`).
 """

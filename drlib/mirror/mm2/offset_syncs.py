@@ -39,7 +39,7 @@ class OffsetSyncWriter:
         state = self._states.setdefault(partition, _PartitionState())
         due = (
             state.last_sync_downstream == -1
-            # A sync translates later positions to one past itself, hence the + 1.
+            # A sync translates later positions to one past itself: the + 1.
             or downstream - (state.last_sync_downstream + 1) >= self._offset_lag_max
             or upstream - state.previous_upstream != 1
             or downstream < state.previous_downstream

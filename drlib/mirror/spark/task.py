@@ -138,7 +138,7 @@ def _run_worker(assignment: Assignment, channel: socket.socket, name: str) -> St
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:
-    """Close the worker's standard input, upon which it stops."""
+    """Close the worker's standard input, which stops it."""
     assert child.stdin is not None
     with contextlib.suppress(OSError):
         child.stdin.close()

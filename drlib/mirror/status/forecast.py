@@ -116,7 +116,7 @@ def time_left(
 
 
 def burn(samples: Sequence[Sample], left_s: float) -> float:
-    """How fast the time left shrinks, in seconds per second: 1 while nothing is mirrored, below 0 while it growth_bytes_per_s.
+    """How fast the time left shrinks, in seconds per second: 1 while nothing is mirrored, below 0 while it grows.
 
     `left_s` is the time left at the last of `samples`.
     """

@@ -43,7 +43,7 @@ class ServiceManager:
         self._send("STOPPING=1\nSTATUS=delivering records already fetched")
 
     def alive(self, now_s: float, text: str) -> None:
-        """Notify the watchdog, twice in its interval. Call it often, with the event loop's time."""
+        """Notify the watchdog, twice in its interval. Call it more often, with the event loop's time."""
         if self.watchdog_s and now_s >= self._next_s:
             self._next_s = now_s + self.watchdog_s / 2
             self._send(f"WATCHDOG=1\nSTATUS={text}")

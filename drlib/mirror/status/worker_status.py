@@ -139,7 +139,7 @@ def decode(data: bytes) -> WorkerStatus:
 def pause_s(interval_s: float, cost_s: float) -> float:
     """How long to pause after work that took `cost_s` of processor time, so that it takes at most `SHARE` of a core.
 
-    At most `LONGEST_S`, or the interval where that is longer, so that the worker is not taken for dead.
+    At most `LONGEST_S`, or the interval where that is longer, so that the worker is not considered dead.
     """
     return max(interval_s, min(LONGEST_S, cost_s / SHARE))
 

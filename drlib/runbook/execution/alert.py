@@ -2,8 +2,8 @@
 
 Rules: sent once, after the scorecard and before the manifest, for every exit code but 0, and for a run that was refused
 before it had a folder (a closed gate, a cluster that is away), but not for a mistyped command. What came of it is in
-the run's folder (`alert.json`), where the address stands as it was referred to. An alert that could not be delivered is said
-on the terminal and never changes what the run came to. Figures, names and the error are sent; no evidence and no parameter.
+the run's folder (`alert.json`), with the address as written in the file. An alert that could not be delivered is said
+on the terminal and never changes the run's result. Figures, names and the error are sent; no evidence and no parameter.
 """
 
 import json

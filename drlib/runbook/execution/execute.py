@@ -38,7 +38,7 @@ RAN: Final = "the runbook ran to its end"
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run came to. `error` is the one line of what stopped it, empty when it ran to its end."""
+    """The result of a run. `error` is the one line of what stopped it, empty when it ran to its end."""
 
     folder: Path
     scorecard: Scorecard

@@ -1,6 +1,6 @@
 """The `drill` of a runbook: flow, mode, hypothesis, steps; checked key by key before anything is asked of a cluster.
 
-Rules: an unknown key or value is refused with where it stands. A value written `${name}` is the notebook's parameter of
+Rules: an unknown key or value is refused with its place. A value written `${name}` is the notebook's parameter of
 that name, whole. Objectives are the runbook's own. What a step or an expectation may name is in `drlib.drill.run.registry`.
 """
 

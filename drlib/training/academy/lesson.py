@@ -3,7 +3,7 @@
 Rules: a step that was done is only shown again, so cells may run twice and a kernel restart loses nothing. The fault and
 the answer come only after the learner's prediction, because the fault would reveal the answer. A check asks the clusters
 when it is called; it ignores what was typed and passes only after the fault. What could not be checked is unknown and not
-passed. A learner who repairs nothing is told so without an exception, and the notebook continues. A lesson that was closed,
+passed. A missing repair is reported without an exception, and the notebook continues. A lesson that was closed,
 or replaced by another on the same lab, changes nothing any more. With `answers="reference"` predictions and repairs are
 filled in, and no points given.
 Not for: the subject of a lesson (`drlib.training.academy.lessons`), nor for clusters outside a lab.

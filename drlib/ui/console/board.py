@@ -1,4 +1,4 @@
-"""A drill's board in a notebook: one display, redrawn while cells run and kept as it was when they ended.
+"""A drill's board in a notebook: one display, redrawn while cells run and left unchanged when they ended.
 
 Rules: redrawn at most four times a second; text and HTML, so that a notebook executed by papermill keeps the last picture and
 a terminal has one too; a step's state is a word, never a colour alone; everything is escaped; times are UTC. Outside a

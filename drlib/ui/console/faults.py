@@ -35,7 +35,7 @@ class Fault:
     undo: str = ""
 
     def plan(self, alias: str) -> str:
-        """What pressing it will change, in a sentence."""
+        """One sentence on what pressing the button will change."""
         back = f" {self.undo} reverts it." if self.undo else ""
         return f"{self.changes.format(alias=alias)}{back}"
 
@@ -46,7 +46,7 @@ def _kill(lab: Lab, alias: str) -> None:
 
 
 def _start(lab: Lab, alias: str) -> None:
-    """What runs is left alone; what is paused is woken first, or it would be waited for in vain."""
+    """Leaves running brokers alone; a paused one is resumed first, because it would not answer."""
     if not lab.clusters[alias].alive and Disk(lab, alias).full:
         raise UsageError(f"{alias} was not started", "its disk is full", "Press Free disk first.")
     lab.clusters[alias].resume()
@@ -156,7 +156,7 @@ FAULTS: Final = (
 
 
 def fault(name: str) -> Fault:
-    """Raises `UsageError` for none of that name."""
+    """Raises `UsageError` for an unknown name."""
     for candidate in FAULTS:
         if candidate.name == name:
             return candidate
@@ -164,7 +164,7 @@ def fault(name: str) -> Fault:
 
 
 def carry_out(lab: Lab, name: str, alias: str, typed: str = "") -> str:
-    """Do it; what was done, in words. Raises `UsageError` when a dangerous one is not confirmed by the cluster's name."""
+    """Inject the fault and return a description of it. Raises `UsageError` when a dangerous one is not confirmed by name."""
     chosen = fault(name)
     if alias not in lab.clusters:
         raise UsageError(

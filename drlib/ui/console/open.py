@@ -69,7 +69,7 @@ class Console:
         self.show()
 
     def close(self) -> None:
-        """End its threads; drills, mirrors and clusters go on. Safe to repeat."""
+        """End its threads; drills, mirrors and clusters continue. Safe to repeat."""
         from drlib.ui.console.widget import ConsoleWidget
 
         if isinstance(self.widget, ConsoleWidget):
@@ -116,7 +116,7 @@ def _split(of: str | Path | Flow) -> tuple[str, Path | None]:
 
 
 def _runs() -> Path:
-    """`runs` of the project: here or above; where there is none yet, beside the notebooks."""
+    """The folder `runs` of the project: here or above; where there is none yet, beside the notebooks."""
     for place in (Path.cwd(), *Path.cwd().parents):
         if (place / "runs").is_dir():
             return place / "runs"

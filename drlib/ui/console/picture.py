@@ -1,7 +1,7 @@
 """The console's picture: one state as text, as HTML and as a plotly figure, the same in a notebook, a report and a terminal.
 
 Rules: everything is escaped; a standing is a mark and a word, its colour only repeats it; times are UTC; unknown is written
-as unknown. What is wrong comes before what is well, and a list that is cut says what it leaves out.
+as unknown. Problems come first, and a shortened list says how much it leaves out.
 Not for: pressing anything (`drlib.ui.console`).
 """
 
@@ -312,7 +312,7 @@ def _more(count: int, what: str) -> list[str]:
 
 
 def figure_of(state: ConsoleState) -> go.Figure:
-    """Records behind by topic, each bar with its own words; how the flows are stands above."""
+    """Records behind by topic, each bar labelled; the state of the flows is above."""
     title = "; ".join(f"{view.flow} {view.state}" for view in state.flows) or "No flow is known"
     known = [lag for lag in state.topics if lag.records is not None][:ROWS]
     if not known:

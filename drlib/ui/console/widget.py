@@ -81,7 +81,7 @@ class ConsoleWidget:
             answer_while_busy(control)
 
     def start(self) -> None:
-        """Begin to look and to draw. Safe to repeat."""
+        """Start observing and drawing. Safe to repeat."""
         if self._thread is None:
             self.draw(self._watching.state())
             self._watching.start()
@@ -108,7 +108,7 @@ class ConsoleWidget:
     # -- drawing -------------------------------------------------------------------------------------------------------
 
     def draw(self, state: ConsoleState) -> None:
-        """Show `state`; what is as it was is not sent again."""
+        """Show `state`; unchanged parts are not sent again."""
         page = html_of(state)
         if page != self._shown:
             self._shown = page
@@ -125,7 +125,9 @@ class ConsoleWidget:
                 continue
             try:
                 self.draw(self._watching.state())
-            except Exception as error:  # the thread goes on: a console that stands still would show an old state as new
+            except (
+                Exception
+            ) as error:  # the thread continues: a console that stands still would show an old state as new
                 self.said.value = _wrong(error)
 
     # -- what may be pressed -------------------------------------------------------------------------------------------
@@ -178,7 +180,7 @@ class ConsoleWidget:
         self._do(name, alias, typed)
 
     def _leave(self) -> None:
-        """The plan goes, and the focus is where it came from: on what is hidden it would be lost."""
+        """Hide the plan and return the focus to its button: on a hidden control it would be lost."""
         asked = self.buttons.get(self._pending)
         self._left()
         if asked is not None:
@@ -200,7 +202,7 @@ class ConsoleWidget:
         self.said.value = _note(done.result()) if error is None else _wrong(error)
 
     def _lab_now(self) -> Lab:
-        """As its folder says. Raises `UsageError` where there is none."""
+        """The lab, read from its folder. Raises `UsageError` where there is none."""
         lab = self._watching.lab()
         if lab is None:
             raise UsageError("nothing was done", "these clusters are no lab", "Faults are for a lab alone.")

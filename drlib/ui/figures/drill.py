@@ -1,7 +1,7 @@
-"""Pictures of a drill's applications, from their histories: who was served when, and in which order a key was read.
+"""Pictures of a drill's applications, from their histories: records per second, and in which order a key was read.
 
 Rules: as in `figures`: labels instead of a legend, UTC, units on axes, no meaning by colour alone. Only what applications
-wrote down is drawn; where nothing was written there is nothing to see, and the picture says so.
+recorded is drawn; a figure without data says so.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MOST: Final = 4.0
 def pulse_figure(drill: DrillSession) -> go.Figure:
     """Records per second of each application, one above the other, with the drill's moments across all of them.
 
-    Rates beyond `MOST` times an application's median, as after a pause, are cut off. Left out are applications that were
-    there for less than a quarter of the time.
+    Rates beyond `MOST` times an application's median, as after a pause, are cut off. Applications that
+    ran for less than a quarter of the time are left out.
     """
     moments_of = {path.stem: _moments(read_history(path)) for path in _histories(drill)}
     longest = max((_span_ms(moments) for moments in moments_of.values()), default=0)
@@ -97,7 +97,7 @@ def _histories(drill: DrillSession) -> list[Path]:
 
 
 def _moments(history: History) -> list[int]:
-    """When an application was served: acknowledged, or its commit was."""
+    """When an application was served: a record acknowledged, or an offset committed."""
     acked = [row.acked_ms for row in history.produced if row.status is ProducedStatus.ACKED]
     return acked or [row.at_ms for row in history.consumed]
 

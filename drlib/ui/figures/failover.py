@@ -1,7 +1,7 @@
 """A failover in records: what was acknowledged, mirrored and read around the fault, and by which cluster, moment by moment.
 
 Rules: as in `figures`. Applications' own histories are drawn, and of the mirror what was sampled. Records are counted from what
-had been acknowledged when the source died, so that a line's distance to 0 is what it is short of. A record that is read again
+had been acknowledged when the source died, so that a line's distance below 0 is what is missing. A record that is read again
 is not counted again. The lower half says which readers were served by which topic, and when none was.
 """
 
@@ -73,7 +73,7 @@ def _samples(drill: DrillSession) -> list[tuple[int, int]]:
 
 
 def _marks(drill: DrillSession, fault: int) -> list[Mark]:
-    """What happened from the fault on, up to where the source comes back."""
+    """The marks from the fault on, up to the restart of the source."""
     run_dir = drill.workplace.run_dir
     marks = [mark for step in drill.drill.steps for mark in details.read_part(run_dir, step.name).marks]
     marks = sorted((m for m in marks if fault - BEFORE_MS <= m.at_ms <= fault + LONGEST_MS), key=lambda m: m.at_ms)
@@ -117,7 +117,7 @@ def _sums(events: Sequence[tuple[int, str]], zero: int) -> list[tuple[int, int]]
 
 
 def _lanes(histories: dict[str, History]) -> dict[str, History]:
-    """The applications that have to do with what groups read."""
+    """The consumers, and the producers of the topics they read."""
     read = {row.topic for history in histories.values() for row in history.consumed}
     return {
         name: history
@@ -171,7 +171,7 @@ def _draw_lines(figure: go.Figure, lines: dict[str, list[tuple[int, int]]], firs
 
 
 def _within(points: Sequence[tuple[int, int]], first: int, last: int) -> list[tuple[int, int]]:
-    """The part of a line that is to be seen, from where it enters to where it leaves."""
+    """The visible part of a line, from where it enters the axes to where it leaves them."""
     begin, end = bisect_right(points, (first, 2**62)), bisect_right(points, (last, 2**62))
     entered = [(first, points[begin - 1][1])] if begin else []
     left = [(last, points[end - 1][1])] if end < len(points) and end else []

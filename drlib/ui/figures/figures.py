@@ -112,7 +112,7 @@ def traffic_figure(card: Scorecard) -> go.Figure:
 
 
 def partitions_figure(card: Scorecard) -> go.Figure:
-    """For each partition the source's end, and in it how far the mirror had come. Offsets."""
+    """For each partition the source's end offset, and the offset mirrored up to."""
     if not card.partitions:
         return empty("Partitions", "No offsets of partitions were recorded.")
     shown = _worst(card.partitions)
@@ -262,7 +262,7 @@ def draw_marks(figure: go.Figure, marks: Sequence[Mark], first: int, reach: int,
 
 
 def blank(title: str, *, height: int) -> go.Figure:
-    """A picture with nothing in it yet; `height` 0 is whatever its place gives it."""
+    """An empty figure in the common style; `height` 0 takes the height of its place."""
     figure = go.Figure()
     figure.update_layout(
         template="none",
@@ -291,7 +291,7 @@ def blank(title: str, *, height: int) -> go.Figure:
 
 
 def empty(title: str, why: str) -> go.Figure:
-    """A picture that says why there is nothing to see."""
+    """A figure that says why it has no data."""
     figure = blank(title, height=150)
     label(figure, why, 0.5, 0.5, size=14, colour="#52606d", xref="paper", yref="paper")
     figure.update_xaxes(visible=False)
@@ -300,5 +300,5 @@ def empty(title: str, why: str) -> go.Figure:
 
 
 def _plain(text: str) -> str:
-    """`text` shown as it is: plotly reads a little HTML in labels."""
+    """`text` escaped: plotly interprets some HTML in labels."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

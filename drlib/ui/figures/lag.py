@@ -1,9 +1,9 @@
-"""Lag over time, drawn: how old is what each reader reads next, against what was agreed and what retention keeps.
+"""Lag over time: the age of the next record of each reader, with the objective and the retention.
 
 Rules: as in `figures`: labels instead of a legend, UTC, units on axes, no meaning by colour alone. Seconds are on a logarithmic
-axis, because objective and retention are decades apart; whatever is less than a tenth of a second stands at its foot, as the
-axis says. A lag that is known between two ends is drawn as both, the upper one thick and the lower one thin, and the title says
-so. A time without a measurement is a gap. Only the worst partitions are drawn.
+axis, because objective and retention are decades apart; anything below a tenth of a second is drawn at its foot, as the
+axis says. A lag that is known between two bounds is drawn as both, the upper one thick and the lower one thin, as the title
+says. A time without a measurement is a gap. Only the worst partitions are drawn.
 """
 
 from __future__ import annotations

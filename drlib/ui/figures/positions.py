@@ -1,9 +1,9 @@
-"""Where groups go on at the target against where they should: one row a group and partition, in records.
+"""Where groups resume on the target, compared with where they should: one row a group and partition, in records.
 
 Rules: as in `figures`: every row says in words what its mark means, so no meaning is by colour alone. 0 is the next record the
-group had not read; to the left is what it reads again, to the right what it would never read. What is not known is written, and
+group had not read; to the left is what it reads again, to the right what it would never read. An unknown number is written, and
 not drawn as 0. Only the rows that are furthest off are drawn, and the number of the others is stated.
-Not for: judging (`analysis.checkpoints`, `rules.checker`).
+Not for: judging (`drlib.analysis.audit.checkpoints`, `drlib.lab.checker`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROW: Final = 26
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One row: `again` records read again, `skipped` never; None for not known. `words` says what that is."""
+    """One row: `again` records read again, `skipped` never; None for unknown. `words` is the label."""
 
     name: str
     again: int | None
@@ -39,7 +39,7 @@ class Standing:
 
 
 def positions_figure(drill: DrillSession) -> go.Figure:
-    """Of a drill on a lab: what was translated, against what each group had committed and the record it then read."""
+    """Of a drill on a lab: translated positions, compared with each group's committed offset and the record it then read."""
     title = "Where groups resumed, compared with where they had stopped"
     flow, run_dir = drill.drill.flow, drill.workplace.run_dir
     moves = positions.read(run_dir, flow.target)
@@ -65,7 +65,7 @@ def positions_figure(drill: DrillSession) -> go.Figure:
 
 
 def checkpoints_figure(audit: NightlyAudit) -> go.Figure:
-    """Of an audit: each group's checkpoints against the copies they point at."""
+    """Of an audit: each group's checkpoints, compared with the records they point to."""
     standings = [
         Standing(f"{each.group}: {each.partition}", each.re_read, each.skipped, _checked(each.re_read, each.skipped))
         for result in audit.results.values()
@@ -75,7 +75,7 @@ def checkpoints_figure(audit: NightlyAudit) -> go.Figure:
 
 
 def standing_figure(title: str, standings: Sequence[Standing]) -> go.Figure:
-    """`standings` as rows; a picture that says so where there are none."""
+    """`standings` as rows; a figure that says so where there are none."""
     if not standings:
         return figures.empty(title, "No group has a position to compare.")
     shown = sorted(standings, key=_urgency)[:MOST]

@@ -50,7 +50,7 @@ BELOW: Final = 2  # the page's h1 and h2 come before
 
 
 class UnreadableNotebook(DrlibError):
-    """The executed notebook is no notebook."""
+    """The executed notebook cannot be read as a notebook."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path.name} cannot be shown", why, "Write the report without it, or execute it again.")

@@ -37,7 +37,7 @@ NOT_HASHED: Final = frozenset({NAME, "manifest.sha256"})  # written after, or to
 
 @dataclass
 class Drawings:
-    """The page's figures; `add` gives the id of the element that one is drawn in."""
+    """The page's figures; `add` returns the id of the element in which a figure is drawn."""
 
     found: dict[str, str] = field(default_factory=dict)
 
@@ -48,7 +48,7 @@ class Drawings:
         return name
 
     def as_json(self) -> Markup:
-        """All of them as one JSON object that no script element can be closed by."""
+        """All figures as one JSON object that cannot close its script element."""
         text = "{" + ",".join(f'"{name}":{figure}' for name, figure in self.found.items()) + "}"
         return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
@@ -123,7 +123,7 @@ def _sections(card: Scorecard) -> list[tuple[str, str]]:
 
 
 def _counts(card: Scorecard) -> list[tuple[str, str]]:
-    """What was counted of records, as (what, how many); an analysis shows what it was asked for."""
+    """The record counts, as (what, how many); an analysis shows those it was asked for."""
     counts = {
         "Produced": card.records.produced,
         "Mirrored": card.records.mirrored,
@@ -174,7 +174,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _source(name: str) -> str:
-    """A file beside the template, as it stands."""
+    """A file beside the template, unchanged."""
     loader = jinja2.PackageLoader("drlib.ui.report")
     return loader.get_source(_environment(), name)[0].strip() + "\n"
 

@@ -24,7 +24,7 @@ _SAID: Final[Mapping[str, str]] = {
     Noted.UNDO_SUCCEEDED: "undone",
     Noted.UNDO_FAILED: "could not be undone",
 }
-_HASH: Final = 12  # of a plan's hash, as far as anybody compares it by eye
+_HASH: Final = 12  # of a plan's hash, as far as people compare it by eye
 _EARLIEST_MS: Final = 1_000_000_000_000  # below it, `_ms` is a length of time and not a moment
 
 
@@ -39,7 +39,7 @@ class Moment:
 
 
 def moments(journal: Sequence[Line]) -> Iterator[Moment]:
-    """The journal's lines as a timeline. What is no step's has its event's name where a step's would be."""
+    """The journal's lines as a timeline. A line without a step has the event's name instead."""
     first: datetime | None = None
     for line in journal:
         try:

@@ -1,7 +1,7 @@
 """Sizing a link, shown: the numbers of `drlib size`, and what was measured beside them.
 
-Rules: what does not fit is said in a sentence before any number. Sizes and rates are decimal.
-Not for: drawing (`sizing_pictures`).
+Rules: a link that is too small is reported in a sentence before any number. Sizes and rates are decimal.
+Not for: drawing (`figures`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Sizing:
     """A flow of `rate` over a link: what carries it, as `drlib size` says, in a notebook.
 
     All as people write them: `rate` and `bandwidth` "5MB/s" or "1Gb/s", `rtt` there and back, "200ms", `retention` "24h".
-    Raises `UsageError` for what is none of these.
+    Raises `UsageError` for any other form.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Sizing:
         )
 
     def link(self) -> Table:
-        """One client that waits for each answer, by what an answer holds, and ours."""
+        """Throughput of one client that waits for each response, by response size, and of drlib's mirror."""
         return Table(
             f"{formats.rate(self.size.rate)} over {said_link(self.size.link)}",
             link_rows(self.size),
@@ -88,7 +88,7 @@ class Sizing:
         return Table("What to run", [{"what": what, "value": value} for what, value in needs_rows(self.size)])
 
     def after_outages(self) -> Table:
-        """What each outage leaves behind, and whether retention forgives it."""
+        """The lag after each outage, and whether retention is long enough."""
         return Table(
             f"After an outage, with a retention of {formats.short_duration(self.retention_s)}",
             outage_rows(self.outages),
@@ -103,7 +103,7 @@ class Sizing:
         return f"Not enough: {formats.rate(s.reach)}, bounded by {s.bound}, is less than the flow's {formats.rate(s.rate)}."
 
     def loss(self) -> str:
-        """One sentence: when does retention win?"""
+        """One sentence: after which outage are records lost?"""
         s = self.size
         if s.enough:
             return f"Records are lost once an outage outlasts {formats.short_duration(self.retention_s)}."
@@ -113,7 +113,7 @@ class Sizing:
 
     @explains_missing_extra("a figure")
     def figure(self) -> go.Figure:
-        """Throughput against what an answer holds: predicted."""
+        """Throughput against the size of a response: predicted."""
         from drlib.ui.sizing.figures import throughput_figure
 
         return throughput_figure(self.size.link, rate=self.size.rate)
@@ -128,7 +128,7 @@ class Sizing:
     def conclude(self, run_dir: str | Path, trial: Trial, outage: str) -> Table:
         """The verdict on the flow, on an `outage` that must be survived ("6h"), and on `trial`.
 
-        `scorecard.json` goes to `run_dir`, where one is given. Raises `UsageError` for what is no time.
+        `scorecard.json` goes to `run_dir`, where one is given. Raises `UsageError` for an invalid time.
         """
         away = quantities.seconds(outage, "outage")
         checks = (
@@ -151,7 +151,7 @@ class Sizing:
 
 
 class Trial:
-    """What a lab's link carried, beside what the formulas say of it."""
+    """What a lab's link carried, beside the prediction."""
 
     def __init__(self, tried: Tried) -> None:
         self.tried = tried
@@ -196,7 +196,7 @@ class Trial:
 
     @explains_missing_extra("a figure")
     def figure(self) -> go.Figure:
-        """Throughput against what an answer holds: predicted and measured."""
+        """Throughput against the size of a response: predicted and measured."""
         from drlib.ui.sizing.figures import throughput_figure
 
         return throughput_figure(self.tried.link, tried=self.tried)
@@ -224,7 +224,7 @@ def measured(lab_dir: Path, link: LinkSpec, *, partitions: int = 4, megabytes: i
 
 
 def link_rows(sized: Size) -> list[dict[str, object]]:
-    """By what an answer holds: what one client that waits reaches, and how many reach the flow's rate; ours last."""
+    """By response size: the throughput of one client that waits, and how many are needed for the flow's rate; drlib last."""
     rows: list[dict[str, object]] = []
     usual = usual_request(sized.partitions)
     for request in sorted({*REQUESTS, usual}):
@@ -248,7 +248,7 @@ def link_rows(sized: Size) -> list[dict[str, object]]:
 
 
 def needs_rows(sized: Size) -> list[tuple[str, str]]:
-    """What to run, and why that much."""
+    """What to run, with reasons."""
     return [
         ("workers", f"{sized.workers} (one core each; drlib mirror FILE, started as often)"),
         ("lanes", f"{sized.lanes} (drlib.lanes; two per worker, at most one per partition)"),
@@ -261,7 +261,7 @@ def needs_rows(sized: Size) -> list[tuple[str, str]]:
 
 
 def outage_rows(outages: Sequence[Outage]) -> list[dict[str, object]]:
-    """By length: what waits, how long it takes, what retention leaves."""
+    """By length: the lag, the time to catch up, and what retention leaves."""
     return [
         {
             "outage": formats.short_duration(each.seconds),

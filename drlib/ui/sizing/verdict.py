@@ -1,7 +1,7 @@
-"""What a sizing comes to: a verdict on the link, on one outage, and on whether the lab's link did what was predicted of it.
+"""Verdicts of a sizing: on the link, on one outage, and on whether the lab's link performed as predicted.
 
 Rules: the flow and the outage are judged by arithmetic, a measurement only by whether the arithmetic held on this machine: one
-that falls short proves a busy machine at most, so it is unknown and no failure.
+that falls short may only show a busy machine, so it is unknown and no failure.
 Not for: the arithmetic (`rules.sizing`).
 """
 
@@ -49,7 +49,7 @@ def survives(outage: Outage, retention_s: float) -> Check:
 def measured_as_predicted(
     link: LinkSpec, waiting: Sequence[Measured], mirrored: Sequence[Measured]
 ) -> tuple[Check, ...]:
-    """Of what was tried on the lab's link: the best of each kind against its own prediction."""
+    """Checks of the measurements on the lab's link: the best of each kind against its prediction."""
     checks = []
     for name, tried in (
         (
@@ -73,7 +73,7 @@ def measured_as_predicted(
 
 
 def write(run_dir: Path, checks: Sequence[Check], began_ms: int) -> Verdict:
-    """`scorecard.json`, and the verdict of it."""
+    """Write `scorecard.json`; returns its verdict."""
     card = Scorecard(
         runbook=NAME,
         run_id=run_dir.name,

@@ -46,7 +46,7 @@ def plan_of(plan: Plan) -> RenderableType:
 
 
 def rolls_back(plan: Plan) -> str:
-    """When the drill puts everything back, in words."""
+    """When the drill undoes its changes, in words."""
     drill = plan.drill
     return _BY_MODE[drill.mode] if drill.rollback is Rollback.DEFAULT else _BY_STRATEGY[drill.rollback]
 

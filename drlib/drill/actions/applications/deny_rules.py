@@ -1,11 +1,11 @@
-"""Which ACL rules keep everybody from writing to topics, and which of those there have to be made.
+"""Which ACLs deny writing to topics, and which of those have to be created.
 
 Rules: a DENY wins over every ALLOW (`StandardAuthorizerData`), so one LITERAL rule a topic and principal is enough, and what
-was granted stays as it is. Super users are above rules. A rule that exists already is not created, and so not this drill's to
-take away. The first rule of a topic changes what holds for everybody else: with allow.everyone.if.no.acl.found only topics
-without any rule are open. So a topic without one is *bare*, and is fenced only together with a rule that lets everybody do
-the rest, where that was confirmed.
-Not for: asking and telling the cluster (`drlib.kafka.admin.topic_acls`).
+was granted stays as it is. Super users are above rules. A rule that exists already is not created, and so this drill does not
+remove it. The first ACL of a topic changes the rights of all other principals: with allow.everyone.if.no.acl.found only
+topics without any ACL are open. So a topic without one is *bare*, and is fenced only together with a rule that allows every
+principal all other operations, where that was confirmed.
+Not for: reading and changing ACLs of a cluster (`drlib.kafka.admin.topic_acls`).
 """
 
 from collections.abc import Collection, Iterable
@@ -14,7 +14,7 @@ from typing import Final
 
 from drlib.kafka.protocol.acls import WILDCARD, Operation, PatternType, Permission, TopicAcl
 
-EVERYBODY: Final = "User:*"
+ANY_PRINCIPAL: Final = "User:*"
 _ANY_HOST: Final = "*"
 
 
@@ -29,9 +29,9 @@ class WriteFence:
 def write_fence(
     topics: Collection[str], principals: Collection[str], existing: Iterable[TopicAcl], *, open_to_all: bool
 ) -> WriteFence:
-    """What it takes that none of `principals` writes to `topics`, where the rules `existing` hold.
+    """What is needed so that none of `principals` can write to `topics`, with the rules `existing` in place.
 
-    `open_to_all`: topics without a rule are open to everybody, and are to stay so but for writing.
+    `open_to_all`: topics without an ACL are open to every principal, and stay so except for writing.
     """
     known = frozenset(existing)
     bare = tuple(topic for topic in sorted(topics) if not any(concerns(rule, topic) for rule in known))
@@ -41,13 +41,13 @@ def write_fence(
         for principal in principals
     }
     if open_to_all:
-        wanted |= {TopicAcl(topic, EVERYBODY, _ANY_HOST, Operation.ALL, Permission.ALLOW) for topic in bare}
+        wanted |= {TopicAcl(topic, ANY_PRINCIPAL, _ANY_HOST, Operation.ALL, Permission.ALLOW) for topic in bare}
         return WriteFence(tuple(sorted(wanted - known, key=_order)), ())
     return WriteFence(tuple(sorted(wanted - known, key=_order)), bare)
 
 
 def _order(rule: TopicAcl) -> tuple[bool, TopicAcl]:
-    """What lets in comes before what keeps out: between the two no reader may be locked out."""
+    """Rules that allow come before those that deny, so that no reader is locked out between the two."""
     return rule.permission is Permission.DENY, rule
 
 

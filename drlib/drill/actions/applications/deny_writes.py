@@ -1,7 +1,7 @@
-"""What a drill denied by ACL, so that it and no other rule is taken away again, by whichever run brings the writers back.
+"""The ACLs by which a drill denied writing, recorded so that exactly these are removed, by this run or by the failback.
 
 Rules: the rules are in the run's folder before the first is made, and are forgotten when the last is gone; they are kept with
-the ID of the cluster they are on, since an alias or an address may lead elsewhere later. A run that gives the topics back
+the ID of the cluster they are on, since an alias or an address may name another one later. A run that reopens the topics
 (a rollback, a failback) looks in its own folder and in those beside it, as a failback is mostly another run.
 Not for: which rules (`drlib.drill.actions.applications.deny_rules`).
 """
@@ -34,17 +34,17 @@ class WriteRules:
         return tuple(rule for rules in self._of_all().values() for rule in rules)
 
     def make(self, rules: Sequence[TopicAcl]) -> None:
-        """Keep them and make them. Raises `BrokerError` for the first that is refused."""
+        """Record the rules, then create them. Raises `BrokerError` for the first that is refused."""
         this_cluster = cluster_id(self._cluster)
         details.write_rows(self._run_dir, self._file, [{"cluster_id": this_cluster, **row_of(rule)} for rule in rules])
         create_rules(self._cluster, rules)
 
     def lift_own(self) -> int:
-        """Take away what this run made; how many rules. Safe to repeat."""
+        """Remove what this run created; returns the number of rules. Safe to repeat."""
         return self._lift({self._run_dir: self.kept()})
 
     def lift(self) -> int:
-        """Take away what is `standing`; how many rules. Safe to repeat."""
+        """Remove what is `standing`; returns the number of rules. Safe to repeat."""
         return self._lift(self._of_all())
 
     def _of_all(self) -> dict[Path, tuple[TopicAcl, ...]]:

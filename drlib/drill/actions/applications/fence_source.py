@@ -1,12 +1,12 @@
 """Actions `source.fence` and `source.unfence`: stop every write to the source, and wait until its logs no longer grow.
 
 Rules: a source that does not answer cannot be fenced: the evidence says so, with what to do when it comes back. Partitions
-that still grow are named; groups that do not follow the pointer are named and not waited for. An undo lets everybody go on.
-With `deny_write` those who do not follow the pointer are kept out by the brokers: an ACL denies writing to the topics of
+that still grow are named; groups that do not follow the pointer are named and not waited for. An undo ends the hold.
+With `deny_write` the brokers refuse producers that do not follow the pointer: an ACL denies writing to the topics of
 these patterns, once producers that follow the pointer have had `grace_s` to finish what is in flight. The rules are removed
 by an undo, by `source.unfence` and by a planned move that comes back (`deny_writes`). A cluster without an authorizer is
-refused, and so is a topic whose first rule it would be, for that would lock out its readers and the mirror; `open_to_all`
-declares that the cluster admits everybody where there is no rule, and keeps it so but for writing.
+refused, and so is a topic without an ACL, whose first one would lock out its readers and the mirror; `open_to_all`
+declares that the cluster allows everything on topics without an ACL, and keeps it so except for writing.
 Not for: records written on the former source since (failback).
 """
 
@@ -18,7 +18,7 @@ from typing import Final
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_topic import EVERYONE
 from drlib.config.patterns.selection import matches
-from drlib.drill.actions.applications.deny_rules import EVERYBODY, WriteFence, write_fence
+from drlib.drill.actions.applications.deny_rules import ANY_PRINCIPAL, WriteFence, write_fence
 from drlib.drill.actions.applications.deny_writes import WriteRules, row_of, rule_of
 from drlib.drill.actions.applications.pointer import PointerPlace, conflict
 from drlib.drill.plan.plan import Change, Fact
@@ -52,13 +52,13 @@ class FenceSource(FlowArguments, DrillAction):
     deadline_s: Seconds = 60
     """How long to wait for that."""
     application: Text = EVERYONE
-    """Whose pointer; by default the one that every application follows."""
+    """The application whose pointer is used; by default the one that every application follows."""
     deny_write: Patterns = ()
     """Topics to which the brokers deny writing, by ACL."""
-    deny_principals: Texts = (EVERYBODY,)
-    """Whom they deny it."""
+    deny_principals: Texts = (ANY_PRINCIPAL,)
+    """Principals to which writing is denied."""
     open_to_all: Flag = False
-    """Declares that the cluster admits everybody to topics without a rule (allow.everyone.if.no.acl.found)."""
+    """Declares that the cluster allows every principal to use topics without an ACL (allow.everyone.if.no.acl.found)."""
     grace_s: Seconds = 2
     """How long producers that follow the pointer may finish what is in flight before writing is denied."""
 
@@ -172,20 +172,20 @@ class FenceSource(FlowArguments, DrillAction):
         if fence.bare:
             raise UsageError(
                 f"writing to {', '.join(fence.bare[:5])} on {alias} cannot be denied alone",
-                f"{len(fence.bare)} topics have no ACL rule so far, and the first one of a topic locks out whoever has none, "
+                f"{len(fence.bare)} topics have no ACL, and a topic's first ACL denies every principal without one, "
                 "readers and the mirror included",
-                "Allow their readers first (kafka-acls.sh --add), or say open_to_all: true where everybody may do everything "
-                "to topics without rules (allow.everyone.if.no.acl.found).",
+                "Allow their readers first (kafka-acls.sh --add), or set open_to_all: true if every principal may use "
+                "topics without an ACL (allow.everyone.if.no.acl.found).",
             )
         return fence
 
     def _deny(self, metadata: ClusterMetadata) -> None:
-        """Make the rules; taken up after a kill, those that were decided then."""
+        """Make the rules; resumed after a kill, those that were decided then."""
         kept = self.rules.kept()
         self.rules.make(kept or self._fence(metadata).make)
 
     def _finish_in_flight(self, metadata: ClusterMetadata, abort: Abort) -> None:
-        """Until nothing was written for a moment, or `grace_s` are over: a producer that follows the pointer is not refused."""
+        """Wait until no log grew for a moment, at most `grace_s`: producers that follow the pointer are not refused."""
         partitions = self._partitions(metadata)
         give_up = time.monotonic() + self.grace_s
         with Cluster(self.source_cluster) as cluster:
@@ -231,7 +231,7 @@ class FenceSource(FlowArguments, DrillAction):
 
 
 def _for_good(pointer: Pointer) -> bool:
-    """Does it hold without a limit? The hold of a planned move that died expires."""
+    """Does it hold without a limit? The hold of a planned move whose process died expires."""
     return pointer.hold and not pointer.hold_limit_s
 
 

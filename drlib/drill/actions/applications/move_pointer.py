@@ -1,7 +1,7 @@
 """Action `pointer.move`: the pointer names the target: the remote topics up to where they end now, then the local ones.
 
-Rules: what is written is on disk before it is published, so that a process that takes the step up can tell its own pointer from
-another one. A pointer that names neither cluster of the flow is a conflict, and is left.
+Rules: what is written is on disk before it is published, so that a process that resumes the step knows its own
+pointer. A pointer that names neither cluster of the flow is a conflict, and is left.
 Not for: what the pointer is and where it is kept (`drlib.drill.actions.applications.pointer`).
 """
 
@@ -30,7 +30,7 @@ class MovePointer(FlowArguments, DrillAction):
     name = "pointer.move"
 
     application: Text = EVERYONE
-    """Whose pointer; by default the one that every application follows."""
+    """The application whose pointer is used; by default the one that every application follows."""
     cutover: Flag = True
     """Whether the pointer says where each remote topic ends, so that readers finish it before the local one."""
 

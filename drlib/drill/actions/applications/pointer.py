@@ -1,7 +1,7 @@
-"""Where a drill finds and moves the applications' pointer: its file, or the topic on every cluster that answers.
+"""The applications' pointer as a drill reads and writes it: its file, or the topic on every cluster that answers.
 
-Rules: clusters that do not answer are left out and named, so that a dead one costs a step nothing but being asked once. What
-was there before a step and what it wrote are on disk before it writes, so that a process that takes it up knows both.
+Rules: clusters that do not answer are left out and named, so that a dead one costs a step one request only. What
+was there before a step and what it writes are on disk before it writes, so that a process that resumes it knows both.
 Not for: what a pointer is (`drlib.client.pointer`, `pointer_topic`).
 """
 
@@ -19,12 +19,12 @@ from drlib.kafka.admin.reachability import who_answers
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.runs.journal import Scalar
 
-NOBODY = "nobody"
+NO_POINTER = "nobody"  # the value in plans and journals
 
 
 @dataclass(frozen=True)
 class Read:
-    """`silent` says by alias who did not answer, and why: they may know a newer pointer."""
+    """`silent`: clusters that did not answer, by alias, and why; they may have a newer pointer."""
 
     pointer: Pointer | None
     silent: Mapping[str, str]
@@ -64,7 +64,7 @@ class PointerPlace:
         return Read(newest.pointer, silent | {alias: error.why for alias, error in newest.silent.items()})
 
     def write(self, before: Pointer | None, after: Pointer) -> Mapping[str, str]:
-        """Keep both, and make `after` the newest; returns who did not get it, and why.
+        """Record both, and make `after` the newest; returns the clusters that did not get it, and why.
 
         Raises `PointerConflict` where another writer was first.
         """
@@ -92,9 +92,9 @@ class PointerPlace:
         )
 
     def put_back(self) -> None:
-        """What was there before the step, under a new version. Raises `Deviated` when it was moved since.
+        """Restore what was there before the step, under a new version. Raises `Deviated` when it was moved since.
 
-        Versions are not compared: a later step that was put back has left what this one wrote under a newer one.
+        Versions are not compared: the undo of a later step wrote this step's pointer again under a newer version.
         """
         kept, now = self.kept(), self.read().pointer
         if kept is None or now is None or _same(now, kept.before):
@@ -141,5 +141,5 @@ def _same(one: Pointer, other: Pointer | None) -> bool:
 
 def describe(pointer: Pointer | None) -> str:
     if pointer is None:
-        return NOBODY
+        return NO_POINTER
     return f"{pointer.active} (version {pointer.version}{', producers held' if pointer.hold else ''})"

@@ -3,7 +3,7 @@
 Rules: `source` and `target` are the clusters applications move between, by default from the drill's target back to its
 source. A worker is never started on clusters that are no lab's: the error has the command to run. Positions
 that are not exact are refused unless `inexact` allows them. What was decided and what was there before are on disk before
-anything is written, so that a step taken up completes just that, and an undo puts back what was not changed since.
+anything is written, so that a resumed step completes exactly that, and an undo restores what was not changed since.
 Not for: moving the applications (`switchover`), and records that only one side has (`unreplicated_actions`).
 """
 
@@ -75,7 +75,7 @@ class VerifyWorkers(MoveArguments, ReadOnlyAction):
 
 
 class WaitCaughtUp(MoveArguments, ReadOnlyAction):
-    """Wait until the flow has mirrored everything but `offsets`, while applications go on writing."""
+    """Wait until the flow has mirrored everything but `offsets`, while applications continue to write."""
 
     name = "reverse.wait"
 
@@ -160,7 +160,7 @@ class TranslateBack(MoveArguments, DrillAction):
         return group_writing.reached(self.settings.clusters[self.flow.target], self._kept())
 
     def undo(self, changes: Changes) -> None:
-        """Put back what was there. Raises `GroupNotEmpty` for a group that runs, `Deviated` for one that has run."""
+        """Restore what was there. Raises `GroupNotEmpty` for groups with members, `Deviated` for later commits."""
         moves = self._kept()
         if changes and moves is not None:
             group_writing.put_back(self.settings.clusters[self.flow.target], moves)
@@ -175,7 +175,7 @@ class TranslateBack(MoveArguments, DrillAction):
 
 
 def refuse_inexact(translations: Iterable[GroupTranslation], moving: Flow) -> None:
-    """Raises `Deviated` naming the first position that is not exact, and the first group that has not read a mirror out."""
+    """Raises `Deviated` naming the first position that is not exact, or the first group with a mirror not read to its end."""
     wrong = [t for t in translations if t.unread or not t.translation.exact]
     unread = [t for t in wrong if t.unread]
     inexact = [t for t in wrong if not t.translation.exact]

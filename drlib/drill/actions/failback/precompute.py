@@ -2,7 +2,7 @@
 
 Rules: the result is what translating everything at that moment would give. Each group's positions are read again; where they
 are unchanged and every query of the offset maps has the same result, so has the group; any other is translated again.
-Nothing is written ahead: an offset that was committed in vain would have to be put back.
+Nothing is written ahead: an offset that was committed too early would have to be undone.
 Not for: deciding and writing (`drlib.drill.actions.groups`), nor the queries (`drlib.mirror.offsets.translation.two_way`).
 """
 
@@ -17,7 +17,7 @@ from drlib.model import GroupTranslation, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class PrecomputedGroup:
-    """One group's positions on the cluster that is left, and their translations."""
+    """One group's positions on the cluster it leaves, and their translations."""
 
     positions: Positions
     translations: tuple[GroupTranslation, ...]
@@ -41,7 +41,7 @@ class PrecomputedMoves:
         positions: Mapping[str, Positions],
         previous: Mapping[str, Positions],
     ) -> "PrecomputedMoves":
-        """Of all groups, which have `positions` on the cluster that is left."""
+        """Translate `positions` of all groups on the cluster they leave."""
         translator = Translator(settings, flow_pair)
         groups = {
             group: PrecomputedGroup(at, translator.group(group, at, previous.get(group, {})))

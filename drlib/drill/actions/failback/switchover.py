@@ -1,20 +1,22 @@
 """A planned move of the applications between two clusters that both serve: nothing lost, nothing read twice, traffic held
 for a moment only.
 
-Rules: one step, since what lies between holding and moving is what the applications feel. First everything that takes time,
-while they run: the mirror catches up, and every group's positions are translated (`moves_ahead`). Then the pointer holds
-them: producers finish what is in flight, consumers commit and leave. When the logs stand still, the mirror has all of them
-and every group is empty or has read everything, the positions are final; they are read again, what changed is translated
-again, all are committed, and the pointer moves: unless a log has grown meanwhile, as a slow producer had something left, and
-then it begins again at standing still. If that is not so within `held_s` seconds, or a position would not be exact, the
-pointer lets everybody go on where they were, and the step says why. Taken up after a kill, it begins at the hold again: the
-pointer says how far it came. What a failover denied by ACL on the cluster gone to goes before the move (`write_rules`). Once
-the pointer has moved there is no undo but a move back.
-A hold ends by itself `hold_limit_s` seconds (60) after an application saw it, so that no application waits for ever when the
-drill has died; the pointer is moved in the first half of that, or not at all. What was written at the source afterwards,
-by producers that honour no hold, is counted once they have moved: that is the RPO.
-`stopped_seconds` is from the hold to the first record that stands on the cluster gone to; None without one within 10 s.
-More than `stopped_s` (2) of it fails the drill, though not the step: who has moved has moved.
+Rules:
+- First, while the applications run, everything that takes time: the mirror catches up, and every group's positions are
+  translated (`precompute`). Then the pointer holds the applications: producers finish what is in flight, consumers commit and
+  leave their groups.
+- Positions are final when no log grows, the mirror has all records, and every group is empty or has read everything. They
+  are read again, changed ones are translated again, all are committed, and the pointer moves. If a log has grown meanwhile (a
+  slow producer had records left), the wait for still logs starts over.
+- Where that takes longer than `held_s` seconds, or a position would not be exact, the pointer lets the applications continue
+  where they were, and the step fails with the reason.
+- A hold ends by itself `hold_limit_s` seconds (60) after an application saw it, so that a drill that died holds no
+  application. The pointer is moved in the first half of that time or not at all. Records that producers without support for
+  the hold write to the source afterwards are counted once the applications have moved: that is the RPO.
+- A step resumed after a kill begins at the hold again; the pointer shows its progress. ACLs by which an earlier failover
+  denied writing to the new cluster are removed before the move (`deny_writes`). After the move the only undo is a move back.
+- `stopped_seconds` is from the hold to the first record on the other cluster; None without one within 10 s. More than
+  `stopped_s` (2) fails the drill, but not the step, because the applications have moved.
 """
 
 import time
@@ -87,7 +89,7 @@ class MoveApplications(MoveArguments, DrillAction):
     held_s: Seconds = 10.0
     """How long to wait, with the applications held, until everything stands still; at most half of `hold_limit_s`."""
     hold_limit_s: Seconds = 60.0
-    """After how long an application goes on by itself where the move does not come; 0: never."""
+    """After how long a held application continues by itself if it was not moved; 0: never."""
     quiet_s: Seconds = 0.25
     """How long no log may grow before everything counts as standing still."""
     within_s: Seconds = 120
@@ -95,7 +97,7 @@ class MoveApplications(MoveArguments, DrillAction):
     stopped_s: Seconds = 2.0
     """Objective: how long the applications may stand still. A longer time fails the drill, though not the step."""
     application: Text = EVERYONE
-    """Whose pointer; by default the one that every application follows."""
+    """The application whose pointer is used; by default the one that every application follows."""
 
     @model_validator(mode="after")
     def _holds_long_enough(self) -> Self:
@@ -212,7 +214,7 @@ class MoveApplications(MoveArguments, DrillAction):
         return Reach.PARTLY if now.hold else Reach.UNTOUCHED
 
     def undo(self, changes: Changes) -> None:
-        """Let everybody go on where they are held. Raises `Deviated` once they have moved."""
+        """Let the applications continue where they are held. Raises `Deviated` once they have moved."""
         now = self._pointer()
         if now.active == self.flow.target and self._pointers.kept() is not None:
             raise Deviated(
@@ -257,7 +259,7 @@ class MoveApplications(MoveArguments, DrillAction):
         if limit_s and held_s > limit_s * _SURE:
             raise Deviated(
                 f"the applications stay at {self.flow.source}",
-                f"it took {held_s:.1f} s until everything was ready, and after {limit_s:g} s they go on by themselves",
+                f"it took {held_s:.1f} s until everything was ready, and after {limit_s:g} s they continue by themselves",
                 "Give a longer hold_limit_s, or fewer groups at a time.",
             )
 
@@ -299,7 +301,7 @@ class MoveApplications(MoveArguments, DrillAction):
             if time.monotonic() - began > self.held_s:
                 raise Deviated(
                     f"the applications stay at {moving.source}",
-                    f"after {self.held_s:g} s of holding, {why or 'records arrived again'}; they go on where they were",
+                    f"after {self.held_s:g} s of holding, {why or 'records arrived again'}; they continue where they were",
                     "Check that every application honours the pointer's hold, then try again.",
                 )
             abort.wait(_LOOK_S)
@@ -347,7 +349,7 @@ class MoveApplications(MoveArguments, DrillAction):
         ]
         if first_s is not None:
             first = began_ms + int(1000 * first_s)
-            marks.append(Mark(name="traffic goes on", at_ms=first, detail=f"first record on {moving.target}"))
+            marks.append(Mark(name="traffic continues", at_ms=first, detail=f"first record on {moving.target}"))
         verdict = Verdict.UNKNOWN if first_s is None else Verdict.PASS if first_s <= most else Verdict.FAIL
         evidence = "no record within 10 s" if first_s is None else f"{first_s:.2f} s"
         check = Check(name=f"applications stand still for at most {most:g} s", verdict=verdict, evidence=evidence)

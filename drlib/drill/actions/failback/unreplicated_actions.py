@@ -130,11 +130,11 @@ class TailAction(DrillAction):
         }
 
     def probe(self, changes: Changes) -> Reach:
-        """How far it came is in the ledger, and `act` goes on from there; done already, it only counts again."""
+        """Its progress is in the ledger, from where `act` continues; when all is done, it only counts again."""
         return Reach.PARTLY if self._began() else Reach.UNTOUCHED
 
     def undo(self, changes: Changes) -> None:
-        """Raises `Deviated`: what was recovered has been read by now, and a quarantine takes nothing from anybody."""
+        """Raises `Deviated`: recovered records may have been read already, and a quarantine took nothing away."""
         if changes and self._began():
             raise Deviated(
                 f"what was settled of the tail of {self.context.flow} stays so",
@@ -162,7 +162,7 @@ class SettleTail(TailAction):
     name = "tail.settle"
 
     how: Settle
-    """What becomes of the tail."""
+    """What to do with the tail."""
 
     @property
     def settle(self) -> Settle:
@@ -224,18 +224,18 @@ def _examples(tail: UnreplicatedRecords) -> list[dict[str, Scalar]]:
 def _settled(flow: Flow, tail: UnreplicatedRecords, done: Settled) -> list[dict[str, Scalar]]:
     quarantines = ", ".join(quarantine_topic(flow.source, topic) for topic in tail.topics)
     return [
-        {"what became of it": f"recovered to {', '.join(tail.topics)} on {flow.target}", "records": done.recovered},
-        {"what became of it": f"quarantined in {quarantines}", "records": done.quarantined},
-        {"what became of it": f"set aside in {quarantines}, older than others of its key", "records": done.set_aside},
-        {"what became of it": f"set aside in {quarantines}, sent again by its producer", "records": done.sent_again},
-        {"what became of it": "recovered behind newer records of its key", "records": done.late},
+        {"result": f"recovered to {', '.join(tail.topics)} on {flow.target}", "records": done.recovered},
+        {"result": f"quarantined in {quarantines}", "records": done.quarantined},
+        {"result": f"set aside in {quarantines}, older than others of its key", "records": done.set_aside},
+        {"result": f"set aside in {quarantines}, sent again by its producer", "records": done.sent_again},
+        {"result": "recovered behind newer records of its key", "records": done.late},
     ]
 
 
 def _other(
     place: DrillContext, settings: MirrorSettings, topics: tuple[str, ...] | None, abort: Abort
 ) -> tuple[int | None, str]:
-    """How many records only the target has, which flow back and are no tail that needs deciding; or why that is unknown."""
+    """How many records only the target has, which the reverse flow mirrors; or why that is unknown."""
     back = place.flow.reverse
     try:
         unreplicated = find_unreplicated(settings, back, topics, wait=abort.wait)
@@ -250,4 +250,4 @@ def _said(records: Mapping[str, int]) -> str:
     """Groups with the most records first."""
     some = sorted(((n, group) for group, n in records.items() if n), reverse=True)
     listed = [f"{group} {n}" for n, group in some[:_SAMPLE]]
-    return ", ".join([*listed, *([f"{len(some) - _SAMPLE} more"] if len(some) > _SAMPLE else [])]) or "nobody"
+    return ", ".join([*listed, *([f"{len(some) - _SAMPLE} more"] if len(some) > _SAMPLE else [])]) or "none"

@@ -1,4 +1,4 @@
-"""Action `mirror.drain`: wait until the target has all the source had; with the source gone, all that can still arrive.
+"""Action `mirror.drain`: wait until the target has all the source had; with the source lost, all that can still arrive.
 
 Rules: a drain in a planned move ends with nothing missing, or does not end. With the source gone it ends when nothing more
 can arrive, and what is known to be missing is the least the RPO can be. What is unknown is None, never a guess.
@@ -26,12 +26,12 @@ _MOST_READ: Final = 10_000  # offsets that may be read to see whether they are m
 
 
 class DrainMirror(ReadOnlyTargetAction):
-    """Wait until the target has all the source had; with the source gone, all that can still arrive."""
+    """Wait until the target has every record of the source; with the source lost, every record that can still arrive."""
 
     name = "mirror.drain"
 
     expect: Expected = Expected.GONE
-    """What the operator expects of the source. With `serving` a source that is gone is an error."""
+    """The state in which the operator expects the source. With `serving` a source that does not answer is an error."""
     deadline_s: Seconds = 60
     """How long to wait."""
 

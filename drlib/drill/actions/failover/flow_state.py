@@ -1,6 +1,6 @@
-"""The state of a flow at this moment: both clusters' own account, and every worker that answers.
+"""The state of a flow at this moment: from both clusters, and from every worker that answers.
 
-Rules: it only asks; both clusters are asked at the same time, so that one that does not answer costs its time-out once. A
+Rules: it only reads; both clusters are read at the same time, so that one that does not answer costs its time-out once. A
 lab's worker writes its status into a file, others answer at the address in their claim. What is unknown is None.
 Not for: waiting (`drain`), and what the state means (`drlib.drill.actions.failover.triage_rules`).
 """

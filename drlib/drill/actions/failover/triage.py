@@ -1,7 +1,7 @@
-"""Action `failover.triage`: whether to fail over at all: which clusters answer, what is missing, what it costs.
+"""Action `failover.triage`: whether to fail over: which clusters answer, what is missing, what it costs.
 
-Rules: it changes nothing and guesses nothing; what could not be established is reported by name. Where failing over is not
-the answer the action refuses, and its error says what is.
+Rules: it changes nothing and guesses nothing; what could not be checked is reported by name. Where failing over is not
+the right action it refuses, and its error names the right one.
 Not for: the judgement itself (`drlib.drill.actions.failover.triage_rules`).
 """
 
@@ -28,16 +28,16 @@ from drlib.runs.scorecard import Mark
 
 
 class Triage(ReadOnlyTargetAction):
-    """Decide whether to fail over: which clusters answer, what is missing, what it costs. Refuses where it is no answer."""
+    """Decide whether to fail over: which clusters answer, what is missing, what it costs. Fails where it is not right."""
 
     name = "failover.triage"
 
     expect: Expected = Expected.GONE
-    """What the operator expects of the source."""
+    """The state in which the operator expects the source."""
     force_reason: Text = ""
     """Why to fail over although the source answers."""
     application: Text = EVERYONE
-    """Whose pointer is shown; by default the one that every application follows."""
+    """The application whose pointer is shown; by default the one that every application follows."""
 
     @property
     def pointer(self) -> PointerPlace:

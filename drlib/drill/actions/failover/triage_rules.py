@@ -1,8 +1,8 @@
-"""Should one fail over at all? From observations of both sides: yes, no, or what is unknown.
+"""Decide whether to fail over, from observations of both sides: yes, no, or unknown.
 
 Rules: a target that does not answer, or has partitions without a leader, cannot take over, whatever the source does. A
-source that is taken for gone and answers is a reason to wait, unless a reason is given. Both sides
-written to is never passed over: it is said, topic by topic, and fails unless a reason is given.
+source that is expected to be lost and answers is a reason to wait, unless a reason is given. Both sides
+written to is never ignored: it is reported, topic by topic, and fails unless a reason is given.
 Not for: asking (`drlib.drill.actions.failover.triage`), and the price, which is reported and not weighed.
 """
 
@@ -59,7 +59,9 @@ def advise(
     against, remedy = "", ""
     if both_written:
         against = f"both sides are written to: {', '.join(both_written)}"
-        remedy = f"Stop the applications on one side (source.fence), or give force_reason to go on to {target.alias}."
+        remedy = (
+            f"Stop the applications on one side (source.fence), or give force_reason to continue to {target.alias}."
+        )
     elif expected is Expected.GONE and source.serves:
         against = f"{source.alias} {source}"
         remedy = "Use a planned switchover (planned-switchover), which loses nothing, or give force_reason."

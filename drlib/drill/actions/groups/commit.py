@@ -1,9 +1,9 @@
-"""Committed offsets of groups without members on one cluster: read, written as decided (`rules`), and put back.
+"""Committed offsets of groups without members on one cluster: read, written as decided (`rules`), and restored.
 
 Every action that moves positions reads and writes them here, many groups at a time.
 Rules: an offset that is neither what it was nor what was decided was changed by others: it is left, and named before anything
-is written. A group with members is refused by name, and the broker's own refusal says the same where one joined meanwhile.
-What is put back is what was committed before; a group that had nothing is deleted, and single offsets are removed.
+is written. A group with members is refused by name, also where the broker refuses because one joined meanwhile.
+An undo restores what was committed before; a group that had nothing is deleted, and single offsets are removed.
 Not for: deciding (`rules`), and keeping what was decided (`decided`).
 """
 
@@ -74,7 +74,7 @@ def read_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
 
 
 def reached(cluster: ClusterSettings, moves: Sequence[PositionMove] | None) -> Reach:
-    """How far `write` came with `moves`, None where nothing was decided; all written counts as partly, as it is read back."""
+    """How much of `moves` was written, None where nothing was decided; all written counts as partly, as it is read back."""
     if moves is None:
         return Reach.UNTOUCHED
     positions = committed_positions(cluster, {move.group for move in moves})

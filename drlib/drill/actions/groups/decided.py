@@ -1,7 +1,7 @@
-"""What a run decided of the positions of groups on one cluster, and what was committed there before: a file of its folder.
+"""The positions that a run decided for groups on one cluster, and those committed there before: a file in its folder.
 
-Rules: it is on disk, whole, before the first position is written, so that a process that takes the run up completes what was
-decided and puts back what was there. One file for each target cluster and use (`groups`, `shadow`).
+Rules: it is on disk, whole, before the first position is written, so that a process that resumes the run completes what was
+decided and restores what was there. One file for each target cluster and use (`groups`, `shadow`).
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def read(run_dir: Path, target: str, use: str = "groups") -> tuple[PositionMove,
 
 
 def forget(run_dir: Path, target: str, use: str = "groups") -> None:
-    """Forget what was decided, once it was put back."""
+    """Delete the decisions, once they were undone."""
     _path(run_dir, target, use).unlink(missing_ok=True)
 
 

@@ -127,7 +127,7 @@ class ReadCanary(ReadOnlyTargetAction):
     def _read(
         self, cluster: ClusterSettings, starts: set[tuple[TopicPartition, int]], abort: Abort
     ) -> dict[tuple[TopicPartition, int], list[Record]]:
-        """The next records from each of `starts`, as many as there are and no more than wanted."""
+        """Read the next records from each of `starts`, at most `records` of each."""
         records: dict[tuple[TopicPartition, int], list[Record]] = {start: [] for start in starts}
         with Cluster(cluster, timeout_s=TIMEOUT_S) as handle:
             existing = handle.topics({partition.topic for partition, _ in starts})
@@ -148,7 +148,7 @@ class ReadCanary(ReadOnlyTargetAction):
 
 
 def _turns(starts: set[tuple[TopicPartition, int]]) -> Iterator[dict[TopicPartition, int]]:
-    """Starts put together so that a partition is in each only once: one reader reads it from one place."""
+    """Split `starts` into rounds with each partition once, because a consumer reads a partition from one position."""
     waiting = sorted(starts, key=lambda start: (start[1], start[0]))
     while waiting:
         turn: dict[TopicPartition, int] = {}
@@ -163,7 +163,7 @@ def _turns(starts: set[tuple[TopicPartition, int]]) -> Iterator[dict[TopicPartit
 
 
 def _compared(move: PositionMove, records: Sequence[Record], expected: Sequence[Record] | None) -> str:
-    """What is read has to be what the source has there, as far as both have it."""
+    """Compare records with those that the source has at the same position, as far as both have them."""
     if expected is None:
         return "unknown: the source does not answer"
     if move.kind is not TranslationKind.EXACT:

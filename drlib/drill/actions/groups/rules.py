@@ -1,11 +1,11 @@
-"""Decide what becomes of each position of a group that moves to another cluster: committed there, or left and why.
+"""Decide for each position of a group that moves to another cluster whether it is committed there, or left, and why.
 
 Every move decides here: failover, rehearsal, failback and planned switchover.
 Rules: what is committed is what the offset map gives, never a guess, and never past the end of the log. A position that is
-further ahead on the target was read there: it is left, unless going back is asked for. Where nothing was mirrored yet and
+further ahead on the target was read there: it is left, unless `rewind` allows going back. Where nothing was mirrored yet and
 the partition exists, the group begins at its log start. A position that is left blocks its group, except where nothing of
 the partition is on the target.
-Not for: translating (`drlib.mirror.offsets.translation`), writing (`commit`), and keeping groups in step while the source
+Not for: translating (`drlib.mirror.offsets.translation`), writing (`commit`), and synchronizing groups while the source
 serves (`drlib.mirror.sync.rules.group_offsets`).
 """
 
@@ -77,7 +77,7 @@ class LogBounds:
 def decide(
     item: GroupTranslation, bounds: LogBounds | None, committed: CommittedOffset | None = None, *, rewind: bool = False
 ) -> PositionMove:
-    """What becomes of one translated position.
+    """Decide one translated position.
 
     `bounds` are None for a partition that does not exist on the target, `committed` is the group's offset there. `rewind`: a
     group that is further ahead there may go back.
@@ -131,7 +131,7 @@ def decide_all(
     rewind: bool = False,
     ours: GroupPositions | None = None,
 ) -> tuple[PositionMove, ...]:
-    """What becomes of every translated position; `ours` are offsets that this very step committed before."""
+    """Decide every translated position; `ours` are offsets that this very step committed before."""
     moves = []
     for item in items:
         now = committed.get(item.group, {}).get(item.target)

@@ -1,9 +1,9 @@
 """Action `groups.translate`: positions of groups on the source, translated and committed on the target.
 
-Rules: what is decided is on disk before anything is written, and a step taken up completes just that. A group with
+Rules: what is decided is on disk before anything is written, and a resumed step completes exactly that. A group with
 members on the target is refused by name, and so is one of which a position would be guessed, before any group is written;
 `leave` names groups that may be moved in part. A position that is neither what it was nor what was decided was changed by
-others: it is left, and named. Undo puts back what was there before; a group that had nothing there is deleted.
+others: it is left, and named. Undo restores what was there before; a group that had nothing there is deleted.
 Not for: rehearsing (`rehearsal`), verifying (`verify`), and moving the applications (`actions.applications.move_pointer`).
 """
 
@@ -48,7 +48,7 @@ class TranslateGroups(FlowArguments, DrillAction):
     groups: Patterns = (".*",)
     """Which groups."""
     leave: Patterns = ()
-    """Groups that may be moved in part, where a position of theirs cannot be translated without a guess."""
+    """Groups that may be moved although some of their positions cannot be translated; those positions stay as they are."""
     rewind: Flag = False
     """Whether a group that is further ahead on the target may be set back."""
     positions_from: PositionsFrom = PositionsFrom.EITHER
@@ -99,7 +99,7 @@ class TranslateGroups(FlowArguments, DrillAction):
         return group_writing.reached(self.target_cluster, self._kept())
 
     def undo(self, changes: Changes) -> None:
-        """Put back what was there before. Raises `Deviated` for what was moved since, `GroupNotEmpty` for members."""
+        """Restore what was there before. Raises `Deviated` for what was moved since, `GroupNotEmpty` for members."""
         moves = self._kept()
         if moves is not None:
             group_writing.put_back(self.target_cluster, moves)
@@ -114,7 +114,7 @@ class TranslateGroups(FlowArguments, DrillAction):
     # -- deciding --------------------------------------------------------------------------------------------------
 
     def decided(self) -> tuple[PositionMove, ...]:
-        """What becomes of every position of the chosen groups. Raises `UsageError` naming what holds it up."""
+        """Decide every position of the chosen groups. Raises `UsageError` naming what prevents the move."""
         flow, settings = self.flow, self.context.mirror_settings()
         translations = translate_groups(settings, flow, source_alive=_SOURCE_ALIVE[self.positions_from])
         chosen = [item for item in translations if self._chosen(item.group)]
@@ -144,7 +144,7 @@ class TranslateGroups(FlowArguments, DrillAction):
         return tuple(replace(move, group=names[move.group]) for move in moves)
 
     def named(self, group: str) -> str:
-        """What the source's `group` is called on the target."""
+        """The name on the target of the source's `group`."""
         return group
 
     def _chosen(self, group: str) -> bool:

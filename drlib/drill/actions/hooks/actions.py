@@ -57,7 +57,7 @@ class HookAction(DrillAction):
     attempts: Positive = 1
     """How often it is tried; more than once only where it is idempotent."""
     cluster: Text = ""
-    """Alias of the cluster whose ID has to be typed where the step is destructive; by default the flow's target."""
+    """Alias of the cluster whose ID has to be confirmed where the step is destructive; by default the flow's target."""
 
     @property
     @abstractmethod
@@ -88,7 +88,7 @@ class HookAction(DrillAction):
         return (Fact(self._entity, self._called if done else None), *self._programs())
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
-        """That it is called. Raises `UsageError` for a program or a secret there is none of."""
+        """That it is called. Raises `UsageError` for a program or secret that does not exist."""
         for hook in (self.hook, self.undo_hook):
             if hook is not None:
                 _resolve_secrets(hook)
@@ -288,7 +288,7 @@ def _failed(evidence: hooks.Evidence) -> Deviated:
 
 
 def _resolve_secrets(hook: Hook) -> None:
-    """Raises `UsageError` for a reference of `hook` that stands for nothing here. Looks its values up and drops them."""
+    """Raises `UsageError` for a reference of `hook` without a value on this machine. Does not keep the values."""
     texts = hook.environment.values() if isinstance(hook, CommandHook) else (hook.url, *hook.headers.values())
     for text in texts:
         references.resolve(text, f"hook {hook.name}")

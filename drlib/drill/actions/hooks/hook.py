@@ -48,7 +48,7 @@ class HookContext:
 class CommandHook:
     """`argv` is run without a shell, in this process's environment and `environment`, whose values may be references.
 
-    `timeout_s` is for each of `attempts`; more than one needs `idempotent`. Raises `UsageError` for what cannot be meant.
+    `timeout_s` is for each of `attempts`; more than one needs `idempotent`. Raises `UsageError` for wrong values.
     """
 
     name: str

@@ -108,7 +108,7 @@ def _drain(stream: IO[bytes], kept: Kept) -> None:
 
 
 def _until_end(process: subprocess.Popen[bytes], timeout_s: float, stop: Callable[[], bool]) -> str:
-    """Waits for its end; why it was not waited for any longer, empty when it ended."""
+    """Waits for its end; returns why the wait ended early, empty when it ended."""
     end = time.monotonic() + timeout_s
     while True:
         try:

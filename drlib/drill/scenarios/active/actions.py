@@ -1,8 +1,8 @@
-"""Actions of an active/active drill on a lab: readers read every cluster, one more joins, one dies and comes back.
+"""Actions of an active/active drill on a lab: readers read every cluster, one more joins, one fails and returns.
 
-Rules: numbers come from the applications' histories, from the clusters' logs and from the link's own byte counts, never
+Rules: numbers come from the applications' histories, from the clusters' logs and from the link's byte counts, never
 from the mirror. A step that shows the opposite of what it is for raises `Deviated`; its results are kept first.
-Not for: moving applications: that none moves is what the drill shows.
+Not for: moving applications; the drill shows that none has to move.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class Start(ActiveStep):
     clusters: Texts
     """Aliases of the clusters."""
     records_per_second: Number = 200.0
-    """Of each producer."""
+    """Records per second of each producer."""
 
     @property
     def mirrors(self) -> LabMirrors:
@@ -83,7 +83,7 @@ class Join(ActiveStep):
     others: Texts
     """Aliases of the others."""
     records_per_second: Number = 200.0
-    """Of its producer."""
+    """Records per second of its producer."""
 
     @property
     def mirrors(self) -> LabMirrors:
@@ -114,9 +114,9 @@ class Join(ActiveStep):
         self.testbed.start_producer(self.cluster, self.records_per_second)
         self.testbed.start_readers(self.cluster)
         self.mirrors.start(abort)
-        everybody = (*self.others, self.cluster)
-        self.wait(abort, f"everybody reads {self.cluster}", lambda: self.every_topic_read(everybody))
-        self.show(self.records_read(everybody))
+        every_cluster = (*self.others, self.cluster)
+        self.wait(abort, f"every reader reads {self.cluster}", lambda: self.every_topic_read(every_cluster))
+        self.show(self.records_read(every_cluster))
         self.score(ScorecardPart(marks=(Mark(name=f"{self.cluster} joins", at_ms=began_ms),)))
         if self._pids() != before:
             raise Deviated("an application was restarted", "it has another process now", "See the lab's logs.")
@@ -156,7 +156,7 @@ class Prove(ActiveStep):
         with contextlib.suppress(Unreachable):  # what is still missing then is the proof's to say
             self.wait(
                 abort,
-                "everybody has read everything",
+                "every reader has read every record",
                 lambda: all(applications.processed(testbed.readers(alias)) >= due for alias in self.clusters),
             )
         applications.stop(*(testbed.readers(cluster) for cluster in self.clusters))

@@ -161,7 +161,7 @@ class Kill(ActiveStep):
             self.lab.clusters[self.cluster].restart()
 
     def _moments(self) -> dict[str, list[int]]:
-        """When each application of the other clusters was served: acknowledged, or its commit was."""
+        """When each application of the other clusters was served: a record acknowledged, or an offset committed."""
         moments_ms = {}
         for other in self.others:
             sent = self.testbed.applications.history(self.testbed.producer(other)).produced
@@ -170,7 +170,7 @@ class Kill(ActiveStep):
         return moments_ms
 
     def _last_ms(self) -> int:
-        """Until when every application has said something, or has had its time."""
+        """Wait until every application has reported, or its time is up."""
         return min(max(moments, default=0) for moments in self._moments().values())
 
     def _pauses(self, name: str, moments: Sequence[int], at_ms: int) -> Row:
@@ -215,13 +215,15 @@ class Revive(ActiveStep):
         self.wait(abort, f"{self.cluster} serves", lambda: self.testbed.serves(self.cluster), cluster.brokers[0].log)
         self.wait(
             abort,
-            f"{self.cluster}'s applications go on",
+            f"{self.cluster}'s applications continue",
             lambda: all(self.testbed.applications.done(name) > done for name, done in before.items()),
         )
         self.show(self.records_read([self.cluster]))
         at_ms = self.moment_ms("serves")
         self.score(
-            ScorecardPart(marks=(Mark(name=f"{self.cluster} is back", at_ms=at_ms, detail="its applications go on"),))
+            ScorecardPart(
+                marks=(Mark(name=f"{self.cluster} is back", at_ms=at_ms, detail="its applications continue"),)
+            )
         )
         return {"restarted": self.cluster}
 

@@ -1,7 +1,7 @@
 """The proof of an active/active drill: every copy and every group, judged by the independent checker.
 
 Rules: histories and scans of every log by plain consumers are judged: each flow by `lab.checker.failover`, each group by
-`completeness` and `key_order`; a topic that was mirrored in a circle is found by its name on any cluster. A check that cannot
+`completeness` and `key_order`; a topic that was mirrored in a cycle is found by its name on any cluster. A check that cannot
 be decided fails the proof too, as unknown.
 """
 
@@ -102,7 +102,7 @@ def _row(who: str, due: int | None, present: int | None, missing: int | None, tw
 
 
 def _of_flow(flow: Flow, report: CheckReport) -> Check:
-    """One sentence of what the checker says of a flow: its verdict, and each finding that is not a pass."""
+    """The checker's verdict on a flow in one sentence, with each finding that is not a pass."""
     bad = [f"{f.name}: {f.evidence}" for f in report.findings if f.verdict is not Verdict.PASS]
     summary = f"{report.mirrored} of {report.produced} records once, whole, in their order"
     return Check(name=f"{flow} is exact", verdict=report.verdict, evidence="; ".join(bad) or summary)
@@ -138,7 +138,7 @@ def _flow(testbed: ActiveTestbed, flow: Flow, sent: History) -> CheckReport:
 
 
 def _loops(testbed: ActiveTestbed, clusters: Sequence[str]) -> list[str]:
-    """Topics that came over more than one flow, or back to where they are from."""
+    """Topics that crossed more than one flow, or returned to their source cluster."""
     extra_topics = []
     for cluster in clusters:
         expected = {testbed.topic, *(testbed.copy_of(other) for other in clusters if other != cluster)}

@@ -44,7 +44,7 @@ class StartApplications(StateChangeAction):
     after = "running"
 
     records_per_second: Number = 3000.0
-    """Of the producer."""
+    """Records per second of the producer."""
     backlog: Count = 30_000
     """Records it produces at once, before that."""
     delays_per_second: Number = 2000.0

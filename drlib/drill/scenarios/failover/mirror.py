@@ -79,17 +79,17 @@ class StartMirror(WorkerAction):
 
 
 class EndingAction(WorkerAction):
-    """A step after which a worker does not run any more."""
+    """A step that ends a worker."""
 
     def undo(self, changes: Changes) -> None:
-        """Start it again, where the drill goes back to a mirror that runs."""
+        """Start it again, where a rollback needs a running mirror."""
         if changes and not self.testbed.mirror_runs():
             self.testbed.worker(self.number).start()
             self.testbed.wait("the mirror runs", self.testbed.mirror_runs, 60)
 
 
 class KillMirror(EndingAction):
-    """SIGKILL a worker during traffic, and wait until the applications go on."""
+    """SIGKILL a worker during traffic, and wait until the applications continue."""
 
     name = "lab.kill_mirror"
     after = "killed"
@@ -113,7 +113,7 @@ class KillMirror(EndingAction):
         self.lab.registry.kill(self.worker)
         done_before, pace = self.testbed.applications.done("flights"), self.testbed.traffic.records_per_second
         self.testbed.wait(
-            "traffic goes on", lambda: self.testbed.applications.done("flights") > done_before + pace, 30, abort
+            "traffic continues", lambda: self.testbed.applications.done("flights") > done_before + pace, 30, abort
         )
         self.show_progress()
         return {"killed": self.worker, "at_ms": at_ms}

@@ -79,7 +79,7 @@ class Proof:
             self._session = None
 
     def check(self, rpo_records: int | None) -> list[dict[str, Scalar]]:
-        """Judge histories and a scan of the target; `rpo_records` is how many the drill's objective lets be lost."""
+        """Judge histories and a scan of the target; `rpo_records`: how many records the drill's objective allows to be lost."""
         history = self._testbed.applications.history("flights", *GROUPS)
         right = self._bootstrap(self._flow.target)
         remote = f"{self._remote}flights"
@@ -218,14 +218,14 @@ class Proof:
 def uncrossed(group: GroupReport, translations: Sequence[GroupTranslation]) -> int:
     """Source offsets between the positions that the target knew of a group and its last acknowledged ones on the source.
 
-    Commits cross the link as records do: the last ones before a crash are lost with the source.
+    Commits cross the link like records: the last ones before a crash are lost with the source.
     """
     known = {t.source.partition: t.source_offset for t in translations if t.group == group.group}
     return sum(max(0, last - known.get(partition, 0)) for partition, last in group.last_commit)
 
 
 def _weigh(check: Check, group: GroupReport, gap: int) -> Check:
-    """Records read again are a condition, not a failure, up to the number of commits that had not crossed."""
+    """Records read again are a condition, not a failure, up to the number of records whose commits were not mirrored."""
     mine = check.name == f"group {group.group} reads nothing again" and check.verdict is Verdict.FAIL
     if not mine or group.re_read is None or group.re_read > gap:
         return check

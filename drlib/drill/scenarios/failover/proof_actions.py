@@ -1,7 +1,7 @@
 """Steps that prove a failover on a lab: the independent checker, and the audit of both clusters with Spark.
 
-Rules: they change nothing. Spark is started beside what else is done (`lab.read_locally`) and stopped after the audit; a
-process that takes the run up starts one of its own. What they find is in the run's folder, and in the scorecard.
+Rules: they change nothing. Spark is started while other steps run (`lab.read_locally`) and stopped after the audit; a
+process that resumes the run starts another one. Results are in the run's folder and in the scorecard.
 """
 
 import threading
@@ -42,7 +42,7 @@ class ProofAction(ReadOnlyAction, FailoverStep):
 
 
 class ReadLocally(ProofAction):
-    """Wait until every group has read the remote topic to its end and goes on in the local one."""
+    """Wait until every group has read the remote topic to its end and continues in the local one."""
 
     name = "lab.read_locally"
 

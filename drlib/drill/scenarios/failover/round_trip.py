@@ -1,6 +1,6 @@
-"""The proof of a way there and back on a lab: the applications' histories and plain scans of both clusters.
+"""The proof of a failover and failback on a lab: the applications' histories and plain scans of both clusters.
 
-Rules: it changes nothing and asks nothing of the engine. `tail` says what was decided about the tail, so that records of the
+Rules: it changes nothing and does not use the engine. `tail` says how the tail was settled, so that records of the
 tail are distinguished from losses; without it the move was planned and there must be no tail.
 """
 
@@ -56,13 +56,13 @@ class ProveRoundTrip(ReadOnlyAction, FailoverStep):
     name = "proof.round_trip"
 
     tail: Settle | None = None
-    """What was decided about the tail; by default there must be none."""
+    """How the tail was settled; by default there must be none."""
 
     def cluster_id(self) -> str:
         return cluster_id(self.source_cluster)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        """Raises `Deviated` where something was lost, doubled or read twice; what was found is kept all the same."""
+        """Raises `Deviated` where a record was lost, duplicated or read twice; the results are kept first."""
         report = self._judged()
         abort.check()
         self.show([{"check": c.name, "verdict": c.verdict.value, "evidence": c.evidence} for c in report.checks])

@@ -1,4 +1,4 @@
-"""Actions of an ordering drill on a lab: a planned move there and back under traffic, with and without ordered reading.
+"""Actions of an ordering drill on a lab: planned moves in both directions under traffic, with and without ordered reading.
 
 Rules: the ordinary group's result is part of the proof: where the two groups do not differ, the comparison has shown nothing.
 Not for: judging order (`drlib.lab.checker.key_order`), and real clusters.
@@ -33,7 +33,7 @@ class Start(OrderingStep):
     name = "ordering.start"
 
     records_per_second: Number = 300.0
-    """Of the producer."""
+    """Records per second of the producer."""
     backlog: Count = 12_000
     """Records it produces at once, before that."""
 

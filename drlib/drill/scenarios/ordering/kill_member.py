@@ -1,8 +1,8 @@
-"""The step of an ordering drill that disturbs the switch: a member of the ordered group dies in the middle of it.
+"""The step of an ordering drill that disturbs the switch: a member of the ordered group is killed in the middle of it.
 
-Rules: the member is killed between two of its batches, so that its history is whole; the group's own commits decide where
-that is. How far the group was is kept as it was seen, and never asked again by a process that takes the step up.
-Not for: judging what became of the order.
+Rules: the member is killed between two of its batches, so that its history is whole; the group's own commits show where
+that is. The group's position is recorded once, and a process that resumes the step does not read it again.
+Not for: judging order (`proof`).
 """
 
 import time
@@ -60,10 +60,10 @@ class Disturb(OrderingStep):
         return {"rebalances": 2, "still_to_read_at_the_kill": rows[0]["still to read"]}
 
     def undo(self, changes: Changes) -> None:
-        """Its processes are those of the start."""
+        """The entities: the processes that the start step created."""
 
     def _saw(self, rows: list[Row], when: str, cutover: Sequence[int]) -> None:
-        """Keep how far the group is in the copy; its local topic opens when nothing of it is left."""
+        """Record the group's position in the remote topic; the local topic opens when nothing of it is left."""
         at = self.testbed.positions(self.flow.target, ORDERED, self.remote_topic)
         left = sum(max(0, end - at.get(number, 0)) for number, end in enumerate(cutover))
         local = sum(self.testbed.positions(self.flow.target, ORDERED, self.topic).values())
@@ -89,7 +89,7 @@ class Disturb(OrderingStep):
             abort.wait(_STILL_S)
 
     def _all_told(self, name: str) -> bool:
-        """Has the member written down every position that the group has in the partitions it reads?"""
+        """Does the member's history have every position that the group has committed in its partitions?"""
         committed: dict[tuple[str, int], int] = {}
         for history in self.testbed.histories(ORDERED):
             for row in history.committed:

@@ -1,7 +1,7 @@
 """The proof of an ordering drill: two groups that read the same records, and the order in which each processed them.
 
 Rules: only histories are judged: no record missing and none twice for either group, and order per key for the ordered one.
-The ordinary group has to break the order; where it does not, the drill has compared nothing.
+The ordinary group has to break the order; where it does not, the comparison shows nothing.
 """
 
 from collections.abc import Mapping

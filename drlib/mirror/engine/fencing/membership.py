@@ -3,7 +3,7 @@
 Rules: Kafka's own group protocol (classic: JoinGroup, SyncGroup, Heartbeat, LeaveGroup) does membership, rebalance and
 takeover. `may_send()` is a monotonic deadline shorter than the session, counted from the *sending* of the last
 heartbeat that was answered without error: a worker that was suspended (SIGSTOP, a long pause) stops by itself before the
-group could have reassigned its lanes. During a rebalance lanes go on: the claim of the next owner fences the former one.
+group could have reassigned its lanes. During a rebalance lanes continue: the claim of the next owner fences the former one.
 Not for: exactly-once. The group only says who should claim; the claim and its fence decide (`claim`).
 """
 

@@ -9,7 +9,7 @@ Rules:
   at most one per half check interval. Between two of them the partition is *guarded*: our own next append renews the
   leader's state, and a foreign append would be detected, not prevented.
 - A marker on a partition that has forgotten us starts the sequence again at 0, so that no batch of this claim fits behind
-  it: only a new claim can go on. DescribeProducers shows this by the last sequence.
+  it: only a new claim can continue. DescribeProducers shows this by the last sequence.
 Source: `ProducerStateManager.isProducerExpired`, `ProducerAppendInfo.checkSequence` and `appendEndTxnMarker` of Kafka.
 """
 

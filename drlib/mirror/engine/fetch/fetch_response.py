@@ -239,7 +239,7 @@ class FetchResponseHandler:
         elif self.loss_policy == "fail":
             self.sink.fail(SourceLost(f"{stream.source}: {lost}"))
         elif self.loss_policy == "park":
-            why = f"{lost}. To go on without them set drlib.source.loss.policy = continue and restart the worker."
+            why = f"{lost}. To continue without them set drlib.source.loss.policy = continue and restart the worker."
             self.sink.park(stream, why, "SourceLossParked")
         else:
             loss = SourceLoss(stream.key, stream.position, start, now)

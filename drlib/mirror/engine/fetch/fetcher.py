@@ -6,7 +6,7 @@ Rules:
   pipelines its requests through partitions that are behind (`backlog_reader`). A partition is in exactly one of them.
 - A source that does not answer ends nothing: the loops reconnect, and what was fetched is still sent. It counts as
   reachable again when every broker that leads a partition of the lane has answered.
-- A partition without a leader is `OfflinePartition` and is read again as soon as it has one; the others go on meanwhile.
+- A partition without a leader is `OfflinePartition` and is read again as soon as it has one; the others continue meanwhile.
 - Retention beyond the position is an event and, by the flow's policy, a `SourceLoss` journal entry and a jump (continue), a
   parked partition (park) or the worker's end (fail). A log that ends below the position is a `SourceTruncated`. Never a
   silent jump.

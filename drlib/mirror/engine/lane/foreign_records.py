@@ -1,6 +1,6 @@
 """Finds records of other producers where our next record was expected, as opposed to control batches.
 
-Rules: reads below the high watermark, by topic ID, so that a re-created topic is never taken for the original. Records
+Rules: reads below the high watermark, by topic ID, so that a re-created topic is never mistaken for the original. Records
 that a former claim of this lane appended after its fence count as foreign: no promise covers them.
 """
 

@@ -8,7 +8,7 @@ Rules:
   transactional ID: claim and fence under the old one, journal the next generation, continue under the new one.
 - A lane that was lost is claimed again only if the group still assigns it to us a whole session later.
 - A mirror topic that was deleted or re-created, whose log contradicts the journal, or that the target does not let us
-  write, is parked by name and left out of the claim; the others go on, and it is checked again. What former claims wrote
+  write, is parked by name and left out of the claim; the others continue, and it is checked again. What former claims wrote
   there is counted by the claim that fences it, and by no other.
 """
 
@@ -145,7 +145,7 @@ class Lane:
             except ClaimAgain:
                 pass
             except WrongCluster:
-                pass  # `cluster_watch` reports it; the lane goes on when the right cluster answers
+                pass  # `cluster_watch` reports it; the lane continues when the right cluster answers
             except (LaneFault, Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as error:
                 if self._concerns_mirrors_only(error):
                     pass  # unauthorized in the middle of a claim: the next claim leaves the topic out and reports it
@@ -375,7 +375,7 @@ class Lane:
         topics: Sequence[LaneTopic],
         recreated: Mapping[str, MirrorTopicRecreated],
     ) -> None:
-        """End the claim when a mirror topic is deleted, re-created or back as it was, and when it has journaled too much."""
+        """End the claim when a mirror topic is deleted, re-created or writable again, or when it has journaled too much."""
         names = journaled_mirrors((self._names or {}).values(), topics)
         wanted = sorted(n.target_topic for n in names)
         before: ClusterMetadata | None = None

@@ -1,7 +1,7 @@
 """Own-epoch markers within a claim: on partitions whose leader is about to forget us, and hourly on the journal.
 
 Rules:
-- A marker is AddPartitionsToTxn and EndTxn(abort) at our own epoch, so the sequence goes on and the placement shifts by
+- A marker is AddPartitionsToTxn and EndTxn(abort) at our own epoch, so the sequence continues and the placement shifts by
   what was written. Nothing of ours is in flight on a partition while it is marked; its new placement is journaled before
   its next batch.
 - A leader that no longer knows our sequence after the marker had forgotten us: `ClaimAgain`.

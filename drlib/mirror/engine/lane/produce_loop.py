@@ -6,7 +6,7 @@ Rules:
 - Before every send the membership's deadline is checked.
 - A response other than the expected one ends the claim (`LaneFault`); a fenced epoch ends ownership (`LaneLost`). The
   exception is a batch appended beyond its expected offset: it is in the log once, behind other producers' records, so its
-  placement is journaled, those records are read and reported, and the copy goes on.
+  placement is journaled, those records are read and reported, and the copy continues.
 - A batch that the target refuses for good, or a topic we may no longer write, parks its partition alone.
 - A partition that is due for a marker of ours (`markers`) is blocked until the marker is written.
 - The journal write of a promise begins when a batch is planned and is acknowledged before that batch is sent.
@@ -157,7 +157,7 @@ class ProduceLoop:
             self._work.set()
 
     def park(self, stream: PartitionStream, reason: str, event: str = "Parked", entity: str = "") -> None:
-        """Stop one partition once what was read before is delivered, and report it; the others go on."""
+        """Stop one partition once what was read before is delivered, and report it; the others continue."""
         if stream.queue or stream.unacked:
             self._pending_parks[stream] = _PendingPark(reason, event, entity)
             return

@@ -27,7 +27,7 @@ PURPOSE = "sync"
 
 @dataclass
 class _Read:
-    """One journal partition as far as it was read."""
+    """One journal partition, up to the offset that was read."""
 
     topic_id: uuid.UUID
     position: int

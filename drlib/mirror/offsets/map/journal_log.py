@@ -81,7 +81,7 @@ class LaneJournal:
     async def append(self, entries: Sequence[Entry]) -> None:
         """Write `entries` and wait until they are acknowledged by the in-sync replicas.
 
-        The caller may be cancelled; the write goes on, because later writes continue its sequence.
+        The caller may be cancelled; the write continues, because later writes continue its sequence.
         """
         await asyncio.shield(self.begin(entries))
 

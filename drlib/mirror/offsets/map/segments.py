@@ -94,7 +94,7 @@ class SegmentList(Sequence[Segment]):
         return max(0, self._below(self._sources, end) - self._below(self._sources, first))
 
     def on_target(self, first: int, end: int) -> int:
-        """How many mirrored records stand at target offsets [`first`, `end`)."""
+        """How many mirrored records are at target offsets [`first`, `end`)."""
         return max(0, self._below(self._targets, end) - self._below(self._targets, first))
 
     def _pair(self, index: int) -> tuple[Segment, Segment | None] | None:

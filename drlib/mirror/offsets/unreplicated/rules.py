@@ -168,7 +168,7 @@ class Since:
 
 
 class Fate(StrEnum):
-    """What becomes of one unreplicated record."""
+    """What is done with one unreplicated record."""
 
     RECOVERED = "recovered"
     SET_ASIDE = "set aside"  # its key has newer records on the target

@@ -5,11 +5,11 @@ Rules:
   flow's, so an earlier call is fenced, and its open transaction aborted. Killed at any point, the next call resumes at the
   exact record.
 - A record keeps its bytes, timestamp and, where both topics have as many partitions, its partition; else its key
-  partition_counts it as Java's partitioner does. Headers say where it came from. Records of a partition are written in their
+  determines the partition as in Java's partitioner. Headers say where it came from. Records of a partition are written in their
   order.
 - The local topic is never created here, because its partition count is the applications' decision: where it does not exist, the
   records are quarantined. A quarantine topic is created, without retention.
-Source: KIP-98; librdkafka's transactional producer. Not for: deciding what becomes of a record
+Source: KIP-98; librdkafka's transactional producer. Not for: deciding on a record
 (`drlib.mirror.offsets.unreplicated.rules`).
 """
 
@@ -49,7 +49,7 @@ _QUIET: Final = logging.getLogger("drlib.librdkafka")
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Unreplicated records by what became of them, in this call or before. `late`: recovered by this call after newer records
+    """Unreplicated records by result, in this call or before. `late`: recovered by this call after newer records
     of their keys; `both`: keys that the target has newer records of."""
 
     recovered: int

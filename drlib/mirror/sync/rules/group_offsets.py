@@ -27,7 +27,7 @@ UNCHANGED_RUNS: Final = 10
 
 WRITABLE: Final[Mapping[TranslationKind, bool]] = {
     TranslationKind.EXACT: True,
-    TranslationKind.BEHIND: True,  # the mirrored end: raised as the mirror goes on
+    TranslationKind.BEHIND: True,  # the mirrored end: raised as the mirror continues
     TranslationKind.LOST: True,  # the next record that is there
     TranslationKind.NEVER_MIRRORED: True,  # the first record that is there
     TranslationKind.BOUNDED: True,  # at most some records again, none skipped

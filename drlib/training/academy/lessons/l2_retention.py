@@ -3,7 +3,7 @@
 Rules: records are written over time, because lag is measured in time. The fault is a cut link: the worker runs but cannot
 reach LEFT. LEFT retains one topic long enough to act and the other not: its broker deletes records that the mirror has not
 read, and the mirror reports that by an event when the link works again. The repair has two steps: first longer retention,
-because nobody knows how long the link stays down, then the link. If the learner takes longer than the retention of the
+because it is unknown how long the link stays down, then the link. If the learner takes longer than the retention of the
 orders, they are lost as well.
 """
 

@@ -1,4 +1,4 @@
-"""The incident that a seed stands for: the same seed and level give the same incident on any machine and any Python.
+"""The incident of a seed: the same seed and level give the same incident on any machine and any Python.
 
 Rules: one `random.Random(seed)`, of which only `random()` is used, the method whose sequence Python guarantees; an index is
 `int(random() * n)`. Drawn in this order: the level (even when one is given), then for each cause which one, where and how,
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class IncidentPlan:
-    """What a seed stands for. `delay_s`: seconds from the start of the incident to the injection of its causes."""
+    """The incident of a seed. `delay_s`: seconds from the start of the incident to the injection of its causes."""
 
     seed: int
     level: int
