@@ -19,8 +19,7 @@ from drlib.client.pointer import Pointer, PointerSource
 from drlib.client.pointer_file import PointerWatcher
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Published, publish, read_pointer
 from drlib.client.pointer_watch import PointerTopicWatcher
-from drlib.config.client_files import load_client_settings
-from drlib.config.settings import load_mirror_settings
+from drlib.config.settings import load_client_settings, load_mirror_settings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.java_formats import properties
 from drlib.kafka.security.cluster_settings import ClusterSettings

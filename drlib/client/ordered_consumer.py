@@ -27,7 +27,7 @@ from drlib.client.ordered_member import Batch, CommitOutcome, OrderedMember
 from drlib.client.pointer import Pointer
 from drlib.client.read_plan import ReadPlan, Scope
 from drlib.errors import UsageError
-from drlib.kafka.admin import login_check
+from drlib.kafka.admin import connect
 from drlib.kafka.admin.descriptions import Isolation, Record
 from drlib.kafka.admin.errors import as_drlib_error
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -347,5 +347,5 @@ class OrderedConsumer:
 
 def _check_login(cluster: ClusterSettings) -> None:
     """Check the login, as librdkafka would retry a refused one for ever. Raises `SecurityFault`."""
-    if cluster.secured and (refusal := login_check.explain_refusal(cluster, _LOGIN_S)) is not None:
+    if cluster.secured and (refusal := connect.explain_refusal(cluster, _LOGIN_S)) is not None:
         raise refusal

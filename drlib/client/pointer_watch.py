@@ -19,7 +19,7 @@ from drlib.client.pointer import Pointer, newest
 from drlib.client.pointer_hold import HoldClock
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Pointers, apply_record, pointers_for
 from drlib.errors import DrlibError
-from drlib.kafka.admin import login_check
+from drlib.kafka.admin import connect
 from drlib.kafka.admin.errors import as_drlib_error, code_of
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
@@ -85,7 +85,7 @@ class PointerTopicWatcher:
     def _follow(self, settings: ClusterSettings) -> None:
         while not self._stopping.is_set():
             try:
-                if settings.secured and (refusal := login_check.explain_refusal(settings, _CHECK_S)) is not None:
+                if settings.secured and (refusal := connect.explain_refusal(settings, _CHECK_S)) is not None:
                     raise refusal
                 self._consume(settings)
             except DrlibError as error:  # such as a missing secret or a refused login: reported by doubt(), and retried

@@ -3,7 +3,8 @@
 Rules: option > `A->B.key` > `key` > default, as `MirrorMakerConfig` reads the keys of its connectors; drlib's own keys
 (`drlib.`) may also be set under `B.` and `A.`, the target first. A cluster's own keys: `A.key` > `key`. No key is ignored
 silently: a key without effect becomes a `Notice` with its line; a misspelt key or an invalid value is a `UsageError`.
-References (`${env:NAME}`, `${file:/path:key}`) are resolved only for keys that are used.
+References (`${env:NAME}`, `${file:/path:key}`) are resolved only for keys that are used. A file of one client, as Kafka's tools
+take it with `--command-config`, has Java's keys without a prefix, of which those of TLS and logins count.
 Not for: connecting to clusters (`drlib.kafka.admin`, `drlib.kafka.net`).
 """
 
@@ -26,6 +27,7 @@ from drlib.kafka.java_formats.properties import Entry, PropertiesFile
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 
+NOT_SECURITY = "in this file only keys that begin with security., ssl. or sasl. have an effect"
 Recorder = Callable[[str, Sequence[Lookup]], None]  # (a cluster's alias or a flow, its look-ups)
 
 
@@ -130,3 +132,20 @@ def _refuse_shared_servers(file: PropertiesFile, clusters: Mapping[str, ClusterS
                     f"{owner} and {alias} have the same address {server}, and a cluster cannot be mirrored to itself",
                     f"Give {alias} the addresses of its own brokers.",
                 )
+
+
+def load_client_settings(
+    path: str | Path, alias: str, servers: Sequence[str]
+) -> tuple[ClusterSettings, tuple[Notice, ...]]:
+    """The cluster at `servers` (host:port each) with the security of the file at `path`. Raises `UsageError`, with the line."""
+    file = properties.read(path)
+    known = {(notice.line, notice.key): notice for notice in check_keys(file, ())}
+    notices = []
+    for entry in file.entries:
+        if entry.key.startswith(keys.SECURITY_PREFIXES):
+            if (notice := known.get((entry.line, entry.key))) is not None:
+                notices.append(notice)
+        else:
+            notices.append(Notice(entry.line, entry.key, NOT_SECURITY))
+    secured = {key: entry.value for key, entry in file.effective().items() if key.startswith(keys.SECURITY_PREFIXES)}
+    return ClusterSettings(alias, tuple(servers), secured), tuple(notices)

@@ -27,8 +27,7 @@ from drlib.config.replication_policy import (
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import wire_client
-from drlib.kafka.admin.reachability import answers
+from drlib.kafka.admin.connect import answers, wire_client
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror import worker
@@ -230,12 +229,9 @@ def _refuse_foreign_topics(
 
 def _journal(cluster: ClusterSettings, topic: str) -> Maps:
     async def read() -> Maps:
-        client = wire_client(cluster, client_id="drlib-copy")
-        try:
+        async with wire_client(cluster, client_id="drlib-copy") as client:
             await client.connect()
             return await read_maps(client, topic)
-        finally:
-            await client.close()
 
     return asyncio.run(read())
 

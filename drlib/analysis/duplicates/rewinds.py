@@ -10,7 +10,6 @@ Not for: setting positions, nor groups that store theirs elsewhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Final, Self
 
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -40,9 +39,7 @@ class GroupCommits:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ cause in `allow` is a price and no failure. The results are in the run's folder,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from drlib.analysis.audit.compare import read_failure
 from drlib.analysis.duplicates.find import MAX_RANGES, find_duplicates
-from drlib.analysis.duplicates.known_copies import segments
 from drlib.analysis.duplicates.result import Cause, DuplicateReport, Reread
 from drlib.analysis.duplicates.rewinds import GroupCommits, find_rereads
 from drlib.analysis.sessions.analysed_flow import TopicPair
@@ -28,6 +27,7 @@ from drlib.lab.checker.history_files import read_history
 from drlib.lab.checker.rereads import reread_ranges
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.model import Segment
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import Records
 from drlib.runs.table import Table
@@ -276,3 +276,16 @@ def _cause(name: str) -> Cause:
 
 def _count(report: DuplicateReport, cause: Cause) -> int | None:
     return None if report.counts is None else report.counts[cause]
+
+
+def segments(maps: Maps, topic: str, partitions: Iterable[int]) -> Mapping[int, Sequence[Segment]]:
+    """By partition of a source topic, the mirrored segments. Partitions with a doubtful map, or without one, are left out;
+    their duplicates are counted from both logs. Read `maps` after pinning the ranges, so that they reach as far."""
+    by_partition: dict[int, Sequence[Segment]] = {}
+    for number in partitions:
+        known = maps.source(topic, number)
+        if known is None or known.doubtful or maps.refusal(topic, number) is not None:
+            continue
+        if stretches := tuple(known.segments()):
+            by_partition[number] = stretches
+    return by_partition

@@ -91,7 +91,7 @@ def _secured(
     cluster: ClusterSettings, option: str, settings: MirrorSettings | None, client_file: Path | None, console: Console
 ) -> ClusterSettings:
     """`cluster` with the security settings of `client_file`, where there is one. Raises `UsageError`."""
-    from drlib.config.client_files import load_client_settings
+    from drlib.config.settings import load_client_settings
 
     if client_file is None:
         return cluster

@@ -16,7 +16,7 @@ from drlib.drill.step.argument_types import Count, Seconds, Text
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.reachability import who_answers
+from drlib.kafka.admin.connect import who_answers
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.monitor.survey import Surveyor
 from drlib.model import TopicPartition

@@ -11,7 +11,7 @@ from drlib.drill.step.action import DrillCall, ReadOnlyAction
 from drlib.drill.step.argument_types import Text
 from drlib.drill.step.cluster_identity import cluster_id, identity
 from drlib.errors import Unreachable
-from drlib.kafka.admin.reachability import who_answers
+from drlib.kafka.admin.connect import who_answers
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 from drlib.runs.journal import Scalar

@@ -2,7 +2,7 @@
 
 - `cluster`: `Cluster`, the handle
 - `group_offsets`: committed offsets of many groups; `topic_acls`: ACLs; `bounded_read`: records of given ranges
-- `connect`: own connections from settings; `login_check`, `reachability`: why a cluster cannot be used
+- `connect`: own connections from settings, and why a cluster cannot be used
 - `descriptions`: the values returned; `errors`: librdkafka's errors as drlib's
 """
 

@@ -14,7 +14,6 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any, Final, Self
 from uuid import UUID
 
@@ -32,7 +31,7 @@ from confluent_kafka.admin import (
 )
 
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.admin import bounded_read, login_check
+from drlib.kafka.admin import bounded_read, connect
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.descriptions import (
     CommittedOffset,
@@ -94,17 +93,12 @@ class Cluster:
         self._admin: Any = None
 
     def __enter__(self) -> Self:
-        if (
-            self.settings.secured
-            and (refusal := login_check.explain_refusal(self.settings, self._timeout_s)) is not None
-        ):
+        if self.settings.secured and (refusal := connect.explain_refusal(self.settings, self._timeout_s)) is not None:
             raise refusal
         self._admin = AdminClient(dict(self._configuration), logger=_QUIET)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._admin = None  # librdkafka closes its connections when the handle goes
 
     def cluster_id(self) -> str:
@@ -372,11 +366,8 @@ class Cluster:
         )
 
     async def _rights(self) -> frozenset[str] | None:
-        client = wire_client(self.settings, client_id="drlib-rights", timeout_s=self._timeout_s)
-        try:
+        async with wire_client(self.settings, client_id="drlib-rights", timeout_s=self._timeout_s) as client:
             return await cluster_rights(client)
-        finally:
-            await client.close()
 
     def _list_names(self, doing: str) -> list[str]:
         try:

@@ -1,18 +1,25 @@
-"""Make a `ClusterClient` from settings, with the cluster's security; run coroutines from blocking code.
+"""Make a `ClusterClient` from settings, run coroutines from blocking code, and find out why a cluster cannot be used.
 
-Rules: references are resolved and key stores opened when a client is made, so a new client sees renewed secrets.
-Not for: librdkafka's clients, which use `ClusterSettings.confluent()`.
+Rules: references are resolved and key stores opened when a client is made, so a new client sees renewed secrets. Which clusters
+answer is asked of all at the same time, with a short deadline. Nothing is changed on a cluster.
+Not for: librdkafka's clients, which use `ClusterSettings.confluent()`; rights on topics and groups, which each call reports.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.errors import DrlibError, Unreachable
+from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.security.errors import SecurityFault
+
+ANSWER_S: Final = 5.0  # until a cluster counts as one that does not answer; the work itself has longer deadlines
+
+Answer = TypeVar("Answer")
 
 
 def wire_client(cluster: ClusterSettings, *, client_id: str, timeout_s: float = 10.0) -> ClusterClient:
@@ -22,10 +29,59 @@ def wire_client(cluster: ClusterSettings, *, client_id: str, timeout_s: float = 
     )
 
 
-Answer = TypeVar("Answer")
-
-
 def blocking(work: Coroutine[object, object, Answer]) -> Answer:
     """Run `work` to its end in a thread of its own, as a notebook's kernel has an event loop in the caller's thread."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
+
+
+def explain_refusal(cluster: ClusterSettings, timeout_s: float) -> SecurityFault | None:
+    """Why TLS or the login of `cluster` fails, which librdkafka retries without a reason; None when they work, or when the
+    cluster does not answer within `timeout_s`."""
+
+    async def ask() -> SecurityFault | None:
+        async with wire_client(cluster, client_id="drlib-preflight", timeout_s=timeout_s) as client:
+            try:
+                await client.connect()
+            except SecurityFault as fault:
+                return fault
+            except (DrlibError, TimeoutError):
+                return None
+        return None
+
+    return blocking(ask())
+
+
+def who_answers(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata | Unreachable]:
+    """The metadata of each cluster, by alias, or why it does not answer within `ANSWER_S`. Blocks."""
+
+    async def one(cluster: ClusterSettings) -> ClusterMetadata | Unreachable:
+        async with wire_client(cluster, client_id="drlib-translate", timeout_s=ANSWER_S) as client:
+            try:
+                return await client.metadata(None)
+            except Unreachable as error:
+                return error
+
+    async def every() -> list[ClusterMetadata | Unreachable]:
+        return await asyncio.gather(*map(one, clusters))
+
+    return {cluster.alias: answer for cluster, answer in zip(clusters, blocking(every()), strict=True)}
+
+
+def answers(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata]:
+    """The metadata of each cluster, by alias. Raises `Unreachable` naming every cluster that does not answer."""
+    answered = who_answers(clusters)
+    refuse_silence({alias: answer for alias, answer in answered.items() if isinstance(answer, Unreachable)})
+    return {alias: answer for alias, answer in answered.items() if isinstance(answer, ClusterMetadata)}
+
+
+def refuse_silence(silent: Mapping[str, Unreachable]) -> None:
+    """Raises one `Unreachable` that names every cluster of `silent`, by alias; nothing when it is empty."""
+    if not silent:
+        return
+    aliases = " and ".join(sorted(silent))
+    raise Unreachable(
+        f"{aliases} cannot be reached",
+        "; ".join(dict.fromkeys(error.why for _, error in sorted(silent.items()))),
+        f"Start {aliases}, or correct their addresses (bootstrap.servers).",
+    )

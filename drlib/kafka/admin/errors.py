@@ -12,7 +12,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.admin import login_check
+from drlib.kafka.admin import connect
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
 EXPLAIN_S: Final = 1.0  # the most time to find out why a call failed
@@ -103,7 +103,7 @@ def as_drlib_error(error: BaseException, cluster: ClusterSettings, doing: str) -
 
 def unreachable(cluster: ClusterSettings, doing: str, why: str) -> DrlibError:
     """`Unreachable`, or the `SecurityFault` behind it: a plain client on a port that requires TLS or a login."""
-    if not cluster.secured and (refusal := login_check.explain_refusal(cluster, EXPLAIN_S)) is not None:
+    if not cluster.secured and (refusal := connect.explain_refusal(cluster, EXPLAIN_S)) is not None:
         return refusal
     addresses = ", ".join(cluster.bootstrap_servers)
     return Unreachable(

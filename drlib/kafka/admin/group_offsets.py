@@ -81,15 +81,12 @@ def delete_offsets(
 
 @asynccontextmanager
 async def _connected(cluster: ClusterSettings, doing: str, timeout_s: float) -> AsyncIterator[ClusterClient]:
-    client = wire_client(cluster, client_id="drlib-positions", timeout_s=timeout_s)
-    try:
+    async with wire_client(cluster, client_id="drlib-positions", timeout_s=timeout_s) as client:
         try:
             await client.connect()
         except Unreachable as error:
             raise unreachable(cluster, doing, error.why.rstrip(".")) from error
         yield client
-    finally:
-        await client.close()
 
 
 async def _all(

@@ -52,16 +52,14 @@ def delete_rules(cluster: ClusterSettings, rules: Sequence[TopicAcl]) -> None:
 
 def _asked(cluster: ClusterSettings, question: Callable[[Connection], Awaitable[Answer]]) -> Answer:
     async def ask() -> Answer:
-        client = wire_client(cluster, client_id="drlib-rules")
-        try:
+        async with wire_client(cluster, client_id="drlib-rules") as client:
             brokers = (await client.connect()).brokers
-            return await question(await client.connection(min(brokers)))
-        except BrokerError as error:
-            if error.code == SECURITY_DISABLED:
-                raise NoAuthorizer(cluster.alias) from error
-            raise
-        finally:
-            await client.close()
+            try:
+                return await question(await client.connection(min(brokers)))
+            except BrokerError as error:
+                if error.code == SECURITY_DISABLED:
+                    raise NoAuthorizer(cluster.alias) from error
+                raise
 
     return blocking(ask())
 

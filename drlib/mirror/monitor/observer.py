@@ -3,16 +3,22 @@
 Rules: all clusters are asked at the same time, and so are all workers; a cluster or worker that does not answer is part of the
 result. Workers are asked at the addresses given, at those in the flows' files, and at those in the journals' claims. Surveys
 are expensive (they read journals), views are cheap: `views` may be called more often than `survey`. Keep one observer for
-repeated observation, since rates need two surveys.
+repeated observation, since rates need two surveys. A loopback address in a claim is used only on the machine that it
+belongs to.
 Not for: repeating (`drlib.mirror.monitor.polling_thread`), drawing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import urllib.error
+import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
+
+from pydantic import ValidationError
 
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
@@ -20,9 +26,10 @@ from drlib.config.settings import MirrorSettings
 from drlib.kafka.admin.connect import blocking
 from drlib.mirror.monitor.flow_view import FlowView, overview
 from drlib.mirror.monitor.survey import Survey, Surveyor
-from drlib.mirror.monitor.worker_client import claimed_addresses, configured_address, fetch_status
+from drlib.mirror.status import worker_status
 from drlib.mirror.status.worker_status import WorkerStatus
 
+TIMEOUT_S = 2.0  # of a request to a worker; one that does not answer is silent, which does not mean dead
 _MOST_REQUESTS = 16  # to workers, at the same time
 
 
@@ -95,3 +102,31 @@ class FlowObserver:
 def _silent_workers(survey: Survey, answers: Mapping[str, WorkerStatus | None]) -> list[str]:
     """Workers that own a lane and did not answer at the address in their claim."""
     return [worker for worker, address in claimed_addresses(survey).items() if answers.get(address) is None]
+
+
+def fetch_status(address: str) -> WorkerStatus | None:
+    """The status of the worker at HOST:PORT; None where no worker answers."""
+    try:
+        with urllib.request.urlopen(f"http://{address}/status", timeout=TIMEOUT_S) as response:
+            return worker_status.decode(response.read())
+    except (OSError, ValueError, ValidationError, urllib.error.URLError):
+        return None
+
+
+def claimed_addresses(survey: Survey) -> dict[str, str]:
+    """Address by worker, of the workers that own a lane now and have an address in their claim."""
+    owned = {tp.partition for member in survey.members for tp in member.assignment}
+    addresses: dict[str, str] = {}
+    for lane, claim in survey.claims.items():
+        worker, _, address = claim.worker.partition(" ")
+        host = worker.rpartition("-")[0]
+        local = address.startswith(("127.", "localhost:"))
+        if lane in owned and address and (not local or host == socket.gethostname()):
+            addresses[worker] = address
+    return addresses
+
+
+def configured_address(flow: FlowSettings) -> str | None:
+    """The address in the flow's file; None for port 0, which only the worker and its claim know."""
+    address = flow.metrics_address
+    return address if address and not address.endswith(":0") else None

@@ -23,8 +23,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.journal.entries import Clusters
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.journal_log import read_journal
-from drlib.mirror.preflight.principals import principal_of
-from drlib.mirror.preflight.required_acls import UNKNOWN_PRINCIPAL, Right, command, missing
+from drlib.mirror.preflight.required_acls import UNKNOWN_PRINCIPAL, Right, command, missing, principal_of
 from drlib.model import TopicPartition
 
 MOST_NOTICES = 20  # of one kind

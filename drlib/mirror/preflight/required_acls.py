@@ -2,21 +2,27 @@
 
 Rules: the minimum: the source is only read (except its offset-syncs topic, where the file configures one); a right is on one
 topic, group or transactional ID, never on all. READ and WRITE imply DESCRIBE (Kafka's `AclOperation`), which is not listed
-then. Commands are quoted for a POSIX shell.
+then. Commands are quoted for a POSIX shell. The principal is named only where it is certain: a listener without authentication
+sees User:ANONYMOUS; a literal user name in `sasl.jaas.config` is the principal, and nothing else is read from the login. For
+certificates, tokens and tickets only the broker knows it.
 Not for: asking a cluster which rights are granted (`drlib.mirror.preflight.checks`).
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+from drlib.kafka.security.cluster_settings import ClusterSettings
 
 UNKNOWN_PRINCIPAL = "User:PRINCIPAL"  # to be replaced: only the broker knows the name
 ANONYMOUS = "User:ANONYMOUS"  # every client of a listener without authentication
 
 Kind = Literal["topic", "group", "cluster", "transactional-id"]
+_USER: Final = re.compile(r"""\busername\s*=\s*(?:"([^"\\$]+)"|'([^'\\$]+)'|([^\s;"'$]+))""")
 _IMPLIES = {"READ": {"DESCRIBE"}, "WRITE": {"DESCRIBE"}, "DELETE": {"DESCRIBE"}, "ALTER": {"DESCRIBE"}}
 _IMPLIES_CONFIGS = {"ALTER_CONFIGS": {"DESCRIBE_CONFIGS"}}
 
@@ -59,3 +65,16 @@ def command(right: Right, principal: str, bootstrap: Sequence[str]) -> str:
 def _camel(operation: str) -> str:
     """`DESCRIBE_CONFIGS` is `DescribeConfigs` on the command line."""
     return "".join(word.capitalize() for word in operation.split("_"))
+
+
+def principal_of(cluster: ClusterSettings) -> str:
+    """The principal, such as `User:ANONYMOUS`; `UNKNOWN_PRINCIPAL` where only the broker knows it."""
+    protocol = cluster.security.get("security.protocol", "PLAINTEXT").strip().upper()
+    if protocol == "PLAINTEXT":
+        return ANONYMOUS
+    mechanism = cluster.security.get("sasl.mechanism", "GSSAPI").strip().upper()
+    if protocol.startswith("SASL") and (mechanism == "PLAIN" or mechanism.startswith("SCRAM-")):
+        match = _USER.search(cluster.security.get("sasl.jaas.config", ""))
+        if match is not None:
+            return f"User:{next(filter(None, match.groups()))}"
+    return UNKNOWN_PRINCIPAL

@@ -2,5 +2,5 @@
 
 - `driver`: submits one Spark job a worker, restarts workers, stops all of them; `rules`: its decisions, pure.
 - `task`: what a Spark task runs on an executor; `child_worker`: the worker process that it holds.
-- `control_channel`: the driver's server for its tasks; `shippable_config`: what of a properties file may be sent.
+- `control_channel`: the driver's server for its tasks.
 """

@@ -33,7 +33,6 @@ from drlib.mirror.engine.fetch.memory import data_share
 from drlib.mirror.spark import rules
 from drlib.mirror.spark.child_worker import DRAIN_S, WorkerError, decode_message
 from drlib.mirror.spark.control_channel import ControlChannel, MessageReceived, TaskConnected, TaskDisconnected
-from drlib.mirror.spark.shippable_config import secrets_in
 from drlib.mirror.spark.task import END_S, Assignment, run_task
 from drlib.mirror.status.worker_status import WorkerStatus
 from drlib.runs.signals import handled
@@ -161,7 +160,7 @@ def _reach(master: str) -> None:
 
 
 def _shippable(file: PropertiesFile, report: Callable[[str], None]) -> PropertiesFile | None:
-    secrets = secrets_in(file)
+    secrets = rules.secrets_in(file)
     if secrets:
         report(
             f"{file.path} contains secrets ({', '.join(secrets)}) and is not sent: every executor reads its own copy "

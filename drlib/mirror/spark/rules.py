@@ -1,8 +1,10 @@
-"""Decide on workers on a Spark cluster: the master's addresses, Spark's settings, and what follows when a worker ends.
+"""Decide on workers on a Spark cluster: the master's addresses, Spark's settings, what is sent, and what follows when one ends.
 
 Rules: a worker that has run once is restarted, however its task ended, because a mirror outlives executors; a worker that never
 ran would not run the next time either, so its cause ends the command. An error that only the operator can solve is not retried.
-Settings that the operator gives override those made here.
+Settings that the operator gives override those made here. A properties file is sent to executors with its entries as written,
+references unresolved, without comments (they may quote anything); one value that may be a secret and is not entirely a
+reference keeps the whole file here.
 Source: `spark.task.maxFailures`, `spark.cores.max` and `spark.executor.memoryOverhead` of Spark's configuration;
 `PythonWorkerFactory` and `pyspark.worker` for the texts of failures. Not for: calling Spark (`drlib.mirror.spark.driver`).
 """
@@ -14,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from drlib.errors import Aborted, DrlibError, MissingDependency, Unreachable, UsageError
+from drlib.kafka.java_formats import jaas, references
+from drlib.kafka.java_formats.properties import Entry, PropertiesFile
 
 MIB: Final = 1 << 20
 EXECUTOR_MIB: Final = 512  # the JVM only starts the task's Python; Spark's minimum is 450
@@ -133,3 +137,20 @@ def _no_master(master: str) -> UsageError:
         "it is none of local[N], spark://HOST:PORT, yarn, k8s://URL",
         "Write spark://HOST:7077, as the master's page shows it.",
     )
+
+
+def secrets_in(file: PropertiesFile) -> tuple[str, ...]:
+    """Keys, as `KEY (line N)`, of secrets in the file itself; repeated keys count each time."""
+    return tuple(f"{entry.key} (line {entry.line})" for entry in file.entries if _is_literal_secret(entry))
+
+
+def _is_literal_secret(entry: Entry) -> bool:
+    if not references.is_secret(entry.key) or not entry.value.strip():
+        return False
+    if not entry.key.endswith("jaas.config"):
+        return references.HIDDEN in references.shown(entry.key, entry.value)
+    try:
+        options = jaas.parse(entry.value, entry.key).options
+    except UsageError:
+        return True
+    return any(references.HIDDEN in references.shown(name, value) for name, value in options.items())

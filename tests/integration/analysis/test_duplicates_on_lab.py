@@ -14,9 +14,9 @@ from testbed_mm2 import FACTORS, ends
 
 from bench.mirror_maker import MirrorMaker2
 from drlib.analysis.duplicates.find import find_duplicates
-from drlib.analysis.duplicates.known_copies import segments
 from drlib.analysis.duplicates.result import Cause, DuplicateReport
 from drlib.analysis.duplicates.rewinds import GroupCommits, find_rereads
+from drlib.analysis.sessions.duplicates_audit import segments
 from drlib.analysis.spark.topics import cluster_settings, pin_range
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin.cluster import Cluster

@@ -6,7 +6,7 @@ import pytest
 from command_line import drlib, told
 
 from drlib.cli.mirror.copy import parse_cluster
-from drlib.config.client_files import load_client_settings
+from drlib.config.settings import load_client_settings
 from drlib.errors import LeaseHeld, UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.credentials import Password

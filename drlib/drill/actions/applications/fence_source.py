@@ -30,7 +30,7 @@ from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.flow_arguments import FlowArguments, question_row
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.reachability import who_answers
+from drlib.kafka.admin.connect import who_answers
 from drlib.kafka.admin.topic_acls import topic_rules
 from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
 from drlib.model import TopicPartition

@@ -15,7 +15,7 @@ from drlib.client.pointer_topic import EVERYONE, TOPIC, publish, read_pointer
 from drlib.drill.step import step_output as details
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, Unreachable
-from drlib.kafka.admin.reachability import who_answers
+from drlib.kafka.admin.connect import who_answers
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.runs.journal import Scalar
 

@@ -14,8 +14,8 @@ from drlib.drill.step.argument_types import Seconds
 from drlib.drill.step.flow_arguments import ReadOnlyTargetAction
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import who_answers
 from drlib.kafka.admin.descriptions import Range
-from drlib.kafka.admin.reachability import who_answers
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar

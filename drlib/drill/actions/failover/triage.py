@@ -18,7 +18,7 @@ from drlib.drill.step.argument_types import Text
 from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, question_row
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.reachability import who_answers
+from drlib.kafka.admin.connect import who_answers
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition

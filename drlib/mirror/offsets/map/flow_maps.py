@@ -45,9 +45,6 @@ async def _read(settings: MirrorSettings, flow: Flow) -> Maps:
 
 async def _read_once(settings: MirrorSettings, flow: Flow) -> Maps:
     policy = settings.flow(flow.source, flow.target).policy
-    client = wire_client(settings.clusters[flow.target], client_id="drlib-maps")
-    try:
+    async with wire_client(settings.clusters[flow.target], client_id="drlib-maps") as client:
         await client.connect()
         return await read_maps(client, policy.journal_topic(flow.source))
-    finally:
-        await client.close()

@@ -21,7 +21,7 @@ from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.reachability import who_answers
+from drlib.kafka.admin.connect import who_answers
 from drlib.mirror.journal.entries import SourcePartition, TopicNames
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps

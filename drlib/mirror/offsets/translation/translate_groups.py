@@ -15,10 +15,9 @@ from drlib import clock
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import blocking, wire_client
+from drlib.kafka.admin.connect import blocking, refuse_silence, who_answers, wire_client
 from drlib.kafka.admin.descriptions import Range
 from drlib.kafka.admin.group_offsets import committed
-from drlib.kafka.admin.reachability import refuse_silence, who_answers
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
@@ -130,12 +129,9 @@ async def _read_maps(settings: MirrorSettings, flow: Flow) -> tuple[Maps, Mappin
     """The flow's maps, and the log starts of its mirror partitions."""
     target = settings.clusters[flow.target]
     policy = settings.flow(flow.source, flow.target).policy
-    client = wire_client(target, client_id="drlib-translate")
-    try:
+    async with wire_client(target, client_id="drlib-translate") as client:
         await client.connect()
         maps = await read_maps(client, policy.journal_topic(flow.source))
-    finally:
-        await client.close()
     mirrors = [
         TopicPartition(maps.names[key.topic_id].target_topic, key.partition)
         for key in maps.by_partition

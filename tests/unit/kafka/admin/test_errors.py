@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from drlib.errors import Unreachable
-from drlib.kafka.admin import errors, login_check
+from drlib.kafka.admin import connect, errors
 from drlib.kafka.admin.errors import ClusterRefused, as_drlib_error, code_of
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
@@ -84,7 +84,7 @@ def test_unreachable_plain_client_asks_for_the_refusal_behind_it(monkeypatch: py
     def explain(cluster: ClusterSettings, timeout_s: float) -> None:
         asked.append(cluster.alias)
 
-    monkeypatch.setattr(login_check, "explain_refusal", explain)
+    monkeypatch.setattr(connect, "explain_refusal", explain)
     assert isinstance(errors.unreachable(ClusterSettings("RIGHT", ("h:3",)), "reading", "x"), Unreachable)
     assert isinstance(errors.unreachable(SECURED, "reading", "x"), Unreachable)
     assert asked == ["RIGHT"]  # the login of a secured cluster was checked before

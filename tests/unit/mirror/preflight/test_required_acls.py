@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from drlib.config.patterns.missing_topics import distance, missing_topics
 from drlib.kafka.net.authorized_operations import TOLERANCE_MS, skew
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.preflight.principals import principal_of
-from drlib.mirror.preflight.required_acls import UNKNOWN_PRINCIPAL, Right, command, missing
+from drlib.mirror.preflight.required_acls import UNKNOWN_PRINCIPAL, Right, command, missing, principal_of
 
 
 def test_missing_rights_are_only_those_not_granted() -> None:

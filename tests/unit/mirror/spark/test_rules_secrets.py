@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drlib.kafka.java_formats.properties import parse
-from drlib.mirror.spark.shippable_config import secrets_in
+from drlib.mirror.spark.rules import secrets_in
 
 
 @pytest.mark.parametrize(
