@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 from fix_engine import create_topic, produce, read_all, wait_for
+from testbed_mm2 import connect_keys
 
 from bench.mirror_maker import MirrorMaker2
 from drlib.lab.lab import Lab
@@ -25,8 +26,7 @@ from drlib.lab.lab import Lab
 CLUSTERS = ("A", "B", "C")
 FACTORS = (
     *("replication.factor", "checkpoints.topic.replication.factor", "heartbeats.topic.replication.factor"),
-    *("offset-syncs.topic.replication.factor", "offset.storage.replication.factor"),
-    *("status.storage.replication.factor", "config.storage.replication.factor"),
+    "offset-syncs.topic.replication.factor",
 )
 
 
@@ -68,6 +68,7 @@ class Replicator:
             "topics": f".*{self.tag}",
             "groups": f".*{self.tag}",
             **dict.fromkeys(FACTORS, "1"),
+            **connect_keys(*map(self.alias, used)),
             "refresh.topics.interval.seconds": "1",
             "refresh.groups.interval.seconds": "1",
             "emit.heartbeats.enabled": "false",

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from fix_engine import Engine, Record, create_topic, read_all, wait_for
 from pyspark.sql import SparkSession
-from testbed_mm2 import FACTORS, ends
+from testbed_mm2 import connect_keys, ends
 
 from bench.mirror_maker import MirrorMaker2
 from drlib.analysis.duplicates.find import find_duplicates
@@ -122,7 +122,7 @@ def test_find_rereads_of_rewound_positions(
 def test_find_duplicates_real_mirror_maker_recopy_is_replicator(spark: SparkSession, engine: Engine) -> None:
     """Without the offsets it had stored, MirrorMaker 2 begins again: every record it had copied is there twice."""
     topic, remote = engine.topics, f"{engine.source}.{engine.topics}"
-    engine.extra |= FACTORS
+    engine.extra |= connect_keys(engine.source, engine.target)
     create_topic(engine.left, topic, PARTITIONS, retention_ms="-1")
     write(engine.left, topic, orders(900))
     write(engine.left, topic, {p: some[:5] for p, some in orders(30, 600).items()})

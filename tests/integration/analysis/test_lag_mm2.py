@@ -9,7 +9,7 @@ import pytest
 from fix_engine import Engine, create_topic, produce, read_all, wait_for
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from testbed_mm2 import FACTORS, PARTITIONS, consume_some, copies, wait_for_copies
+from testbed_mm2 import PARTITIONS, connect_keys, consume_some, copies, wait_for_copies
 
 from bench.mirror_maker import MirrorMaker2
 from drlib.analysis.audit.checkpoints import read_checkpoints
@@ -28,7 +28,8 @@ LAG_MAX = 100
 @pytest.fixture(params=["source", "target"])
 def mm2(engine: Engine, request: pytest.FixtureRequest) -> Iterator[MirrorMaker2]:
     """Its pairs on either cluster, and no commit that would tell of the last record during the test."""
-    engine.extra |= {**FACTORS, "offset-syncs.topic.location": request.param, "offset.lag.max": str(LAG_MAX)}
+    engine.extra |= connect_keys(engine.source, engine.target)
+    engine.extra |= {"offset-syncs.topic.location": request.param, "offset.lag.max": str(LAG_MAX)}
     engine.extra[f"{engine.target}.offset.flush.interval.ms"] = "600000"
     maker = MirrorMaker2(engine.root / "mm2", engine.properties)
     yield maker

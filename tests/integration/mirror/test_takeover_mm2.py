@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from fix_engine import Engine, Record, create_topic, produce, read_all, traffic, wait_for
-from testbed_mm2 import FACTORS, PARTITIONS, consume_some, copies, ends, wait_for_copies
+from testbed_mm2 import PARTITIONS, connect_keys, consume_some, copies, ends, wait_for_copies
 
 from bench.mirror_maker import MirrorMaker2
 from drlib.config.settings import load_mirror_settings
@@ -22,7 +22,11 @@ pytestmark = [pytest.mark.mm2, pytest.mark.timeout(300)]
 
 @pytest.fixture
 def mm2(engine: Engine) -> Iterator[MirrorMaker2]:
-    engine.extra |= {**FACTORS, "tasks.max": "2", f"{engine.target}.offset.flush.interval.ms": "2000"}
+    engine.extra |= {
+        **connect_keys(engine.source, engine.target),
+        "tasks.max": "2",
+        f"{engine.target}.offset.flush.interval.ms": "2000",
+    }
     maker = MirrorMaker2(engine.root / "mm2", engine.properties)
     yield maker
     maker.kill()
