@@ -1,7 +1,6 @@
 """What a person gets for a slip: an exit code, one line with what, why and what to do, and no traceback."""
 
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,17 +67,13 @@ def test_translate_flow_of_an_unknown_cluster_is_refused(file: Path) -> None:
 
 
 def test_mirror_unreachable_source_exits_11(file: Path, closed: tuple[int, int]) -> None:
-    began = time.monotonic()
     result = drlib("mirror", str(file))
-    assert time.monotonic() - began < 15
     line = told(result, 11)
     assert str(closed[0]) in line or str(closed[1]) in line
 
 
 def test_translate_unreachable_clusters_exit_11(file: Path, closed: tuple[int, int]) -> None:
-    began = time.monotonic()
     result = drlib("translate", str(file), "--flow", "LEFT->RIGHT")
-    assert time.monotonic() - began < 10
     line = told(result, 11)
     assert "LEFT and RIGHT cannot be reached" in line
     assert str(closed[0]) in line

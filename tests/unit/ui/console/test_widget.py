@@ -139,9 +139,8 @@ def test_changing_the_cluster_discards_the_plan(widget: ConsoleWidget, cluster: 
 
 
 def test_click_returns_at_once_and_a_later_error_is_shown(widget: ConsoleWidget, cluster: Cluster) -> None:
-    began = time.monotonic()
     widget.buttons["start"].click()
-    assert time.monotonic() - began < 0.2
+    assert not cluster.gate.is_set(), "the action cannot have ended yet"
     assert "under way" in widget.said.value
     cluster.gate.set()
     until(lambda: "did not start" in widget.said.value)
