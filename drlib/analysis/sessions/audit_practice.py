@@ -55,7 +55,7 @@ class AuditPractice:
     @property
     def properties(self) -> Path:
         """The mirror's file."""
-        return self.mirrors.path if self.mirrors.path.exists() else self.mirrors.write()
+        return self.mirrors.properties if self.mirrors.properties.exists() else self.mirrors.write()
 
     def prepare(self, plant: bool) -> None:
         """Write and mirror, unless the topics exist; with `plant`, duplicates too. Raises `Unreachable`."""

@@ -55,7 +55,7 @@ class LagPractice:
 
     @property
     def properties(self) -> Path:
-        return self.mirrors.path
+        return self.mirrors.properties
 
     def run(self) -> None:
         """About half a minute. Raises `Unreachable` when the lab does not keep up."""

@@ -8,7 +8,7 @@ Not for: moving groups; checkpoints are emitted only where `positions` asks for 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import permutations
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def has_crossed(status: WorkerStatus | None, flow: Flow, ends: Mapping[TopicPart
     return all(partition in rows and rows[partition].mirrored >= end for partition, end in ends.items())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MirrorWorker:
     """The worker registered as `name`, which reads `properties` and reports to `status_path`."""
 
@@ -86,7 +86,7 @@ class MirrorWorker:
         """Raises `UsageError` where the file does not exist yet."""
         return load_mirror_settings(self.properties)
 
-    def start(self) -> None:
+    def launch(self) -> None:
         """Start the process where it does not run, and return at once."""
         if not self.runs:
             self.status_path.unlink(missing_ok=True)
@@ -109,36 +109,23 @@ class MirrorWorker:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class LabMirrors:
+@dataclass(frozen=True)
+class LabMirrors(MirrorWorker):
     """The worker `name` for `flows` of `topic`, with a file of its own in the lab's folder.
 
     `positions`: it also emits checkpoints of the groups' positions.
     """
 
-    lab: Lab
-    name: str
+    properties: Path = field(init=False)
+    status_path: Path = field(init=False)
     topic: str
     flows: tuple[Flow, ...]
     positions: bool = False
     lanes: int = 1
 
-    @property
-    def worker(self) -> MirrorWorker:
-        return MirrorWorker(self.lab, self.name, self.path, self.lab.root / f"{self.name}.status.json")
-
-    @property
-    def path(self) -> Path:
-        return self.lab.root / f"{self.name}.properties"
-
-    @property
-    def settings(self) -> MirrorSettings:
-        """Raises `UsageError` before `start`."""
-        return self.worker.settings
-
-    @property
-    def runs(self) -> bool:
-        return self.worker.runs
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "properties", self.lab.root / f"{self.name}.properties")
+        object.__setattr__(self, "status_path", self.lab.root / f"{self.name}.status.json")
 
     def write(self) -> Path:
         """Write the worker's connect-mirror-maker.properties and return its path."""
@@ -159,8 +146,8 @@ class LabMirrors:
             "drlib.lanes": str(self.lanes),
             "drlib.session.timeout.ms": "6000",
         }
-        write_whole(self.path, javaproperties.dumps(lines, timestamp=None))
-        return self.path
+        write_whole(self.properties, javaproperties.dumps(lines, timestamp=None))
+        return self.properties
 
     def topics(self) -> tuple[tuple[str, str], ...]:
         """The topics that the worker creates on its targets, as (cluster, topic)."""
@@ -179,19 +166,8 @@ class LabMirrors:
         """
         if not self.runs:
             self.write()
-            self.worker.start()
+            self.launch()
         wait_on_lab(abort, f"{self.name} mirrors {len(self.flows)} flows", self._all_run, _START_S, self.lab.root)
-
-    def stop(self) -> None:
-        """SIGTERM: records that were fetched are produced and journaled first."""
-        self.worker.stop()
-
-    def kill(self) -> None:
-        self.worker.kill()
-
-    def status(self) -> WorkerStatus | None:
-        """The worker's last report; None before the first one."""
-        return self.worker.status()
 
     def crossed(self, flow: Flow, ends: Mapping[TopicPartition, int]) -> bool:
         """Whether the worker reports that `flow` has mirrored every source partition in `ends` up to its offset."""

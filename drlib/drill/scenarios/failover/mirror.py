@@ -55,7 +55,7 @@ class StartMirror(WorkerAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         testbed = FailoverTestbed(self.lab, self.context.run_dir, lanes=self.lanes, flow=self.flow)
         sampler.start(testbed.run_dir, FlightCounts(testbed))
-        testbed.worker(self.number).start()
+        testbed.worker(self.number).launch()
         testbed.wait("the mirror runs", testbed.mirror_runs, 60, abort)
         at_ms = clock.now_ms()
         if self.number > 1:
@@ -84,7 +84,7 @@ class EndingAction(WorkerAction):
     def undo(self, changes: Changes) -> None:
         """Start it again, where a rollback needs a running mirror."""
         if changes and not self.testbed.mirror_runs():
-            self.testbed.worker(self.number).start()
+            self.testbed.worker(self.number).launch()
             self.testbed.wait("the mirror runs", self.testbed.mirror_runs, 60)
 
 

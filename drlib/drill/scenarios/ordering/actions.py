@@ -112,7 +112,7 @@ class Move(OrderingStep):
     def _switchover(self) -> MoveApplications:
         """The shipped action, with the pointer and the mirror of this drill's applications."""
         move = MoveApplications(source=self.source, target=self.target, groups=GROUPS, held_s=_HELD_S, stopped_s=_RTO_S)
-        mirror = self.testbed.mirrors(self.flow).path
+        mirror = self.testbed.mirrors(self.flow).properties
         return move.bind(replace(self.context, properties=mirror, pointer=self.testbed.pointer_path), self.step)
 
     def observe(self) -> Sequence[Fact]:

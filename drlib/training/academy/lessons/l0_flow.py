@@ -90,7 +90,7 @@ class WhatAFlowIs(Lesson):
     def fault_state(self) -> Table:
         mirror = self.testbed.mirror()
         state = "runs" if mirror.runs else "was killed (SIGKILL)"
-        note = f"To start a worker in a shell: drlib mirror {mirror.path.resolve()}"
+        note = f"To start a worker in a shell: drlib mirror {mirror.properties.resolve()}"
         return self._comparison(f"The worker {state}", note)
 
     def apply_reference(self) -> None:

@@ -96,7 +96,7 @@ def _open_transaction(testbed: IncidentTestbed, injected: InjectedCause) -> None
 def _stop_sync(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     testbed.worker.stop()
     testbed.write_properties(group_sync=False)
-    testbed.start_mirror()
+    testbed.worker.launch()
 
 
 def _write_foreign(testbed: IncidentTestbed, injected: InjectedCause) -> None:

@@ -69,7 +69,7 @@ def _raise_retention(testbed: IncidentTestbed, topic: str) -> str:
 
 def _restart_mirror(testbed: IncidentTestbed) -> str:
     testbed.worker.stop()
-    testbed.start_mirror()
+    testbed.worker.launch()
     return "the worker was restarted"
 
 
@@ -164,7 +164,7 @@ def _move_all(testbed: IncidentTestbed, site: str) -> str:
 
 def _wait_mirrored(testbed: IncidentTestbed, topic: str) -> None:
     """Wait a limited time until `topic` is mirrored: its reader moves to where the mirror topic ends."""
-    known = {partition.topic for partition in partition_statuses(testbed.mirror_status())}
+    known = {partition.topic for partition in partition_statuses(testbed.worker.status())}
     if topic in known and testbed.mirror_runs():
         try:
             testbed.wait(f"{topic} is mirrored", lambda: is_mirrored(testbed, topic), _MIRRORING_S)
@@ -174,7 +174,7 @@ def _wait_mirrored(testbed: IncidentTestbed, topic: str) -> None:
 
 def is_mirrored(testbed: IncidentTestbed, topic: str) -> bool:
     """Report whether the worker has mirrored `topic` up to its end offsets on LEFT. Raises `Unreachable`."""
-    return has_crossed(testbed.mirror_status(), FLOW, log_ends(testbed.lab.clusters["LEFT"], [topic], timeout_s=2.0))
+    return has_crossed(testbed.worker.status(), FLOW, log_ends(testbed.lab.clusters["LEFT"], [topic], timeout_s=2.0))
 
 
 def _add_partitions(testbed: IncidentTestbed, site: str, topic: str) -> str:

@@ -52,7 +52,7 @@ class Observer:
         names = [topic.name for topic in ON_LEFT]
         left = self._topic_sizes("LEFT", names)
         right = self._topic_sizes("RIGHT", [*(f"LEFT.{name}" for name in names), *(topic.name for topic in ON_RIGHT)])
-        mirror = self._testbed.mirror_status()
+        mirror = self._testbed.worker.status()
         mirrored = _mirrored_offsets(mirror)
         newest_ms = self._newest_timestamp(GATES.name) if left is not None else None
         topics = tuple(

@@ -30,7 +30,6 @@ from drlib.lab.workload.topics import (
     partitions_of,
     place_group,
 )
-from drlib.mirror.status.worker_status import WorkerStatus
 from drlib.model import Flow
 from drlib.runs.waiting import look_at, wait_for
 
@@ -104,7 +103,7 @@ class IncidentTestbed:
         create_topics(self.bootstrap("LEFT"), ON_LEFT)
         create_topics(self.bootstrap("RIGHT"), ON_RIGHT)
         self.write_properties()
-        self.start_mirror()
+        self.worker.launch()
         self.write_menus(MENU)
         for name in (*PRODUCERS, *READERS):
             pointer_file.write_atomic(self.pointer_path(name), Pointer(1, "LEFT", self.bootstrap("LEFT")))
@@ -125,7 +124,7 @@ class IncidentTestbed:
         """
 
         def runs() -> bool:
-            self.start_mirror()
+            self.worker.launch()
             return self.mirror_runs()
 
         try:
@@ -197,16 +196,8 @@ class IncidentTestbed:
     def pointer_path(self, name: str) -> Path:
         return self.lab.root / f"{name}.pointer.json"
 
-    def start_mirror(self) -> None:
-        """Start the worker unless it runs; returns at once."""
-        self.worker.start()
-
-    def mirror_status(self) -> WorkerStatus | None:
-        """The worker's last status; None before the first."""
-        return self.worker.status()
-
     def mirror_runs(self) -> bool:
-        status = self.mirror_status()
+        status = self.worker.status()
         return self.worker.runs and status is not None and status.state == "running"
 
     def start_side_application(self, name: str, role: str, site: str, topic: str) -> None:
