@@ -48,6 +48,9 @@ class FlowArguments(DrillCall):
     def target_cluster(self) -> ClusterSettings:
         return self.context.cluster(self.flow.target)
 
+    def cluster_id(self) -> str:
+        return cluster_id(self.target_cluster)
+
     def source_state(self) -> str:
         """Whether the source answers now, for evidence."""
         answer = who_answers([self.source_cluster])[self.source_cluster.alias]
@@ -59,9 +62,6 @@ class ReadOnlyTargetAction(FlowArguments, ReadOnlyAction):
 
     def observe(self) -> Sequence[Fact]:
         return (identity(self.target_cluster),)
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.target_cluster)
 
 
 def question_row(question: str, answer: Scalar) -> dict[str, Scalar]:

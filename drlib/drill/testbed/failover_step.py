@@ -36,6 +36,9 @@ class FailoverStep(FlowArguments, DrillAction):
     def testbed(self) -> FailoverTestbed:
         return FailoverTestbed(self.lab, self.context.run_dir, flow=self.flow)
 
+    def cluster_id(self) -> str:
+        return cluster_id(self.source_cluster)
+
     def show_progress(self) -> None:
         """Show how many records each application and the mirror have done."""
         testbed = self.testbed
@@ -64,6 +67,9 @@ class ClusterArgument(FailoverStep):
     def lab_cluster(self) -> LabCluster:
         return self.lab.clusters[self.alias]
 
+    def cluster_id(self) -> str:
+        return self.lab_cluster.cluster_id
+
 
 class StateChangeAction(FailoverStep):
     """A step that changes one entity from one state to another; `reached` says whether it is in the second."""
@@ -91,6 +97,3 @@ class StateChangeAction(FailoverStep):
 
     def undo(self, changes: Changes) -> None:
         return None
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.source_cluster)

@@ -16,11 +16,10 @@ from dataclasses import replace
 from typing import Final
 
 from drlib.client.pointer import Pointer
-from drlib.client.pointer_topic import EVERYONE
 from drlib.config.patterns.selection import matches
 from drlib.drill.actions.applications.deny_rules import ANY_PRINCIPAL, WriteFence, write_fence
 from drlib.drill.actions.applications.deny_writes import WriteRules, row_of, rule_of
-from drlib.drill.actions.applications.pointer import PointerPlace, conflict
+from drlib.drill.actions.applications.pointer import PointerArgument, conflict
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
@@ -42,7 +41,7 @@ _LEAVE_S: Final = 10.0  # for the members of a group to commit and leave
 _PAUSE_S: Final = 0.5  # without a record: what was in flight has come, or has waited for more than a linger
 
 
-class FenceSource(FlowArguments, DrillAction):
+class FenceSource(PointerArgument, FlowArguments, DrillAction):
     """Hold the applications that follow the pointer, deny writing to others if asked, and wait until no log grows any more."""
 
     name = "source.fence"
@@ -51,8 +50,6 @@ class FenceSource(FlowArguments, DrillAction):
     """How long no log may grow before the source counts as fenced."""
     deadline_s: Seconds = 60
     """How long to wait for that."""
-    application: Text = EVERYONE
-    """The application whose pointer is used; by default the one that every application follows."""
     deny_write: Patterns = ()
     """Topics to which the brokers deny writing, by ACL."""
     deny_principals: Texts = (ANY_PRINCIPAL,)
@@ -61,10 +58,6 @@ class FenceSource(FlowArguments, DrillAction):
     """Declares that the cluster allows every principal to use topics without an ACL (allow.everyone.if.no.acl.found)."""
     grace_s: Seconds = 2
     """How long producers that follow the pointer may finish what is in flight before writing is denied."""
-
-    @property
-    def pointer(self) -> PointerPlace:
-        return PointerPlace(self.context, self.step, self.application)
 
     @property
     def rules(self) -> WriteRules:

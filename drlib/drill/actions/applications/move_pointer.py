@@ -8,14 +8,13 @@ Not for: what the pointer is and where it is kept (`drlib.drill.actions.applicat
 from collections.abc import Mapping, Sequence
 
 from drlib.client.pointer import Pointer
-from drlib.client.pointer_topic import EVERYONE
-from drlib.drill.actions.applications.pointer import PointerPlace, conflict
+from drlib.drill.actions.applications.pointer import PointerArgument, conflict
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, DrillAction, Evidence
-from drlib.drill.step.argument_types import Flag, Text
-from drlib.drill.step.cluster_identity import cluster_id, identity
+from drlib.drill.step.argument_types import Flag
+from drlib.drill.step.cluster_identity import identity
 from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.kafka.admin.cluster import Cluster
 from drlib.model import TopicPartition
@@ -24,19 +23,13 @@ from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
 
 
-class MovePointer(FlowArguments, DrillAction):
+class MovePointer(PointerArgument, FlowArguments, DrillAction):
     """Point the applications to the target: to the remote topics up to where they end now, then to the local ones."""
 
     name = "pointer.move"
 
-    application: Text = EVERYONE
-    """The application whose pointer is used; by default the one that every application follows."""
     cutover: Flag = True
     """Whether the pointer says where each remote topic ends, so that readers finish it before the local one."""
-
-    @property
-    def pointer(self) -> PointerPlace:
-        return PointerPlace(self.context, self.step, self.application)
 
     def observe(self) -> Sequence[Fact]:
         pointer = self.pointer.read().pointer
@@ -86,9 +79,6 @@ class MovePointer(FlowArguments, DrillAction):
 
     def undo(self, changes: Changes) -> None:
         self.pointer.put_back()
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.target_cluster)
 
     def _after(self, version: int) -> Pointer:
         flow = self.flow

@@ -13,6 +13,8 @@ from drlib.client import pointer_file
 from drlib.client.pointer import Pointer, PointerConflict
 from drlib.client.pointer_topic import EVERYONE, TOPIC, publish, read_pointer
 from drlib.drill.step import step_output as details
+from drlib.drill.step.action import DrillCall
+from drlib.drill.step.argument_types import Text
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, Unreachable
 from drlib.kafka.admin.connect import who_answers
@@ -124,6 +126,17 @@ class PointerPlace:
             why = "; ".join(f"{alias}: {reason}" for alias, reason in silent.items())
             raise Unreachable("the pointer cannot be read", why, "Start one of the clusters.")
         return answering, silent
+
+
+class PointerArgument(DrillCall):
+    """The pointer that an action is about."""
+
+    application: Text = EVERYONE
+    """The application whose pointer is used; by default the one that every application follows."""
+
+    @property
+    def pointer(self) -> PointerPlace:
+        return PointerPlace(self.context, self.step, self.application)
 
 
 def conflict(place: PointerPlace, now: Pointer | None) -> PointerConflict:

@@ -19,7 +19,6 @@ from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence, ReadOnlyAction
 from drlib.drill.step.argument_types import Count, Flag, Seconds, Text, Texts
-from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -47,9 +46,6 @@ class MoveArguments(FlowArguments):
     @property
     def settings(self) -> MirrorSettings:
         return settings_of(self.context)
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.target_cluster)
 
 
 class VerifyWorkers(MoveArguments, ReadOnlyAction):

@@ -29,10 +29,9 @@ from pydantic import model_validator
 
 from drlib import clock
 from drlib.client.pointer import Pointer
-from drlib.client.pointer_topic import EVERYONE
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.applications.deny_writes import WriteRules
-from drlib.drill.actions.applications.pointer import PointerPlace, conflict
+from drlib.drill.actions.applications.pointer import PointerArgument, conflict
 from drlib.drill.actions.failback.actions import (
     MoveArguments,
     evidence,
@@ -47,7 +46,7 @@ from drlib.drill.actions.groups.rules import decide_all
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence
-from drlib.drill.step.argument_types import Flag, Seconds, Text, Texts
+from drlib.drill.step.argument_types import Flag, Seconds, Texts
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -75,7 +74,7 @@ class _Still:
     held_s: float
 
 
-class MoveApplications(MoveArguments, DrillAction):
+class MoveApplications(PointerArgument, MoveArguments, DrillAction):
     """Move the applications that follow the pointer to the other cluster: hold them, wait until nothing is in flight, move."""
 
     name = "switchover.move"
@@ -96,8 +95,6 @@ class MoveApplications(MoveArguments, DrillAction):
     """How long to wait for the mirror before the hold begins."""
     stopped_s: Seconds = 2.0
     """Objective: how long the applications may stand still. A longer time fails the drill, though not the step."""
-    application: Text = EVERYONE
-    """The application whose pointer is used; by default the one that every application follows."""
 
     @model_validator(mode="after")
     def _holds_long_enough(self) -> Self:
@@ -112,15 +109,11 @@ class MoveApplications(MoveArguments, DrillAction):
         return self
 
     @property
-    def _pointers(self) -> PointerPlace:
-        return PointerPlace(self.context, self.step, self.application)
-
-    @property
     def entity(self) -> str:
-        return self._pointers.entity
+        return self.pointer.entity
 
     def observe(self) -> Sequence[Fact]:
-        pointer = self._pointers.read().pointer
+        pointer = self.pointer.read().pointer
         return (Fact(self.entity, None if pointer is None else pointer.active),)
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
@@ -140,7 +133,7 @@ class MoveApplications(MoveArguments, DrillAction):
         if now.active == moving.target:
             return {"stopped_seconds": None, "moved_before": True}
         if now.active != moving.source:
-            raise conflict(self._pointers, now)
+            raise conflict(self.pointer, now)
         settings, limit_s = self.settings, self.hold_limit_s
         waited = wait_caught_up(settings, moving, abort, _NEAR, self.within_s)
         known = read_flow_pair(settings, moving)
@@ -216,7 +209,7 @@ class MoveApplications(MoveArguments, DrillAction):
     def undo(self, changes: Changes) -> None:
         """Let the applications continue where they are held. Raises `Deviated` once they have moved."""
         now = self._pointer()
-        if now.active == self.flow.target and self._pointers.kept() is not None:
+        if now.active == self.flow.target and self.pointer.kept() is not None:
             raise Deviated(
                 f"the applications stay at {now.active}",
                 "they already read and write there",
@@ -229,7 +222,7 @@ class MoveApplications(MoveArguments, DrillAction):
 
     def _pointer(self) -> Pointer:
         """Raises `UsageError` where there is none, so that no application would be held."""
-        pointer = self._pointers.read().pointer
+        pointer = self.pointer.read().pointer
         if pointer is None:
             raise UsageError(
                 self.name,
@@ -241,7 +234,7 @@ class MoveApplications(MoveArguments, DrillAction):
     def _write(self, was: Pointer, *, hold: bool, limit_s: float = 0.0) -> int:
         """The cluster `was` names, held or not, under the next version, which is returned."""
         now = self._pointer()
-        self._pointers.write(now, replace(was, version=now.version + 1, hold=hold, hold_limit_s=limit_s))
+        self.pointer.write(now, replace(was, version=now.version + 1, hold=hold, hold_limit_s=limit_s))
         return now.version + 1
 
     def _positions(
@@ -267,7 +260,7 @@ class MoveApplications(MoveArguments, DrillAction):
         servers = ",".join(settings.clusters[moving.target].bootstrap_servers)
         prefix = settings.flow(moving.source, moving.target).policy.remote_topic(moving.source, "")
         now = self._pointer()
-        self._pointers.write(now, Pointer(now.version + 1, moving.target, servers, prefix, dict(cutover)))
+        self.pointer.write(now, Pointer(now.version + 1, moving.target, servers, prefix, dict(cutover)))
 
     # -- standing still ----------------------------------------------------------------------------------------------
 

@@ -8,8 +8,7 @@ Not for: the judgement itself (`drlib.drill.actions.failover.triage_rules`).
 from collections.abc import Mapping
 
 from drlib import formats
-from drlib.client.pointer_topic import EVERYONE
-from drlib.drill.actions.applications.pointer import PointerPlace, describe
+from drlib.drill.actions.applications.pointer import PointerArgument, describe
 from drlib.drill.actions.failover.flow_state import observe_flow, seconds_behind
 from drlib.drill.actions.failover.triage_rules import Expected, Side, advise
 from drlib.drill.step import rto_clock as moments
@@ -27,7 +26,7 @@ from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
 
 
-class Triage(ReadOnlyTargetAction):
+class Triage(PointerArgument, ReadOnlyTargetAction):
     """Decide whether to fail over: which clusters answer, what is missing, what it costs. Fails where it is not right."""
 
     name = "failover.triage"
@@ -36,12 +35,6 @@ class Triage(ReadOnlyTargetAction):
     """The state in which the operator expects the source."""
     force_reason: Text = ""
     """Why to fail over although the source answers."""
-    application: Text = EVERYONE
-    """The application whose pointer is shown; by default the one that every application follows."""
-
-    @property
-    def pointer(self) -> PointerPlace:
-        return PointerPlace(self.context, self.step, self.application)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `UsageError` where failing over is not the answer."""

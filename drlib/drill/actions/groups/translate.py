@@ -22,7 +22,7 @@ from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag, Patterns
-from drlib.drill.step.cluster_identity import cluster_id, identity
+from drlib.drill.step.cluster_identity import identity
 from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -104,9 +104,6 @@ class TranslateGroups(FlowArguments, DrillAction):
         if moves is not None:
             group_writing.put_back(self.target_cluster, moves)
             positions.forget(self.context.run_dir, self.flow.target, self.use)
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.target_cluster)
 
     def _kept(self) -> tuple[PositionMove, ...] | None:
         return positions.read(self.context.run_dir, self.flow.target, self.use)

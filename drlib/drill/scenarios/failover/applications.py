@@ -15,7 +15,6 @@ from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
 from drlib.drill.step.argument_types import Count, Flag, Number, Texts, nearest
-from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed import sampler
 from drlib.drill.testbed.failover_step import FailoverStep, StateChangeAction
@@ -126,9 +125,6 @@ class WaitSteady(ReadOnlyAction, FailoverStep):
             testbed.wait(what, holds, deadline_s, abort)
         self.show_progress()
         return {"mirror_lag_records": testbed.mirror().lag}
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.source_cluster)
 
 
 class StopApplications(StateChangeAction):

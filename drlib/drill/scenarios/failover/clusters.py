@@ -58,9 +58,6 @@ class KillCluster(ClusterArgument, StateChangeAction):
         if changes and not self.lab_cluster.alive:
             self.lab_cluster.restart()
 
-    def cluster_id(self) -> str:
-        return self.lab_cluster.brokers[0].spec.cluster_id
-
 
 class RestartCluster(ClusterArgument, StateChangeAction):
     """Start a killed cluster again on its data and wait until it serves; one that serves is left alone."""
@@ -86,6 +83,3 @@ class RestartCluster(ClusterArgument, StateChangeAction):
         at_ms = moments.once(self.context.run_dir, self._moment)
         self.mark(Mark(name=f"{self.alias} restarted", at_ms=at_ms))
         return {"serves": self.alias, "at_ms": at_ms}
-
-    def cluster_id(self) -> str:
-        return self.lab_cluster.brokers[0].spec.cluster_id

@@ -7,7 +7,6 @@ tail are distinguished from losses; without it the move was planned and there mu
 from typing import Final
 
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
-from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed.failover_step import ClusterArgument, FailoverStep
 from drlib.drill.testbed.failover_testbed import GROUPS
@@ -30,9 +29,6 @@ class WaitTraffic(ReadOnlyAction, ClusterArgument):
     @property
     def alias(self) -> str:
         return self.cluster or self.flow.source
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.source_cluster)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         testbed, alias = self.testbed, self.alias
@@ -57,9 +53,6 @@ class ProveRoundTrip(ReadOnlyAction, FailoverStep):
 
     tail: Settle | None = None
     """How the tail was settled; by default there must be none."""
-
-    def cluster_id(self) -> str:
-        return cluster_id(self.source_cluster)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `Deviated` where a record was lost, duplicated or read twice; the results are kept first."""
