@@ -18,7 +18,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Self
+from typing import Final
 
 from confluent_kafka import KafkaException
 
@@ -26,6 +26,7 @@ from drlib.client.active_cluster import Active, ActiveCluster
 from drlib.client.ordered_member import Batch, CommitOutcome, OrderedMember
 from drlib.client.pointer import Pointer
 from drlib.client.read_plan import ReadPlan, Scope
+from drlib.closing import Closing
 from drlib.errors import UsageError
 from drlib.kafka.admin import connect
 from drlib.kafka.admin.descriptions import Isolation, Record
@@ -55,7 +56,7 @@ def read_plan(pointer: Pointer, topic: str, scope: Scope) -> ReadPlan:
     return ReadPlan(topic, remote, cutover, scope) if cutover else ReadPlan(topic)
 
 
-class OrderedConsumer:
+class OrderedConsumer(Closing):
     """A member of `group` that reads `topic` at the active cluster. A context manager; iterating yields its records.
 
     `at`: an `ActiveCluster`, which is followed, or a confluent-kafka configuration of one cluster; then `remote` and
@@ -219,12 +220,6 @@ class OrderedConsumer:
         """Leave the group without a commit."""
         self._closed = True
         self._leave()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # -- the records between polling and committing ----------------------------------------------------------------
 

@@ -20,11 +20,12 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import confluent_kafka as ck
 
 from drlib.client.read_plan import ReadPlan, held
+from drlib.closing import Closing
 from drlib.kafka.admin.descriptions import Isolation, Record
 from drlib.model import TopicPartition
 
@@ -65,7 +66,7 @@ class Batch:
     generation: int = 0  # of the member's assignment it was polled in
 
 
-class OrderedMember:
+class OrderedMember(Closing):
     """A member of `group`; `connection`: librdkafka's settings for reaching the cluster, `bootstrap.servers` at least.
 
     A context manager, and an iterator of batches that never ends by itself. Not thread-safe.
@@ -225,12 +226,6 @@ class OrderedMember:
         closing.start()
         closing.join(timeout_s)
         return not closing.is_alive()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __iter__(self) -> Iterator[Batch]:
         while True:

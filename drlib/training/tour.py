@@ -6,8 +6,9 @@ started, including the lab if it did not run before. Not for: drills, which have
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
+from drlib.closing import Closing
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
@@ -35,7 +36,7 @@ NEXT: Final = (
 )
 
 
-class Tour:
+class Tour(Closing):
     """A lab that runs in `lab_dir`, or one started there, and a `topic` on it. A context manager; `close` may be repeated."""
 
     def __init__(self, lab_dir: str | Path = "../.lab", topic: str = "hello") -> None:
@@ -44,12 +45,6 @@ class Tour:
         self._copy = POLICY.remote_topic(FLOW.source, topic)
         self._mirrors = LabMirrors(self._lab, f"{topic}-mirror", topic, (FLOW,), positions=True, lanes=2)
         self._abort = Abort(self._lab.root)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def clusters(self) -> Table:
         """The lab's processes, and how an application and a mirror reach each cluster."""

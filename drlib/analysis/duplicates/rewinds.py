@@ -10,7 +10,7 @@ Not for: setting positions, nor groups that store theirs elsewhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Self
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
@@ -19,13 +19,14 @@ from drlib.analysis.duplicates.result import Reread
 from drlib.analysis.lag.positions import read_commits
 from drlib.analysis.spark.contents import group_contents
 from drlib.analysis.spark.topics import ClusterRef, TopicRange, cluster_settings, read_range
+from drlib.closing import Closing
 from drlib.errors import UsageError
 
 MAX_REREADS: Final = 1000
 _TABLE: Final = "number int, partition int, first long, next long"
 
 
-class GroupCommits:
+class GroupCommits(Closing):
     """What groups committed on both clusters, read once and kept in Spark's memory: a context manager.
 
     Raises `Unreachable`, and what a cluster refuses: it takes the right to read `__consumer_offsets`.
@@ -35,12 +36,6 @@ class GroupCommits:
         self._kept: list[DataFrame] = []
         self.source = self._read(spark, source)
         self.target = self._read(spark, target)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Unpersist the frames. May be repeated."""

@@ -13,12 +13,13 @@ import platform
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from drlib import clock
 from drlib.analysis.sessions.analysed_flow import AnalysedFlow, TopicPair
 from drlib.analysis.spark.jobs import OnProgress, SparkJobs
 from drlib.analysis.spark.topics import TopicRange, load_ranges, pin_range, save_ranges
+from drlib.closing import Closing
 from drlib.errors import StalePlan
 from drlib.runs import verdict as verdicts
 from drlib.runs.check import Check, Verdict
@@ -46,7 +47,7 @@ class AnalysisRun:
     tell: OnProgress = lambda _: None
 
 
-class AnalysisSession:
+class AnalysisSession(Closing):
     """A context manager; `close` may be repeated."""
 
     def __init__(self, run: AnalysisRun) -> None:
@@ -65,12 +66,6 @@ class AnalysisSession:
         self._pairs: tuple[TopicPair, ...] = ()
         self._ranges: dict[str, TopicRange] = {}
         self._closed = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def ranges(self) -> Table:
         """Which records are read, also when the same folder is used again.

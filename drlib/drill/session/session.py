@@ -16,8 +16,9 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
+from drlib.closing import Closing
 from drlib.drill.plan.plan import MEANING, Plan, Step
 from drlib.drill.plan.progress import Noted
 from drlib.drill.run import approvals
@@ -61,7 +62,7 @@ class Board(Protocol):
         """Is a page open whose buttons can be pressed while a cell runs?"""
 
 
-class DrillSession:
+class DrillSession(Closing):
     """One run of `plan` at `workplace`. A context manager; `close` is safe to repeat."""
 
     def __init__(
@@ -97,12 +98,6 @@ class DrillSession:
         self._probes = probes
         self._permissions = permissions or Permissions()
         self._abort = Abort(workplace.run_dir)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # -- what there is to see --------------------------------------------------------------------------------------
 

@@ -6,8 +6,9 @@ Not for: what the calls do (`incident`), their tables and figures (`pictures`).
 """
 
 import time
-from typing import Final, Self
+from typing import Final
 
+from drlib.closing import Closing
 from drlib.errors import UsageError
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
@@ -21,7 +22,7 @@ from drlib.training.incidents.rules.score import Measurements
 PLAYERS: Final = ("you", "reference")
 
 
-class IncidentSession:
+class IncidentSession(Closing):
     """A started `incident`, opened for `player`. A context manager; `close` ends the incident's processes."""
 
     def __init__(self, incident: Incident, player: str = "you") -> None:
@@ -126,12 +127,6 @@ class IncidentSession:
     def close(self) -> None:
         """End the incident's processes, finished or not. Safe to repeat."""
         self.incident.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def scorecard(reveal: Reveal, name: str, incident: Incident, pass_points: float) -> Scorecard:
