@@ -110,8 +110,8 @@ async def fill(places: Sequence[tuple[str, str]], records: int, *, skewed: bool)
 
 def audit(spark: SparkSession, left: str, right: str, records: int, sums_from: int = 0) -> bool:
     """By sums first; here they leave nothing to compare."""
-    from drlib.analysis.audit.result import Verdict
     from drlib.analysis.audit.staged import audit_topics
+    from drlib.runs.check import Verdict
 
     found = audit_topics(spark, left, right, TOPIC, REMOTE, sums_from=sums_from)
     return found.verdict is Verdict.PASS and (found.source_records, found.target_records) == (records, records)

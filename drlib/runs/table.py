@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Final
 
 from drlib import formats
+from drlib.runs.check import Check, Verdict
+from drlib.runs.journal import Scalar
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -87,14 +89,35 @@ class Table:
     def _repr_mimebundle_(
         self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
     ) -> dict[str, object]:
-        bundle: dict[str, object] = {"text/plain": repr(self), "text/html": self._html()}
-        if self.figure is not None:
-            bundle[PLOTLY] = json.loads(self.figure.to_json())
-        return {
-            mime: value
-            for mime, value in bundle.items()
-            if (not include or mime in include) and (not exclude or mime not in exclude)
-        }
+        return bundle(repr(self), self._html(), self.figure, include, exclude)
+
+
+def check_rows(checks: Iterable[Check]) -> list[dict[str, Scalar]]:
+    """A row for each check: its name, verdict and evidence."""
+    return [{"check": check.name, "verdict": check.verdict.value, "evidence": check.evidence} for check in checks]
+
+
+def verdict_table(verdict: Verdict, checks: Iterable[Check]) -> Table:
+    """A verdict with the checks it comes from."""
+    return Table(f"Verdict: {verdict.value}", check_rows(checks))
+
+
+def bundle(
+    plain: str,
+    page: str,
+    figure: go.Figure | None,
+    include: Collection[str] | None = None,
+    exclude: Collection[str] | None = None,
+) -> dict[str, object]:
+    """What Jupyter shows, by MIME type: of text, HTML and a figure those in `include`, and without those in `exclude`."""
+    forms: dict[str, object] = {"text/plain": plain, "text/html": page}
+    if figure is not None:
+        forms[PLOTLY] = json.loads(figure.to_json())
+    return {
+        mime: value
+        for mime, value in forms.items()
+        if (not include or mime in include) and (not exclude or mime not in exclude)
+    }
 
 
 def _data(text: str, side: str) -> str:

@@ -14,17 +14,6 @@ from enum import StrEnum
 from drlib.model import TopicPartition
 from drlib.runs.check import Verdict
 
-__all__ = [
-    "AuditExample",
-    "AuditResult",
-    "CheckpointAudit",
-    "Fault",
-    "PartitionAudit",
-    "Verdict",
-    "conclude",
-    "unreadable",
-]
-
 
 class Fault(StrEnum):
     """What can be wrong with one record of a mirrored topic."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from drlib.lab.checker.rereads import RereadRange
 from drlib.runs.check import Verdict
 
 MOST_STEPS: Final = 60
@@ -63,21 +64,11 @@ class Heat:
 
 
 @dataclass(frozen=True, slots=True)
-class Reread:
-    """`group` went back in a partition: `records` of them, from `first` up to `next_offset`, were read again.
-
-    `cluster` and `topic` are where those records are; `how` is the evidence. `pending`: the committed offset is still there, so
-    the records are yet to be read again.
+class Reread(RereadRange):
+    """`group` went back in a partition. `how` is the evidence. `pending`: the committed offset is still there, so the records
+    are yet to be read again.
     """
 
-    group: str
-    cluster: str
-    topic: str
-    partition: int
-    first: int
-    next_offset: int
-    records: int
-    at_ms: int
     how: str
     pending: bool = False
 

@@ -7,6 +7,7 @@ cause in `allow` is a price and no failure. The results are in the run's folder,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -216,17 +217,7 @@ class DuplicatesAudit(AnalysisSession):
                 f"history {history.missing[0]}", "there is no such file", "Correct the path, or leave it out."
             )
         return tuple(
-            Reread(
-                each.group,
-                each.cluster,
-                each.topic,
-                each.partition,
-                each.first,
-                each.next_offset,
-                each.records,
-                each.at_ms,
-                "its own history",
-            )
+            Reread(**asdict(each), how="its own history")
             for each in reread_ranges(history.consumed or ())
             if each.topic in (pair.topic, pair.remote)
         )

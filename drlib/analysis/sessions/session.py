@@ -25,7 +25,7 @@ from drlib.runs import verdict as verdicts
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
-from drlib.runs.table import Table
+from drlib.runs.table import Table, verdict_table
 
 RANGES: Final = "ranges.json"
 Row = dict[str, Scalar]
@@ -155,8 +155,7 @@ class AnalysisSession(Closing):
             kind=Kind.ANALYSIS,
         )
         card.write(self.run_dir / SCORECARD)
-        rows: list[Row] = [{"check": c.name, "verdict": c.verdict.value, "evidence": c.evidence} for c in checks]
-        return Table(f"Verdict: {card.verdict.value}", rows)
+        return verdict_table(card.verdict, checks)
 
 
 def missing_topic(pair: TopicPair) -> Check:

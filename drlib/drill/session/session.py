@@ -36,7 +36,7 @@ from drlib.errors import Aborted, ApprovalMissing, DrlibError, UsageError
 from drlib.runs import journal
 from drlib.runs.abort import Abort
 from drlib.runs.journal import JOURNAL, Line, Scalar
-from drlib.runs.table import Table
+from drlib.runs.table import Table, verdict_table
 
 _LOOK_S: Final = 0.1
 Leased = Callable[[], AbstractContextManager[Lease | None]]
@@ -156,11 +156,8 @@ class DrillSession(Closing):
         """
         self._go(FINISH)
         card = session_score.scorecard(self._plan, self.workplace.run_dir)
-        rows: list[dict[str, Scalar]] = [
-            {"check": check.name, "verdict": check.verdict.value, "evidence": check.evidence} for check in card.checks
-        ]
         self.close()
-        return Table(f"Verdict: {card.verdict.value}", rows)
+        return verdict_table(card.verdict, card.checks)
 
     def abort(self, by: str = "a button") -> None:
         """Ask the run to stop and roll back by its strategy. Returns at once."""

@@ -12,7 +12,7 @@ from drlib.closing import Closing
 from drlib.errors import UsageError
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
-from drlib.runs.table import Table
+from drlib.runs.table import Table, verdict_table
 from drlib.training.incidents import pictures
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.reference_player import solve
@@ -103,10 +103,7 @@ class IncidentSession(Closing):
         """Write `scorecard.json` and show its verdict: it passes from `pass_points` points on."""
         card = scorecard(self.incident.reveal(), name, self.incident, pass_points)
         card.write(self.incident.folder / SCORECARD)
-        rows = [
-            {"check": check.name, "verdict": check.verdict.value, "evidence": check.evidence} for check in card.checks
-        ]
-        return Table(f"Verdict: {card.verdict.value}", rows)
+        return verdict_table(card.verdict, card.checks)
 
     # -- for the game master -------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ Not for: pressing anything (`drlib.ui.console`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
@@ -18,7 +17,7 @@ from drlib import formats
 from drlib.drill.session.board import StepStand
 from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, FlowView
 from drlib.mirror.status.worker_status import Event
-from drlib.runs.table import PLOTLY
+from drlib.runs.table import bundle
 from drlib.ui.console.board import MARKS
 from drlib.ui.console.state import ClusterSeen, ConsoleState, DrillSeen, TopicLag, standing
 from drlib.ui.figures.figures import BLUE, INK, blank, empty
@@ -76,16 +75,7 @@ class ConsolePicture:
     def _repr_mimebundle_(
         self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
     ) -> dict[str, object]:
-        bundle: dict[str, object] = {
-            "text/plain": text_of(self.state),
-            "text/html": html_of(self.state),
-            PLOTLY: json.loads(figure_of(self.state).to_json()),
-        }
-        return {
-            mime: value
-            for mime, value in bundle.items()
-            if (not include or mime in include) and (not exclude or mime not in exclude)
-        }
+        return bundle(text_of(self.state), html_of(self.state), figure_of(self.state), include, exclude)
 
 
 # -- text --------------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from drlib.lab.link.sizing import (
 )
 from drlib.lab.link_trial import LinkTrial
 from drlib.runs import verdict as verdicts
-from drlib.runs.table import Table
+from drlib.runs.table import Table, verdict_table
 from drlib.ui.sizing import verdict as sizing_verdict
 from drlib.ui.sizing.measurements import Tried, said_link, said_power
 
@@ -140,8 +140,7 @@ class Sizing:
         )
         if run_dir:
             sizing_verdict.write(Path(run_dir), checks, self._began_ms)
-        rows = [{"check": c.name, "verdict": c.verdict.value, "evidence": c.evidence} for c in checks]
-        return Table(f"Verdict: {verdicts.overall(checks, 0).value}", rows)
+        return verdict_table(verdicts.overall(checks, 0), checks)
 
     def measure(
         self, lab_dir: str | Path, bandwidth: str, rtt: str, *, partitions: int = 4, megabytes: int = 64

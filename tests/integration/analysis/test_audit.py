@@ -14,10 +14,11 @@ from second_opinion import second_opinion
 
 from drlib.analysis.audit.compaction import Cleaners
 from drlib.analysis.audit.compare import audit_frames
-from drlib.analysis.audit.result import AuditResult, Fault, Verdict
+from drlib.analysis.audit.result import AuditResult, Fault
 from drlib.analysis.spark.topics import DAY_MS, with_identity
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.model import TopicPartition
+from drlib.runs.check import Verdict
 
 
 def audit(spark: SparkSession, left: list[Record], right: list[Record], **starts: Any) -> AuditResult:

@@ -14,13 +14,14 @@ from pyspark.sql import functions as sf
 from drlib.analysis.audit import sequences
 from drlib.analysis.audit import staged as staged_audit
 from drlib.analysis.audit.compare import audit_frames
-from drlib.analysis.audit.result import AuditResult, Verdict
+from drlib.analysis.audit.result import AuditResult
 from drlib.analysis.audit.sequences import TopicSide, compare_sums
 from drlib.analysis.audit.staged import audit_topics
 from drlib.analysis.spark import topics as topics_module
 from drlib.analysis.spark.topics import max_offsets_per_task, pin_range, read_range
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.model import TopicPartition
+from drlib.runs.check import Verdict
 
 BEGIN_MS = 1_790_000_000_000
 PIECE = 32  # so that a few hundred records are many pieces

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from drlib.analysis.audit.compare import warm_up
-from drlib.analysis.audit.result import Fault, Verdict
+from drlib.analysis.audit.result import Fault
 from drlib.analysis.audit.staged import audit_topics
 from drlib.analysis.spark.session import spark_session, start_in_background
 from drlib.analysis.spark.topics import pin_range, read_topic
@@ -22,6 +22,7 @@ from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.brokers.security import LabSecurity
 from drlib.lab.lab import Lab
+from drlib.runs.check import Verdict
 
 PARTITIONS = 2
 BEGIN_MS = 1_790_000_000_000

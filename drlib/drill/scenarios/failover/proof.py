@@ -31,6 +31,7 @@ from drlib.model import GroupTranslation, TopicPartition
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import GroupScore, LostExample, PartitionOffsets, Records, Rpo
+from drlib.runs.table import check_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,7 +102,7 @@ class Proof:
             )
         )
         write_whole(self._report_path, _REPORT.dump_json(self._report))
-        return [{"check": f.name, "verdict": f.verdict.value, "evidence": f.evidence} for f in self._report.findings]
+        return check_rows(self._report.findings)
 
     def audit(self) -> list[dict[str, Scalar]]:
         """Compare both clusters with Spark."""

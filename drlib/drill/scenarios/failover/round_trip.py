@@ -17,6 +17,7 @@ from drlib.mirror.offsets.unreplicated.rules import Settle, quarantine_topic
 from drlib.runs.abort import Abort
 from drlib.runs.check import Verdict
 from drlib.runs.scorecard import GroupScore, Records, Rpo, RtoSeconds
+from drlib.runs.table import check_rows
 
 TOPIC: Final = "flights"
 
@@ -58,7 +59,7 @@ class ProveRoundTrip(ReadOnlyAction, FailoverStep):
         """Raises `Deviated` where a record was lost, duplicated or read twice; the results are kept first."""
         report = self._judged()
         abort.check()
-        self.show([{"check": c.name, "verdict": c.verdict.value, "evidence": c.evidence} for c in report.checks])
+        self.show(check_rows(report.checks))
         self.score(self._part(report))
         if report.verdict is Verdict.FAIL:
             failed = next(c for c in report.checks if c.verdict is Verdict.FAIL)

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from drlib.analysis.audit.compare import read_failure
-from drlib.analysis.audit.result import PartitionAudit, Verdict, conclude, unreadable
+from drlib.analysis.audit.result import PartitionAudit, conclude, unreadable
+from drlib.runs.check import Verdict
 
 CLEAN = PartitionAudit(
     partition=0,
