@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in names:
         workload = scaled(WORKLOADS[name], options.scale)
 
-        def told(run: Run) -> None:
+        def reported(run: Run) -> None:
             found = ", ".join(f"{k} {table.number(v)} {results.METRICS[k][0]}" for k, v in run.metrics.items())
             console.print(f"  {run.engine}: {found or 'nothing'} {run.problem}", highlight=False, markup=False)
 
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             floor=not wanted or FLOOR in wanted,
             earlier=results.repeats(before, name),
             on_event=console.print,
-            on_run=told,
+            on_run=reported,
         )
         failed = failed or any(run.problem for run in new.runs)
         _keep(options.results, new, add=options.add)

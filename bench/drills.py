@@ -197,7 +197,7 @@ def _failover(scene: _Scene) -> dict[str, float]:
         drained = now_ms()
         scene.do("mirror.drain")
         drained = now_ms() - drained
-        told = scene.do("groups.translate", groups=f"{scene.topic}.*")
+        reported = scene.do("groups.translate", groups=f"{scene.topic}.*")
         decided = rto_clock.at(run_dir, "decide")
         done = next(
             m.at_ms for m in details.read_part(run_dir, "groups-translate").marks if m.name == "groups translated"
@@ -210,8 +210,8 @@ def _failover(scene: _Scene) -> dict[str, float]:
         "groups moved": (done - decided) / 1000,
         "each group": (done - decided) / scene.workload.groups,
         "drained": drained / 1000,
-        "translated": float(str(told["translated_s"])),
-        "committed": float(str(told["committed_s"])),
+        "translated": float(str(reported["translated_s"])),
+        "committed": float(str(reported["committed_s"])),
         "not exact": scene.wrong(flow.target, scene.mirror(flow.source), at, flow.source, scene.topic),
     }
 

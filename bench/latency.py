@@ -125,7 +125,7 @@ class Watch:
 
 
 class Sender:
-    """Sends records that carry a number, to whichever partitions it is told."""
+    """Sends records that carry a number, to whichever partitions it is reported."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._client = ClusterClient(bootstrap.split(","))

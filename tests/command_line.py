@@ -14,7 +14,7 @@ def drlib(*arguments: str, **environment: str | None) -> subprocess.CompletedPro
     return subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
 
-def told(result: subprocess.CompletedProcess[str], code: int) -> str:
+def error_line(result: subprocess.CompletedProcess[str], code: int) -> str:
     """The one line on stderr, of a command that ended with `code`."""
     assert result.returncode == code, result.stderr
     assert "Traceback" not in result.stdout + result.stderr

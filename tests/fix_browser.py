@@ -148,8 +148,8 @@ class NotebookPage:
         """Tracebacks in the notebook, in view or not."""
         outputs = [one for cell in self.book().cells for one in cell.get("outputs", ())]
         raised = [f"{one.ename}: {one.evalue}" for one in outputs if one.output_type == "error"]
-        told = [one.text for one in outputs if one.output_type == "stream" and one.name == "stderr"]
-        return raised + [text for text in told if "Traceback" in text or "Error" in text]
+        reported = [one.text for one in outputs if one.output_type == "stream" and one.name == "stderr"]
+        return raised + [text for text in reported if "Traceback" in text or "Error" in text]
 
 
 @pytest.fixture(scope="module")

@@ -251,15 +251,15 @@ class Engine:
         admin = AdminClient({"bootstrap.servers": self.left, "log_level": 0})
         wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
         ends = {tp.partition: future.result(10).offset for tp, future in admin.list_offsets(wanted).items()}
-        told = {p.partition: p.mirrored for f in state.flows for p in f.partitions if p.topic == topic}
-        return all(told.get(p, 0) >= end for p, end in ends.items())
+        reported = {p.partition: p.mirrored for f in state.flows for p in f.partitions if p.topic == topic}
+        return all(reported.get(p, 0) >= end for p, end in ends.items())
 
     def wait_caught_up(self, topic: str, partitions: int, number: int = -1, deadline_s: float = 60.0) -> None:
         try:
             wait_for(f"{topic} is mirrored", lambda: self.caught_up(topic, partitions, number), deadline_s)
         except AssertionError as error:
-            told = self.status_path(number % len(self.processes))
-            text = json.dumps(json.loads(told.read_text()), indent=1) if told.exists() else "no status"
+            reported = self.status_path(number % len(self.processes))
+            text = json.dumps(json.loads(reported.read_text()), indent=1) if reported.exists() else "no status"
             raise AssertionError(f"{error}\n{text[:6000]}\n{self.log()}") from None
 
     def events(self, number: int = -1) -> tuple[status.Event, ...]:
@@ -269,16 +269,18 @@ class Engine:
         except UsageError:  # none written yet
             return ()
 
-    def told(self, name: str, entity: str, *, resolved: bool = False, number: int = -1) -> bool:
+    def reported(self, name: str, entity: str, *, resolved: bool = False, number: int = -1) -> bool:
         """Whether the worker reports this event now, open or resolved."""
         found = [e for e in self.events(number) if (e.name, e.entity) == (name, entity)]
         return bool(found) and all((e.resolved_ms is not None) == resolved for e in found)
 
-    def wait_told(self, name: str, entity: str, *, resolved: bool = False, deadline_s: float = 60.0) -> status.Event:
+    def wait_reported(
+        self, name: str, entity: str, *, resolved: bool = False, deadline_s: float = 60.0
+    ) -> status.Event:
         """Wait until the last worker reports this event; the event."""
         try:
             what = f"{name} of {entity} is {'resolved' if resolved else 'open'}"
-            wait_for(what, lambda: self.told(name, entity, resolved=resolved), deadline_s)
+            wait_for(what, lambda: self.reported(name, entity, resolved=resolved), deadline_s)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.events()}\n{self.log()}") from None
         return next(e for e in self.events() if (e.name, e.entity) == (name, entity))

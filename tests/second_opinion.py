@@ -75,10 +75,10 @@ def _table(rows: Iterable[Row]) -> pa.Table:
     columns: list[list[object]] = [[] for _ in _SCHEMA]
     for partition, offset, at, key, value, headers in rows:
         pairs = [(name, _text(content)) for name, content in headers or ()]
-        told = next((content for name, content in pairs if name == "id"), None)
+        reported = next((content for name, content in pairs if name == "id"), None)
         millis = round(at.timestamp() * 1000) if isinstance(at, datetime) else at
         for column, cell in zip(
-            columns, (partition, offset, millis, _text(key), _text(value), json.dumps(pairs), told), strict=True
+            columns, (partition, offset, millis, _text(key), _text(value), json.dumps(pairs), reported), strict=True
         ):
             column.append(cell)
     return pa.table(dict(zip(_SCHEMA.names, columns, strict=True)), schema=_SCHEMA)

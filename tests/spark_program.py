@@ -21,7 +21,7 @@ def main(master: str, left: str, right: str, topic: str, remote: str) -> None:
             lag.partition_totals(lag.record_sizes(read_topic(spark, left, topic), topic)).orderBy("partition").collect()
         )
         context = spark.sparkContext
-        told = {
+        reported = {
             "master": context.master,
             "executors": context._jsc.sc().getExecutorMemoryStatus().size() - 1,  # the driver is in it
             "verdict": audit.verdict.value,
@@ -30,7 +30,7 @@ def main(master: str, left: str, right: str, topic: str, remote: str) -> None:
             "source_records": audit.source_records,
             "by_partition": [[row["partition"], row["records"], row["bytes"]] for row in sizes],
         }
-    print(json.dumps(told))
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":

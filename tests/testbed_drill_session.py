@@ -48,7 +48,7 @@ class MakeFile:
         self.done.append(self.step)
         abort.wait(self.waits_s)
         if self.fails:
-            raise Deviated("it did not work", "it was told to fail", "Tell it otherwise.")
+            raise Deviated("it did not work", "it was made to fail", "Let it succeed.")
         self._path.write_text("x")
         details.write_rows(self.run_dir, self.step, [{"file": self.step, "records": 1234}])
         details.write_part(self.run_dir, self.step, ScorecardPart(environment={self.step: "done"}))

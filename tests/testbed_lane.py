@@ -64,7 +64,7 @@ class Running:
         (found,) = [x for x in self.flow.status().lanes if x.lane == lane]
         return ClaimId(found.producer_id, found.epoch)
 
-    def told(self, name: str) -> list[str]:
+    def reported(self, name: str) -> list[str]:
         return [e.detail for e in self.events.snapshot() if e.name == name]
 
     async def mirrored(self, topic: str, ends: Mapping[int, int], deadline_s: float = 40.0) -> None:

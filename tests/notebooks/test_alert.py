@@ -24,7 +24,7 @@ class Listener(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.told: list[tuple[str, dict[str, object]]] = []
+        self.posts: list[tuple[str, dict[str, object]]] = []
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -32,7 +32,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.told.append((self.path, body))
+        self.server.posts.append((self.path, body))
         self.send_response(self.server.status)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -63,7 +63,7 @@ def test_alert_is_sent_once_and_its_secret_address_is_not_stored(
     monkeypatch.setenv("DRILL_HOOK", f"http://127.0.0.1:{listener.server_address[1]}/t0ken")
     result = run(tmp_path, MISS, "${env:DRILL_HOOK}")
     assert (result.exit_code, result.undelivered) == (7, "")
-    ((path, body),) = listener.told
+    ((path, body),) = listener.posts
     assert path == "/t0ken"
     assert body["exit_code"] == 7
     assert "it missed" in str(body["error"])

@@ -75,9 +75,9 @@ def test_size_the_link_runbook_measures_and_gives_a_verdict(tmp_path: Path) -> N
     (run,) = (tmp_path / "runs").iterdir()
     card = json.loads((run / "scorecard.json").read_text())
     assert (card["runbook"], card["verdict"], card["kind"]) == ("size-the-link", "fail", "analysis")
-    told = {check["name"]: check["verdict"] for check in card["checks"]}
-    assert told["the link carries the flow"] == "pass"
-    assert told["an outage of 2 d loses nothing"] == "fail"  # retention keeps a day
-    assert told["clients that wait do what was predicted"] == "pass"
-    assert "drlib mirror does what was predicted" in told
+    reported = {check["name"]: check["verdict"] for check in card["checks"]}
+    assert reported["the link carries the flow"] == "pass"
+    assert reported["an outage of 2 d loses nothing"] == "fail"  # retention keeps a day
+    assert reported["clients that wait do what was predicted"] == "pass"
+    assert "drlib mirror does what was predicted" in reported
     assert folder.broken(run) == ()

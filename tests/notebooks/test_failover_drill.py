@@ -82,9 +82,9 @@ def test_failover_drill_figures_agree_with_the_checker(drill: tuple[Path, str]) 
         again[row.partition(":")[0]] = again.get(row.partition(":")[0], 0) - value
     card = json.loads((drill[0] / "scorecard.json").read_text())
     assert again == {group["group"]: group["re_read"] for group in card["groups"]}
-    told = [note["text"] for note in records["layout"]["annotations"]]
-    assert {"LEFT killed", "groups translated", "applications moved", "groups read locally"} <= set(told)
-    ends = {text.split("</span> ")[1].split(" <b>")[0] for text in told if "<b>" in text}
+    reported = [note["text"] for note in records["layout"]["annotations"]]
+    assert {"LEFT killed", "groups translated", "applications moved", "groups read locally"} <= set(reported)
+    ends = {text.split("</span> ")[1].split(" <b>")[0] for text in reported if "<b>" in text}
     assert ends == {"acknowledged", "mirrored", "read by arrivals", "read by delays"}
 
 

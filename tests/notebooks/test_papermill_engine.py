@@ -43,7 +43,7 @@ FOREVER = "import time\nwhile True:\n    time.sleep(0.05)"
 STUBBORN = "import time\nwhile True:\n    try:\n        time.sleep(0.05)\n    except KeyboardInterrupt:\n        pass"
 
 
-class Told:
+class Reports:
     """Records the reported steps; `at` is called when a step begins."""
 
     def __init__(self, at: dict[str, Callable[[], object]] | None = None) -> None:
@@ -55,10 +55,12 @@ class Told:
         self._at.get(step, lambda: None)()
 
 
-def run(book: Runbook, tmp_path: Path, told: Told | None = None, stop: Stop | None = None, **given: Any) -> RunResult:
+def run(
+    book: Runbook, tmp_path: Path, reported: Reports | None = None, stop: Stop | None = None, **given: Any
+) -> RunResult:
     """Execute the runbook and assert what holds for every run."""
     result = execute(
-        book, given, runs_dir=tmp_path / "runs", lab_dir=None, on_progress=told or Told(), stop=stop or Stop()
+        book, given, runs_dir=tmp_path / "runs", lab_dir=None, on_progress=reported or Reports(), stop=stop or Stop()
     )
     assert folders.broken(result.folder) == ()
     listed = (result.folder / folders.MANIFEST).read_text()
@@ -105,11 +107,11 @@ def test_run_to_the_end_passes_with_a_complete_folder(tmp_path: Path) -> None:
     book = tiny_runbook(
         tmp_path, ("first-step", "assert pace == 4.5 and count == 3"), PID, ("conclude", CARD.format(verdict="pass"))
     )
-    told = Told()
-    result = run(book, tmp_path, told, pace=4.5)
+    reported = Reports()
+    result = run(book, tmp_path, reported, pace=4.5)
     assert (result.exit_code, result.error, result.verdict) == (0, "", Verdict.PASS)
-    assert [step for step, _ in told.steps] == ["first step", "conclude"]
-    shares = [share for _, share in told.steps]
+    assert [step for step, _ in reported.steps] == ["first step", "conclude"]
+    shares = [share for _, share in reported.steps]
     assert 0 < shares[0] < shares[1] < 1
     names = {"executed.ipynb", "journal.jsonl", "kernel.pid", "manifest.sha256", "report.html", "scorecard.json"}
     assert {p.name for p in result.folder.iterdir()} == names
@@ -134,15 +136,15 @@ def test_run_passes_objectives_to_a_notebook_with_these_parameters(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"paec": 1.0}, "Did you mean pace?"),
         ({"pace": "fast"}, "is not a float"),
         ({"label": "password=hunter2"}, "looks like a secret"),
     ],
 )
-def test_run_with_wrong_parameters_starts_nothing(tmp_path: Path, given: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_run_with_wrong_parameters_starts_nothing(tmp_path: Path, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         run(tiny_runbook(tmp_path, "pass"), tmp_path, **given)
     assert not (tmp_path / "runs").exists()
 
@@ -175,18 +177,18 @@ def test_run_failing_after_a_passing_scorecard_does_not_pass(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("scorecard.json", '{"half":', "scorecard.json cannot be read"),
         ("journal.jsonl", '{"seq": 0}\\n', "journal.jsonl was changed after the fact"),
     ],
 )
-def test_run_with_unreliable_evidence_does_not_pass(tmp_path: Path, name: str, content: str, told: str) -> None:
+def test_run_with_unreliable_evidence_does_not_pass(tmp_path: Path, name: str, content: str, message: str) -> None:
     spoil = f"(Path(run_dir) / '{name}').write_text('{content}')"
     result = run(tiny_runbook(tmp_path, CARD.format(verdict="pass"), spoil), tmp_path)
     assert result.verdict is Verdict.UNKNOWN
     assert result.exit_code == 6
-    assert told in result.scorecard.checks[-1].evidence
+    assert message in result.scorecard.checks[-1].evidence
 
 
 def test_run_kernel_death_in_a_cell_leaves_a_finished_folder(tmp_path: Path) -> None:
@@ -216,7 +218,7 @@ def test_run_signal_interrupts_the_cell_and_lets_it_clean_up(tmp_path: Path, num
         os.kill(os.getpid(), number)
 
     presser = threading.Thread(target=press)
-    result = run(tiny_runbook(tmp_path, ("wait", tidy), "never = 1"), tmp_path, Told({"wait": presser.start}))
+    result = run(tiny_runbook(tmp_path, ("wait", tidy), "never = 1"), tmp_path, Reports({"wait": presser.start}))
     presser.join()
     assert (result.exit_code, result.verdict) == (8, Verdict.UNKNOWN)
     assert result.error == f"stopped by {number.name}; the notebook's kernel was ended"
@@ -228,9 +230,9 @@ def test_run_signal_interrupts_the_cell_and_lets_it_clean_up(tmp_path: Path, num
 
 def test_run_stop_between_cells_starts_no_further_cell(tmp_path: Path) -> None:
     stop = Stop()
-    told = Told({"first": lambda: stop.__setattr__("signal", signal.SIGTERM)})
-    result = run(tiny_runbook(tmp_path, ("first", PID), ("second", "never = 1")), tmp_path, told, stop)
-    assert (result.exit_code, [step for step, _ in told.steps]) == (8, ["first"])
+    reported = Reports({"first": lambda: stop.__setattr__("signal", signal.SIGTERM)})
+    result = run(tiny_runbook(tmp_path, ("first", PID), ("second", "never = 1")), tmp_path, reported, stop)
+    assert (result.exit_code, [step for step, _ in reported.steps]) == (8, ["first"])
     assert states(result) == ["completed", "failed"]
     assert gone(kernel_pid(result.folder), 1)
 
@@ -243,7 +245,9 @@ def test_run_kills_a_kernel_that_ignores_interrupts(tmp_path: Path) -> None:
         stop.request(signal.SIGINT)
 
     presser = threading.Thread(target=press)
-    result = run(tiny_runbook(tmp_path, ("wait", f"{PID}\n{STUBBORN}")), tmp_path, Told({"wait": presser.start}), stop)
+    result = run(
+        tiny_runbook(tmp_path, ("wait", f"{PID}\n{STUBBORN}")), tmp_path, Reports({"wait": presser.start}), stop
+    )
     presser.join()
     assert result.exit_code == 8
     assert gone(kernel_pid(result.folder), 1)
@@ -273,8 +277,8 @@ def test_run_logs_nothing_and_encrypts_kernel_traffic(tmp_path: Path, capfd: pyt
     )
     result = run(tiny_runbook(tmp_path, encrypted, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"), tmp_path)
     assert result.error == "the notebook's kernel died"
-    told = capfd.readouterr()
-    assert (told.out, told.err) == ("", "")
+    output = capfd.readouterr()
+    assert (output.out, output.err) == ("", "")
 
 
 def test_papermill_command_finds_the_engine(tmp_path: Path) -> None:

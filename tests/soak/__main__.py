@@ -146,16 +146,16 @@ def main() -> int:
     Path("runs").mkdir(exist_ok=True)
     root = Path(tempfile.mkdtemp(prefix=f"soak-{wanted.seed}-", dir="runs")).absolute()
     try:
-        found, told = run(root, wanted.minutes, wanted.seed)
+        found, reported = run(root, wanted.minutes, wanted.seed)
     except Exception:
-        found, told = [Finding("the run", "could not be played to its end", traceback.format_exc())], "unfinished"
+        found, reported = [Finding("the run", "could not be played to its end", traceback.format_exc())], "unfinished"
     again = f"make soak MINUTES={wanted.minutes:g} SEED={wanted.seed}"
     if not found:
         shutil.rmtree(root, ignore_errors=True)
-        print(f"seed {wanted.seed}: {told}; 0 findings: nothing lost, doubled, altered, out of order or silent")
+        print(f"seed {wanted.seed}: {reported}; 0 findings: nothing lost, doubled, altered, out of order or silent")
         return 0
     (root / "findings.txt").write_text("".join(f"{finding}\n" for finding in found))
-    print(f"seed {wanted.seed}: {told}; {len(found)} findings; logs in {root.relative_to(Path.cwd())}")
+    print(f"seed {wanted.seed}: {reported}; {len(found)} findings; logs in {root.relative_to(Path.cwd())}")
     for finding in found:
         print(f"- {finding}")
     print(f"to play it again: {again}")

@@ -139,13 +139,13 @@ def usurper(testbed: Testbed, rng: random.Random) -> str:
 
 
 def link_reset(testbed: Testbed, rng: random.Random) -> str:
-    told = []
+    calls = []
     for _ in range(rng.randrange(1, 6)):
         link = rng.choice(testbed.links())
         testbed.lab(link.split("-")[0]).proxy.reset(link)
-        told.append(link)
+        calls.append(link)
         time.sleep(rng.uniform(0, 0.5))
-    return ", ".join(told)
+    return ", ".join(calls)
 
 
 def link_silent(testbed: Testbed, rng: random.Random) -> str:

@@ -58,12 +58,16 @@ def never(_: int) -> bool:
 def acknowledged_stand(
     where: str, acked: Log, source: Log, in_doubt: frozenset[int] = frozenset(), may_double: int = 0
 ) -> list[Finding]:
-    """What the producer was told is in the log is there, as it was sent, and nothing else but what was in doubt."""
+    """Every acknowledged record is in the log as it was sent, and nothing else except records in doubt."""
     found = compare(where, "acknowledged", acked, "on the source", source, in_doubt=in_doubt, may_double=may_double)
     known, there = set(source.numbers), set(zip(source.numbers, source.offsets, strict=True))
     moved = [(n, o) for o, n, _ in acked if n in known and (n, o) not in there]
     if moved:
-        found.append(_finding(where, f"{len(moved)} records are not where the producer was told", moved, "told at"))
+        found.append(
+            _finding(
+                where, f"{len(moved)} records are not at the offset that the producer got", moved, "acknowledged at"
+            )
+        )
     return found
 
 
@@ -80,8 +84,8 @@ def compare(
 ) -> list[Finding]:
     """`there` holds the records of `here`, each once, unchanged and in order.
 
-    `in_doubt`: numbers that may be there without being here; `may_miss`: offsets of `here` told as lost; `may_double`:
-    how many records were told as perhaps there twice.
+    `in_doubt`: numbers that may be there without being here; `may_miss`: offsets of `here` reported as lost; `may_double`:
+    how many records were reported as possible duplicates.
     """
     if here.numbers == there.numbers and here.digests == there.digests:
         return []
@@ -95,7 +99,9 @@ def compare(
     wanted = Counter(here.numbers)  # more than once only where a producer's own retry doubled it
     extra = sum(count - max(1, wanted[n]) for n, count in counts.items() if count > max(1, wanted[n]))
     if extra > may_double:
-        found.append(_finding(where, f"{extra} records stand more than once {other}, {may_double} told", doubled, "at"))
+        found.append(
+            _finding(where, f"{extra} records are more than once {other}, {may_double} reported", doubled, "at")
+        )
     rarer = [(n, o) for o, n, _ in there if counts[n] < wanted[n]]
     if rarer:
         found.append(_finding(where, f"{len(rarer)} records {one} are not {other} as often", rarer, "at"))
@@ -141,10 +147,10 @@ def newest_stand(where: str, acked: Log, keys: Mapping[int, bytes], source: Log,
     return found
 
 
-def incarnations_stand(where: str, lives: Sequence[Log], mirror: Log, told: int) -> list[Finding]:
+def incarnations_stand(where: str, lives: Sequence[Log], mirror: Log, reported: int) -> list[Finding]:
     """A topic made again and again: a beginning of each incarnation's records, in their order, and all of the last.
 
-    `told`: incarnations that the engine noted as gone.
+    `reported`: incarnations whose deletion the engine reported.
     """
     found: list[Finding] = []
     there = set(mirror.numbers)
@@ -165,8 +171,10 @@ def incarnations_stand(where: str, lives: Sequence[Log], mirror: Log, told: int)
         for row in list(life)[:count]:
             whole.add(*row)
     found += compare(where, "acknowledged", whole, "in the mirror", mirror)
-    if cut and not told:
-        found.append(Finding(where, "records went with a deleted topic and nothing was told", f"{cut} incarnations"))
+    if cut and not reported:
+        found.append(
+            Finding(where, "records went with a deleted topic and nothing was reported", f"{cut} incarnations")
+        )
     return found
 
 

@@ -91,20 +91,20 @@ def last_numbers(servers: str, topic: str, partitions: int) -> dict[int, int]:
 
 
 @dataclass(frozen=True)
-class Told:
+class Journaled:
     """What the engine wrote in its journal."""
 
     entries: tuple[Entry, ...]
     maps: Maps
 
 
-async def told(servers: str, journal: str, lanes: int) -> Told:
+async def journaled(servers: str, journal: str, lanes: int) -> Journaled:
     client = ClusterClient(servers.split(","))
     await client.connect()
     try:
         entries: list[Entry] = []
         for lane in range(lanes):
             entries += await read_journal(client, Partition(journal, lane))
-        return Told(tuple(entries), await read_maps(client, journal))
+        return Journaled(tuple(entries), await read_maps(client, journal))
     finally:
         await client.close()

@@ -1,4 +1,4 @@
-"""Producers that never rest, and what they were told: one thread a topic, the history kept by partition.
+"""Producers that never pause, and their acknowledgements: one thread a topic, the history kept by partition.
 
 Rules: a record enters the history when its acknowledgement arrives (in a transaction: when the commit is), with the offset
 and digest it was acknowledged with. In doubt is what a broken commit left open, and what the client calls delivered without
@@ -20,7 +20,7 @@ from confluent_kafka import KafkaException, Message, Producer
 
 from soak.judge import Log
 
-Told = tuple[int, int, int, int]  # partition, offset, number, digest
+Appended = tuple[int, int, int, int]  # partition, offset, number, digest
 
 
 Headers = list[tuple[str, bytes]]
@@ -72,7 +72,7 @@ class Traffic(threading.Thread):
         self.over = threading.Event()
         self._lock = threading.RLock()
         self._clock = 1_357_000_000_000
-        self._open: list[Told] = []
+        self._open: list[Appended] = []
         self._producer = self._new()
 
     def _new(self) -> Producer:
@@ -133,11 +133,11 @@ class Traffic(threading.Thread):
         if offset is None or offset < 0:
             self.in_doubt.add(number)
             return
-        told = (message.partition() or 0, offset, number, _digest(message, headers_of(number), sent_at))
+        reported = (message.partition() or 0, offset, number, _digest(message, headers_of(number), sent_at))
         if self.transactional:
-            self._open.append(told)
+            self._open.append(reported)
         else:
-            self.acked[told[0]].add(*told[1:])
+            self.acked[reported[0]].add(*reported[1:])
 
     # -- transactions ----------------------------------------------------------------------------------------------
 

@@ -12,17 +12,17 @@ from drlib.mirror.journal.entries import Entry, Incarnation, SourceLoss, SourceP
 from drlib.mirror.status import worker_status as status
 from soak import judge
 from soak.judge import Finding, Log
-from soak.logs import Told, scan, told
+from soak.logs import Journaled, journaled, scan
 from soak.testbed import AGAIN, COMPACT, LANES, LOSSY, OLD, PARTITIONS, Testbed, mirror, topic
 
-# What must be over when everything is healed; others are facts that stay told.
+# What must be over when everything is healed; others are facts that stay reported.
 NEVER = {"SourceCorrupt"}  # nobody damages anything here, so even a passing word of it is wrong
 PASSING = {"LaneFault", "LaneFailed", "SourceUnreachable", "DiscoveryFailed", "FlowUnreachable", "Parked"}
 
 
 def verdict(testbed: Testbed) -> list[Finding]:
     found = [Finding("the run", "something happened that no fault explains", each) for each in testbed.anomalies]
-    ledger = asyncio.run(told(testbed.right, testbed.journal, LANES))
+    ledger = asyncio.run(journaled(testbed.right, testbed.journal, LANES))
     for sort, count in PARTITIONS.items():
         traffic = testbed.traffic[sort]
         if traffic.refused:
@@ -51,7 +51,7 @@ def verdict(testbed: Testbed) -> list[Finding]:
     return found + _still_open(testbed.engine, len(testbed.workers))
 
 
-def _lossy(testbed: Testbed, where: str, partition: int, acked: Log, there: Log, ledger: Told) -> list[Finding]:
+def _lossy(testbed: Testbed, where: str, partition: int, acked: Log, there: Log, ledger: Journaled) -> list[Finding]:
     """Records deleted on the source before they crossed, and on the mirror before they were counted."""
     mine = _of(ledger.entries, ledger, topic(LOSSY), partition)
     losses = [(e.first, e.next_offset) for e in mine if isinstance(e, SourceLoss)]
@@ -66,7 +66,7 @@ def _lossy(testbed: Testbed, where: str, partition: int, acked: Log, there: Log,
     )
     too_far = [(a, b) for a, b in losses if b > testbed.deleted.get(partition, 0)]
     if too_far:
-        found.append(Finding(where, "more was told as lost than anybody deleted", f"{too_far}"))
+        found.append(Finding(where, "more records were reported as lost than were deleted", f"{too_far}"))
     return found
 
 
@@ -74,7 +74,7 @@ def _inside(stretches: list[tuple[int, int]]) -> Callable[[int], bool]:
     return lambda offset: any(first <= offset < end for first, end in stretches)
 
 
-def _of(entries: tuple[Entry, ...], ledger: Told, name: str, partition: int) -> list[Entry]:
+def _of(entries: tuple[Entry, ...], ledger: Journaled, name: str, partition: int) -> list[Entry]:
     ids = {topic_id for topic_id, names in ledger.maps.names.items() if names.source_topic == name}
     found = []
     for entry in entries:
@@ -97,4 +97,4 @@ def _still_open(engine: Engine, workers: int) -> list[Finding]:
         for event in events:
             if event.name in NEVER or (event.name in PASSING and event.resolved_ms is None):
                 lasting[event.name].append(f"{event.entity}: {event.detail}")
-    return [Finding("the workers", f"{name} is told", "; ".join(d)[:600]) for name, d in lasting.items()]
+    return [Finding("the workers", f"{name} is open", "; ".join(d)[:600]) for name, d in lasting.items()]

@@ -99,7 +99,7 @@ def test_duplicates_in_counts_each_once_with_right_cause(spark: SparkSession) ->
 
 
 def near(record: Record) -> list[Record]:
-    """Records that are `record` but for one field, null and empty told apart."""
+    """Records that are `record` but for one field, null and empty distinguished."""
     bare = replace(record, key=None, value=None, headers=())
     return [
         replace(record, key=b"other"),

@@ -90,11 +90,11 @@ def test_abort_from_another_process_stops_in_two_seconds_and_rolls_back(stage: S
     book = stage.runbook(call={"arguments": {"argv": argv, "timeout_seconds": 120}, "danger": "none"})
     process = stage.start("run", book, *stage.on_lab())
     wait_fast("it is in the middle of a step", lambda: "step-started call" in stage.lines())
-    told = stage.drlib("abort", stage.run_folder().name)
+    output = stage.drlib("abort", stage.run_folder().name)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 8, out + err
-    assert "was aborted" in told
-    assert "everything it changed is undone" in told
+    assert "was aborted" in output
+    assert "everything it changed is undone" in output
     assert stage.now() == BEFORE
     asked = (stage.run_folder() / "abort").stat().st_mtime
     stopped = next(line for line in journal.read(stage.run_folder() / JOURNAL) if line.event == "abort-requested")
@@ -105,9 +105,9 @@ def test_abort_from_another_process_stops_in_two_seconds_and_rolls_back(stage: S
 @pytest.mark.long
 def test_run_step_waiting_for_approval_pauses_and_resumes(stage: Stage) -> None:
     book = stage.runbook(place={"approval": True})
-    told = stage.drlib("run", book, *stage.on_lab(), code=9)
-    assert "waits for its approval" in told
-    assert f"drlib run --resume {stage.run_folder()} --approve place" in told
+    output = stage.drlib("run", book, *stage.on_lab(), code=9)
+    assert "waits for its approval" in output
+    assert f"drlib run --resume {stage.run_folder()} --approve place" in output
     assert stage.now() == (True, {}, {0: 3})
     assert "tiny has no such step" in stage.drlib("run", "--resume", stage.run_folder(), "--approve", "x", code=2)
     stage.drlib("run", "--resume", stage.run_folder(), "--approve", "place")
@@ -119,8 +119,8 @@ def test_plan_stale_before_a_step_is_refused_and_rolled_back(stage: Stage) -> No
     made = _hash(stage.drlib("plan", book, *stage.on_lab()))
     with stage.cluster() as cluster:
         cluster.alter_group_offsets(f"old.{stage.topic}", {TopicPartition(stage.old_topic, 0): CommittedOffset(4)})
-    told = stage.drlib("run", "--plan", made, code=12)
-    assert "was 3 and is 4" in told
+    output = stage.drlib("run", "--plan", made, code=12)
+    assert "was 3 and is 4" in output
     assert stage.now() == (False, {}, {0: 4})
     assert stage.lines() == []
     with stage.cluster() as cluster:
@@ -147,8 +147,8 @@ def test_rollback_after_a_deviation_restores_everything(stage: Stage) -> None:
     stage.drill = {"rollback": "never"}
     argv = [sys.executable, "-c", "import sys; print('no room'); sys.exit(3)"]
     book = stage.runbook(call={"arguments": {"argv": argv}, "danger": "none"})
-    told = stage.drlib("run", book, *stage.on_lab(), code=6)
-    assert "exit code 3, expected 0; its output: no room" in told
+    output = stage.drlib("run", book, *stage.on_lab(), code=6)
+    assert "exit code 3, expected 0; its output: no room" in output
     assert stage.now() == (True, {0: 5, 1: 7}, {0: 3})
     assert "everything it changed is undone" in stage.drlib("run", "--rollback", stage.run_folder())
     assert stage.now() == BEFORE
@@ -167,8 +167,8 @@ def test_run_on_own_clusters_skips_the_gate_only_with_a_reason(stage: Stage, tmp
     assert "not ready for a failover" in stage.drlib("run", book, file, "--cluster-id", right, code=3)
     assert list(stage.runs.iterdir()) == []
     reason = ("--skip-gate", "LEFT burns")
-    told = stage.drlib("run", book, file, *reason, code=2)
-    assert f"confirm its ID: {right}" in told
+    output = stage.drlib("run", book, file, *reason, code=2)
+    assert f"confirm its ID: {right}" in output
     assert stage.now() == BEFORE
     assert list(stage.runs.iterdir()) == []
     typed = ("--cluster-id", right)

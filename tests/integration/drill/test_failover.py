@@ -89,7 +89,7 @@ def lines(folder: Path, event: str) -> list[Line]:
     return [line for line in journal.read(folder / JOURNAL) if line.event == event]
 
 
-def told(folder: Path, name: str) -> dict[str, object]:
+def evidence_of(folder: Path, name: str) -> dict[str, object]:
     """The evidence of a step that is done."""
     return dict(next(line for line in lines(folder, "step-succeeded") if line.data["step"] == name).data)
 
@@ -135,9 +135,9 @@ def test_switchover_loses_nothing_and_rolls_back_after_a_kill(flowing: Flowing, 
     assert testbed_moves.in_process(tmp_path, drill, flowing.place, kill=4) == -9  # the fence has begun
     assert testbed_moves.in_process(tmp_path, drill, flowing.place, kill=9) == -9  # rolling back, or about to
     assert testbed_moves.in_process(tmp_path, drill, flowing.place) == 0
-    assert told(tmp_path, "fence")["groups_still_in_use"] == ""
-    assert told(tmp_path, "drain")["rpo_records"] == 0
-    assert told(tmp_path, "drain")["rpo_at_least"] is False
+    assert evidence_of(tmp_path, "fence")["groups_still_in_use"] == ""
+    assert evidence_of(tmp_path, "drain")["rpo_records"] == 0
+    assert evidence_of(tmp_path, "drain")["rpo_at_least"] is False
     rows = details.read_rows(tmp_path, "translate")
     assert {row["group"] for row in rows} == set(GROUPS)
     assert {row["meaning"] for row in rows} == {"exact"}
@@ -191,15 +191,15 @@ def test_emergency_failover_source_that_answers_is_refused(flowing: Flowing, tmp
     returned, here = flowing.ends("LEFT", "flights"), flowing.ends("RIGHT", "flights")
     wait_for("more is written", lambda: sum(flowing.ends("RIGHT", "flights").values()) > sum(here.values()) + 1000)
     assert flowing.ends("LEFT", "flights") == returned
-    assert told(folder, "fence")["fenced"] is False
-    assert isinstance(told(folder, "drain")["rpo_records"], int)
-    assert str(told(folder, "drain")["source"]).startswith("no answer")
-    assert told(folder, "translate")["groups"] == 2
-    assert told(folder, "translate")["left"] == 0
-    assert told(folder, "move")["source"] == "it answers"
+    assert evidence_of(folder, "fence")["fenced"] is False
+    assert isinstance(evidence_of(folder, "drain")["rpo_records"], int)
+    assert str(evidence_of(folder, "drain")["source"]).startswith("no answer")
+    assert evidence_of(folder, "translate")["groups"] == 2
+    assert evidence_of(folder, "translate")["left"] == 0
+    assert evidence_of(folder, "move")["source"] == "it answers"
     for alias in ("LEFT", "RIGHT"):
         pointer = read_pointer([flowing.lab.clusters[alias].settings()]).pointer
         assert pointer is not None
         assert (pointer.active, pointer.remote_prefix, pointer.hold) == ("RIGHT", "LEFT.", False)
         assert len(pointer.cutover["LEFT.flights"]) == 6
-    assert Scorecard.read(folder / "scorecard.json").rto_seconds.total == told(folder, "verify")["rto_seconds"]
+    assert Scorecard.read(folder / "scorecard.json").rto_seconds.total == evidence_of(folder, "verify")["rto_seconds"]

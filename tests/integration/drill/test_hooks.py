@@ -29,8 +29,8 @@ def command(code: str, *arguments: str, **more: object) -> CommandHook:
 
 
 def test_command_hook_gets_context_and_no_shell(tmp_path: Path) -> None:
-    told = "import os, sys; print(*(os.environ['DRLIB_' + n] for n in ('RUN_ID', 'FLOW', 'ACTIVE')), *sys.argv[1:])"
-    found = run(command(told, "$HOME; echo `id`", "*"), CONTEXT)
+    reported = "import os, sys; print(*(os.environ['DRLIB_' + n] for n in ('RUN_ID', 'FLOW', 'ACTIVE')), *sys.argv[1:])"
+    found = run(command(reported, "$HOME; echo `id`", "*"), CONTEXT)
     assert (found.outcome, found.code, found.attempts, found.reason) == (Outcome.OK, 0, 1, "")
     assert found.output == "run-7 LEFT->RIGHT RIGHT $HOME; echo `id` *\n"
     journal = DrillJournal(tmp_path / "journal.jsonl")

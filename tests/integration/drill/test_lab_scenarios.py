@@ -125,9 +125,9 @@ def test_scenario_lab_without_a_cluster_is_refused_first(lab: Lab, tmp_path: Pat
 
 def test_plan_changes_nothing_and_refuses_a_topic_with_records(lab: Lab, tmp_path: Path) -> None:
     with open_drill(RUNBOOKS / "ordering-drill.yaml", tmp_path / "one", lab_dir=lab.root, topic="planned") as drill:
-        told = repr(drill.plan())
-    assert "topic LEFT.planned on RIGHT" in told
-    assert "process planned-ordered-2" in told
+        output = repr(drill.plan())
+    assert "topic LEFT.planned on RIGHT" in output
+    assert "process planned-ordered-2" in output
     assert leftovers(lab, "planned", journals=False) == []
     with Cluster(lab.clusters["RIGHT"].settings()) as right:
         right.create_topic("planned", 1, 1)

@@ -76,10 +76,10 @@ def test_lease_has_one_holder_and_is_released_on_every_exit(target: ClusterSetti
         assert found.holder.pid == os.getpid()
         for _ in range(3):
             began = time.monotonic()
-            with pytest.raises(LeaseHeld, match=rf"pid {os.getpid()}.* run one.* testing") as told:
+            with pytest.raises(LeaseHeld, match=rf"pid {os.getpid()}.* run one.* testing") as refusal:
                 Lease(target, flow, "two").__enter__()
-            assert not isinstance(told.value, LeaseLost)
-            assert told.value.exit_code == 10
+            assert not isinstance(refusal.value, LeaseLost)
+            assert refusal.value.exit_code == 10
             assert time.monotonic() - began < 5
             lease.confirm()
         raise ZeroDivisionError
@@ -138,8 +138,8 @@ def test_lease_stopped_and_replaced_holder_writes_nothing(
         assert (lease.state, lease.run_id) == (DrillState.RUNNING, "theirs")
         lease.write(DrillState.INCOMPLETE)
         holder.send_signal(signal.SIGCONT)
-        told, _ = holder.communicate("\n", timeout=30)
-        assert told.startswith("lost")
+        output, _ = holder.communicate("\n", timeout=30)
+        assert output.startswith("lost")
         lease.confirm()
         with Cluster(target) as cluster:
             found = read_record(cluster, flow)

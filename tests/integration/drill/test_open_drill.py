@@ -221,14 +221,14 @@ def test_board_shows_lag_of_the_drills_own_mirror(lab: Lab, tmp_path: Path) -> N
     watch = FlowWatch(place)
     drill = Drill(name="d", flow=flow, mode=Mode.PRACTICE, steps=(Step(name="s", title="S", action=Call("x")),))
 
-    def told() -> str:
+    def reported() -> str:
         return repr(Picture(BoardState(drill, (), watch.survey, watch.unseen)))
 
     watch.start()
     try:
-        wait_for("it looked at the lab's own file", lambda: "lag unknown" in told())
+        wait_for("it looked at the lab's own file", lambda: "lag unknown" in reported())
         own.start(Abort(tmp_path))
-        wait_for("it tells the lag", lambda: "lag 0 records" in told() and "2 partitions" in told())
+        wait_for("it tells the lag", lambda: "lag 0 records" in reported() and "2 partitions" in reported())
     finally:
         watch.close()
         own.stop()

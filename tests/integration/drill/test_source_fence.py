@@ -140,8 +140,8 @@ def test_writing_is_denied_to_all_and_exactly_that_is_taken_back(source: Source)
     changes = fence.changes(fence.observe())
     assert any(change.after == "denied to User:*" for change in changes)
     assert fence.probe(changes) is Reach.UNTOUCHED
-    told = dict(fence.act(changes, Abort(source.place.run_dir)))
-    assert (told["fenced"], told["write_rules"]) == (True, 3)
+    reported = dict(fence.act(changes, Abort(source.place.run_dir)))
+    assert (reported["fenced"], reported["write_rules"]) == (True, 3)
     assert fence.probe(changes) is Reach.PARTLY
     assert not source.written(bare)
     assert not source.written(ruled)
@@ -250,8 +250,8 @@ def test_failback_lifts_the_failovers_deny_rules(tmp_path: Path) -> None:
             produce(right, topic, 5, partitions=1)
             assert not found.written(topic)
         home = found.step("switchover.move", run="home", source="RIGHT", target="LEFT")
-        told = found.do(home)
-        assert (told["write_rules_lifted"], told["rpo_records"]) == (4, 0)
+        reported = found.do(home)
+        assert (reported["write_rules_lifted"], reported["rpo_records"]) == (4, 0)
         assert pointer_file.read(tmp_path / "pointer.json").active == "LEFT"
         assert found.rules() == before
         wait_for("producers write at home", lambda: all(found.written(topic) for topic in found.topics))

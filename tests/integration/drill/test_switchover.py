@@ -126,10 +126,10 @@ def both(engine: Engine, tmp_path: Path) -> Iterator[Both]:
 def runs(both: Both) -> bool:
     """Do the workers have all lanes of both flows?"""
     try:
-        told = status.read(both.engine.status_path(0))
+        state = status.read(both.engine.status_path(0))
     except UsageError:
         return False
-    return len(told.flows) == 2 and all(lane.state == "running" for flow in told.flows for lane in flow.lanes)
+    return len(state.flows) == 2 and all(lane.state == "running" for flow in state.flows for lane in flow.lanes)
 
 
 def seen(application: Application, cluster: str, kind: str) -> int:
@@ -177,9 +177,9 @@ def test_switchover_there_and_back_loses_and_repeats_nothing(both: Both) -> None
     assert failed == []
     assert report.tail == 0
     assert len(report.pauses_s) == 2
-    for told, pause_s in zip((there, back), report.pauses_s, strict=True):
+    for expected, pause_s in zip((there, back), report.pauses_s, strict=True):
         assert pause_s < 5.0, (report.pauses_s, there, back)  # under 1 s alone; a busy machine stretches it
-        assert float(str(told["stopped_seconds"])) >= float(str(told["held_seconds"])) > 0
+        assert float(str(expected["stopped_seconds"])) >= float(str(expected["held_seconds"])) > 0
 
 
 def test_switchover_late_record_is_included(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +294,7 @@ step.act(step.changes(step.observe()), Abort(Path(run)))
 
 
 @pytest.mark.long
-def test_applications_go_on_by_themselves_when_whoever_holds_them_died(both: Both) -> None:
+def test_applications_held_by_a_dead_drill_continue(both: Both) -> None:
     home, away, topic = both.engine.source, both.engine.target, both.topic
     producer, group = both.on.producer(topic, records_per_second=200.0), f"{topic}.readers"
     reader = both.on.consumer(topic, group)
@@ -382,7 +382,7 @@ def test_translating_back_is_refused_where_it_would_lose_the_order_and_undone_wh
         both.act("groups.translate_back", groups="nobody")
 
 
-def test_groups_go_home_together_or_not_at_all_and_back_only_where_nobody_has_moved_them(both: Both) -> None:
+def test_groups_return_together_and_undo_leaves_changed_positions(both: Both) -> None:
     home, away, topic = both.engine.source, both.engine.target, both.topic
     for bootstrap in (both.engine.left, both.engine.right):
         produce(bootstrap, topic, 120, partitions=PARTITIONS)

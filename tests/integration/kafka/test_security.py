@@ -353,8 +353,8 @@ def test_session_is_renewed_under_the_same_claim(secured: Lab, tmp_path: Path) -
             sent += 50
         engine.wait_caught_up(engine.topics, 2)
         engine.assert_same(engine.topics, 2)
-        told = status.read(engine.status_path(0))
-        epochs = {lane.epoch for flow_status in told.flows for lane in flow_status.lanes}
+        state = status.read(engine.status_path(0))
+        epochs = {lane.epoch for flow_status in state.flows for lane in flow_status.lanes}
         assert epochs == {0}, engine.status_path(0).read_text()
         assert engine.stop(engine.processes[0]) == 0
     finally:
@@ -502,9 +502,9 @@ def test_copy_is_secured_by_a_client_file_per_cluster(secured: Lab, tmp_path: Pa
 
 def test_lab_passwords_are_in_one_private_file_only(secured: Lab) -> None:
     secrets = secrets_of(secured)
-    told = command_lines()
-    assert "kafka.Kafka" in told
-    holding = {"ps": told}
+    reported = command_lines()
+    assert "kafka.Kafka" in reported
+    holding = {"ps": reported}
     for path in secured.root.rglob("*"):
         if path.is_file() and path.suffix in {".properties", ".json", ".jsonl", ".log", ".lock", ".pem"}:
             holding[path.name] = path.read_text(errors="replace")

@@ -80,12 +80,12 @@ async def test_claim_unexpected_error_anywhere_ends_the_lane_by_name(
     assert callable(defect)
     defect(monkeypatch)
     async with running(engine) as owner:
-        await until("the lane runs or has failed", lambda: owner.flow.ready or bool(owner.told("LaneFailed")))
+        await until("the lane runs or has failed", lambda: owner.flow.ready or bool(owner.reported("LaneFailed")))
         # Another producer's record first: the acknowledgement of ours then shows that one more was written before it.
         await asyncio.to_thread(send, engine.right, f"{engine.source}.{topic}", ["foreign"])
         await asyncio.to_thread(send, engine.left, topic, ["a"])
-        await until("the lane has failed", lambda: bool(owner.told("LaneFailed")), 20)
-        assert owner.told("LaneFailed") == [f"unexpected KeyError: {DEFECT!r}"]
+        await until("the lane has failed", lambda: bool(owner.reported("LaneFailed")), 20)
+        assert owner.reported("LaneFailed") == [f"unexpected KeyError: {DEFECT!r}"]
 
 
 async def test_claim_fault_within_a_fetch_response_claims_again(
@@ -115,12 +115,12 @@ async def test_claim_fault_within_a_fetch_response_claims_again(
     async with running(engine) as owner:
         await asyncio.to_thread(send, engine.left, topic, ["a", "b"])
         await owner.mirrored(topic, {0: 2})
-        assert [e for e in owner.told("LaneFault") if "code 7" in e]
-        assert not owner.told("LaneFailed")
+        assert [e for e in owner.reported("LaneFault") if "code 7" in e]
+        assert not owner.reported("LaneFailed")
     engine.assert_same(topic, 1)
 
 
-def test_status_file_that_cannot_be_written_is_an_event_and_mirroring_goes_on(engine: Engine) -> None:
+def test_status_file_that_cannot_be_written_is_an_event_and_mirroring_continues(engine: Engine) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, 1)
     worker = engine.start("--metrics", "127.0.0.1:0")
@@ -133,5 +133,5 @@ def test_status_file_that_cannot_be_written_is_an_event_and_mirroring_goes_on(en
     path.rmdir()
     send(engine.left, topic, ["a"])
     engine.wait_caught_up(topic, 1)
-    engine.wait_told("StatusUnwritable", str(path), resolved=True)
+    engine.wait_reported("StatusUnwritable", str(path), resolved=True)
     assert engine.stop(worker) == 0, engine.log()

@@ -26,7 +26,7 @@ def copy(*arguments: str, code: int = 0) -> str:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Copies that go on until they are told to stop."""
+    """Copies that go on until they are stopped."""
     running: list[subprocess.Popen[bytes]] = []
 
     def start(*arguments: str) -> subprocess.Popen[bytes]:
@@ -48,9 +48,9 @@ def test_copy_until_caught_up_ends_and_resumes(left: str, right: str, fresh_topi
     create_topic(left, empty, 1)
     produce(left, topic, 500, partitions=3, codec="zstd")
     arguments = ("--from", left, "--to", right, "--topics", f"{topic},{empty}", "--until-caught-up")
-    told = copy(*arguments)
-    assert f"copying 2 topics, 4 partitions, at most 500 records, from {left} to {right}" in told
-    assert "caught up" in told
+    output = copy(*arguments)
+    assert f"copying 2 topics, 4 partitions, at most 500 records, from {left} to {right}" in output
+    assert "caught up" in output
     assert read_all(right, topic, 3) == read_all(left, topic, 3)
 
     produce(left, topic, 100, partitions=3, first=500)
@@ -104,8 +104,8 @@ def test_copy_with_prefix_runs_until_sigterm_with_one_worker(
     produce(left, topic, 50, partitions=2, first=200)
 
     def copied() -> bool:
-        told = json.loads(status.read_text())["flows"][0]["partitions"]
-        return sum(partition["mirrored"] for partition in told) == 250
+        document = json.loads(status.read_text())["flows"][0]["partitions"]
+        return sum(partition["mirrored"] for partition in document) == 250
 
     wait_for("what came later is copied too", copied)
     process.send_signal(signal.SIGTERM)

@@ -26,12 +26,12 @@ def test_checkpoints_java_client_and_translate_agree_with_logs(engine: Engine) -
     engine.wait_caught_up(topic, PARTITIONS)
     remote = f"{engine.source}.{topic}"
 
-    def told() -> dict[str, list[object]]:
+    def reported() -> dict[str, list[object]]:
         seen = json.loads(java("TranslateOffsets.java", engine.right, engine.source, GROUP))
         groups: dict[str, dict[str, list[object]]] = seen["groups"]
         return groups[GROUP]
 
-    wait_for("the checkpoints are there", lambda: len(told()) == len(positions))
+    wait_for("the checkpoints are there", lambda: len(reported()) == len(positions))
     assert engine.stop(worker) == 0, engine.log()
     argv = [sys.executable, "-m", "drlib.cli", "translate", str(engine.properties), "--json", "--group", GROUP]
     argv += ["--flow", f"{engine.source}->{engine.target}"]
@@ -41,7 +41,7 @@ def test_checkpoints_java_client_and_translate_agree_with_logs(engine: Engine) -
     assert {row["partition"]: row["position"] for row in rows} == positions
     assert {row["kind"] for row in rows} == {"exact"}
     ours = {str(TopicPartition(remote, row["partition"])): row["offset"] for row in rows}
-    assert ours == {name: value[0] for name, value in told().items()}
+    assert ours == {name: value[0] for name, value in reported().items()}
     source, target = read_all(engine.left, topic, PARTITIONS), records_by_offset(engine.right, remote)
     for row in rows:
         partition, position = row["partition"], row["position"]

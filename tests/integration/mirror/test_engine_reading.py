@@ -72,13 +72,13 @@ def test_backlog_reader_slow_link_keeps_requests_within_deadline(engine: Engine,
         engine.wait_caught_up(topic, PARTITIONS, deadline_s=120)
     finally:
         lab.proxy.clear("LEFT")
-    told = [e.name for e in status.read(engine.status_path(0)).events]
+    events = [e.name for e in status.read(engine.status_path(0)).events]
     assert engine.stop(worker) == 0, engine.log()
-    assert "SourceUnreachable" not in told, engine.log()
+    assert "SourceUnreachable" not in events, engine.log()
     engine.assert_same(topic, PARTITIONS)
 
 
-def test_source_topic_deleted_parks_at_once_and_others_go_on(engine: Engine) -> None:
+def test_source_topic_deleted_parks_at_once_and_others_continue(engine: Engine) -> None:
     doomed, kept = f"{engine.topics}.doomed", f"{engine.topics}.kept"
     for topic in (doomed, kept):
         create_topic(engine.left, topic, 1)

@@ -60,16 +60,16 @@ def test_source_unclean_election_hidden_by_growth_is_detected_and_remirrored(
     assert numbers(engine.left, topic) == [*range(100), *range(1000, 1200)]
 
     worker = engine.start()
-    told = engine.wait_told("SourceTruncated", f"{topic}-0")
-    assert "offsets 100 to 149 were mirrored under leader epoch" in told.detail
+    event = engine.wait_reported("SourceTruncated", f"{topic}-0")
+    assert "offsets 100 to 149 were mirrored under leader epoch" in event.detail
     engine.wait_caught_up(other, 1)
     assert engine.stop(worker) == 0, engine.log()
     assert numbers(engine.right, mirror) == list(range(150))
-    begin_anew(engine, told.remedy, topic)
+    begin_anew(engine, event.remedy, topic)
     worker = engine.start()
     for name in (topic, other):
         engine.wait_caught_up(name, 1)
-    assert not engine.told("SourceTruncated", f"{topic}-0")
+    assert not engine.reported("SourceTruncated", f"{topic}-0")
     assert engine.stop(worker) == 0, engine.log()
     for name in (topic, other):
         engine.assert_same(name, 1)
@@ -92,7 +92,7 @@ def test_mirror_that_lost_acknowledged_records_is_parked_and_remirrored(
             produce(engine.left, name, 10, partitions=1, first=first)
             engine.wait_caught_up(name, 1)
     cluster.kill()
-    engine.wait_told("TargetUnreachable", engine.target)
+    engine.wait_reported("TargetUnreachable", engine.target)
     cut_at_offset(log_of(authorizer_lab, "AUTHORIZED", mirror), 45)
     cluster.restart()
     kept = len(read_all(engine.right, mirror, 1)[0])
@@ -100,12 +100,12 @@ def test_mirror_that_lost_acknowledged_records_is_parked_and_remirrored(
     for name in (topic, other):
         produce(engine.left, name, 10, partitions=1, first=50)
     engine.wait_caught_up(other, 1)
-    told = engine.wait_told("MirrorContradiction", f"{mirror}-0")
-    assert "were acknowledged" in told.detail
-    engine.wait_told("TargetUnreachable", engine.target, resolved=True)
+    event = engine.wait_reported("MirrorContradiction", f"{mirror}-0")
+    assert "were acknowledged" in event.detail
+    engine.wait_reported("TargetUnreachable", engine.target, resolved=True)
     assert engine.stop(worker) == 0, engine.log()
     assert len(read_all(engine.right, mirror, 1)[0]) == kept
-    begin_anew(engine, told.remedy, topic)
+    begin_anew(engine, event.remedy, topic)
     worker = engine.start()
     for name in (topic, other):
         engine.wait_caught_up(name, 1)
@@ -121,13 +121,13 @@ def test_mirror_topic_deleted_is_remirrored_by_its_remedy(engine: Engine) -> Non
     worker = engine.start()
     engine.wait_caught_up(topic, 1)
     delete(engine.right, mirror)
-    told = engine.wait_told("MirrorTopicRecreated", f"{mirror}-0")
+    event = engine.wait_reported("MirrorTopicRecreated", f"{mirror}-0")
     assert engine.stop(worker) == 0, engine.log()
-    begin_anew(engine, told.remedy, topic)
+    begin_anew(engine, event.remedy, topic)
     produce(engine.left, topic, 10, partitions=1, first=100)
     worker = engine.start()
     engine.wait_caught_up(topic, 1)
-    assert not engine.told("MirrorTopicRecreated", f"{mirror}-0")
+    assert not engine.reported("MirrorTopicRecreated", f"{mirror}-0")
     assert engine.stop(worker) == 0, engine.log()
     engine.assert_same(topic, 1)
 
@@ -148,7 +148,7 @@ def test_source_topic_recreated_longer_is_mirrored_from_its_start(engine: Engine
         produce(engine.left, topic, count, partitions=1, first=first)
         if not runs:
             worker = engine.start()
-        engine.wait_told("TopicRecreated", topic)
+        engine.wait_reported("TopicRecreated", topic)
         engine.wait_caught_up(topic, 1)
     assert engine.stop(worker) == 0, engine.log()
     assert numbers(engine.right, mirror) == [*range(50), *range(1000, 1080), *range(2000, 2120)]
@@ -185,9 +185,9 @@ def test_source_unclean_election_among_three_brokers_is_detected(
     third.wait_ready(60)
     wait_for("the follower that missed 50 records leads", lambda: leader() == third.spec.node_id, 60)
     produce(f"{first.bootstrap},{third.bootstrap}", topic, 200, partitions=1, first=1000)
-    told = engine.wait_told("SourceTruncated", f"{topic}-0")
-    assert "100" in told.detail
-    assert "150" in told.detail or "149" in told.detail
+    event = engine.wait_reported("SourceTruncated", f"{topic}-0")
+    assert "100" in event.detail
+    assert "150" in event.detail or "149" in event.detail
     assert engine.stop(worker) == 0, engine.log()
     assert numbers(engine.right, f"{engine.source}.{topic}") == list(range(150))
 
@@ -217,11 +217,11 @@ def test_wrong_cluster_at_same_address_is_reported_and_not_used(
     if side == "source":
         create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 70, partitions=1, first=1000)
-    told = engine.wait_told("WrongCluster", alias)
-    assert broker.spec.cluster_id in told.detail
-    assert own.cluster_id in told.detail
+    event = engine.wait_reported("WrongCluster", alias)
+    assert broker.spec.cluster_id in event.detail
+    assert own.cluster_id in event.detail
     if side == "target":
-        wait_for("it was asked again", lambda: engine.told("WrongCluster", alias))
+        wait_for("it was asked again", lambda: engine.reported("WrongCluster", alias))
         there = AdminClient({"bootstrap.servers": engine.right, "log_level": 0}).list_topics(timeout=5).topics
         assert not [name for name in there if name.startswith(engine.source)]
     cluster.kill()
@@ -233,7 +233,7 @@ def test_wrong_cluster_at_same_address_is_reported_and_not_used(
     broker.wait_ready(60)
     produce(engine.left, topic, 10, partitions=1, first=50)
     engine.wait_caught_up(topic, 1)
-    engine.wait_told("WrongCluster", alias, resolved=True)
+    engine.wait_reported("WrongCluster", alias, resolved=True)
     assert not [e for e in engine.events() if e.name == "LaneFailed"]
     assert engine.stop(worker) == 0, engine.log()
     engine.assert_same(topic, 1)

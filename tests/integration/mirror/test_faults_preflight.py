@@ -182,17 +182,17 @@ def test_discovery_misspelt_topic_gets_a_suggestion_and_is_mirrored_once_created
     create_topic(engine.left, topic, 1)
     worker = engine.start()
 
-    def told(resolved: bool) -> bool:
+    def is_reported(resolved: bool) -> bool:
         found = [e for e in engine.events() if (e.name, e.entity) == ("TopicNotFound", slip)]
         return bool(found) and (found[-1].resolved_ms is not None) == resolved
 
-    wait_for("the name without a topic is told", lambda: told(resolved=False))
+    wait_for("the name without a topic is reported", lambda: is_reported(resolved=False))
     (event,) = [e for e in engine.events() if e.name == "TopicNotFound"]
     assert f"Did you mean {topic}?" in event.detail + getattr(event, "remedy", "")
     create_topic(engine.left, slip, 1)
     produce(engine.left, slip, 10, partitions=1)
     engine.wait_caught_up(slip, 1)
-    wait_for("the event is resolved", lambda: told(resolved=True))
+    wait_for("the event is resolved", lambda: is_reported(resolved=True))
     assert engine.stop(worker) == 0, engine.log()
 
 

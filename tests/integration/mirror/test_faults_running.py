@@ -108,12 +108,12 @@ def test_produce_refused_batch_waits_for_topic_config_and_continues(
         produce(engine.left, topic, 100, partitions=1, first=10)
     worker = engine.start()
     engine.wait_caught_up(sound, 1)
-    told = {t: text(engine.wait_told("TargetRefused", f"{t}-0")) for t in (large, future, keyless)}
-    assert "max.message.bytes=" in told[large], told
-    assert "(code 10)" in told[large], told
-    assert "message.timestamp.after.max.ms=" in told[future], told
-    assert time.strftime("%Y-%m-%dT%H:%M", time.gmtime(in_two_hours / 1000)) in told[future], told
-    assert "key" in told[keyless], told
+    event = {t: text(engine.wait_reported("TargetRefused", f"{t}-0")) for t in (large, future, keyless)}
+    assert "max.message.bytes=" in event[large], event
+    assert "(code 10)" in event[large], event
+    assert "message.timestamp.after.max.ms=" in event[future], event
+    assert time.strftime("%Y-%m-%dT%H:%M", time.gmtime(in_two_hours / 1000)) in event[future], event
+    assert "key" in event[keyless], event
     for topic in (large, future, keyless):
         assert len(read_all(engine.right, mirror[topic], 1)[0]) <= 11
     alter(engine.right, mirror[large], "max.message.bytes", "1048588")
@@ -121,7 +121,7 @@ def test_produce_refused_batch_waits_for_topic_config_and_continues(
     alter(engine.right, mirror[keyless], "cleanup.policy", "delete")
     for topic in (large, future, keyless):
         engine.wait_caught_up(topic, 1)
-        engine.wait_told("TargetRefused", f"{topic}-0", resolved=True)
+        engine.wait_reported("TargetRefused", f"{topic}-0", resolved=True)
     assert engine.stop(worker) == 0, engine.log()
     for topic in mirror:
         engine.assert_same(topic, 1)
@@ -135,10 +135,10 @@ def test_mirror_topic_with_log_append_time_is_reported(engine: Engine) -> None:
     create_topic(engine.right, f"{engine.source}.{topic}", 1, message_timestamp_type="LogAppendTime")
     produce(engine.left, topic, 10, partitions=1)
     worker = engine.start()
-    assert "CreateTime" in text(engine.wait_told("TimestampsRewritten", f"{engine.source}.{topic}"))
+    assert "CreateTime" in text(engine.wait_reported("TimestampsRewritten", f"{engine.source}.{topic}"))
     alter(engine.right, f"{engine.source}.{topic}", "message.timestamp.type", "CreateTime")
     produce(engine.left, topic, 10, partitions=1)
-    engine.wait_told("TimestampsRewritten", f"{engine.source}.{topic}", resolved=True)
+    engine.wait_reported("TimestampsRewritten", f"{engine.source}.{topic}", resolved=True)
     assert engine.stop(worker) == 0, engine.log()
 
 
@@ -158,13 +158,13 @@ def test_source_topic_unauthorized_waits_alone_for_the_right(
     allow(engine.left, closed, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
     worker = engine.start()
     engine.wait_caught_up(open_, 1)
-    command = text(engine.wait_told("SourceUnauthorized", closed))
+    command = text(engine.wait_reported("SourceUnauthorized", closed))
     assert "--allow-principal User:ANONYMOUS --operation Read --topic" in command
     grant(command)
     engine.wait_caught_up(closed, 1)
-    engine.wait_told("SourceUnauthorized", closed, resolved=True)
+    engine.wait_reported("SourceUnauthorized", closed, resolved=True)
     allow(engine.left, closed, AclOperation.DESCRIBE, permission=AclPermissionType.DENY)
-    command = text(engine.wait_told("SourceTopicForbidden", closed))
+    command = text(engine.wait_reported("SourceTopicForbidden", closed))
     assert "--operation Describe --topic" in command
     admin = AdminClient({"bootstrap.servers": engine.left, "log_level": 0})
     denied = AclBindingFilter(
@@ -178,7 +178,7 @@ def test_source_topic_unauthorized_waits_alone_for_the_right(
     )
     for future in admin.delete_acls([denied]).values():
         future.result(10)
-    engine.wait_told("SourceTopicForbidden", closed, resolved=True)
+    engine.wait_reported("SourceTopicForbidden", closed, resolved=True)
     assert engine.stop(worker) == 0, engine.log()
     engine.assert_same(closed, 1)
 
@@ -209,22 +209,24 @@ def test_mirror_topic_unauthorized_waits_alone_for_the_right(
         future.result(10)
     worker = engine.start()
     flow = f"{engine.source}->{engine.target}"
-    command = text(engine.wait_told("LaneUnauthorized", flow))
+    command = text(engine.wait_reported("LaneUnauthorized", flow))
     assert "--operation Write --transactional-id" in command
     grant(command)
     engine.wait_caught_up(open_, 1)
-    engine.wait_told("LaneUnauthorized", flow, resolved=True)
-    command = text(engine.wait_told("TargetUnauthorized", f"{engine.source}.{closed}"))
+    engine.wait_reported("LaneUnauthorized", flow, resolved=True)
+    command = text(engine.wait_reported("TargetUnauthorized", f"{engine.source}.{closed}"))
     assert "--operation Write --operation Read --topic" in command
     grant(command)
     engine.wait_caught_up(closed, 1)
-    engine.wait_told("TargetUnauthorized", f"{engine.source}.{closed}", resolved=True)
+    engine.wait_reported("TargetUnauthorized", f"{engine.source}.{closed}", resolved=True)
     assert engine.stop(worker) == 0, engine.log()
     engine.assert_same(closed, 1)
 
 
 @pytest.mark.long
-def test_source_missing_describe_rights_are_reported_and_mirroring_goes_on(engine: Engine, authorizer_lab: Lab) -> None:
+def test_source_missing_describe_rights_are_reported_and_mirroring_continues(
+    engine: Engine, authorizer_lab: Lab
+) -> None:
     """The config of a topic, retention among it, and the topic with the groups' committed offsets."""
     engine.left = authorizer_lab.clusters["AUTHORIZED"].bootstrap
     topic, flow = engine.topics, f"{engine.source}->{engine.target}"
@@ -244,16 +246,16 @@ def test_source_missing_describe_rights_are_reported_and_mirroring_goes_on(engin
     assert {p.topic: p.outlook.left_s is not None for p in seen.partitions} == {topic: False, other: True}
     with only_for_now(engine.left, ResourceType.TOPIC, OFFSETS_TOPIC, AclOperation.DESCRIBE):
         worker = engine.start()
-        assert f"describing topic configurations of {topic}" in text(engine.wait_told("WatchFailed", flow))
-        told = text(engine.wait_told("GroupTailUnavailable", flow))
-        assert f"following {OFFSETS_TOPIC}" in told
-        assert f"Read and Describe on the topic {OFFSETS_TOPIC}" in told
+        assert f"describing topic configurations of {topic}" in text(engine.wait_reported("WatchFailed", flow))
+        event_text = text(engine.wait_reported("GroupTailUnavailable", flow))
+        assert f"following {OFFSETS_TOPIC}" in event_text
+        assert f"Read and Describe on the topic {OFFSETS_TOPIC}" in event_text
         engine.wait_caught_up(topic, 1)
         commit(engine.left, group, topic, 30)  # nobody may follow it: it is asked for
         wait_for("the position is translated", lambda: checkpointed(engine, group) == 30)
-        assert engine.told("GroupTailUnavailable", flow)
+        assert engine.reported("GroupTailUnavailable", flow)
         allow(engine.left, OFFSETS_TOPIC, AclOperation.READ)
-        engine.wait_told("GroupTailUnavailable", flow, resolved=True)
+        engine.wait_reported("GroupTailUnavailable", flow, resolved=True)
     assert engine.stop(worker) == 0, engine.log()
     engine.assert_same(topic, 1)
 
@@ -268,8 +270,8 @@ def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
 def checkpointed(engine: Engine, group: str) -> int | None:
     """The group's newest checkpoint on the target."""
     found = read_all(engine.right, f"{engine.source}.checkpoints.internal", 1)[0]
-    told = [Checkpoint.decode(key, value) for key, value, _, _ in found if key is not None and value is not None]
-    return max((c.upstream_offset for c in told if c.group == group), default=None)
+    reported = [Checkpoint.decode(key, value) for key, value, _, _ in found if key is not None and value is not None]
+    return max((c.upstream_offset for c in reported if c.group == group), default=None)
 
 
 @pytest.mark.long
@@ -281,16 +283,16 @@ def test_broker_config_unreadable_is_reported_and_defaults_assumed(engine: Engin
         engine.right, ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, but=AclOperation.DESCRIBE_CONFIGS
     ):
         worker = engine.start()
-        told = text(engine.wait_told("BrokerConfigUnknown", engine.target))
+        event_text = text(engine.wait_reported("BrokerConfigUnknown", engine.target))
         engine.wait_caught_up(engine.topics, 1)
-    assert "CLUSTER_AUTHORIZATION_FAILED" in told
-    assert "Kafka's defaults are assumed" in told
-    assert "DescribeConfigs" in told
+    assert "CLUSTER_AUTHORIZATION_FAILED" in event_text
+    assert "Kafka's defaults are assumed" in event_text
+    assert "DescribeConfigs" in event_text
     assert engine.stop(worker) == 0, engine.log()
     engine.assert_same(engine.topics, 1)
     engine.start()  # and once it may
     engine.wait_caught_up(engine.topics, 1)
-    assert not engine.told("BrokerConfigUnknown", engine.target)
+    assert not engine.reported("BrokerConfigUnknown", engine.target)
 
 
 # -- a damaged or rewound source ---------------------------------------------------------------------------------------
@@ -339,7 +341,7 @@ def test_corrupt_source_batch_is_never_forwarded_but_those_before_are(
     for topic in damage:
         # Of a length that swallows what follows a broker itself makes nothing: it gives no byte from there on.
         name = "SourceStalled" if topic == lengthened else "SourceCorrupt"
-        event = engine.wait_told(name, f"{topic}-0")
+        event = engine.wait_reported(name, f"{topic}-0")
         assert "kafka-dump-log" in text(event), event
         there = read_all(engine.right, f"{engine.source}.{topic}", 1)[0]
         assert [r[2] for r in there] == [(("n", str(n).encode()),) for n in range(30)]
@@ -372,13 +374,13 @@ def test_source_restored_from_old_backup_is_parked_for_good(
     shutil.rmtree(data)
     shutil.copytree(tmp_path / "backup", data)
     cluster.restart()
-    told = text(engine.wait_told("SourceTruncated", f"{topic}-0"))
-    assert "100" in told
-    assert "149" in told
+    event_text = text(engine.wait_reported("SourceTruncated", f"{topic}-0"))
+    assert "100" in event_text
+    assert "149" in event_text
     produce(engine.left, topic, 200, partitions=1, first=1000)  # its log grows beyond what was mirrored
     assert engine.stop(worker) == 0, engine.log()
     engine.start()
-    engine.wait_told("SourceTruncated", f"{topic}-0")
+    engine.wait_reported("SourceTruncated", f"{topic}-0")
     there = read_all(engine.right, f"{engine.source}.{topic}", 1)[0]
     assert [r[2] for r in there] == [(("n", str(n).encode()),) for n in range(150)]
 
@@ -398,12 +400,12 @@ def test_target_not_answering_is_reported_in_seconds_and_nothing_is_lost(engine:
     try:
         began = time.monotonic()
         produce(engine.left, topic, 500, partitions=2, first=500)
-        engine.wait_told("TargetSlow", engine.target, deadline_s=15)
+        engine.wait_reported("TargetSlow", engine.target, deadline_s=15)
         took = time.monotonic() - began
     finally:
         right.resume()
     assert took < 10, took
-    engine.wait_told("TargetSlow", engine.target, resolved=True)
+    engine.wait_reported("TargetSlow", engine.target, resolved=True)
     engine.wait_caught_up(topic, 2)
     assert engine.stop(worker) == 0, engine.log()
     engine.assert_same(topic, 2)
@@ -420,12 +422,12 @@ def test_source_not_answering_is_reported_in_seconds_and_nothing_is_lost(engine:
     left.pause()
     try:
         began = time.monotonic()
-        engine.wait_told("SourceSlow", engine.source, deadline_s=15)
+        engine.wait_reported("SourceSlow", engine.source, deadline_s=15)
         took = time.monotonic() - began
     finally:
         left.resume()
     assert took < 10, took
-    engine.wait_told("SourceSlow", engine.source, resolved=True)
+    engine.wait_reported("SourceSlow", engine.source, resolved=True)
     produce(engine.left, topic, 500, partitions=2, first=500)
     engine.wait_caught_up(topic, 2)
     assert engine.stop(worker) == 0, engine.log()
@@ -433,7 +435,7 @@ def test_source_not_answering_is_reported_in_seconds_and_nothing_is_lost(engine:
 
 
 @pytest.mark.long
-def test_lane_with_corrupt_journal_fails_and_others_go_on(engine: Engine, fresh_topic: Callable[..., str]) -> None:
+def test_lane_with_corrupt_journal_fails_and_others_continue(engine: Engine, fresh_topic: Callable[..., str]) -> None:
     old, new = fresh_topic("old"), fresh_topic("new")
     engine.topics = f"{old}, {new}"
     engine.extra["drlib.lanes"] = "2"
@@ -447,9 +449,9 @@ def test_lane_with_corrupt_journal_fails_and_others_go_on(engine: Engine, fresh_
     assert stranger.flush(10) == 0
     create_topic(engine.left, new, 8)
     produce(engine.left, new, 80, partitions=8)
-    told = text(engine.wait_told("LaneFailed", f"{engine.source}->{engine.target} lane 1"))
-    assert "journal holds an entry that cannot be read" in told
-    assert "Restart this worker" in told
+    event_text = text(engine.wait_reported("LaneFailed", f"{engine.source}->{engine.target} lane 1"))
+    assert "journal holds an entry that cannot be read" in event_text
+    assert "Restart this worker" in event_text
     of_lane_0 = [n for n in range(8) if lane_of(new, n, 2) == 0]
     assert 0 < len(of_lane_0) < 8
     wait_for("the other lane goes on", lambda: all(len(r) == 10 for r in some(engine, new, of_lane_0)))
@@ -459,7 +461,7 @@ def test_lane_with_corrupt_journal_fails_and_others_go_on(engine: Engine, fresh_
     worker = engine.start()
     for topic in (old, new):
         engine.wait_caught_up(topic, 8)
-    assert not engine.told("LaneFailed", f"{engine.source}->{engine.target} lane 1")
+    assert not engine.reported("LaneFailed", f"{engine.source}->{engine.target} lane 1")
     assert engine.stop(worker) == 0, engine.log()
     for topic in (old, new):
         engine.assert_same(topic, 8)
@@ -483,12 +485,12 @@ def test_journal_lost_is_never_taken_for_a_new_flow(engine: Engine) -> None:
     admin.delete_topics([journal])[journal].result(10)
     wait_for("the journal is gone", lambda: journal not in admin.list_topics(timeout=5).topics)
     worker = engine.start()
-    told = text(engine.wait_told("JournalLost", f"{engine.source}.{topic}"))
-    assert f"Delete {engine.source}.{topic}" in told
+    event_text = text(engine.wait_reported("JournalLost", f"{engine.source}.{topic}"))
+    assert f"Delete {engine.source}.{topic}" in event_text
     produce(engine.left, topic, 10, partitions=1, first=100)
     assert engine.stop(worker) == 0, engine.log()
     worker = engine.start()
-    engine.wait_told("JournalLost", f"{engine.source}.{topic}")
+    engine.wait_reported("JournalLost", f"{engine.source}.{topic}")
     assert len(read_all(engine.right, f"{engine.source}.{topic}", 1)[0]) == 100
     admin.delete_topics([f"{engine.source}.{topic}"])[f"{engine.source}.{topic}"].result(10)  # as the remedy says
     engine.wait_caught_up(topic, 1)
@@ -508,8 +510,8 @@ def test_clock_skew_of_an_hour_is_measured(engine: Engine, tmp_path: Path) -> No
     path = os.pathsep.join([str(tmp_path / "clock"), *filter(None, [os.environ.get("PYTHONPATH")])])
     worker = engine.start(environment={"PYTHONPATH": path})
     for alias in (engine.source, engine.target):
-        told = text(engine.wait_told("ClockSkew", alias))
-        assert "s behind this machine's" in told
-        seconds = float(told.split(" s behind")[0].rsplit(" ", 1)[1])
-        assert 3590 < seconds < 3610, told
+        event_text = text(engine.wait_reported("ClockSkew", alias))
+        assert "s behind this machine's" in event_text
+        seconds = float(event_text.split(" s behind")[0].rsplit(" ", 1)[1])
+        assert 3590 < seconds < 3610, event_text
     assert engine.stop(worker) == 0, engine.log()

@@ -127,13 +127,13 @@ def test_heartbeats_and_checkpoints_are_read_by_java_clients_both_ways(replicato
     r.wait_same(("A", r.topic()), ("B", r.remote("A")))
     seen: dict[str, object] = {}
 
-    def told() -> bool:
+    def is_reported() -> bool:
         seen.update(json.loads(java("TranslateOffsets.java", r.bootstraps["B"], r.alias("A"), group)))
         groups = seen["groups"]
         assert isinstance(groups, dict)
         return len(groups[group]) == len(positions) and seen["hops"] == 1
 
-    wait_for("Java reads the checkpoints", told, 90)
+    wait_for("Java reads the checkpoints", is_reported, 90)
     r.stop()
     assert r.alias("A") in seen["upstreamClusters"]  # type: ignore[operator]
     assert f"{r.alias('A')}.heartbeats" in seen["heartbeatTopics"]  # type: ignore[operator]
@@ -154,11 +154,13 @@ def test_translation_mid_topic_position_is_exact_where_mm2_rereads(replicator: R
         **{f"{r.alias('B')}__offset__flush__interval__ms": "1000"},
     )
     r.wait_same(("A", r.topic()), ("B", r.remote("A")))
-    told: dict[str, list[int]] = {}
+    reported: dict[str, list[int]] = {}
 
     def java_tells() -> dict[str, int]:
-        told.update(json.loads(java("TranslateOffsets.java", r.bootstraps["B"], r.alias("A"), group))["groups"][group])
-        return {name: value[0] for name, value in told.items()}
+        reported.update(
+            json.loads(java("TranslateOffsets.java", r.bootstraps["B"], r.alias("A"), group))["groups"][group]
+        )
+        return {name: value[0] for name, value in reported.items()}
 
     if r.kind == "drlib":
         settings = load_mirror_settings(r.root / "drlib.properties")
@@ -169,7 +171,7 @@ def test_translation_mid_topic_position_is_exact_where_mm2_rereads(replicator: R
         wait_for("Java reads the newest checkpoints", lambda: java_tells() == exact, 90)
     else:  # the copy has the source's offsets here: nothing was removed, and MM2 leaves no markers
         wait_for("Java reads the checkpoints", lambda: len(java_tells()) == len(positions), 90)
-        again = [at - told[str(TopicPartition(r.remote("A"), p))][0] for p, at in positions.items()]
+        again = [at - reported[str(TopicPartition(r.remote("A"), p))][0] for p, at in positions.items()]
         assert min(again) >= 0
         assert max(again) > 0, "MM2 translated exactly: docs/compatibility.md says it does not"
     r.stop()

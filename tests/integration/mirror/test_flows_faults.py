@@ -23,7 +23,7 @@ def test_flow_with_cluster_down_starts_when_it_comes_up(ours: Replicator, three:
         r.start(("AB", "CB", "AC"))
         r.wait_same(("A", r.topic()), ("B", r.remote("A")))
         wait_for(
-            "it is told", lambda: {f"{r.alias('C')}->{r.alias('B')}", f"{r.alias('A')}->{r.alias('C')}"} == down(r)
+            "it is reported", lambda: {f"{r.alias('C')}->{r.alias('B')}", f"{r.alias('A')}->{r.alias('C')}"} == down(r)
         )
     finally:
         broker.restart()

@@ -143,7 +143,7 @@ async def test_lane_fenced_owner_claims_again_only_after_a_session_with_the_grou
         usurper = await take(client, f"drlib.{engine.source}.{engine.target}.0.0", {mirror.topic: [0], journal: [0]})
         assert usurper.epoch == first.epoch + 1
         await asyncio.to_thread(send, engine.left, topic, [f"b{n}" for n in range(50)])
-        await until("the owner knows that it lost the lane", lambda: bool(owner.told("LaneLost")))
+        await until("the owner knows that it lost the lane", lambda: bool(owner.reported("LaneLost")))
         assert await append(client, mirror, usurper, 0) == (0, 52)
         assert await asyncio.to_thread(never, lambda: owner.claim() != first, 1.5)
         assert await append(client, mirror, usurper, 1) == (0, 53)

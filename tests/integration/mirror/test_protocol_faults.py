@@ -200,18 +200,18 @@ async def test_source_partition_without_leader_is_reported_and_read_after_electi
         await owner.mirrored(topic, dict.fromkeys(range(3), 100), 60)
         broker = next(b for b in three.brokers if b.spec.node_id == nodes[2].id)
         await asyncio.to_thread(broker.kill)
-        await until("it is told", lambda: is_offline(owner, lost), 60)
+        await until("it is reported", lambda: is_offline(owner, lost), 60)
         await asyncio.to_thread(produce, three.bootstrap, topic, 200, partitions=2)
         await owner.mirrored(topic, {0: 200, 1: 200}, 60)  # the brokers that are left are read meanwhile
     engine.topics = f"{topic}, {late}"
     async with running(engine) as owner:  # and claimed meanwhile, also where nothing was mirrored yet
         await owner.mirrored(late, {0: 100, 1: 100}, 60)
-        await until("it is told", lambda: is_offline(owner, lost) and is_offline(owner, unread), 60)
+        await until("it is reported", lambda: is_offline(owner, lost) and is_offline(owner, unread), 60)
         await asyncio.to_thread(broker.restart)
         await asyncio.to_thread(produce, three.bootstrap, topic, 300, partitions=3)
         await owner.mirrored(topic, {0: 300, 1: 300, 2: 200}, 60)
         await owner.mirrored(late, {2: 100}, 60)
-        await until("it is told to be over", lambda: not is_offline(owner, lost))
-        assert not owner.told("SourceLoss")  # what expired before anything was promised was never ours to lose
+        await until("it is resolved", lambda: not is_offline(owner, lost))
+        assert not owner.reported("SourceLoss")  # what expired before anything was promised was never ours to lose
     for name in (topic, late):
         engine.assert_same(name, 3)

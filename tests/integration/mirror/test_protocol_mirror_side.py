@@ -86,11 +86,11 @@ async def test_foreign_writer_is_reported_journaled_and_placement_shifts(engine:
         await asyncio.to_thread(send, engine.left, topic, [f"c{n}" for n in range(20)])
         await owner.mirrored(topic, {0: 520})
         assert owner.claim() == claim  # the lane's other partitions never noticed
-        await until("it is told", lambda: bool(owner.told("ForeignWriter")))
-        assert not owner.told("LaneFault")
+        await until("it is reported", lambda: bool(owner.reported("ForeignWriter")))
+        assert not owner.reported("LaneFault")
     async with connected(engine.right) as client:
-        told = [e for e in await journal_of(client, engine) if isinstance(e, Foreign)]
-    assert sum(e.count for e in told) == 31
+        reported = [e for e in await journal_of(client, engine) if isinstance(e, Foreign)]
+    assert sum(e.count for e in reported) == 31
     await assert_exact_around_strangers(engine, topic)
 
 
@@ -125,7 +125,7 @@ async def test_foreign_writer_just_before_crash_is_found_by_recovery(engine: Eng
     send(engine.right, mirror_of(engine, topic), [f"{FOREIGN}after"])
     async with running(engine) as heir:
         await heir.mirrored(topic, {0: 200 + 20 * at})
-        assert heir.told("ForeignWriter")
+        assert heir.reported("ForeignWriter")
     await assert_exact_around_strangers(engine, topic)
 
 
@@ -156,7 +156,9 @@ async def test_recovery_deleted_mirror_records_are_unsure_and_none_is_lost(
     (unsure,) = [e for e in entries if isinstance(e, Unsure)]
     (sealed,) = [e for e in entries if isinstance(e, Sealed) and e.claim == unsure.claim]
     assert not sealed.exact
-    assert unsure.low == sealed.q < unsure.high <= len(before) + 1  # the marker's offset cannot be told from a record's
+    assert (
+        unsure.low == sealed.q < unsure.high <= len(before) + 1
+    )  # the marker's offset cannot be distinguished from a record's
     here, there = read_all(engine.left, topic, 1)[0], read_all(engine.right, mirror, 1)[0]
     assert there == here[unsure.low :]  # from the lower bound on: nothing is lost, at most the unsure ones come twice
     found = maps.source(topic, 0)
@@ -181,7 +183,7 @@ async def test_mirror_topic_deleted_or_recreated_parks_alone(
         await owner.mirrored(lost, {0: 50})
         await owner.mirrored(kept, {0: 50})
         await asyncio.to_thread(admin.delete_topics([mirror])[mirror].result, 30)
-        await until("it is told", lambda: bool(owner.told("MirrorTopicRecreated")))
+        await until("it is reported", lambda: bool(owner.reported("MirrorTopicRecreated")))
         for topic in (lost, kept):
             await asyncio.to_thread(send, engine.left, topic, [f"b{n}" for n in range(50)])
         await owner.mirrored(kept, {0: 100})
@@ -193,8 +195,8 @@ async def test_mirror_topic_deleted_or_recreated_parks_alone(
     async with running(engine) as heir:  # and a restart changes nothing
         await asyncio.to_thread(send, engine.left, kept, [f"c{n}" for n in range(50)])
         await heir.mirrored(kept, {0: 150})
-        assert heir.told("MirrorTopicRecreated")
-        assert not heir.told("LaneFailed")
+        assert heir.reported("MirrorTopicRecreated")
+        assert not heir.reported("LaneFailed")
     if exists(engine.right, mirror):
         assert read_all(engine.right, mirror, 1)[0] == []
     assert read_all(engine.left, kept, 1)[0] == read_all(engine.right, mirror_of(engine, kept), 1)[0]
@@ -209,7 +211,7 @@ async def test_mirror_topic_deleted_or_recreated_parks_alone(
             async with running(engine) as healed:
                 await asyncio.to_thread(send, engine.left, lost, [f"d{turn}"])
                 await healed.mirrored(lost, {0: 101 + turn})
-                assert not healed.told("MirrorTopicRecreated")
+                assert not healed.reported("MirrorTopicRecreated")
         await assert_exact_around_strangers(engine, lost)
 
 
@@ -229,8 +231,10 @@ async def test_remirror_recreated_topic_is_filled_only_while_empty(engine: Engin
     forget(admin, mirror, 1100)  # what is left of theirs stands far from the log's beginning
     engine.extra["drlib.remirror.topics"] = topic
     async with running(engine) as heir:
-        await until("it is told", lambda: bool(heir.told("MirrorTopicRecreated") or heir.told("LaneFailed")))
-        assert not heir.told("LaneFailed")
+        await until(
+            "it is reported", lambda: bool(heir.reported("MirrorTopicRecreated") or heir.reported("LaneFailed"))
+        )
+        assert not heir.reported("LaneFailed")
         found = heir.partition(topic)
         assert found is not None
         assert "not the one this lane wrote to" in found.parked
@@ -239,7 +243,7 @@ async def test_remirror_recreated_topic_is_filled_only_while_empty(engine: Engin
     forget(admin, mirror, -1)
     async with running(engine) as healed:
         await healed.mirrored(topic, {0: 50})
-        assert not healed.told("MirrorTopicRecreated")
+        assert not healed.reported("MirrorTopicRecreated")
     assert read_all(engine.right, mirror, 1) == read_all(engine.left, topic, 1)
 
 

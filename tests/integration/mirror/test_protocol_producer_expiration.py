@@ -124,7 +124,7 @@ async def test_markers_week_of_idleness_keeps_producer_and_fence(attacked: Engin
         await owner.mirrored(topic, {0: 100})
         second = owner.claim()
         assert second.epoch > first.epoch  # forgotten: only a new claim could go on
-        assert not owner.told("LaneFault")
+        assert not owner.reported("LaneFault")
         assert (await append(client, mirror(attacked), first, 50))[0] == REFUSED_EPOCH
     async with running(attacked) as owner:
         await asyncio.to_thread(send, attacked.left, topic, [f"c{n}" for n in range(50)])

@@ -67,7 +67,7 @@ def engines(hasty_lab: Lab, tmp_path: Path) -> Iterator[Made]:
         engine.close()
 
 
-def told(engine: Engine) -> WorkerStatus:
+def reported_status(engine: Engine) -> WorkerStatus:
     try:
         return status.read(engine.status_path(len(engine.processes) - 1))
     except Exception:
@@ -75,16 +75,18 @@ def told(engine: Engine) -> WorkerStatus:
 
 
 def events(engine: Engine, name: str) -> list[Event]:
-    return [event for event in told(engine).events if event.name == name]
+    return [event for event in reported_status(engine).events if event.name == name]
 
 
 def partition(engine: Engine, topic: str, number: int = 0) -> PartitionStatus | None:
-    found = [p for f in told(engine).flows for p in f.partitions if (p.topic, p.partition) == (topic, number)]
+    found = [
+        p for f in reported_status(engine).flows for p in f.partitions if (p.topic, p.partition) == (topic, number)
+    ]
     return found[0] if found else None
 
 
 @pytest.mark.long
-def test_retention_that_wins_is_told_before_the_loss_and_the_policy_decides(
+def test_retention_that_wins_is_reported_before_the_loss_and_the_policy_decides(
     hasty_lab: Lab, engines: Made, fresh_topic: Callable[[], str]
 ) -> None:
     topic = fresh_topic()
@@ -94,7 +96,7 @@ def test_retention_that_wins_is_told_before_the_loss_and_the_policy_decides(
     for engine in policies.values():
         engine.start()
     for engine in policies.values():  # up before the clock of retention runs
-        wait_for("the worker runs", lambda e=engine: told(e).state == "running", 40)
+        wait_for("the worker runs", lambda e=engine: reported_status(e).state == "running", 40)
     hasty_lab.proxy.set("LEFT", direction="responses", bandwidth=400_000)
     producer = Producer({"bootstrap.servers": left, "linger.ms": 5, "batch.size": 100_000, "log_level": 0})
     for number in range(8_000):
@@ -190,7 +192,7 @@ def abort_as_the_remedy_says(remedy: str) -> None:
 async def test_source_unreachable_without_offsets_topic_is_resolved(
     hasty_lab: Lab, engines: Made, fresh_topic: Callable[[], str]
 ) -> None:
-    """There is no __consumer_offsets to follow then, and following was what had told that the source is gone."""
+    """There is no __consumer_offsets to follow then, and following it had reported that the source is gone."""
     engine = engines(fresh_topic())
     mirror = load_mirror_settings(engine.properties)
     (flow,) = (f for f in mirror.flows if f.enabled)
@@ -234,7 +236,7 @@ def test_metrics_address_in_use_is_reported_and_mirroring_continues(
     assert (event.entity, event.resolved_ms) == (address, None)
     assert "in use" in event.detail
     assert "--metrics" in event.remedy
-    assert told(engine).address == ""
+    assert reported_status(engine).address == ""
     assert engine.stop(engine.processes[0]) == 0, engine.log()
 
 
@@ -246,7 +248,7 @@ def test_metrics_endpoint_of_a_worker_is_scraped(hasty_lab: Lab, engines: Made, 
     engine = engines(topic, metrics_address="127.0.0.1:0")
     engine.start()
     engine.wait_caught_up(topic, 2)
-    address = told(engine).address
+    address = reported_status(engine).address
     assert address.startswith("127.0.0.1:")
     state = status.decode(get(address, "/status").encode())
     assert (state.pid, state.state) == (engine.processes[0].pid, "running")
@@ -275,17 +277,19 @@ def test_metrics_endpoint_of_a_worker_is_scraped(hasty_lab: Lab, engines: Made, 
     # a person on the same machine needs the file only: the journal says where the worker answers
     code, (view,) = drlib_status(engine)
     assert (code, view["state"], view["lag"], view["events"]) == (0, "mirroring", 0, [])
-    assert view["workers"] == [told(engine).worker]
+    assert view["workers"] == [reported_status(engine).worker]
     assert [lane["state"] for lane in view["lanes"]] == ["running", "running"]
     assert [p["records"] for p in view["partitions"]] == [500, 500]
     hasty_lab.proxy.set("LEFT", cut=True)
-    wait_for("the fault is told", lambda: any("SourceUnreachable" in k for k in scraped().get("drlib_event_open", {})))
+    wait_for(
+        "the fault is reported", lambda: any("SourceUnreachable" in k for k in scraped().get("drlib_event_open", {}))
+    )
     wait_for("the file tells it too", lambda: bool(events(engine, "SourceUnreachable")))
     hasty_lab.proxy.clear()
     (fault,) = events(engine, "SourceUnreachable")
     assert fault.entity == f"{engine.source}->{engine.target}"
     wait_for("the fault is over", lambda: events(engine, "SourceUnreachable")[0].resolved_ms is not None)
-    assert len(told(engine).events) == 1, told(engine).events
+    assert len(reported_status(engine).events) == 1, reported_status(engine).events
     # and when the worker is dead, the clusters still say what is behind, and that nobody works on it
     engine.processes[0].kill()
     engine.processes[0].wait(10)

@@ -73,7 +73,7 @@ def test_mirror_topics_created_grown_and_deleted_without_reclaiming_other_lanes(
     after = claims(engine)
     assert after[0] == before[0], "the steady topic's lane was interrupted"
     assert after[1] != before[1]
-    wait_for("it is told once, as deleted", lambda: ("SourceTopicGone", f"{comes}-0") not in events(engine), 20)
+    wait_for("it is reported once, as deleted", lambda: ("SourceTopicGone", f"{comes}-0") not in events(engine), 20)
     assert engine.stop(worker) == 0, engine.log()
     engine.assert_same(steady, 1)
     engine.assert_same(neighbour, 1)
@@ -129,8 +129,8 @@ def test_config_sync_follows_the_source_and_reports_drift_once(engine: Engine) -
     expected = {"retention.ms": "80000", "segment.ms": "90000", "min.insync.replicas": "1"}
     wait_for("the mirror topic follows", lambda: own_settings(engine.right, mirror) == expected)
     assert engine.stop(worker) == 0, engine.log()
-    told = [e for e in status.read(engine.status_path(0)).events if e.name == "TopicConfigDrift"]
-    assert len(told) == 1, "what changed on the source is not drift"
+    reported = [e for e in status.read(engine.status_path(0)).events if e.name == "TopicConfigDrift"]
+    assert len(reported) == 1, "what changed on the source is not drift"
 
 
 def test_config_sync_refused_value_does_not_block_others(left: str, fresh_topic: Fresh) -> None:
@@ -241,7 +241,9 @@ def test_group_sync_follows_groups_of_both_protocols_without_members(synced: Eng
     with cluster(synced.right) as right:
         assert right.group_states(groups) == dict.fromkeys(groups, GroupState.ACTIVE)
     for group in groups:
-        wait_for("its members are told", lambda g=group: "has members" in events(synced).get(("GroupLive", g), ""), 30)
+        wait_for(
+            "its members are reported", lambda g=group: "has members" in events(synced).get(("GroupLive", g), ""), 30
+        )
     for consumer in reading:
         consumer.close()
     for group in groups:

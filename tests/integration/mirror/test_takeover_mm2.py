@@ -90,8 +90,8 @@ def test_takeover_mm2_stopped_in_mid_traffic_continues_exactly_once(
     engine.wait_caught_up(engine.topics, PARTITIONS)
     assert engine.stop(worker) == 0, engine.log()
     assert_carried_on(engine, before)
-    told = [e for e in status.read(engine.status_path(0)).events if e.name == "TakenOver"]
-    assert {e.entity for e in told if not e.entity.startswith("heartbeats")} == {
+    events = [e for e in status.read(engine.status_path(0)).events if e.name == "TakenOver"]
+    assert {e.entity for e in events if not e.entity.startswith("heartbeats")} == {
         f"{engine.topics}-{n}" for n in range(PARTITIONS)
     }
     if not end.endswith("twice"):

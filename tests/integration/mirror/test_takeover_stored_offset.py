@@ -102,7 +102,7 @@ def test_takeover_mirror_of_another_topic_is_parked(engine: Engine) -> None:
     send(engine.left, topic, LATER, timestamp=now)
     copied_up_to(engine, 99)
     worker = engine.start()
-    event = engine.wait_told("MirrorContradiction", f"{mirror}-0")
+    event = engine.wait_reported("MirrorContradiction", f"{mirror}-0")
     assert "none is among" in event.detail
     assert "drlib.remirror.topics" in event.remedy
     assert engine.stop(worker) == 0, engine.log()
@@ -129,8 +129,8 @@ def test_takeover_unreadable_records_are_skipped_counted_and_named(engine: Engin
     write(engine.left, syncs, negative.key(), negative.value())
     mirror_now(engine)
     assert values(engine) == as_bytes(LATER), engine.log()
-    told = {e.entity: e.detail for e in engine.events() if e.name == "TakeoverRecordSkipped"}
-    assert set(told) == {offsets, syncs}
-    assert told[offsets].startswith("1 records were skipped")
-    assert told[syncs].startswith("3 records were skipped")
+    events = {e.entity: e.detail for e in engine.events() if e.name == "TakeoverRecordSkipped"}
+    assert set(events) == {offsets, syncs}
+    assert events[offsets].startswith("1 records were skipped")
+    assert events[syncs].startswith("3 records were skipped")
     assert not [e for e in engine.events() if e.name == "LaneFailed"]

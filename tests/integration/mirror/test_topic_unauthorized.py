@@ -101,7 +101,7 @@ async def test_mirror_topic_losing_rights_waits_alone_and_continues(
         journal = owner.flow.setup.journal_topic
         with shut_for_now(engine.right, mirror, who, operation):
             await written(50)
-            await until("it is told", lambda: owner.events.is_open("TargetUnauthorized", mirror))
+            await until("it is reported", lambda: owner.events.is_open("TargetUnauthorized", mirror))
             await owner.mirrored(open_, {0: 100})
             first = owner.claim()
             await until("it was tried again", lambda: owner.claim().epoch >= first.epoch + 3)

@@ -1,4 +1,4 @@
-"""The tail of a cluster that comes back, on two real clusters: told exactly, recovered or quarantined once, killed half-way."""
+"""The tail of a cluster that comes back, on two real clusters: listed, recovered or quarantined once, killed half-way."""
 
 from __future__ import annotations
 
@@ -182,11 +182,11 @@ def test_unreplicated_steps_report_and_quarantine_byte_for_byte(returned: Return
     clusters = returned.settings.clusters
     place = DrillContext(clusters=clusters, flow=returned.flow, run_dir=tmp_path, properties=engine.properties)
     abort = Abort(tmp_path)
-    told = make_action(Call("tail.list"), place, "told").act((), abort)
-    assert (told["tail_records"], told["more_than_examples"]) == (TAIL + 30, TAIL + 30 - EXAMPLES)
-    assert told[f"only_on_{engine.target}_records"] == 15
-    assert sum(int(str(row["records"])) for row in details.read_rows(tmp_path, "told")) == TAIL + 30
-    assert len(details.read_rows(tmp_path, "told.examples")) == EXAMPLES
+    reported = make_action(Call("tail.list"), place, "listed").act((), abort)
+    assert (reported["tail_records"], reported["more_than_examples"]) == (TAIL + 30, TAIL + 30 - EXAMPLES)
+    assert reported[f"only_on_{engine.target}_records"] == 15
+    assert sum(int(str(row["records"])) for row in details.read_rows(tmp_path, "listed")) == TAIL + 30
+    assert len(details.read_rows(tmp_path, "listed.examples")) == EXAMPLES
 
     step = make_action(Call("tail.quarantine"), place, "away")
     changes = step.changes(step.observe())
@@ -273,13 +273,13 @@ def quarantine_book(folder: Path, flow: Flow) -> Path:
     write_notebook(
         folder / "tail.ipynb",
         ("open", NOTEBOOK),
-        ("told", 'drill.until("told")'),
+        ("listed", 'drill.until("listed")'),
         ("away", 'drill.until("away")'),
         ("finish", "drill.finish()"),
         parameters=PARAMETERS,
     )
     steps = [
-        {"name": "told", "title": "What only the source has", "action": "tail.list", "danger": "none"},
+        {"name": "listed", "title": "What only the source has", "action": "tail.list", "danger": "none"},
         {"name": "away", "title": "It is set aside", "action": "tail.quarantine", "undoable": False},
     ]
     drill = {"flow": str(flow), "mode": "emergency", "rollback": "never", "steps": steps}

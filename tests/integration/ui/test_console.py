@@ -45,11 +45,11 @@ def test_console_picture_shows_lag_groups_and_a_dead_worker(engine: Engine, left
         cluster.alter_group_offsets(group, {TopicPartition(engine.topics, p): CommittedOffset(50) for p in (0, 1)})
     console = drlib.console(engine.properties)
 
-    def told() -> bool:
+    def is_reported() -> bool:
         found = console.state.flows
         return len(found) == 1 and found[0].state == MIRRORING and bool(found[0].groups) and found[0].lag == 0
 
-    wait_for("the flow is told as it is", told, 30)
+    wait_for("the flow is reported", is_reported, 30)
     state = console.state
     (topic,) = [one for one in state.topics if one.topic == engine.topics]
     assert (topic.partitions, topic.records, topic.parked) == (2, 0, 0)
@@ -60,7 +60,7 @@ def test_console_picture_shows_lag_groups_and_a_dead_worker(engine: Engine, left
 
     worker.kill()
     worker.wait(10)
-    wait_for("its death is told", lambda: console.state.flows[0].state == NO_WORKER, 30)
+    wait_for("its death is reported", lambda: console.state.flows[0].state == NO_WORKER, 30)
     assert [event.name for event in console.state.open_events] == ["NoWorker"]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("drlib-console")]
 

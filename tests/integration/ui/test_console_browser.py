@@ -56,11 +56,11 @@ def test_first_notebook_shows_a_figure_and_a_console_that_answers(
         notebook.run_next()
     notebook.page.locator(".jp-OutputArea-output table", has_text="applications connect to").first.wait_for()
     first_s = time.monotonic() - began
-    record_property("first_picture_s", first_s)  # told and not held to: how long it takes is the machine's as well
+    record_property("first_picture_s", first_s)  # recorded, without a limit: how long it takes is the machine's as well
     print(f"first useful picture after {first_s:.1f} s")
     notebook.page.screenshot(path=tmp_path / "first.png")
     assert notebook.page.locator(".jp-Dialog").count() == 0, "a dialog stands in the way"
-    assert notebook.page.locator(".Toastify__toast").count() == 0, "something is told that nobody asked for"
+    assert notebook.page.locator(".Toastify__toast").count() == 0, "a notification appeared that was not asked for"
     for _ in range(3):  # files, text, the console
         notebook.run_next()
     notebook.page.locator(REGION).wait_for()
@@ -336,12 +336,12 @@ def test_console_stops_polling_while_its_page_is_closed(notebooks: Notebooks, op
     notebook.run_all()
     notebook.page.locator(REGION, has_text="LEFT").wait_for()
     notebook.save()
-    told, back = notebooks.project / "notebooks" / "resting.txt", notebook.page.url
-    wait_for("it looks", lambda: told.exists() and told.read_text() == "False", 20)
+    reported, back = notebooks.project / "notebooks" / "resting.txt", notebook.page.url
+    wait_for("it looks", lambda: reported.exists() and reported.read_text() == "False", 20)
     notebook.page.goto("about:blank")
-    wait_for("it rests", lambda: told.read_text() == "True", 60)
+    wait_for("it rests", lambda: reported.read_text() == "True", 60)
     notebook.page.goto(back)
-    wait_for("it looks again", lambda: told.read_text() == "False", 60)
+    wait_for("it looks again", lambda: reported.read_text() == "False", 60)
     notebook.page.locator(REGION, has_text="LEFT").wait_for()
 
 
@@ -356,7 +356,7 @@ def test_kernel_end_stops_the_console_and_leaves_mirrors_running(notebooks: Note
     notebook.run_all()
     notebook.page.locator(".jp-OutputArea-output", has_text="same records, same order").first.wait_for(timeout=90_000)
     note = notebooks.project / "notebooks" / "kernel.pid"
-    wait_for("the kernel has told its pid", lambda: note.exists() and bool(note.read_text()), 20)
+    wait_for("the kernel has written its pid", lambda: note.exists() and bool(note.read_text()), 20)
     kernel = psutil.Process(int(note.read_text()))
     protecting = {one.name: one.pid for one in lab.status() if one.alive}
     assert "kept-mirror" in protecting

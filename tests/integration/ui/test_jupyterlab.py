@@ -56,9 +56,9 @@ def test_jupyterlab_serves_the_first_notebook_by_token_and_ends_on_ctrl_c(projec
         assert get(url)[0] == 200
         base = f"http://{at.netloc}"
         assert get(f"{base}/api/contents")[0] == 403  # without the token
-        told = get(f"{base}/lab/api/settings/@jupyterlab/apputils-extension:notification?{at.query}")[1]
-        assert json.loads(json.loads(told)["raw"] or "{}").get("fetchNews", "false") == "false"
-        assert json.loads(told)["schema"]["properties"]["fetchNews"]["default"] == "false"
+        reported = get(f"{base}/lab/api/settings/@jupyterlab/apputils-extension:notification?{at.query}")[1]
+        assert json.loads(json.loads(reported)["raw"] or "{}").get("fetchNews", "false") == "false"
+        assert json.loads(reported)["schema"]["properties"]["fetchNews"]["default"] == "false"
         assert processes_of(state), "the server names its settings folder"
     finally:
         program.send_signal(signal.SIGINT)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import drlib, told
+from command_line import drlib, error_line
 from repository_root import ROOT
 
 RUNBOOK = str(ROOT / "runbooks" / "failover-drill.yaml")
@@ -42,39 +42,39 @@ def file(tmp_path: Path, closed: tuple[int, int]) -> Path:
 )
 def test_mirror_wrong_properties_line_is_named_with_its_number(file: Path, line: str, words: list[str]) -> None:
     file.write_text(file.read_text() + line + "\n")
-    line = told(drlib("mirror", str(file)), 2)
+    line = error_line(drlib("mirror", str(file)), 2)
     assert [word for word in words if word not in line] == []
 
 
 def test_mirror_missing_file_is_named(tmp_path: Path) -> None:
-    assert "nowhere.properties" in told(drlib("mirror", str(tmp_path / "nowhere.properties")), 2)
+    assert "nowhere.properties" in error_line(drlib("mirror", str(tmp_path / "nowhere.properties")), 2)
 
 
 def test_mirror_without_enabled_flow_is_refused(file: Path) -> None:
     file.write_text(file.read_text().replace("enabled = true", "enabled = false"))
-    assert "no flow is enabled" in told(drlib("mirror", str(file)), 2)
+    assert "no flow is enabled" in error_line(drlib("mirror", str(file)), 2)
 
 
 @pytest.mark.parametrize("flow", ["LEFT", "LEFT->", "->RIGHT", "LEFT=>RIGHT", " -> RIGHT", ""])
 def test_translate_malformed_flow_is_refused(file: Path, flow: str) -> None:
-    assert "LEFT->RIGHT" in told(drlib("translate", str(file), "--flow", flow), 2)
+    assert "LEFT->RIGHT" in error_line(drlib("translate", str(file), "--flow", flow), 2)
 
 
 def test_translate_flow_of_an_unknown_cluster_is_refused(file: Path) -> None:
-    line = told(drlib("translate", str(file), "--flow", "LEFT->UP"), 2)
+    line = error_line(drlib("translate", str(file), "--flow", "LEFT->UP"), 2)
     assert "LEFT->UP" in line
     assert "LEFT, RIGHT" in line
 
 
 def test_mirror_unreachable_source_exits_11(file: Path, closed: tuple[int, int]) -> None:
     result = drlib("mirror", str(file))
-    line = told(result, 11)
+    line = error_line(result, 11)
     assert str(closed[0]) in line or str(closed[1]) in line
 
 
 def test_translate_unreachable_clusters_exit_11(file: Path, closed: tuple[int, int]) -> None:
     result = drlib("translate", str(file), "--flow", "LEFT->RIGHT")
-    line = told(result, 11)
+    line = error_line(result, 11)
     assert "LEFT and RIGHT cannot be reached" in line
     assert str(closed[0]) in line
     assert str(closed[1]) in line
@@ -90,9 +90,9 @@ def test_status_unreachable_clusters_are_shown_and_exit_11(file: Path) -> None:
 
 
 def test_status_without_flows_or_with_two_formats_is_refused(file: Path) -> None:
-    assert "do not go together" in told(drlib("status", str(file), "--json", "--watch"), 2)
+    assert "do not go together" in error_line(drlib("status", str(file), "--json", "--watch"), 2)
     file.write_text(file.read_text().replace("enabled = true", "enabled = false"))
-    assert "no flow is enabled" in told(drlib("status", str(file)), 2)
+    assert "no flow is enabled" in error_line(drlib("status", str(file)), 2)
 
 
 def test_mirror_malformed_metrics_address_is_refused(file: Path) -> None:
@@ -100,7 +100,7 @@ def test_mirror_malformed_metrics_address_is_refused(file: Path) -> None:
 
 
 def test_run_unknown_runbook_lists_the_known_ones() -> None:
-    line = told(drlib("run", str(ROOT / "runbooks" / "failover-dril.yaml")), 2)
+    line = error_line(drlib("run", str(ROOT / "runbooks" / "failover-dril.yaml")), 2)
     assert "failover-drill.yaml" in line
 
 
@@ -117,7 +117,7 @@ def test_run_unknown_runbook_lists_the_known_ones() -> None:
 def test_run_wrong_parameter_starts_nothing(tmp_path: Path, pair: str, words: str) -> None:
     runs = tmp_path / "runs"
     result = drlib("run", RUNBOOK, "--lab", "-p", pair, "--runs-dir", str(runs))
-    assert words in told(result, 2)
+    assert words in error_line(result, 2)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -138,18 +138,18 @@ def test_command_group_alone_shows_its_help(arguments: list[str]) -> None:
 
 
 def test_lab_down_without_a_lab_is_refused(tmp_path: Path) -> None:
-    assert "There is no lab" in told(drlib("lab", "down", "--dir", str(tmp_path / "lab")), 2)
+    assert "There is no lab" in error_line(drlib("lab", "down", "--dir", str(tmp_path / "lab")), 2)
 
 
 def test_lab_up_without_java_leaves_nothing(tmp_path: Path) -> None:
     result = drlib("lab", "up", "--dir", str(tmp_path / "lab"), PATH=str(tmp_path), JAVA_HOME=None)
-    assert "Java" in told(result, 2)
+    assert "Java" in error_line(result, 2)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_lab_up_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
     result = drlib("lab", "up", "--dir", str(tmp_path / "labs" / "one"))
-    assert f"the folder {tmp_path / 'labs'} does not exist" in told(result, 2)
+    assert f"the folder {tmp_path / 'labs'} does not exist" in error_line(result, 2)
     assert list(tmp_path.iterdir()) == []
 
 

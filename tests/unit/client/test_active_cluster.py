@@ -1,4 +1,4 @@
-"""What an application is told by a pointer file: the cluster, its security, a change, and every way it can be wrong."""
+"""What an application reads from a pointer file: the cluster, its security, a change, and every way it can be wrong."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def test_active_config_resolves_secrets_late_and_never_prints_them(
 ) -> None:
     monkeypatch.delenv("ORDERS_PASSWORD", raising=False)
     with drlib.ActiveCluster("orders", config, pointer=point(RIGHT)) as active:
-        told = active.current()
-        assert (told.alias, told.version) == ("RIGHT", 2)
+        reported = active.current()
+        assert (reported.alias, reported.version) == ("RIGHT", 2)
         with pytest.raises(UsageError, match="ORDERS_PASSWORD is not set"):
-            told.config()
+            reported.config()
         monkeypatch.setenv("ORDERS_PASSWORD", "s3cret")
-        assert told.config()["sasl.password"] == "s3cret"
-        assert "ORDERS_PASSWORD" not in repr(told)
-        assert "s3cret" not in repr(told)
+        assert reported.config()["sasl.password"] == "s3cret"
+        assert "ORDERS_PASSWORD" not in repr(reported)
+        assert "s3cret" not in repr(reported)
 
 
 def test_active_config_of_client_file_uses_the_pointers_address(

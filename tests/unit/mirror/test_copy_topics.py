@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from command_line import drlib, told
+from command_line import drlib, error_line
 
 from drlib.cli.mirror.copy import parse_cluster
 from drlib.config.settings import load_client_settings
@@ -68,11 +68,11 @@ def test_cluster_argument_is_an_address_or_an_alias() -> None:
     ],
 )
 def test_copy_invalid_command_line_is_refused(arguments: list[str], words: str) -> None:
-    assert words in told(drlib("copy", *arguments), 2)
+    assert words in error_line(drlib("copy", *arguments), 2)
 
 
 def test_prepare_names_both_unreachable_clusters() -> None:
-    line = told(drlib("copy", "--from", "127.0.0.1:1", "--to", "127.0.0.1:2", "--topics", "a"), 11)
+    line = error_line(drlib("copy", "--from", "127.0.0.1:1", "--to", "127.0.0.1:2", "--topics", "a"), 11)
     assert "127.0.0.1:1 and 127.0.0.1:2 cannot be reached" in line
 
 
@@ -100,7 +100,7 @@ def test_cluster_argument_invalid_client_file_is_refused_with_its_line(tmp_path:
     file = tmp_path / "client.properties"
     file.write_text(f"# mine\n{line}\n")
     arguments = ("--from", "127.0.0.1:1", "--from-config", str(file), "--to", "127.0.0.1:2", "--topics", "a")
-    said = told(drlib("copy", *arguments), 2)
+    said = error_line(drlib("copy", *arguments), 2)
     assert words in said
     assert f"{file}:2" in said
 
@@ -109,7 +109,7 @@ def test_cluster_argument_alias_rejects_a_client_file(tmp_path: Path) -> None:
     file = tmp_path / "mm2.properties"
     file.write_text("clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:2\n")
     arguments = ("--from", "A", "--from-config", str(file), "--to", "B", "--topics", "a", str(file))
-    assert "--from-config does not go with the alias A" in told(drlib("copy", *arguments), 2)
+    assert "--from-config does not go with the alias A" in error_line(drlib("copy", *arguments), 2)
 
 
 def test_copy_lanes_missing_briefly_do_not_stop_it() -> None:

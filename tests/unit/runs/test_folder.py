@@ -43,10 +43,10 @@ def test_run_folder_is_private_whatever_the_umask(sealed: Path) -> None:
 
 
 def test_manifest_is_readable_by_sha256sum(sealed: Path) -> None:
-    told = subprocess.run(
+    output = subprocess.run(
         ["sha256sum", "-c", "--strict", folders.MANIFEST], cwd=sealed, capture_output=True, text=True, check=True
     )
-    assert told.stdout == "history/a.jsonl: OK\nscorecard.json: OK\n"
+    assert output.stdout == "history/a.jsonl: OK\nscorecard.json: OK\n"
     assert folders.broken(sealed) == ()
 
 

@@ -152,9 +152,9 @@ def test_journal_lines_survive_sigkill(path: Path) -> None:
     )
     with subprocess.Popen([sys.executable, "-c", source, str(path)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        told = [int(process.stdout.readline()) for _ in range(50)]
+        reported = [int(process.stdout.readline()) for _ in range(50)]
         os.kill(process.pid, signal.SIGKILL)
     lines = read(path)
     assert [line.data["number"] for line in lines] == list(range(len(lines)))
-    assert len(lines) >= len(told)
+    assert len(lines) >= len(reported)
     assert isinstance(lines[0], Line)

@@ -19,8 +19,8 @@ ROWS = [(at + at // 4, 100 + at, 7000 + at) for at in range(12)]  # a marker aft
 Rows = list[tuple[int, int, int]]
 
 
-def found(there: Rows, **told: object) -> list[str]:
-    return [f.what for f in compare("t-0", "on the source", Log(ROWS), "in the mirror", Log(there), **told)]  # type: ignore[arg-type]
+def found(rows: Rows, **options: object) -> list[str]:
+    return [f.what for f in compare("t-0", "on the source", Log(ROWS), "in the mirror", Log(rows), **options)]  # type: ignore[arg-type]
 
 
 def moved(rows: Rows, by: int) -> Rows:
@@ -37,7 +37,7 @@ def test_judge_same_records_at_any_offset_are_no_finding() -> None:
         (ROWS[:5] + ROWS[6:], "1 records on the source are not in the mirror"),
         (ROWS[:-1], "1 records on the source are not in the mirror"),
         ([], "12 records on the source are not in the mirror"),
-        ([*ROWS, (99, 103, 7003)], "1 records stand more than once in the mirror, 0 told"),
+        ([*ROWS, (99, 103, 7003)], "1 records are more than once in the mirror, 0 reported"),
         ([*ROWS, (99, 55, 1)], "1 records in the mirror were never on the source"),
         ([*ROWS[:3], (3, 103, 1), *ROWS[4:]], "1 records in the mirror are not as they were"),
         ([*ROWS[:3], ROWS[4], ROWS[3], *ROWS[5:]], "1 records in the mirror come after later ones"),
@@ -53,14 +53,14 @@ def test_judge_excuses_only_journaled_losses() -> None:
     assert found(lost, may_miss=lambda offset: offset == 2) != []
     twice = [*ROWS[:6], *moved(ROWS[4:], 10)]
     assert found(twice, may_double=2) == []
-    assert found(twice, may_double=1) == ["2 records stand more than once in the mirror, 1 told"]
+    assert found(twice, may_double=1) == ["2 records are more than once in the mirror, 1 reported"]
     assert found([*ROWS, (99, 55, 1)], in_doubt=frozenset({55})) == []
 
 
 def test_judge_acknowledged_record_is_at_its_offset() -> None:
     assert acknowledged_stand("t-0", Log(ROWS), Log(ROWS)) == []
     (finding,) = acknowledged_stand("t-0", Log(ROWS), Log(moved(ROWS, 20)))
-    assert finding.what == "12 records are not where the producer was told"
+    assert finding.what == "12 records are not at the offset that the producer got"
     assert acknowledged_stand("t-0", Log(ROWS), Log(ROWS[1:]))
 
 
@@ -70,7 +70,7 @@ def test_judge_producer_duplicates_appear_equally_on_both_sides() -> None:
     assert acknowledged_stand("t-0", Log(ROWS[:3]), Log(source[:5]), may_double=5) == []
     assert acknowledged_stand("t-0", Log(ROWS[:3]), Log(source[:5]))
     (again,) = compare("t-0", "on the source", Log(source), "in the mirror", Log([*source, (99, 111, 7011)]))
-    assert again.what == "1 records stand more than once in the mirror, 0 told"
+    assert again.what == "1 records are more than once in the mirror, 0 reported"
     (fewer,) = compare("t-0", "on the source", Log(source), "in the mirror", Log(ROWS))
     assert fewer.what == "2 records on the source are not in the mirror as often"
 
@@ -78,13 +78,13 @@ def test_judge_producer_duplicates_appear_equally_on_both_sides() -> None:
 def test_judge_recreated_topic_last_incarnation_is_complete() -> None:
     one, two = Log(ROWS[:6]), Log(ROWS[6:])
 
-    def judged(there: Rows, told: int = 1) -> list[Finding]:
-        return incarnations_stand("t-0", [one, two], Log(there), told)
+    def judged(there: Rows, reported: int = 1) -> list[Finding]:
+        return incarnations_stand("t-0", [one, two], Log(there), reported)
 
-    assert judged(ROWS, told=0) == []
+    assert judged(ROWS, reported=0) == []
     assert judged(ROWS[:4] + ROWS[6:]) == []
     assert judged(ROWS[6:]) == []
-    assert judged(ROWS[:4] + ROWS[6:], told=0), "a silent loss"
+    assert judged(ROWS[:4] + ROWS[6:], reported=0), "a silent loss"
     assert judged(ROWS[:3] + ROWS[4:]), "a gap within an incarnation"
     assert judged(ROWS[:-1])
     assert judged(ROWS[6:] + ROWS[:6])

@@ -50,6 +50,6 @@ def test_find_project_searches_upwards_and_fails_elsewhere(tmp_path: Path) -> No
 
 
 def test_lab_line_without_a_lab_names_the_command(tmp_path: Path) -> None:
-    told = lab_line(tmp_path / ".lab")
-    assert "drlib lab up" in told
-    assert "\n" not in told
+    output = lab_line(tmp_path / ".lab")
+    assert "drlib lab up" in output
+    assert "\n" not in output

@@ -73,7 +73,7 @@ def refused(place: Path, code: int, *arguments: object) -> str:
 
 @pytest.mark.parametrize("command", [("plan",), ("run",), ("run", "--dry-run")])
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"drill": {"mod": "planned"}}, ["drill.mod: there is no such key", "Did you mean mode?"]),
         ({"aproval": True}, ["drill.steps.0.aproval: there is no such key", "Did you mean approval?"]),
@@ -90,19 +90,19 @@ def refused(place: Path, code: int, *arguments: object) -> str:
     ],
 )
 def test_plan_wrong_runbook_starts_nothing(
-    tmp_path: Path, file: Path, command: tuple[str, ...], wrong: dict[str, Any], told: list[str]
+    tmp_path: Path, file: Path, command: tuple[str, ...], wrong: dict[str, Any], message: list[str]
 ) -> None:
     line = refused(tmp_path, 2, command[0], runbook(tmp_path, **wrong), file, *command[1:])
-    assert [part for part in told if part not in line] == [], line
+    assert [part for part in message if part not in line] == [], line
 
 
 @pytest.mark.parametrize(
-    ("pair", "told"),
+    ("pair", "message"),
     [("tpoic=x", "Did you mean topic?"), ("partitions=two", "'two' is not an int"), ("partitions", "it has no '='")],
 )
-def test_plan_wrong_parameter_starts_nothing(tmp_path: Path, file: Path, pair: str, told: str) -> None:
+def test_plan_wrong_parameter_starts_nothing(tmp_path: Path, file: Path, pair: str, message: str) -> None:
     for command in ("plan", "run"):
-        assert told in refused(tmp_path, 2, command, runbook(tmp_path), file, "-p", pair)
+        assert message in refused(tmp_path, 2, command, runbook(tmp_path), file, "-p", pair)
 
 
 @pytest.mark.parametrize("command", [("plan",), ("run",), ("run", "--dry-run")])
@@ -137,7 +137,7 @@ def test_skip_gate_is_for_emergencies_and_needs_a_reason(tmp_path: Path, file: P
 
 def test_run_contradicting_options_are_refused(tmp_path: Path, file: Path) -> None:
     book = runbook(tmp_path)
-    for arguments, told in (
+    for arguments, expected in (
         (["run"], "nothing to run"),
         (["run", book, file, "--lab-dir", tmp_path], "a drill runs on one of them"),
         (["run", book, file, "--lab"], "Leave FILE and --lab-dir out"),
@@ -156,7 +156,7 @@ def test_run_contradicting_options_are_refused(tmp_path: Path, file: Path) -> No
         (["plan", book, "--lab-dir", tmp_path / "lab"], "There is no lab"),
         (["run", book, file, "--approve", "craete"], "no such step that waits for approval"),
     ):
-        assert told in refused(tmp_path, 2, *arguments), arguments
+        assert expected in refused(tmp_path, 2, *arguments), arguments
 
 
 def test_run_analysis_refuses_options_of_drills(tmp_path: Path, file: Path) -> None:

@@ -37,9 +37,9 @@ def test_lab_folder_is_kept_while_a_process_lives(
         patched.setattr(lab.registry, "stop_all", cannot)
         running._end(lab)
     assert lab.root.exists()
-    told = capsys.readouterr().err
-    assert f"one (pid {record.pid}) could not be stopped" in told
-    assert f"drlib lab down --dir {lab.root}" in told
+    output = capsys.readouterr().err
+    assert f"one (pid {record.pid}) could not be stopped" in output
+    assert f"drlib lab down --dir {lab.root}" in output
     assert lab.registry.signal("one", signal.SIGKILL)
     running._end(lab)
     assert not lab.root.exists()

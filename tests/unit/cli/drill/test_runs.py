@@ -67,10 +67,10 @@ def test_runs_lists_past_runs_trends_and_overdue_runbooks(place: Path, capsys: p
     ran(place, "20260104T000000Z", card=False)
     (place / "runs" / "notes").mkdir()
     assert drlib("runs", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [run["verdict"] for run in told["runs"]] == ["conditions"] * 3 + ["unknown"]
-    assert told["runs"][3]["problem"] == "no scorecard: it was not finished"
-    monthly, weekly = told["runbooks"]
+    output = json.loads(capsys.readouterr().out)
+    assert [run["verdict"] for run in output["runs"]] == ["conditions"] * 3 + ["unknown"]
+    assert output["runs"][3]["problem"] == "no scorecard: it was not finished"
+    monthly, weekly = output["runbooks"]
     assert (monthly["runs"], monthly["overdue"], monthly["rto"]["direction"]) == (4, True, "steady")
     assert (weekly["runs"], weekly["overdue"], weekly["due_ms"]) == (0, True, 0)
     assert drlib("runs") == 0
@@ -154,6 +154,6 @@ def test_schedule_impossible_requests_are_refused(
     place: Path, capsys: pytest.CaptureFixture[str], more: str, said: str
 ) -> None:
     assert drlib("schedule", "emit", str(book(place, more=more)), "--as", "systemd") == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert "Traceback" not in told
+    output = capsys.readouterr().err
+    assert said in output
+    assert "Traceback" not in output

@@ -26,10 +26,10 @@ def test_size_flow_that_is_carried_exits_0() -> None:
 
 
 def test_size_json_has_every_number() -> None:
-    told = json.loads(drlib(*LINK, "--json").output)
-    assert (told["workers"], told["lanes"], told["memory"], told["enough"]) == (1, 2, 256 << 20, True)
-    assert told["link"] == {"bandwidth": 125e6, "rtt_s": 0.2}
-    assert len(told["outages"]) == 4
+    output = json.loads(drlib(*LINK, "--json").output)
+    assert (output["workers"], output["lanes"], output["memory"], output["enough"]) == (1, 2, 256 << 20, True)
+    assert output["link"] == {"bandwidth": 125e6, "rtt_s": 0.2}
+    assert len(output["outages"]) == 4
 
 
 @pytest.mark.parametrize("more", [("--rate", "200MB/s"), ("--retention", "4h", "--outage", "6h")])

@@ -1,6 +1,6 @@
 """What a run does next: by the table of its journal, and killed anywhere with the same result.
 
-`World` is what steps change: each step has two halves, and a half that is done or undone twice is told. Every touch of
+`World` is what steps change: each step has two halves, and a half that is done or undone twice is reported. Every touch of
 the world and of the journal is a tick, and a kill can come at any tick, before or after it took effect.
 """
 
@@ -97,7 +97,7 @@ CASES: list[tuple[tuple[Note, ...], Next]] = [
     # what was seen before a resume may have moved since
     ((*BEGUN, *did("look"), *started("one"), *probed("one", Reach.UNTOUCHED), *RESUMED), Probe("one")),
     ((*BEGUN, *did("look"), *started("one"), *probed("one", Reach.PARTLY), *started("one")), Probe("one")),
-    # what cannot be told ends the run, and is looked at again when it is resumed
+    # an unknown step ends the run, and is looked at again when it is resumed
     ((*BEGUN, *did("look"), *started("one"), *probed("one", Reach.UNKNOWN)), End(RunOutcome(DEV, ("one",)))),
     ((*BEGUN, *did("look"), *started("one"), *probed("one", Reach.UNKNOWN), *ENDED, *RESUMED), Probe("one")),
     ((*BEGUN, *did("look", "one", "two", "last")), CheckHypothesis("after")),

@@ -124,7 +124,7 @@ def test_argument_required_and_not_given_is_named(name: str, field: str) -> None
 
 
 def test_switchover_misspelt_and_negative_arguments_are_refused() -> None:
-    for arguments, told in (
+    for arguments, expected in (
         ({"stoped_s": 1}, "switchover.move: stoped_s: it has no such argument. Did you mean stopped_s?"),
         ({"held_s": -5}, "switchover.move: held_s: -5 is not a number of seconds from 0 on"),
         ({"held_s": 31}, "switchover.move: held_s: 31 s of waiting are more than half of the 60 s"),
@@ -137,7 +137,7 @@ def test_switchover_misspelt_and_negative_arguments_are_refused() -> None:
         )
         with pytest.raises(UsageError) as error:
             parse_drill(drill)
-        assert str(error.value).startswith(f"step move: {told}")
+        assert str(error.value).startswith(f"step move: {expected}")
 
 
 def test_unknown_names_are_refused_with_the_nearest_or_all_of_them() -> None:

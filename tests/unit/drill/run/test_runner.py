@@ -59,7 +59,7 @@ class WriteFile:
     kills: str = ""  # before, after, undo
     hangs_s: float = 0.0
     waits_s: float = 0.0
-    told: Evidence = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=dict)
     called: list[str] = field(default_factory=list)
 
     def observe(self) -> Sequence[Fact]:
@@ -83,7 +83,7 @@ class WriteFile:
         if self.fails == "after":
             raise RuntimeError("the answer was lost")
         self._die("after")
-        return self.told
+        return self.evidence
 
     def probe(self, changes: Changes) -> Reach:
         self.called.append("probe")
@@ -325,7 +325,7 @@ def test_step_of_unknown_reach_ends_the_run(here: Setting) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "missed"),
+    ("reported", "missed"),
     [
         ({"rto_seconds": 61.0, "rpo_records": 3}, "RTO in seconds: 61 of at most 60"),
         ({"rto_seconds": 59.0, "rpo_records": 4}, "RPO in records: 4 of at most 3"),
@@ -335,8 +335,8 @@ def test_step_of_unknown_reach_ends_the_run(here: Setting) -> None:
         ({"rpo_records": 4, "rpo_at_least": True}, "RPO in records: 4 of at most 3"),
     ],
 )
-def test_objectives_are_compared_with_measurements(here: Setting, told: Evidence, missed: str) -> None:
-    here.two.told = told
+def test_objectives_are_compared_with_measurements(here: Setting, reported: Evidence, missed: str) -> None:
+    here.two.evidence = reported
     runner = here.runner(here.plan(objectives=Objectives(rto_seconds=60, rpo_records=3)))
     if not missed:
         assert len(runner.run().checks) == 2

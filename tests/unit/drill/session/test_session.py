@@ -1,4 +1,4 @@
-"""Walking through a drill: it goes as far as it is told, waits there, and is taken up where it stood."""
+"""Walking through a drill: it goes as far as it is reported, waits there, and is taken up where it stood."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def test_session_left_unfinished_is_resumed_by_another_kernel(stage: Stage) -> N
 def test_session_error_is_raised_and_in_the_scorecard(stage: Stage) -> None:
     stage.fails = "two"
     drill = stage.open()
-    with pytest.raises(Deviated, match="told to fail"):
+    with pytest.raises(Deviated, match="was made to fail"):
         drill.until("three")
-    with pytest.raises(Deviated, match="told to fail"):
+    with pytest.raises(Deviated, match="was made to fail"):
         drill.finish()
     drill.close()
     assert card(stage).verdict is Verdict.FAIL
-    assert "told to fail" in next(c.evidence for c in card(stage).checks if c.name == "the drill ran to its end")
+    assert "was made to fail" in next(c.evidence for c in card(stage).checks if c.name == "the drill ran to its end")
     with pytest.raises(Deviated), stage.open() as again:  # taken up, it is tried again
         again.finish()
 

@@ -58,8 +58,8 @@ def test_still_sending_absent_producer_is_not_waited_for(applications: LabApplic
 
 def test_producer_status_change_that_matters_to_a_hold_is_written_at_once(tmp_path: Path) -> None:
     file = StatusFile("flights", str(tmp_path / "status"))
-    told = []
+    calls = []
     for phase, version, in_flight in (("running", 6, 9), ("holding", 7, 9), ("holding", 7, 4), ("holding", 7, 0)):
         file.report(phase, "LEFT", version, 100, in_flight)
-        told.append((tmp_path / "status").read_text().count(f'"in_flight": {in_flight}'))
-    assert told == [1, 1, 0, 1]  # 9 to 4 tells nothing new, and waits
+        calls.append((tmp_path / "status").read_text().count(f'"in_flight": {in_flight}'))
+    assert calls == [1, 1, 0, 1]  # 9 to 4 tells nothing new, and waits

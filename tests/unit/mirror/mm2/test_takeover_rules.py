@@ -62,10 +62,10 @@ def histories(draw: st.DrawFn, letters: int) -> History:
     committed, reached = -1, 0
     for _ in range(draw(st.integers(1, 4))):
         end = draw(st.integers(committed + 1, size))
-        told = [n for n in range(committed + 1, end) if n == committed + 1 or draw(st.integers(0, 3)) == 0]
+        reported = [n for n in range(committed + 1, end) if n == committed + 1 or draw(st.integers(0, 3)) == 0]
         if draw(st.booleans()):
-            told = told[:-1]  # the last sync died with the process
-        syncs += [(offset, len(mirror) + offset - committed - 1) for offset in told]
+            reported = reported[:-1]  # the last sync died with the process
+        syncs += [(offset, len(mirror) + offset - committed - 1) for offset in reported]
         mirror += source[committed + 1 : end]
         reached = max(reached, end)
         committed = draw(st.integers(committed, end - 1)) if end > committed + 1 else committed

@@ -33,7 +33,7 @@ def test_polling_thread_error_ends_it_and_is_kept() -> None:
     assert (thread.error, thread.alive) == (error, False)
 
 
-def test_polling_thread_close_does_not_wait_for_a_poll_unless_told_to() -> None:
+def test_polling_thread_close_does_not_wait_for_a_poll_by_default() -> None:
     started, may_end = threading.Event(), threading.Event()
 
     def poll() -> None:

@@ -40,7 +40,7 @@ def test_runbook_is_loaded_with_its_notebook(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("title:", "titel:", ["tiny.yaml: titel: there is no such key", "Did you mean title?"]),
         (GOOD, "name: tiny\n", ["tiny.yaml: title: it is missing"]),
@@ -55,10 +55,10 @@ def test_runbook_is_loaded_with_its_notebook(folder: Path) -> None:
         (GOOD, "!!python/object/apply:os.getcwd []", ["is not YAML"]),
     ],
 )
-def test_runbook_wrong_key_or_value_is_named(folder: Path, old: str, new: str, told: list[str]) -> None:
+def test_runbook_wrong_key_or_value_is_named(folder: Path, old: str, new: str, message: list[str]) -> None:
     with pytest.raises(UsageError) as refused:
         load(put(folder, GOOD.replace(old, new)))
-    assert all(part in str(refused.value) for part in told), str(refused.value)
+    assert all(part in str(refused.value) for part in message), str(refused.value)
 
 
 def test_runbook_missing_file_lists_the_known_ones(folder: Path) -> None:

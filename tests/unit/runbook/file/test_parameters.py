@@ -57,7 +57,7 @@ def test_parse_pair_is_read_as_the_parameters_type(
 
 
 @pytest.mark.parametrize(
-    ("pair", "told"),
+    ("pair", "message"),
     [
         ("paec=1", "Did you mean pace?"),
         ("zzz=1", "It takes run_dir, pace"),
@@ -77,10 +77,10 @@ def test_parse_pair_is_read_as_the_parameters_type(
         ("names=https://me:hunter2@host/", "looks like a secret"),
     ],
 )
-def test_parse_wrong_pair_is_refused(known: dict[str, parameters.Parameter], pair: str, told: str) -> None:
+def test_parse_wrong_pair_is_refused(known: dict[str, parameters.Parameter], pair: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         parameters.parse([pair], known)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert "hunter2" not in str(refused.value)
 
 
@@ -107,7 +107,7 @@ def test_check_valid_values_are_unchanged(known: dict[str, parameters.Parameter]
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"pace": "2"}, "'2' is not a float"),
         ({"pace": True}, "True is not a float"),
@@ -124,15 +124,15 @@ def test_check_valid_values_are_unchanged(known: dict[str, parameters.Parameter]
     ],
 )
 def test_check_wrong_values_are_refused(
-    known: dict[str, parameters.Parameter], given: dict[str, Any], told: str
+    known: dict[str, parameters.Parameter], given: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
         parameters.check(given, known)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("cell", "told"),
+    ("cell", "message"),
     [
         ("pace: float = 1 +", "line 1: invalid syntax"),
         ("import os\nhome: str = os.environ['HOME']", "line 2: the default of home is not a literal"),
@@ -142,11 +142,11 @@ def test_check_wrong_values_are_refused(
         ("mixed: int | str = 1", "mixed is not a str, int"),
     ],
 )
-def test_declared_unreadable_parameters_cell_is_refused(tmp_path: Path, cell: str, told: str) -> None:
+def test_declared_unreadable_parameters_cell_is_refused(tmp_path: Path, cell: str, message: str) -> None:
     notebook = write_notebook(tmp_path / "n.ipynb", parameters=cell)
     with pytest.raises(UsageError) as refused:
         parameters.declared(notebook)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert refused.value.exit_code == 2
 
 

@@ -85,10 +85,10 @@ def texts(figure: Any) -> list[str]:
 def test_failover_figure_counts_acknowledged_records_at_fault(drill: Any) -> None:
     died(drill)
     figure = failover_figure(drill)
-    told = " | ".join(texts(figure))
-    assert "acknowledged <b>+11</b>" in told  # within three seconds of the last moment
-    assert "mirrored <b>-5</b>" in told
-    assert "read by g <b>-5</b>" in told  # 45 of 50; two were read again and are counted once
+    text = " | ".join(texts(figure))
+    assert "acknowledged <b>+11</b>" in text  # within three seconds of the last moment
+    assert "mirrored <b>-5</b>" in text
+    assert "read by g <b>-5</b>" in text  # 45 of 50; two were read again and are counted once
     assert {"LEFT killed", "applications moved"} <= set(texts(figure))
     bars = [trace for trace in figure.data if trace.type == "bar"]
     assert [(bar.y[0], bar.hovertemplate.split("<br>")[0]) for bar in bars] == [
@@ -121,8 +121,8 @@ def test_positions_figure_draws_checkpoints_and_unknown() -> None:
     def found(group: str, again: int | None, skipped: int | None) -> CheckpointAudit:
         return CheckpointAudit(group, TopicPartition("LEFT.t", 0), 10, 20, again, skipped)
 
-    told = [found("ours", 0, 0), found("mm2", 43, 0), found("bad", 0, 2), found("odd", None, None)]
-    audit: Any = SimpleNamespace(results={"t": SimpleNamespace(checkpoints=told)})
+    reported = [found("ours", 0, 0), found("mm2", 43, 0), found("bad", 0, 2), found("odd", None, None)]
+    audit: Any = SimpleNamespace(results={"t": SimpleNamespace(checkpoints=reported)})
     figure = checkpoints_figure(audit)
     assert {"exact", "43 read again", "2 never read", "unknown: no pair of copies"} == set(texts(figure))
     again, skipped, exact, unknown = figure.data

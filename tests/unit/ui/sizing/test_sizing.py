@@ -65,9 +65,9 @@ def test_throughput_figure_draws_predictions_as_lines_and_measurements_as_marks(
     curve = figure.data[0]
     at = dict(zip(curve.x, curve.y, strict=True))
     assert at[MIB] == pytest.approx(sequential(LINK, MIB) / 1e6)
-    told = " ".join(annotation.text for annotation in figure.layout.annotations)
-    assert "waits for each answer" in told
-    assert "drlib mirror" in told
+    text = " ".join(annotation.text for annotation in figure.layout.annotations)
+    assert "waits for each answer" in text
+    assert "drlib mirror" in text
     assert not figure.layout.showlegend
 
 

@@ -49,8 +49,8 @@ def test_plan_steps_show_their_changes_and_dangers() -> None:
     assert "waits for approval cannot be undone" in marks
     assert "DESTRUCTIVE" in marks
     assert "\x1b" not in text
-    for told in ("all is well", "RTO 30 s, RPO 0 records", "when it deviates or is aborted", plan.hash):
-        assert told in marks
+    for expected in ("all is well", "RTO 30 s, RPO 0 records", "when it deviates or is aborted", plan.hash):
+        assert expected in marks
 
 
 def test_plan_states_when_it_rolls_back() -> None:

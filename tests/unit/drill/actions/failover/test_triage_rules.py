@@ -12,7 +12,7 @@ GONE, SERVING = Expected.GONE, Expected.SERVING
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "expected", "both", "reason", "go", "told"),
+    ("source", "target", "expected", "both", "reason", "go", "message"),
     [
         (DEAD, TARGET, GONE, (), "", True, "no answer: connection refused"),
         (LAME, TARGET, GONE, (), "", True, "4 partitions without a leader"),
@@ -28,9 +28,9 @@ GONE, SERVING = Expected.GONE, Expected.SERVING
     ],
 )
 def test_advise_gives_decision_reason_and_remedy(
-    source: Side, target: Side, expected: Expected, both: tuple[str, ...], reason: str, go: bool, told: str
+    source: Side, target: Side, expected: Expected, both: tuple[str, ...], reason: str, go: bool, message: str
 ) -> None:
     advice = advise(source, target, expected, both, reason)
     assert advice.go is go
-    assert told in advice.why
+    assert message in advice.why
     assert bool(advice.remedy) is not go

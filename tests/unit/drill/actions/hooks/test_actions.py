@@ -144,7 +144,7 @@ def test_hook_secret_is_a_reference_in_the_plan_and_must_resolve(
 
 
 @pytest.mark.parametrize(
-    ("action", "arguments", "told"),
+    ("action", "arguments", "message"),
     [
         ("hook.command", {}, "its argument 'argv' is missing"),
         ("hook.command", {"argv": 3}, "is not a list of texts"),
@@ -161,13 +161,13 @@ def test_hook_secret_is_a_reference_in_the_plan_and_must_resolve(
     ],
 )
 def test_hook_wrong_arguments_are_refused_before_any_call(
-    tmp_path: Path, action: str, arguments: dict[str, object], told: str
+    tmp_path: Path, action: str, arguments: dict[str, object], message: str
 ) -> None:
     values = tuple(Argument(n, tuple(v) if isinstance(v, list) else v) for n, v in arguments.items())  # type: ignore[arg-type]
     drill = Drill(
         name="d", flow=FLOW, mode=Mode.PRACTICE, steps=(Step(name="tell", title="t", action=Call(action, values)),)
     )
     place = DrillContext(clusters={}, flow=FLOW, run_dir=tmp_path)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         planning.make_plan(drill, parse_drill(drill).bind(place)[0])
     assert list(tmp_path.iterdir()) == []

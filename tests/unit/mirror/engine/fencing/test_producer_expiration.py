@@ -26,12 +26,12 @@ OLD = 1_357_000_000_000
 
 def test_expiry_from_config_missing_values_are_kafkas_defaults() -> None:
     assert Expiry.from_config({}) == DEFAULT == Expiry(DAY_MS, 600_000, 7 * DAY_MS)
-    told = {
+    reported = {
         "producer.id.expiration.ms": "2000",
         "producer.id.expiration.check.interval.ms": "500",
         "transactional.id.expiration.ms": None,
     }
-    assert Expiry.from_config(told) == Expiry(2000, 500, 7 * DAY_MS)
+    assert Expiry.from_config(reported) == Expiry(2000, 500, 7 * DAY_MS)
     assert (DEFAULT.interval_ms, DEFAULT.idle_ms, DEFAULT.keep_alive_ms) == (300_000, 5_000, HOUR_MS)
     assert Expiry(2000, 500, 5000).keep_alive_ms == 500
 

@@ -29,18 +29,18 @@ def test_reservation_counts_until_its_last_reference_is_dropped() -> None:
 
 def test_when_freed_calls_each_callback_once() -> None:
     memory = Memory(100)
-    told: list[str] = []
+    calls: list[str] = []
     first, second = memory.reserve(90), memory.reserve(90)
 
     def tell() -> None:
-        told.append("room")
+        calls.append("room")
 
     memory.when_freed(tell)
     memory.when_freed(tell)
     del first
-    assert told == ["room"]
+    assert calls == ["room"]
     del second
-    assert told == ["room"]
+    assert calls == ["room"]
 
 
 def test_reserve_more_outlives_the_first_reservation() -> None:

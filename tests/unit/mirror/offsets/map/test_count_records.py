@@ -272,7 +272,7 @@ def test_recover_untouched_log_is_exact(crash: Crash) -> None:
     assert not known & {(p.q, p.target_offset) for p in result.placements}
     if crash.records:
         assert result.target_end == crash.records[-1] + 1
-    told = {o for f in result.foreign for o in range(f.target_offset, f.target_offset + f.count)}
+    reported = {o for f in result.foreign for o in range(f.target_offset, f.target_offset + f.count)}
     first = crash.ack.target_offset if crash.ack else 0
     truth = {
         o
@@ -280,7 +280,7 @@ def test_recover_untouched_log_is_exact(crash: Crash) -> None:
         if not b.control and (b.producer_id, b.epoch) != (9, 3)
         for o in range(b.base_offset, b.last_offset + 1)
     }
-    assert told == {o for o in truth if o >= first}
+    assert reported == {o for o in truth if o >= first}
 
 
 @settings(max_examples=700)

@@ -13,7 +13,7 @@ from drlib.mirror.offsets.map.offset_map import PartitionMap
 C = ClaimId(7, 0)
 
 
-def told_the_same(h: History, journal: list[Entry]) -> None:
+def checked_equal(h: History, journal: list[Entry]) -> None:
     found = built(*unfold([decode(e.key(), e.value()) for e in journal]))
     assert list(found.segments()) == list(h.live.segments())
     assert (found.position, found.covered) == (h.live.position, h.live.covered)
@@ -40,7 +40,7 @@ def test_fold_at_any_stage_gives_the_same_map(h: History, data: st.DataObject) -
             past = [e for e in past if e.key() not in gone]
         newest = {e.key(): at for at, e in enumerate(past)}
         journal = [e for at, e in enumerate(past) if newest[e.key()] == at] + since
-        told_the_same(h, journal)
+        checked_equal(h, journal)
 
 
 def many(claims: int, runs: int) -> list[Entry]:

@@ -374,7 +374,7 @@ def expected_forward(h: History, g: int) -> Translation:
     end = h.pairs[-1][1] + 1 if h.pairs else h.placed
     read = h.read
     if not h.pairs:
-        # Without a record only a told position says that anything was read.
+        # Without a record only a reported position shows that anything was read.
         if (
             h.live.position is None
             or (h.first is None and g < h.live.position)

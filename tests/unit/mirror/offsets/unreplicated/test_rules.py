@@ -97,7 +97,7 @@ def test_tally_counts_all_and_shows_examples() -> None:
     ("how", "keep_order", "key", "value", "expected"),
     [
         (Settle.RECOVER, False, b"new", b"v", Fate.RECOVERED),
-        (Settle.RECOVER, False, b"both", b"v", Fate.RECOVERED),  # late, and told
+        (Settle.RECOVER, False, b"both", b"v", Fate.RECOVERED),  # late, and reported
         (Settle.RECOVER, True, b"both", b"v", Fate.SET_ASIDE),
         (Settle.RECOVER, True, b"new", b"v", Fate.RECOVERED),
         (Settle.RECOVER, True, None, b"v", Fate.RECOVERED),
