@@ -4,7 +4,7 @@
     python -m mutants drlib.mirror.journal         every mutant of these modules or packages
     python -m mutants --sample 300 --seed 7        another sample
 
-First in a session that has collected the module's tests (`session`), where a mutant costs only the tests that call it; what is
+First in a session that has collected the modules' tests (`session`), where a mutant costs only the tests that call it; what is
 alive after it once more in a fork that imports the mutated module. Property tests take fewer examples here. Exit code 0: every
 mutant was killed or is listed in equivalent.txt; 1: some survived.
 """
@@ -17,12 +17,13 @@ import importlib.abc
 import importlib.util
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -31,9 +32,9 @@ import pytest
 
 from mutants.mutate import Mutant, mutants
 from mutants.select import ROOT, pure_modules, source, tests_of
-from mutants.session import OPTIONS, load_profile
+from mutants.session import OPTIONS, FewerExamples, Fork
 
-LIMIT_S = 60  # a mutant that loops is killed by its time
+CPU_LIMIT_S = 60  # for a mutant that loops: importing and collecting count as well
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 
 
@@ -57,63 +58,61 @@ class Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self._text, str(source(self._module)), "exec"), vars(module))
 
 
-def alive_in_session(module: str, todo: Sequence[Mutant]) -> tuple[list[Mutant], list[Path]]:
-    """Those that no test notices when the code of the changed functions is exchanged, and the test files that call the module.
-
-    Raises: SystemExit where the tests fail on the unchanged module.
-    """
-    done = subprocess.run(
-        [sys.executable, "-m", "mutants.session", module],
-        input="\n".join(mutant.key for mutant in todo),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
+def survivors(todo: Mapping[str, Sequence[Mutant]]) -> Iterator[Mutant]:
+    """Those that no unit test notices, each as soon as it is known. Raises: SystemExit where the session fails."""
+    by_key = {mutant.key: (module, mutant) for module, of_module in todo.items() for mutant in of_module}
+    unknown, called = dict.fromkeys(by_key), defaultdict[str, list[Path]](list)
+    session = subprocess.Popen(
+        [sys.executable, "-m", "mutants.session", *todo], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    states = {text: state for state, _, text in (line.partition(" ") for line in done.stdout.splitlines())}
-    if failing := [test for test, state in states.items() if state == "failing"]:
-        raise SystemExit(f"{failing[0]} fails on the unchanged module {module}: mend it first")
-    if unknown := [mutant.key for mutant in todo if mutant.key not in states]:
-        raise SystemExit(f"the session of {module} ended early (exit {done.returncode}), before {unknown[0]}")
-    alive = [mutant for mutant in todo if states[mutant.key] == "alive"]
-    return alive, [Path(text) for text, state in states.items() if state == "file"]
+    assert session.stdin is not None
+    assert session.stdout is not None
+    with session, ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        session.stdin.write("\n".join(by_key))
+        session.stdin.close()
+        again: list[tuple[Mutant, Future[bool]]] = []
+        for line in session.stdout:
+            state, _, text = line.rstrip("\n").partition(" ")
+            if state == "failing":
+                print(f"left out  {text}: fails on the unchanged modules", flush=True)
+                continue
+            if state == "file":
+                module, _, path = text.partition(" ")
+                called[module].append(Path(path))
+                continue
+            unknown.pop(text)
+            if state == "alive":
+                module, mutant = by_key[text]
+                tests = [path for path in tests_of(module) if path in called[module]]
+                again.append((mutant, pool.submit(survives, module, mutant, tests)))
+            while again and again[0][1].done():
+                mutant, result = again.pop(0)
+                if result.result():
+                    yield mutant
+        for mutant, result in again:
+            if result.result():
+                yield mutant
+    if unknown:
+        raise SystemExit(f"the session ended early (exit {session.returncode}), before {next(iter(unknown))}")
 
 
 def survives(module: str, mutant: Mutant, tests: Sequence[Path]) -> bool:
-    """Does no test notice when the mutated module is imported from the start? A crash or a timeout counts as noticed."""
-    pid = os.fork()
-    if pid == 0:
-        _in_child(module, mutant, tests)
-    end = time.monotonic() + LIMIT_S
-    while time.monotonic() < end:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status) == 0
+    """Does no test notice when the mutated module is imported from the start?"""
+    if not tests:
+        return True
+    fork = Fork(partial(_run, module, mutant, tests), CPU_LIMIT_S)
+    while (passed := fork.passed()) is None:
         time.sleep(0.02)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    return False
+    return passed
 
 
-def _in_child(module: str, mutant: Mutant, tests: Sequence[Path]) -> None:
-    code = 1
-    try:
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, 1)
-        os.dup2(silent, 2)
-        sys.meta_path.insert(0, Loader(module, mutant.source))
-        load_profile()
-        code = int(pytest.main([*OPTIONS, *map(str, tests)]))
-    finally:
-        os._exit(code)
-
-
-def surviving(module: str, todo: Sequence[Mutant]) -> list[Mutant]:
-    """Those of one module that no unit test notices."""
-    if not tests_of(module):
-        return list(todo)
-    alive, tests = alive_in_session(module, todo)
-    own = [path for path in tests_of(module) if path in tests]
-    return [mutant for mutant in alive if not own or survives(module, mutant, own)]
+def _run(module: str, mutant: Mutant, tests: Sequence[Path]) -> int:
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
+    sys.meta_path.insert(0, Loader(module, mutant.source))
+    FewerExamples.register()
+    return int(pytest.main([*OPTIONS, *map(str, tests)], plugins=[FewerExamples()]))
 
 
 def chosen(names: Sequence[str]) -> list[str]:
@@ -145,22 +144,20 @@ def main() -> int:
     for library in ("confluent_kafka", "hypothesis", "kafka", "pydantic", "pytest"):
         importlib.import_module(library)  # once, before the forks
 
-    begun, survivors, tried = time.monotonic(), [], 0
-    with ThreadPoolExecutor(max(1, (os.cpu_count() or 2))) as pool:
-        by_module = [(m, [x for name, x in todo if name == m]) for m in sorted({m for m, _ in todo})]
-        runs = [(m, of_module, pool.submit(surviving, m, of_module)) for m, of_module in by_module]
-        for module, of_module, run in runs:
-            for mutant in run.result():
-                survivors.append(mutant)
-                print(f"survived  {source(module).relative_to(ROOT)}:{mutant.line}  {mutant.key}", flush=True)
-            tried += len(of_module)
-            print(
-                f"{tried} of {len(todo)}, {len(survivors)} survived, {time.monotonic() - begun:.0f} s: {module}",
-                flush=True,
-            )
-    killed = len(todo) - len(survivors)
-    print(f"{killed} of {len(todo)} killed, {len(picked) - len(todo)} listed as equivalent, {len(survivors)} survived")
-    return 1 if survivors else 0
+    begun = time.monotonic()
+    by_module = {m: [mutant for name, mutant in todo if name == m] for m in dict.fromkeys(m for m, _ in todo)}
+    survived = Counter[str]()
+    for mutant in survivors(by_module):
+        module = mutant.key.partition(":")[0]
+        survived[module] += 1
+        print(f"survived  {source(module).relative_to(ROOT)}:{mutant.line}  {mutant.key}", flush=True)
+    print(f"{'mutants':>9}{'killed':>8}{'equivalent':>12}{'survived':>10}  after {time.monotonic() - begun:.0f} s")
+    for module in dict.fromkeys(module for module, _ in picked):
+        count, tried = sum(name == module for name, _ in picked), len(by_module.get(module, ()))
+        print(f"{count:9}{tried - survived[module]:8}{count - tried:12}{survived[module]:10}  {module}")
+    count, killed = len(picked), len(todo) - survived.total()
+    print(f"{count:9}{killed:8}{count - len(todo):12}{survived.total():10}")
+    return 1 if survived else 0
 
 
 if __name__ == "__main__":

@@ -1,28 +1,31 @@
-"""All mutants of one module in one pytest session: the tests are collected once, and each mutant costs only its tests.
+"""All mutants of some modules in one pytest session: the tests are collected once, and each mutant costs only its tests.
 
     python -m mutants.session drlib.mirror.journal.fields < keys    a line for each key: `killed KEY` or `alive KEY`
 
-Rules: a first pass over the unchanged module notes which of its functions each test calls, and for how long it runs. A mutant
-runs in a fork in which the code of the changed functions is exchanged, against the tests that call them, shortest first. A
-change outside functions (a constant, a default, a class body) cannot be exchanged in a loaded module: such mutants are alive
-here, and so are those of functions that were only called while the tests were collected. `__main__` tries every mutant that is
-alive here once more, in a process that imports the mutated module from the start, on the test files with a call (`file PATH`).
+Rules: a first pass over the unchanged modules notes which of their functions each test calls, and for how long it runs. A
+mutant runs in a fork in which the code of the changed functions is exchanged, against the tests that call them, shortest first.
+Of what is outside functions, plain constants are exchanged, in every module that holds them, against the tests that call the
+module; the rest (defaults, class bodies, tables of objects) cannot be exchanged in a loaded module. `__main__` tries every
+mutant that is alive here once more, in a process that imports the mutated module from the start, on the test files with a call
+(`file MODULE PATH`).
 """
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
+import resource
 import signal
 import sys
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from types import CodeType, FrameType, FunctionType
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import CodeType, FunctionType
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from mutants.mutate import Mutant, mutants
 from mutants.select import source, tests_of
@@ -31,94 +34,226 @@ OPTIONS = (
     *("-x", "-q", "-s", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=50"),
     *("-W", "ignore:Module already imported", "--hypothesis-profile=mutants"),
 )
+NOTED = "__called__"
 OPTIMIZED = 1  # a function's code; without it: a module's or a class's body (inspect.CO_OPTIMIZED)
-LIMIT_S = 5.0  # and twice what the tests take on the unchanged module
+EXAMPLES = 40
+CPU_LIMIT_S = 2  # and twice what the tests take on the unchanged module: a mutant that loops is killed by it
+WAITING_LIMIT_S = 60.0  # and ten times the limit of its processor time: for a mutant that waits, on a busy machine
+MEMORY_LIMIT = 4 << 30  # bytes of addresses: for a loop that collects
 
 
-def load_profile() -> None:
-    """Property tests take fewer examples for a mutant, always the same, and a failing one is not made smaller."""
-    phases = (Phase.explicit, Phase.generate)
-    settings.register_profile(
-        "mutants",
-        deadline=None,
-        max_examples=25,
-        derandomize=True,
-        database=None,
-        phases=phases,
-        report_multiple_bugs=False,
-    )
+class FewerExamples:
+    """A pytest plugin: property tests take fewer examples, always the same, and a failing one is not made smaller."""
+
+    @staticmethod
+    def register() -> None:
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile(
+            "mutants",
+            deadline=None,
+            max_examples=EXAMPLES,
+            derandomize=True,
+            database=None,
+            phases=phases,
+            report_multiple_bugs=False,
+            suppress_health_check=(HealthCheck.too_slow,),
+        )
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            test = getattr(item, "obj", None)
+            function = getattr(test, "__func__", test)
+            own = getattr(function, "_hypothesis_internal_use_settings", None)
+            if own is not None and own.max_examples > EXAMPLES:
+                vars(function)["_hypothesis_internal_use_settings"] = settings(own, max_examples=EXAMPLES)
+
+
+class Target:
+    """A module whose mutants are tried: its code, its functions as they are loaded, and the tests that call each of them."""
+
+    def __init__(self, module: str) -> None:
+        self.name, self.path = module, str(source(module))
+        self.text = source(module).read_text()
+        self.original = tuple(nested(compile(self.text, self.path, "exec")))
+        self.functions: dict[int, list[FunctionType]] = defaultdict(list)
+        self.callers: dict[int, list[pytest.Item]] = defaultdict(list)
+        self._index = {_place(code): i for i, code in enumerate(self.original)}
+
+    def add(self, function: FunctionType) -> None:
+        index = self._index.get(_place(function.__code__))
+        if index is not None:
+            self.functions[index].append(function)
+
+    def note_calls(self, noted: set[tuple[Target, int]]) -> None:
+        """Have the functions add themselves to `noted` when they are called."""
+        codes = tuple(nested(compile(_noting(ast.parse(self.text)), self.path, "exec")))
+        indexes = {c: i for i, code in enumerate(codes) for c in code.co_consts if str(c).startswith(NOTED)}
+        for index, same in self.functions.items():
+            for function in same:
+                function.__globals__[NOTED] = lambda mark: noted.add((self, indexes[mark]))
+                function.__code__ = codes[index]
+
+    def restore(self) -> None:
+        for index, same in self.functions.items():
+            for function in same:
+                function.__code__ = self.original[index]
+
+    def change(self, mutant: Mutant) -> tuple[set[pytest.Item], Callable[[], None]] | None:
+        """The tests that can notice `mutant`, and what makes the change; None where it cannot be made in a loaded module."""
+        codes = tuple(nested(compile(mutant.source, self.path, "exec")))
+        if len(codes) != len(self.original):
+            return None
+        differing = {
+            i: new for i, (old, new) in enumerate(zip(self.original, codes, strict=True)) if _own(old) != _own(new)
+        }
+        if any(not code.co_flags & OPTIMIZED for code in differing.values()):
+            constants = _changed_constants(self.name, mutant.source) if list(differing) == [0] else {}
+            called = {item for items in self.callers.values() for item in items}
+            return (called, partial(_exchange, self.name, constants)) if constants else None
+        outer = {i: new for i, new in enumerate(codes) if any(below in differing.values() for below in nested(new))}
+        swaps = [(f, code) for i, code in outer.items() if code.co_flags & OPTIMIZED for f in self.functions[i]]
+        tests = {item for index in outer for item in self.callers[index]}
+        return (tests, partial(_swap, swaps)) if swaps else None
 
 
 class Session:
     """A pytest plugin which runs the collected tests once for each mutant, instead of once."""
 
-    def __init__(self, module: str, todo: Sequence[Mutant], results: int) -> None:
-        self._path = str(source(module))
-        self._todo, self._results = todo, results
-        self._original = tuple(nested(compile(source(module).read_text(), self._path, "exec")))
-        self._index = {(code.co_qualname, code.co_firstlineno): i for i, code in enumerate(self._original)}
+    def __init__(self, targets: Sequence[Target], todo: Sequence[tuple[Target, Mutant]], results: int) -> None:
+        self._targets, self._todo, self._results = targets, todo, results
+        self._took_s: dict[pytest.Item, float] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        functions = self._functions()
-        callers: dict[int, list[pytest.Item]] = defaultdict(list)
-        took: dict[pytest.Item, float] = {}
-        for item in session.items:
-            begun, called = time.monotonic(), self._calls(session, item)
-            took[item] = time.monotonic() - begun
-            for index in called:
-                callers[index].append(item)
-        files = sorted({str(item.path) for calling in callers.values() for item in calling})
-        os.write(self._results, "".join(f"file {path}\n" for path in files).encode())
-        for mutant in self._todo:
-            changed = self._changed(mutant)
-            tests = sorted({item for index in changed for item in callers[index]}, key=lambda item: took[item])
-            swaps = [(f, code) for index, code in changed.items() for f in functions[index]]
-            limit_s = LIMIT_S + 2 * sum(took[item] for item in tests)
-            alive = not swaps or not tests or _passes(session, tests, swaps, limit_s)
-            os.write(self._results, f"{'alive' if alive else 'killed'} {mutant.key}\n".encode())
+        self._run_unchanged(session)
+        for target in self._targets:
+            for path in sorted({str(item.path) for items in target.callers.values() for item in items}):
+                self._report(f"file {target.name} {path}")
+        gc.freeze()  # a collection in a fork would copy all pages
+        running: list[tuple[Mutant, Fork]] = []
+        for target, mutant in self._todo:
+            change = target.change(mutant)
+            if change is None or not change[0]:
+                self._report(f"alive {mutant.key}")
+                continue
+            while len(running) >= (os.cpu_count() or 2):
+                running = self._unfinished(running)
+            tests = sorted(change[0], key=lambda item: self._took_s[item])
+            cpu_s = CPU_LIMIT_S + int(2 * sum(self._took_s[item] for item in tests))
+            running.append((mutant, Fork(partial(_failed, session, tests, change[1]), cpu_s)))
+        while running:
+            running = self._unfinished(running)
         return True
 
-    def _functions(self) -> dict[int, list[FunctionType]]:
-        functions: dict[int, list[FunctionType]] = defaultdict(list)
+    def _report(self, line: str) -> None:
+        os.write(self._results, f"{line}\n".encode())
+
+    def _unfinished(self, running: Sequence[tuple[Mutant, Fork]]) -> list[tuple[Mutant, Fork]]:
+        time.sleep(0.003)
+        unfinished = []
+        for mutant, fork in running:
+            passed = fork.passed()
+            if passed is None:
+                unfinished.append((mutant, fork))
+            else:
+                self._report(f"{'alive' if passed else 'killed'} {mutant.key}")
+        return unfinished
+
+    def _run_unchanged(self, session: pytest.Session) -> None:
+        by_path = {target.path: target for target in self._targets}
         for candidate in gc.get_objects():
-            if type(candidate) is FunctionType and candidate.__code__.co_filename == self._path:
-                code = candidate.__code__
-                functions[self._index.get((code.co_qualname, code.co_firstlineno), -1)].append(candidate)
-        return functions
-
-    def _calls(self, session: pytest.Session, item: pytest.Item) -> set[int]:
-        called: set[int] = set()
-
-        def note(frame: FrameType, event: str, argument: object) -> None:
-            code = frame.f_code
-            if event == "call" and code.co_filename == self._path:
-                called.add(self._index.get((code.co_qualname, code.co_firstlineno), -1))
-
-        threading.setprofile(note)
-        sys.setprofile(note)
-        try:
+            if type(candidate) is FunctionType and candidate.__code__.co_filename in by_path:
+                by_path[candidate.__code__.co_filename].add(candidate)
+        noted: set[tuple[Target, int]] = set()
+        for target in self._targets:
+            target.note_calls(noted)
+        for item in session.items:
+            noted.clear()
+            begun = time.process_time()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-        finally:
-            sys.setprofile(None)
-            threading.setprofile(None)
-        if session.testsfailed:
-            os.write(self._results, f"failing {item.nodeid}\n".encode())
-            os._exit(1)
-        return called
+            if session.testsfailed:
+                self._report(f"failing {item.nodeid}")
+                session.testsfailed = 0
+                continue
+            self._took_s[item] = time.process_time() - begun
+            for target, index in noted:
+                target.callers[index].append(item)
+        for target in self._targets:
+            target.restore()
 
-    def _changed(self, mutant: Mutant) -> dict[int, CodeType]:
-        """The functions whose code differs in the mutant; none where a module's or class's body differs as well."""
-        codes = tuple(nested(compile(mutant.source, self._path, "exec")))
-        if len(codes) != len(self._original):
-            return {}
-        differing = {
-            i: new for i, (old, new) in enumerate(zip(self._original, codes, strict=True)) if _own(old) != _own(new)
-        }
-        if any(not code.co_flags & OPTIMIZED for code in differing.values()):
-            return {}
-        outer = {i: new for i, new in enumerate(codes) if any(below in differing.values() for below in nested(new))}
-        return {i: code for i, code in outer.items() if code.co_flags & OPTIMIZED}
+
+class Fork:
+    """`child` in a fork; a crash, `cpu_s` of processor time, much memory or a long wait count as a failure."""
+
+    def __init__(self, child: Callable[[], int], cpu_s: int) -> None:
+        self._pid, self._end = os.fork(), time.monotonic() + WAITING_LIMIT_S + 10 * cpu_s
+        if self._pid == 0:
+            code = 1
+            try:
+                resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+                resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, resource.RLIM_INFINITY))
+                code = child()
+            finally:
+                os._exit(code)
+
+    def passed(self) -> bool | None:
+        """Whether `child` returned 0; None while it runs."""
+        done, status = os.waitpid(self._pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status) == 0
+        if time.monotonic() < self._end:
+            return None
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        return False
+
+
+def _failed(session: pytest.Session, tests: Sequence[pytest.Item], change: Callable[[], None]) -> int:
+    change()
+    for item in tests:
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        if session.testsfailed:
+            return 1
+    return 0
+
+
+def _swap(swaps: Sequence[tuple[FunctionType, CodeType]]) -> None:
+    for function, code in swaps:
+        function.__code__ = code
+
+
+def _changed_constants(module: str, text: str) -> Mapping[str, object]:
+    """The plain values that the mutated module binds to other values; none where no test imports it, or it fails."""
+    names: dict[str, object] = {"__name__": module, "__file__": str(source(module))}
+    if module not in sys.modules:
+        return {}
+    try:
+        exec(compile(text, str(source(module)), "exec"), names)
+    except Exception:
+        return {}
+    loaded = vars(sys.modules[module])
+    return {
+        name: value
+        for name, value in names.items()
+        if name in loaded and _is_plain(value) and _is_plain(loaded[name]) and value != loaded[name]
+    }
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple | list | set | frozenset):
+        return type(value) in (tuple, list, set, frozenset) and all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(map(_is_plain, value)) and all(map(_is_plain, value.values()))
+    return type(value) in (int, float, bool, str, bytes, type(None))
+
+
+def _exchange(module: str, constants: Mapping[str, object]) -> None:
+    own = vars(sys.modules[module])
+    for name, value in constants.items():
+        old = own[name]
+        for other in list(sys.modules.values()):
+            if vars(other).get(name) is old:
+                vars(other)[name] = value
 
 
 def nested(code: CodeType) -> Iterator[CodeType]:
@@ -129,51 +264,39 @@ def nested(code: CodeType) -> Iterator[CodeType]:
             yield from nested(constant)
 
 
+def _noting(tree: ast.Module) -> ast.Module:
+    """`tree` with functions that first call the global name `NOTED` with a mark of their own."""
+    for number, node in enumerate(list(ast.walk(tree))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            note = ast.Call(ast.Name(NOTED, ast.Load()), [ast.Constant(f"{NOTED} {number}")], [])
+            if isinstance(node, ast.Lambda):
+                node.body = ast.BoolOp(ast.Or(), [note, node.body])  # the note is None
+            else:
+                node.body.insert(0, ast.Expr(note))
+    return ast.fix_missing_locations(tree)
+
+
+def _place(code: CodeType) -> tuple[object, ...]:
+    """What tells `code` from every other in its file."""
+    return code.co_qualname, code.co_firstlineno, tuple(code.co_positions())
+
+
 def _own(code: CodeType) -> tuple[object, ...]:
     """What `code` does itself, without lines and without the functions in it."""
     constants = tuple((type(c), c) for c in code.co_consts if not isinstance(c, CodeType))
     return code.co_code, repr(constants), code.co_names, code.co_varnames
 
 
-def _passes(
-    session: pytest.Session,
-    tests: Sequence[pytest.Item],
-    swaps: Sequence[tuple[FunctionType, CodeType]],
-    limit_s: float,
-) -> bool:
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            for function, changed in swaps:
-                function.__code__ = changed
-            for item in tests:
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-                if session.testsfailed:
-                    break
-            code = 1 if session.testsfailed else 0
-        finally:
-            os._exit(code)
-    end = time.monotonic() + limit_s
-    while time.monotonic() < end:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status) == 0
-        time.sleep(0.005)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    return False
-
-
 def main() -> int:
-    (module,) = sys.argv[1:]
     keys = set(sys.stdin.read().splitlines())
-    todo = [mutant for mutant in mutants(module, source(module).read_text()) if mutant.key in keys]
+    targets = [Target(module) for module in sys.argv[1:]]
+    todo = [(t, mutant) for t in targets for mutant in mutants(t.name, t.text) if mutant.key in keys]
     results, silent = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
-    load_profile()
-    return int(pytest.main([*OPTIONS, *map(str, tests_of(module))], plugins=[Session(module, todo, results)]))
+    FewerExamples.register()
+    tests = dict.fromkeys(str(path) for target in targets for path in tests_of(target.name))
+    return int(pytest.main([*OPTIONS, *tests], plugins=[FewerExamples(), Session(targets, todo, results)]))
 
 
 if __name__ == "__main__":

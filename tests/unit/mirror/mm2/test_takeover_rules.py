@@ -147,14 +147,6 @@ def test_usable_pairs_thins_the_oldest() -> None:
     assert pairs[0] == (0, 0)
 
 
-def test_translate_sparse_bound_reaches_to_the_next_pair() -> None:
-    pairs = ((100, 90), (200, 190))
-    assert translate_sparse(pairs, (300, 290), 100) == Translation(90, TranslationKind.BOUNDED, 100)
-    assert translate_sparse(pairs, (300, 290), 150) == Translation(91, TranslationKind.BOUNDED, 99)
-    assert translate_sparse(pairs, (300, 290), 299) == Translation(191, TranslationKind.BOUNDED, 99)
-    assert translate_sparse(pairs, (300, 290), 5) == Translation(0, TranslationKind.BOUNDED, 90)
-
-
 def test_map_own_records_after_takeover_are_exact_both_ways() -> None:
     taken = Takeover(KEY, 1000, 800, 990, 0, 1, ((500, 400), (900, 760)))
     assert decode(taken.key(), taken.value()) == taken
