@@ -23,7 +23,6 @@ from drlib.mirror.mm2.takeover_rules import (
     window,
 )
 from drlib.mirror.offsets.map.offset_map import PartitionMap
-from drlib.mirror.offsets.map.sparse_syncs import translate_sparse
 from drlib.model import Translation, TranslationKind
 
 KEY = SourcePartition(uuid.uuid4(), 0)

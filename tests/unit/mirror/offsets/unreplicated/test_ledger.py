@@ -20,17 +20,13 @@ def test_progress_without_counts_has_settled_no_record() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        Progress(next=7, how=Settle.RECOVER, run="r1", recovered=1, set_aside=2, sent_again=3, quarantined=4),
-        Closing(run="r1", how=Settle.QUARANTINE, at_ms=5),
-    ],
-)
-def test_ledger_record_written_is_read_back_and_cannot_change(record: Progress | Closing) -> None:
-    assert ledger.decode(record.encode(), type(record)) == record
+def test_ledger_record_written_is_read_back() -> None:
+    progress = Progress(next=7, how=Settle.RECOVER, run="r1", recovered=1, set_aside=2, sent_again=3, quarantined=4)
+    assert ledger.decode(progress.encode(), Progress) == progress
+    closing = Closing(run="r1", how=Settle.QUARANTINE, at_ms=5)
+    assert ledger.decode(closing.encode(), Closing) == closing
     with pytest.raises(ValueError, match="frozen"):
-        record.run = "r2"
+        closing.run = "r2"
 
 
 def test_ledger_record_of_another_format_is_refused() -> None:
