@@ -21,7 +21,8 @@ _HEAD: Final = """\
 
 What the steps and the steady-state hypothesis of a runbook can name, with the arguments each takes. This page is made from
 the classes (`python docs/make_actions.py > docs/actions.md`). An argument that is unknown, missing or out of its
-range is refused before anything is asked of a cluster. An empty text or list counts as not given.
+range is refused before any request to a cluster. An empty text or list counts as not given. [Pointer](glossary.md#pointer),
+[hold](glossary.md#hold), [cutover](glossary.md#cutover) and [lane](glossary.md#lane) are explained in the glossary.
 """
 
 

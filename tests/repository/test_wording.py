@@ -51,6 +51,7 @@ ALLOWED = (
     ("drlib/drill/scenarios/failover/clusters.py", '"told": alert'),
     ("drlib/training/academy/lessons/l1_offsets.py", 'f"stood{partition'),
 )
+GLOSSARY = ROOT / "docs" / "glossary.md"
 FOLDERS = ("drlib", "docs", "notebooks", "runbooks")
 FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 SUFFIXES = {".py", ".md", ".ipynb", ".yaml", ".j2", ".js", ".html"}
@@ -91,3 +92,29 @@ def test_allowed_words_are_still_in_their_files() -> None:
 
 def test_avoided_words_are_found_in_any_case_and_across_lines() -> None:
     assert avoided("Nobody\nknows what became\nof a hearing") == [(1, "nobody"), (2, "what became of")]
+
+
+def own_terms() -> list[str]:
+    """The glossary's terms, without `run` and `hold`, which are everyday words as well."""
+    return [term for term in re.findall(r'<a id="([a-z]+)">', GLOSSARY.read_text()) if term not in {"run", "hold"}]
+
+
+def prose(page: Path) -> str:
+    """A page without code, links, headings and the parts that other programs write."""
+    text = re.sub(
+        r"<!-- (?:folders|results).*?<!-- (?:end of folders|/results) -->", "", page.read_text(), flags=re.DOTALL
+    )
+    text = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", "", text, flags=re.DOTALL)
+    return "\n".join(line for line in text.splitlines() if not line.startswith(("#", "    ")))
+
+
+def test_docs_pages_link_our_terms_to_the_glossary() -> None:
+    unlinked = [
+        f"{page.name}: link {term} as [{term}](glossary.md#{term})"
+        for page in sorted((ROOT / "docs").glob("*.md"))
+        for term in own_terms()
+        if page != GLOSSARY
+        and re.search(rf"\b{term}s?\b", prose(page), re.IGNORECASE)
+        and f"glossary.md#{term}" not in page.read_text()
+    ]
+    assert unlinked == []
