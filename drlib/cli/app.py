@@ -16,13 +16,12 @@ from drlib.cli.drill.drills import abort, plan, run
 from drlib.cli.drill.runs import runs, schedule_app
 from drlib.cli.incident import incident_app
 from drlib.cli.mirror.config import config_app
-from drlib.cli.mirror.copy import copy
+from drlib.cli.mirror.copy import Memory, copy
 from drlib.cli.mirror.doctor import doctor
 from drlib.cli.mirror.service import service_app
 from drlib.cli.mirror.size import size
 from drlib.cli.mirror.translate import translate
 from drlib.cli.notebook import notebook
-from drlib.cli.options import Memory
 from drlib.config.quantities import DEFAULT_MEMORY, parse_memory
 from drlib.errors import UsageError
 

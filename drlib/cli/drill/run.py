@@ -24,8 +24,7 @@ from drlib.extras import require
 from drlib.lab.lab import Lab
 from drlib.runbook import plans as drills
 from drlib.runbook.execution import alert
-from drlib.runbook.execution.execute import RunResult, execute, resolve
-from drlib.runbook.execution.progress import Listener
+from drlib.runbook.execution.execute import Listener, RunResult, execute, resolve
 from drlib.runbook.file import parameters
 from drlib.runbook.file.model import Runbook, Value, load
 from drlib.runbook.plans import Granted

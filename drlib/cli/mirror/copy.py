@@ -6,12 +6,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from drlib.cli.options import Memory
 from drlib.config.patterns import selection
 from drlib.config.quantities import DEFAULT_MEMORY, parse_memory
 from drlib.config.settings import MirrorSettings
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
+
+Memory = Annotated[str, typer.Option(metavar="SIZE", help="Memory limit of the worker, for all topics together.")]
 
 
 def copy(

@@ -80,6 +80,28 @@ class LabStep(DrillAction):
         return moments.once(self.context.run_dir, f"{self.step}-{what}")
 
 
+class AppearingStep(LabStep):
+    """A step that starts processes and makes topics, which its plan says by `appear`."""
+
+    def probe(self, changes: Changes) -> Reach:
+        """Is any of it there by now? What is there is started or made again without harm, so it is never all done."""
+        there = {fact.entity for fact in self.observe() if fact.value is not None}
+        return Reach.PARTLY if any(change.entity in there for change in changes) else Reach.UNTOUCHED
+
+    def undo(self, changes: Changes) -> None:
+        """Stop the processes, then delete the topics. Safe to repeat."""
+        gone = [change.entity.split(" ") for change in changes if change.before is None]
+        self.testbed.applications.stop(*(words[1] for words in gone if words[0] == "process"))
+        by_cluster: dict[str, list[str]] = {}
+        for words in gone:
+            if words[0] == "topic":
+                by_cluster.setdefault(words[3], []).append(words[1])
+        for alias, doomed in by_cluster.items():
+            with Cluster(self.lab.clusters[alias].settings()) as cluster:
+                for topic in doomed:
+                    cluster.delete_topic(topic)
+
+
 def processes(applications: LabApplications, wanted: Iterable[str]) -> tuple[Fact, ...]:
     return tuple(Fact(f"process {name}", RUNS if applications.runs(name) else None) for name in wanted)
 
@@ -117,26 +139,6 @@ def appear(observed: Sequence[Fact]) -> Changes:
         for fact in observed
         if fact.value is None and fact.entity.partition(" ")[0] in after
     )
-
-
-def appeared(observed: Sequence[Fact], changes: Changes) -> Reach:
-    """Is any of it there by now? What is there is started or made again without harm, so it is never all done."""
-    existing = {fact.entity for fact in observed if fact.value is not None}
-    return Reach.PARTLY if any(change.entity in existing for change in changes) else Reach.UNTOUCHED
-
-
-def disappear(applications: LabApplications, changes: Changes) -> None:
-    """Undo `appear`: stop the processes, then delete the topics. Safe to repeat."""
-    gone = [change.entity.split(" ") for change in changes if change.before is None]
-    applications.stop(*(state[1] for state in gone if state[0] == "process"))
-    by_cluster: dict[str, list[str]] = {}
-    for state in gone:
-        if state[0] == "topic":
-            by_cluster.setdefault(state[3], []).append(state[1])
-    for alias, doomed in by_cluster.items():
-        with Cluster(applications.lab.clusters[alias].settings()) as cluster:
-            for topic in doomed:
-                cluster.delete_topic(topic)
 
 
 def _topic(cluster: str, topic: str) -> str:

@@ -6,7 +6,7 @@ their cluster: with two targets the one with fewer counts, and a target that joi
 Not for: the sampling interval (`sampler`); nor for proofs, which use histories and logs (`lab.checker`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -28,14 +28,15 @@ class Counts:
     consumed: Mapping[str, int]
 
 
-class Counting(Protocol):
-    def __call__(self) -> Counts:
-        """The totals now. May raise `DrlibError` and `OSError`; the caller asks again later."""
-        ...
+Counting = Callable[[], Counts]
+"""The totals now. May raise `DrlibError` and `OSError`; the caller asks again later."""
 
 
 class Counted(Protocol):
     """A testbed whose applications and mirror can be counted."""
+
+    @property
+    def applications(self) -> LabApplications: ...
 
     def counts(self) -> Counting: ...
 

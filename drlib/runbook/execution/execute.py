@@ -6,7 +6,7 @@ not disturb the finishing. The exit code is the failing error's own, by name, wh
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,7 +21,6 @@ from drlib.errors import Aborted, DrlibError
 from drlib.runbook.execution import alert, outcome
 from drlib.runbook.execution.interrupt import Stop
 from drlib.runbook.execution.outcome import Outcome
-from drlib.runbook.execution.progress import Listener
 from drlib.runbook.file import parameters
 from drlib.runbook.file.model import Runbook, Value
 from drlib.runs import folder as folders
@@ -31,6 +30,7 @@ from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import JOURNAL
 from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
 
+Listener = Callable[[str, float], None]  # the name of the step that begins, and the share of code cells done, 0 to 1
 EXECUTED: Final = "executed.ipynb"
 KERNEL_LOG: Final = "kernel.log"
 RAN: Final = "the runbook ran to its end"

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Final
 
 from nbclient.exceptions import CellExecutionError
 from papermill.clientwrap import PapermillNotebookClient
@@ -22,13 +22,22 @@ from papermill.utils import merge_kwargs, remove_args
 from traitlets.config import Config
 
 from drlib.errors import Aborted
+from drlib.runbook.execution.execute import Listener
 from drlib.runbook.execution.interrupt import Stop, end_group
 from drlib.runbook.execution.outcome import error_class
-from drlib.runbook.execution.progress import Listener, step_of
 
 _log = logging.getLogger("drlib.runbook.kernel")
 _log.addHandler(logging.NullHandler())
 _log.propagate = False  # nbclient logs as errors what becomes an exception and a line of ours anyway
+
+
+STEP_TAG: Final = "drlib:step="
+
+
+def step_of(cell: Any) -> str:
+    """The step a cell is tagged with; empty when it has none."""
+    tags = cell.metadata.get("tags", ())
+    return next((str(tag.removeprefix(STEP_TAG)).replace("-", " ") for tag in tags if tag.startswith(STEP_TAG)), "")
 
 
 class _Client(PapermillNotebookClient):  # type: ignore[misc]

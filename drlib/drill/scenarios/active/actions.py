@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import Sequence
 
 from drlib.drill.plan.plan import Fact
-from drlib.drill.plan.progress import Reach
 from drlib.drill.scenarios.active import proof as active_proof
 from drlib.drill.scenarios.active.testbed import ActiveStep, ActiveTestbed
 from drlib.drill.step.action import Answer, Changes, DrillProbe, Evidence
@@ -22,7 +21,7 @@ from drlib.runs.abort import Abort
 from drlib.runs.scorecard import Mark
 
 
-class Start(ActiveStep):
+class Start(lab_step.AppearingStep, ActiveStep):
     """Start a producer and a group of readers on each cluster, and flows from each to every other."""
 
     name = "active.start"
@@ -66,14 +65,8 @@ class Start(ActiveStep):
         self.show(self.records_read(self.clusters))
         return {"clusters": len(self.clusters), "flows": len(self.mirrors.flows)}
 
-    def probe(self, changes: Changes) -> Reach:
-        return lab_step.appeared(self.observe(), changes)
 
-    def undo(self, changes: Changes) -> None:
-        lab_step.disappear(self.testbed.applications, changes)
-
-
-class Join(ActiveStep):
+class Join(lab_step.AppearingStep, ActiveStep):
     """Add a cluster: its applications, and a worker of its own for the flows to and from the others."""
 
     name = "active.join"
@@ -127,12 +120,6 @@ class Join(ActiveStep):
             if row.topic == self.testbed.copy_of(self.cluster)
         ]
         return {"applications_touched": 0, "first_record_read_after_seconds": (min(news) - began_ms) / 1000}
-
-    def probe(self, changes: Changes) -> Reach:
-        return lab_step.appeared(self.observe(), changes)
-
-    def undo(self, changes: Changes) -> None:
-        lab_step.disappear(self.testbed.applications, changes)
 
     def _pids(self) -> dict[str, int]:
         return {record.name: record.pid for record in self.lab.registry.records() if record.name in self._old}

@@ -27,7 +27,7 @@ _HELD_S: Final = 25.0  # a lab's machine may be busy
 _RTO_S: Final = 30.0  # an interruption that the drill tolerates
 
 
-class Start(OrderingStep):
+class Start(lab_step.AppearingStep, OrderingStep):
     """Start a producer, both groups and the mirror, with records left to read."""
 
     name = "ordering.start"
@@ -89,11 +89,8 @@ class Start(OrderingStep):
         self.show(rows)
         return {"records": sum(ends), "partitions": len(ends), "scope": self.scope.value}
 
-    def probe(self, changes: Changes) -> Reach:
-        return lab_step.appeared(self.observe(), changes)
-
     def undo(self, changes: Changes) -> None:
-        lab_step.disappear(self.testbed.applications, changes)
+        super().undo(changes)
         self.testbed.pointer_path.unlink(missing_ok=True)
 
     def _ends(self) -> tuple[int, ...]:
