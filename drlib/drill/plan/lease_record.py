@@ -1,7 +1,7 @@
 """What the topic `drlib.drills.internal` says of a flow: where its drills stand, which run it is about, who holds it.
 
 Rules: one record a flow, by key; the last one counts. A record that cannot be read is an error, never "no holder".
-Not for: liveness. A holder named in a record may be dead; the consumer group says who lives.
+Not for: liveness. A holder named in a record may be dead; the consumer group says who lives (`drlib.drill.run.lease`).
 """
 
 from typing import Final

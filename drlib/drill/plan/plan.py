@@ -1,10 +1,9 @@
 """A drill as data, and a plan: what each of its steps will change, bound by a hash to what was observed when it was made.
 
 Rules: everything here is frozen and round-trips as JSON. The hash is SHA-256 over the canonical JSON of the drill, of what was
-observed and of what would change: exactly what an approval is given to; not over when or by whom the plan was made. A plan is
-stale when an entity is not what the plan expects; changes by the drill's own steps are expected. A value that could not be
-established is never put in a plan: `observe` raises instead.
-Not for: observing (`drlib.drill.run.planning`), and what to do next (`drlib.drill.plan.progress`).
+observed and of what would change: exactly what an approval is given to; not over when or by whom the plan was made. A value
+that could not be established is never put in a plan: `observe` raises instead.
+Not for: observing (`drlib.drill.run.planning`), whether it still holds (`staleness`), and what to do next (`progress`).
 """
 
 import hashlib
@@ -168,7 +167,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Moved:
+class ChangedFact:
     """An entity that is not what the plan expects; `now` is None when it is not there."""
 
     entity: str
@@ -202,14 +201,14 @@ def parse(text: str) -> Plan:
     return plan
 
 
-def contradictions(steps: Iterable[StepPlan]) -> tuple[Moved, ...]:
+def contradictions(steps: Iterable[StepPlan]) -> tuple[ChangedFact, ...]:
     """Entities that two steps saw differently: something moved while the plan was made."""
     seen: dict[str, Value] = {}
     differing = []
     for planned in steps:
         for fact in planned.observed:
             if not same_value(seen.setdefault(fact.entity, fact.value), fact.value):
-                differing.append(Moved(fact.entity, seen[fact.entity], fact.value))
+                differing.append(ChangedFact(fact.entity, seen[fact.entity], fact.value))
     return tuple(differing)
 
 

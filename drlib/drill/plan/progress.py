@@ -5,7 +5,7 @@ or undone, because an error may be an answer that was lost; a step that the prob
 run and is never guessed. A rollback that began continues as a rollback. Undos run in the reverse order of the steps; one that
 fails ends the rollback, because what lies before it may rely on it, and the steps that are not undone are named. A missing
 approval is a pause, not an end.
-Not for: doing any of it (`drlib.drill.run.runner`), and whether the plan still holds (`drlib.drill.plan.plan.stale`).
+Not for: doing any of it (`drlib.drill.run.runner`), and whether the plan still holds (`drlib.drill.plan.staleness.stale`).
 """
 
 from collections.abc import Collection, Iterable

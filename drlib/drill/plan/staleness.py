@@ -7,7 +7,7 @@ Not for: observing (`drlib.drill.run.planning`).
 
 from collections.abc import Collection, Iterable
 
-from drlib.drill.plan.plan import Fact, Moved, Plan, Value, same_value
+from drlib.drill.plan.plan import ChangedFact, Fact, Plan, Value, same_value
 
 
 def stale(
@@ -17,7 +17,7 @@ def stale(
     of: Collection[str] | None = None,
     done: Collection[str] = (),
     begun: Collection[str] = (),
-) -> tuple[Moved, ...]:
+) -> tuple[ChangedFact, ...]:
     """What is no longer as `plan` expects, by entity; empty when the plan still holds.
 
     `of` are the steps whose facts count, all when None. `done` are steps that did what they had to; `begun` those that
@@ -39,7 +39,7 @@ def stale(
             elif planned.step in begun:
                 expected[change.entity].append(change.after)
     return tuple(
-        Moved(entity, values[0], now.get(entity))
+        ChangedFact(entity, values[0], now.get(entity))
         for entity, values in sorted(expected.items())
         if not any(same_value(value, now.get(entity)) for value in values)
     )

@@ -13,7 +13,7 @@ from typing import Final
 
 from drlib import clock
 from drlib.drill.plan import plan as drill_plan
-from drlib.drill.plan.plan import Drill, Moved, Plan, StepPlan
+from drlib.drill.plan.plan import ChangedFact, Drill, Plan, StepPlan
 from drlib.drill.plan.staleness import stale
 from drlib.drill.step.action import Action
 from drlib.errors import StalePlan, UsageError
@@ -50,7 +50,7 @@ def compare(plan: Plan, actions: Mapping[str, Action]) -> None:
         raise stale_plan(plan.drill.name, moved)
 
 
-def stale_plan(name: str, moved: tuple[Moved, ...]) -> StalePlan:
+def stale_plan(name: str, moved: tuple[ChangedFact, ...]) -> StalePlan:
     """What to raise when `moved` is not as the plan of drill `name` expects."""
     return StalePlan(f"the plan of {name} is stale", "; ".join(str(change) for change in moved), "Make a new plan.")
 

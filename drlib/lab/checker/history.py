@@ -4,7 +4,7 @@ Rules: a history is append-only; a line is a JSON array that begins with the let
 newline, or does not decode, is *torn*: dropped and counted. An application that stops in order ends its history with an end
 line; a history without one is *open*: the application was killed or still runs. A file that does not exist is *missing*, which
 differs from an empty one.
-Not for: files (`drlib.lab.checker.history_files` reads and writes them) or verdicts (`drlib.lab.checker.failover`).
+Not for: files (`drlib.lab.checker.history_files` reads and writes them) or verdicts (`drlib.lab.checker.lost_and_duplicated`).
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Rules: a count that cannot be known is None; lists hold at most `EXAMPLES` records, counts are complete. A finding that
 cannot be decided is UNKNOWN, never PASS.
-Not for: judging (`drlib.lab.checker.failover`, `round_trip`).
+Not for: judging (`drlib.lab.checker.lost_and_duplicated`, `round_trip`).
 """
 
 from collections.abc import Collection, Iterable

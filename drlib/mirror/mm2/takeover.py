@@ -37,7 +37,7 @@ from drlib.kafka.protocol.recode import digest
 from drlib.mirror.journal.entries import SourcePartition, Takeover
 from drlib.mirror.mm2 import connect_offsets
 from drlib.mirror.mm2.records import MalformedRecord, OffsetSync
-from drlib.mirror.mm2.takeover_rules import Mark, MirrorLog, contradiction, decide, usable_pairs, window
+from drlib.mirror.mm2.takeover_rules import MirrorLog, RecordDigest, contradiction, decide, usable_pairs, window
 from drlib.mirror.read_batches import holds_data, locate, read_range
 from drlib.mirror.status.worker_status import EventLog
 from drlib.model import TopicPartition
@@ -185,18 +185,18 @@ class TakeoverReader:
                 batches.append((header, view))
         # With LogAppendTime the copies do not have the source's timestamps.
         timed = not any(header.is_log_append_time for header, _ in batches)
-        mirrored = [m for header, view in batches for m in _marks(header, view, timed) if m.offset >= begin_mirror]
+        mirrored = [m for header, view in batches for m in _digests(header, view, timed) if m.offset >= begin_mirror]
         if not mirrored and committed is None:
             return None
         log = MirrorLog(mirror_end, mirrored, control, complete and seen == mirror_end)
         if committed is not None and (why := contradiction((), log, committed, pairs)):
             await self._refuse(source, mirror, committed, why)
             return None
-        read: list[Mark] = []
+        read: list[RecordDigest] = []
         behind = 0
         async for header, view in read_range(from_source, source_id, source, begin_source, source_end):
             if not header.is_control:
-                new = [m for m in _marks(header, view, timed) if m.offset >= begin_source]
+                new = [m for m in _digests(header, view, timed) if m.offset >= begin_source]
                 read += new
                 behind += sum(committed is None or m.offset > committed for m in new)
             if behind > len(mirrored):
@@ -268,9 +268,9 @@ async def _open(client: ClusterClient, partition: TopicPartition) -> tuple[Topic
     return topic_id, connection, start, end
 
 
-def _marks(header: BatchHeader, view: memoryview, timed: bool) -> list[Mark]:
+def _digests(header: BatchHeader, view: memoryview, timed: bool) -> list[RecordDigest]:
     return [
-        Mark(
+        RecordDigest(
             r.offset,
             digest(r.key, r.value, r.headers, r.timestamp if timed else None),
             header.is_transactional,

@@ -30,7 +30,7 @@ Pairs = tuple[tuple[int, int], ...]  # (source offset, target offset) of the sam
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class RecordDigest:
     """A record by its content. `may_be_aborted`: it belongs to a transaction, so a read_committed consumer may skip it.
 
     `timestamp`: in ms, -1 where it is not the producer's.
@@ -58,7 +58,9 @@ class Decision:
         return self.doubtful == 0
 
 
-def decide(source: Sequence[Mark], target: Sequence[Mark], committed: int | None, first: int) -> Decision:
+def decide(
+    source: Sequence[RecordDigest], target: Sequence[RecordDigest], committed: int | None, first: int
+) -> Decision:
     """Where to continue, from the source's records around and after `committed` and the mirror's records at its end.
 
     `committed` is the last offset the replicator committed, None for none; `first` the position to begin at when nothing
@@ -97,12 +99,14 @@ class MirrorLog:
     """
 
     end: int
-    marks: Sequence[Mark]
+    marks: Sequence[RecordDigest]
     control: Sequence[int]
     complete: bool
 
 
-def contradiction(source: Sequence[Mark], mirror: MirrorLog, committed: int, pairs: Sequence[tuple[int, int]]) -> str:
+def contradiction(
+    source: Sequence[RecordDigest], mirror: MirrorLog, committed: int, pairs: Sequence[tuple[int, int]]
+) -> str:
     """Why the mirror cannot be the one that holds the copies up to `committed`; "" if it may be.
 
     `source` are the source's records as `decide` takes them, `pairs` the syncs of the partition in written order.
@@ -154,7 +158,7 @@ def window(pairs: Sequence[tuple[int, int]], committed: int, mirror_end: int) ->
 
 
 def usable_pairs(
-    pairs: Iterable[tuple[int, int]], source: Sequence[Mark], target: Sequence[Mark], position: int
+    pairs: Iterable[tuple[int, int]], source: Sequence[RecordDigest], target: Sequence[RecordDigest], position: int
 ) -> Pairs:
     """Of the syncs of one partition, in written order, those to translate with; both sides ascend.
 

@@ -18,8 +18,8 @@ from drlib.lab.apps.flights import stream
 from drlib.lab.apps.process import read_status
 from drlib.lab.apps.specs import ProducerMode
 from drlib.lab.checker import scan
-from drlib.lab.checker.failover import check
 from drlib.lab.checker.history import CommitStatus, ProducedStatus
+from drlib.lab.checker.lost_and_duplicated import check
 from drlib.lab.checker.report import CheckInput, CheckReport
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.runs.check import Verdict

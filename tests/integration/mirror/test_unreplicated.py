@@ -27,7 +27,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, Isolation
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.unreplicated import settle
-from drlib.mirror.offsets.unreplicated.find import HistoryParted, find_unreplicated
+from drlib.mirror.offsets.unreplicated.find import HistoryDiverged, find_unreplicated
 from drlib.mirror.offsets.unreplicated.rules import EXAMPLES, Settle
 from drlib.mirror.offsets.unreplicated.settle import count_sent_again, read_ledger, settle_unreplicated
 from drlib.model import Flow, TopicPartition
@@ -250,7 +250,7 @@ def test_another_history_has_no_tail(returned: Returned) -> None:
     create_topic(engine.left, topic, PARTITIONS)
     produce(engine.left, topic, 40, partitions=PARTITIONS)
     assert find_unreplicated(returned.settings, returned.flow).records == 40
-    assert issubclass(HistoryParted, DrlibError)
+    assert issubclass(HistoryDiverged, DrlibError)
 
 
 NOTEBOOK = """\

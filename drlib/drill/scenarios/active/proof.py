@@ -1,8 +1,8 @@
 """The proof of an active/active drill: every copy and every group, judged by the independent checker.
 
-Rules: histories and scans of every log by plain consumers are judged: each flow by `lab.checker.failover`, each group by
-`completeness` and `key_order`; a topic that was mirrored in a cycle is found by its name on any cluster. A check that cannot
-be decided fails the proof too, as unknown.
+Rules: histories and scans of every log by plain consumers are judged: each flow by `lab.checker.lost_and_duplicated`, each
+group by `completeness` and `key_order`; a topic that was mirrored in a cycle is found by its name on any cluster. A check that
+cannot be decided fails the proof too, as unknown.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from drlib.drill.scenarios.active.testbed import READERS, ActiveTestbed
 from drlib.drill.step.action import Evidence
 from drlib.drill.step.step_output import Row
 from drlib.lab.checker.completeness import Completeness, check_completeness
-from drlib.lab.checker.failover import check
 from drlib.lab.checker.history import History
 from drlib.lab.checker.key_order import key_order
+from drlib.lab.checker.lost_and_duplicated import check
 from drlib.lab.checker.report import CheckInput, CheckReport
 from drlib.lab.checker.scan import scan
 from drlib.lab.workload.mirrors import flows_among

@@ -24,7 +24,7 @@ from drlib.files import write_whole
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import jars
-from drlib.lab.checker.failover import check
+from drlib.lab.checker.lost_and_duplicated import check
 from drlib.lab.checker.report import CheckInput, CheckReport, GroupReport
 from drlib.lab.checker.scan import scan
 from drlib.model import GroupTranslation, TopicPartition

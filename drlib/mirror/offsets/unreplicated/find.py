@@ -26,7 +26,7 @@ from drlib.mirror.offsets.map.flow_maps import read_flow_maps, worker_group
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.unreplicated import rules as tails
-from drlib.mirror.offsets.unreplicated.rules import EXAMPLES, Example, PartitionTail, Since, Stretch, Tally
+from drlib.mirror.offsets.unreplicated.rules import EXAMPLES, Example, PartitionTail, SentAgain, Stretch, Tally
 from drlib.model import Flow, TopicPartition
 
 OPEN_TRANSACTIONS_S: Final = 60.0  # how long to wait for open transactions: Kafka's default time-out
@@ -34,7 +34,7 @@ _POLL_S: Final = 0.1
 _CLOCKS_MS: Final = 60_000  # how much producers' clocks may differ
 
 
-class HistoryParted(DrlibError):
+class HistoryDiverged(DrlibError):
     """The source's history is not the one that was mirrored."""
 
     def __init__(self, partition: TopicPartition, cluster: str, why: str) -> None:
@@ -105,7 +105,7 @@ def find_unreplicated(
 ) -> UnreplicatedRecords:
     """Find the unreplicated records of `topics`, or of every topic the flow mirrors.
 
-    Raises `UsageError` while a worker of the flow runs, `HistoryParted`, `Unreachable` when a cluster does not answer or
+    Raises `UsageError` while a worker of the flow runs, `HistoryDiverged`, `Unreachable` when a cluster does not answer or
     transactions stay open, and what `wait` raises.
     """
     flow_settings = settings.flow(flow.source, flow.target)
@@ -121,8 +121,8 @@ def find_unreplicated(
         known = {p: offsets for p in every if (offsets := _map(maps, descriptions, p)) is not None}
         same = _same_records(source, target, maps, descriptions, known)
         for partition, offsets in known.items():
-            if why := tails.parting(offsets, ends[partition], same.get(partition)):
-                raise HistoryParted(partition, flow.source, why)
+            if why := tails.divergence(offsets, ends[partition], same.get(partition)):
+                raise HistoryDiverged(partition, flow.source, why)
         for partition in every:
             wanted[partition] = tails.stretches(known.get(partition), starts[partition], ends[partition])
         positions = _positions(source, flow_settings)
@@ -155,7 +155,7 @@ def find_unreplicated(
     )
 
 
-def written_since(settings: MirrorSettings, tail: UnreplicatedRecords, topic: str) -> Since:
+def written_since(settings: MirrorSettings, tail: UnreplicatedRecords, topic: str) -> SentAgain:
     """Records of the target's own `topic` with keys of the unreplicated records, from the first of their timestamps on.
 
     Recovered records do not count. Contents are of such keys, and of records without a key.
@@ -165,7 +165,7 @@ def written_since(settings: MirrorSettings, tail: UnreplicatedRecords, topic: st
     with Cluster(settings.clusters[tail.flow.target]) as target:
         description = target.topics([topic]).get(topic)
         if description is None or not span:
-            return Since()
+            return SentAgain()
         every = [TopicPartition(topic, n) for n in range(description.partitions)]
         ends = target.log_ends(every, Isolation.READ_COMMITTED)
         since = target.offsets_at(every, max(0, min(span) - _CLOCKS_MS))
@@ -179,7 +179,7 @@ def written_since(settings: MirrorSettings, tail: UnreplicatedRecords, topic: st
                 contents[tails.content_digest(record.key, record.value, record.headers)] += 1
                 if name is not None:
                     keys.add(name)
-    return Since(frozenset(keys), contents)
+    return SentAgain(frozenset(keys), contents)
 
 
 def read_stretches(cluster: Cluster, wanted: Mapping[TopicPartition, tuple[Stretch, ...]]) -> Iterator[Record]:

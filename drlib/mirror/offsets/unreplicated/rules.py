@@ -4,7 +4,7 @@ Rules:
 - They are located through the offset map, in source offsets, and counted by reading with read_committed: control records,
   aborted and compacted records do not count.
 - They are reported only where both clusters share one history. Where the source's log ends below the mirrored end, or another
-  record is at the offset of the last mirrored one, `parting` says why not.
+  record is at the offset of the last mirrored one, `divergence` says why not.
 - No record is dropped. A record that would be a duplicate, or would follow newer records of its key where order matters, is set
   aside in quarantine; all others are recovered.
 - Examples are bounded, the rest is counted.
@@ -132,7 +132,7 @@ def stretches(offsets: PartitionMap | None, log_start: int, log_end: int) -> tup
     return tuple(Stretch(first, end) for first, end in offsets.absent(log_start, log_end))
 
 
-def parting(offsets: PartitionMap, log_end: int, same: bool | None) -> str:
+def divergence(offsets: PartitionMap, log_end: int, same: bool | None) -> str:
     """Why the source's history differs from the mirrored one; empty where it does not.
 
     `log_end`: the source's log end, committed or not. `same`: has the last mirrored record the same content on both clusters?
@@ -149,7 +149,7 @@ def parting(offsets: PartitionMap, log_end: int, same: bool | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
+class SentAgain:
     """What was written to the target's own topic since: digests of `keys`, and of contents with how often each is there.
 
     A record there stands for one record of the source: `fate` takes it away.
@@ -177,13 +177,16 @@ class Fate(StrEnum):
 
 
 def fate(
-    how: Settle, key: bytes | None, value: bytes | None, headers: Headers, since: Since, *, keep_order: bool
+    how: Settle, key: bytes | None, value: bytes | None, headers: Headers, since: SentAgain, *, keep_order: bool
 ) -> Fate:
     """What to do with one record. `keep_order`: a record older than others of its key is set aside, not recovered.
 
     A record that was sent again is taken from `since`, so that of equal records only as many count as are there.
+    Raises ValueError for `Settle.LEAVE`: records that are left are not read.
     """
-    if how is not Settle.RECOVER:
+    if how is Settle.LEAVE:
+        raise ValueError("records that are left are not settled one by one")
+    if how is Settle.QUARANTINE:
         return Fate.QUARANTINED
     if since.take(key, value, headers):
         return Fate.SENT_AGAIN

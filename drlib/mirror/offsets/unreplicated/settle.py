@@ -35,7 +35,7 @@ from drlib.mirror.offsets.unreplicated import ledger
 from drlib.mirror.offsets.unreplicated import rules as tails
 from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, read_stretches, refuse_workers, written_since
 from drlib.mirror.offsets.unreplicated.ledger import Closing, Progress
-from drlib.mirror.offsets.unreplicated.rules import Fate, Settle, Since, Stretch
+from drlib.mirror.offsets.unreplicated.rules import Fate, SentAgain, Settle, Stretch
 from drlib.model import Flow, TopicPartition
 
 RECORDS: Final = 2000  # in one transaction
@@ -126,7 +126,7 @@ def settle_unreplicated(
             writing.begin(target)
             writing.take_sent_again(source, since)
             for record in read_stretches(source, writing.rest()):
-                local = since.get(record.partition.topic, Since())
+                local = since.get(record.partition.topic, SentAgain())
                 wanted = how if record.partition.topic in partition_counts else Settle.QUARANTINE
                 fate = tails.fate(wanted, record.key, record.value, record.headers, local, keep_order=keep_order)
                 late = fate is Fate.RECOVERED and record.key is not None and tails.key_digest(record.key) in local.keys
@@ -213,7 +213,7 @@ class _Writing:
             for part in self._tail.partitions
         }
 
-    def take_sent_again(self, source: Cluster, since: Mapping[str, Since]) -> None:
+    def take_sent_again(self, source: Cluster, since: Mapping[str, SentAgain]) -> None:
         """Take from `since` what an earlier call found sent again: each record there stands for one of the source only."""
         left = {partition: progress.sent_again for partition, progress in self._progress.items()}
         settled = {
@@ -384,7 +384,7 @@ def _refuse_unsafe(tail: UnreplicatedRecords, how: Settle) -> None:
         )
 
 
-def _refuse_compacted(target: Cluster, since: Mapping[str, Since]) -> None:
+def _refuse_compacted(target: Cluster, since: Mapping[str, SentAgain]) -> None:
     """Refuse compacted topics, where the last record of a key counts, and a recovered one would be last."""
     for topic, config in target.topic_config(since, inherited=True).items():
         if "compact" in config.get("cleanup.policy", "") and since[topic].keys:

@@ -11,8 +11,8 @@ import contextlib
 from typing import Final
 
 from drlib.errors import DrlibError
-from drlib.lab.checker.failover import check
 from drlib.lab.checker.history import History, Mirrored, ProducedStatus
+from drlib.lab.checker.lost_and_duplicated import check
 from drlib.lab.checker.report import CheckInput, CheckReport
 from drlib.lab.checker.scan import scan
 from drlib.training.incidents.lab.moves import is_mirrored

@@ -11,12 +11,12 @@ from drlib.drill.plan.plan import (
     Argument,
     Call,
     Change,
+    ChangedFact,
     Danger,
     Drill,
     Expectation,
     Fact,
     Mode,
-    Moved,
     Plan,
     Rollback,
     Step,
@@ -182,7 +182,7 @@ def test_stale_unchanged_facts_are_empty() -> None:
 
 def test_stale_changed_entity_is_named() -> None:
     found = stale(PLAN, (Fact("partitions of orders", 3), Fact("arrivals at orders-0", 3)))
-    assert found == (Moved("id", "x", None), Moved("partitions of orders", None, 3))
+    assert found == (ChangedFact("id", "x", None), ChangedFact("partitions of orders", None, 3))
     assert [str(one) for one in found] == [
         "id was x and is not there",
         "partitions of orders was not there and is 3",
@@ -190,7 +190,7 @@ def test_stale_changed_entity_is_named() -> None:
 
 
 def test_stale_value_of_another_type_is_a_change() -> None:
-    assert stale(with_move(observed=(Fact("id", 1),), changes=()), (Fact("id", True),)) == (Moved("id", 1, True),)
+    assert stale(with_move(observed=(Fact("id", 1),), changes=()), (Fact("id", True),)) == (ChangedFact("id", 1, True),)
 
 
 def test_stale_change_of_a_done_step_is_expected() -> None:
@@ -203,7 +203,7 @@ def test_stale_begun_step_may_be_before_or_after() -> None:
     assert stale(PLAN, DONE, begun={"create"}) == ()
     assert stale(PLAN, AS_PLANNED, begun={"create"}) == ()
     other = (Fact("partitions of orders", 1), *DONE[1:])
-    assert stale(PLAN, other, begun={"create"}) == (Moved("partitions of orders", None, 1),)
+    assert stale(PLAN, other, begun={"create"}) == (ChangedFact("partitions of orders", None, 1),)
 
 
 def test_stale_compares_only_the_given_steps() -> None:
@@ -216,7 +216,7 @@ def test_stale_compares_only_the_given_steps() -> None:
 def test_contradictions_names_entities_observed_differently() -> None:
     assert contradictions(PLAN.steps) == ()
     twice = (StepPlan("a", (Fact("end", 5),)), StepPlan("b", (Fact("end", 6),)))
-    assert contradictions(twice) == (Moved("end", 5, 6),)
+    assert contradictions(twice) == (ChangedFact("end", 5, 6),)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------

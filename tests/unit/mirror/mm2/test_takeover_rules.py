@@ -15,8 +15,8 @@ from drlib.mirror.mm2 import takeover_rules as takeover
 from drlib.mirror.mm2.takeover_rules import (
     PAIRS_KEPT,
     Decision,
-    Mark,
     MirrorLog,
+    RecordDigest,
     contradiction,
     decide,
     usable_pairs,
@@ -29,8 +29,8 @@ KEY = SourcePartition(uuid.uuid4(), 0)
 CLAIM = ClaimId(7, 0)
 
 
-def marks(contents: list[bytes], first: int = 0) -> list[Mark]:
-    return [Mark(first + i, content) for i, content in enumerate(contents)]
+def marks(contents: list[bytes], first: int = 0) -> list[RecordDigest]:
+    return [RecordDigest(first + i, content) for i, content in enumerate(contents)]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class History:
     reached: int
     syncs: list[tuple[int, int]]
 
-    def compared(self) -> tuple[list[Mark], list[Mark]]:
+    def compared(self) -> tuple[list[RecordDigest], list[RecordDigest]]:
         """The records compared: both logs from the window on."""
         at = (0, 0) if self.committed is None else window(self.syncs, self.committed, len(self.mirror))
         here = [mark for mark in marks(self.source) if mark.offset >= at[0]]
@@ -120,7 +120,7 @@ def test_decide_mirror_with_other_content_proves_nothing() -> None:
 
 
 def test_decide_skipped_aborted_records_do_not_end_the_search() -> None:
-    source = [Mark(0, b"a"), Mark(1, b"x", True), Mark(2, b"x", True), Mark(4, b"b")]
+    source = [RecordDigest(0, b"a"), RecordDigest(1, b"x", True), RecordDigest(2, b"x", True), RecordDigest(4, b"b")]
     assert decide(source, marks([b"a", b"b"]), 0, 0) == Decision(5, 0, 3)
 
 
@@ -195,17 +195,17 @@ def test_contradiction_mirror_that_lost_the_last_copies_is_refused_whatever_mark
 
 
 def test_contradiction_names_each_kind() -> None:
-    source = [Mark(n, b"%d" % n, timestamp=n) for n in range(10)]
-    copies = [Mark(n, b"%d" % n, timestamp=n) for n in range(5)]
+    source = [RecordDigest(n, b"%d" % n, timestamp=n) for n in range(10)]
+    copies = [RecordDigest(n, b"%d" % n, timestamp=n) for n in range(5)]
     markers = (0, 1, 2)
     assert "no record" in contradiction(source, MirrorLog(3, (), markers, complete=True), 4, [])
     assert "ends at 3" in contradiction(source, MirrorLog(3, copies[:3], (), complete=True), 4, [(3, 3)])
     assert "3 are there" in contradiction(source, MirrorLog(3, copies[:3], (), complete=True), 4, [(0, 0)])
-    others = [Mark(n, b"other", timestamp=99) for n in range(5)]
+    others = [RecordDigest(n, b"other", timestamp=99) for n in range(5)]
     assert "none is among" in contradiction(source, MirrorLog(5, others, (), complete=True), 4, [])
     cleaned = MirrorLog(5, others, (), complete=False)
     assert contradiction(source, cleaned, 4, []) == "", "the copies may have been cleaned away"
-    transformed = [Mark(n, b"other", timestamp=n) for n in range(5)]
+    transformed = [RecordDigest(n, b"other", timestamp=n) for n in range(5)]
     assert contradiction(source, MirrorLog(5, transformed, (), complete=True), 4, []) == ""
     assert contradiction(source, MirrorLog(5, copies, (), complete=True), 4, [(0, 0), (4, 4)]) == ""
     assert contradiction((), MirrorLog(100, (), (99,), complete=False), 4, []) == "", "expired on both sides"

@@ -20,7 +20,7 @@ from drlib.mirror.journal.entries import (
     Unsure,
 )
 from drlib.mirror.offsets.unreplicated import rules as tail
-from drlib.mirror.offsets.unreplicated.rules import EXAMPLES, Fate, Settle, Since, Stretch, Tally
+from drlib.mirror.offsets.unreplicated.rules import EXAMPLES, Fate, SentAgain, Settle, Stretch, Tally
 from drlib.model import TopicPartition
 
 
@@ -54,11 +54,11 @@ def test_tail_stretches_follow_the_map(
 
 def test_unreplicated_diverged_history_has_none() -> None:
     offsets = built(*TWO_RUNS)
-    assert tail.parting(offsets, 18, True) == ""
-    assert tail.parting(offsets, 30, None) == ""  # one side no longer has the record: nothing speaks against it
-    assert "lost 3 of them" in tail.parting(offsets, 15, None)
-    assert "offset 17" in tail.parting(offsets, 30, False)
-    assert "offset 14" in tail.parting(built(*TWO_RUNS, SourceTruncated(P, 14, 18, 0)), 30, True)
+    assert tail.divergence(offsets, 18, True) == ""
+    assert tail.divergence(offsets, 30, None) == ""  # one side no longer has the record: nothing speaks against it
+    assert "lost 3 of them" in tail.divergence(offsets, 15, None)
+    assert "offset 17" in tail.divergence(offsets, 30, False)
+    assert "offset 14" in tail.divergence(built(*TWO_RUNS, SourceTruncated(P, 14, 18, 0)), 30, True)
 
 
 def test_tally_unknown_to_the_journal_is_counted() -> None:
@@ -109,13 +109,18 @@ def test_tally_counts_all_and_shows_examples() -> None:
 def test_fate_of_a_record_follows_map_and_content(
     how: Settle, keep_order: bool, key: bytes | None, value: bytes, expected: Fate
 ) -> None:
-    since = Since({tail.key_digest(b"both")}, Counter([tail.content_digest(b"both", b"again", [("n", b"1")])]))
+    since = SentAgain({tail.key_digest(b"both")}, Counter([tail.content_digest(b"both", b"again", [("n", b"1")])]))
     assert tail.fate(how, key, value, [("n", b"1")], since, keep_order=keep_order) is expected
+
+
+def test_fate_of_records_that_are_left_is_not_asked() -> None:
+    with pytest.raises(ValueError, match="left"):
+        tail.fate(Settle.LEAVE, b"k", b"v", [], SentAgain(), keep_order=False)
 
 
 @pytest.mark.parametrize("there", [0, 1, 4, 7])
 def test_fate_of_equal_records_counts_how_many_are_there(there: int) -> None:
-    since = Since(contents=Counter({tail.content_digest(b"k", b"equal", []): there}))
+    since = SentAgain(contents=Counter({tail.content_digest(b"k", b"equal", []): there}))
     fates = Counter(tail.fate(Settle.RECOVER, b"k", b"equal", [], since, keep_order=False) for _ in range(5))
     assert fates == Counter({Fate.SENT_AGAIN: min(5, there), Fate.RECOVERED: max(0, 5 - there)})
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from drlib.lab.checker import failover as checker
-from drlib.lab.checker.failover import check
+from drlib.lab.checker import lost_and_duplicated as checker
 from drlib.lab.checker.history import CommitStatus, Committed, Consumed, Mirrored, Produced, ProducedStatus
+from drlib.lab.checker.lost_and_duplicated import check
 from drlib.lab.checker.report import CheckInput, CheckReport
 from drlib.runs.check import Check, Verdict
 
